@@ -1,0 +1,84 @@
+//! The driver that does nothing: it parks the thread and can be woken.
+//!
+//! For loops that only run tasks and timers, and the smallest example of the contract.
+
+use super::{Driver, DriverSeed, DriverWaker, Events};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+/// Waits by parking its thread.
+pub struct Park {
+    signal: Arc<Signal>,
+}
+
+/// A [`Park`] that is not on its thread yet.
+#[derive(Default)]
+pub struct ParkSeed {
+    signal: Arc<Signal>,
+}
+
+impl ParkSeed {
+    /// A new one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// `woken` is the truth; parking only waits for it. A stray unpark from elsewhere is harmless.
+#[derive(Default)]
+struct Signal {
+    woken: AtomicBool,
+    thread: std::sync::OnceLock<Thread>,
+}
+
+impl DriverSeed for ParkSeed {
+    fn waker(&self) -> Arc<dyn DriverWaker> {
+        self.signal.clone()
+    }
+
+    fn start(self: Box<Self>) -> io::Result<Box<dyn Driver>> {
+        let _ = self.signal.thread.set(thread::current());
+        Ok(Box::new(Park { signal: self.signal }))
+    }
+}
+
+impl DriverWaker for Signal {
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        // Before the thread exists there is nobody to unpark, and the first poll finds `woken`.
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Driver for Park {
+    fn poll(&mut self, timeout: Option<Duration>, _: &mut Events) -> io::Result<()> {
+        // A deadline too far to name is no deadline.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let forever = timeout.is_none() || deadline.is_none();
+        while !self.signal.woken.swap(false, Ordering::Acquire) {
+            if forever {
+                thread::park();
+                continue;
+            }
+            let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            thread::park_timeout(left);
+        }
+        Ok(())
+    }
+
+    fn rebuild(&mut self) -> io::Result<usize> {
+        Ok(0)
+    }
+}

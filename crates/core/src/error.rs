@@ -1,0 +1,118 @@
+//! Errors of building and ending loops and groups.
+
+use crate::promise::PromiseError;
+use std::{fmt, io, sync::Arc};
+
+/// An argument that cannot work: which one, what it was, what would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidArgument {
+    /// The argument's name.
+    pub argument: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What is allowed.
+    pub expected: String,
+}
+
+impl InvalidArgument {
+    pub(crate) fn new(argument: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Self { argument, value: value.to_string(), expected: expected.into() }
+    }
+}
+
+impl fmt::Display for InvalidArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}, but must be {}", self.argument, self.value, self.expected)
+    }
+}
+
+impl std::error::Error for InvalidArgument {}
+
+/// Why a loop or a group could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// An argument cannot work.
+    Argument(InvalidArgument),
+    /// The driver of loop `index` could not be set up; the loops before it have been shut down.
+    Driver {
+        /// Which loop of the group, from 0.
+        index: usize,
+        /// What the driver said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument(error) => error.fmt(f),
+            Self::Driver { index, error } => {
+                write!(f, "the driver of loop {index} could not be set up: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Argument(error) => Some(error),
+            Self::Driver { error, .. } => Some(error),
+        }
+    }
+}
+
+impl From<InvalidArgument> for BuildError {
+    fn from(error: InvalidArgument) -> Self {
+        Self::Argument(error)
+    }
+}
+
+/// Why a loop ended otherwise than by a shutdown, or why its end could not be waited for.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LoopError {
+    /// The driver could not start on the loop's thread.
+    Start(Arc<io::Error>),
+    /// The driver failed and could not be rebuilt.
+    Driver(Arc<io::Error>),
+    /// The loop itself panicked (not a task: those are contained).
+    Panicked(String),
+    /// The loop vanished without a word, for instance because its manual driver was forgotten.
+    Abandoned,
+    /// Waiting was asked for on a loop's own thread, where it could block for ever.
+    WouldBlockLoop,
+}
+
+impl fmt::Display for LoopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(error) => write!(f, "the driver could not start on its thread: {error}"),
+            Self::Driver(error) => write!(f, "the driver failed and could not be rebuilt: {error}"),
+            Self::Panicked(message) => write!(f, "the event loop panicked: {message}"),
+            Self::Abandoned => f.write_str("the event loop vanished without terminating"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop; await it or wait elsewhere")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoopError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start(error) | Self::Driver(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<PromiseError> for LoopError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            _ => Self::Abandoned,
+        }
+    }
+}

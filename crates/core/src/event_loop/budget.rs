@@ -1,0 +1,73 @@
+//! How long tasks may run before the loop looks at I/O again.
+//!
+//! Tasks get time in proportion to what I/O took, and never more than a cap. The clock is not free, so it is read after
+//! every [`BATCH`] tasks: at least one batch runs in every turn, whatever the budget.
+
+use crate::error::InvalidArgument;
+use std::time::Duration;
+
+/// Tasks between two looks at the clock.
+pub(crate) const BATCH: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    io_ratio: u8,
+    cap: Duration,
+}
+
+impl Budget {
+    pub(crate) fn new(io_ratio: u8, cap: Duration) -> Result<Self, InvalidArgument> {
+        if !(1..=100).contains(&io_ratio) {
+            return Err(InvalidArgument::new("io_ratio", io_ratio, "between 1 and 100"));
+        }
+        if cap.is_zero() {
+            return Err(InvalidArgument::new("task_time_cap", "0 ns", "longer than zero"));
+        }
+        Ok(Self { io_ratio, cap })
+    }
+
+    /// What tasks may take after I/O took `io`.
+    pub(crate) fn allowance(self, io: Duration) -> Duration {
+        let ratio = u32::from(self.io_ratio);
+        if ratio == 100 {
+            return self.cap;
+        }
+        io.checked_mul(100 - ratio).map_or(self.cap, |time| (time / ratio).min(self.cap))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const CAP: Duration = Duration::from_millis(100);
+
+    fn allowance(ratio: u8, io_ms: u64) -> Duration {
+        Budget::new(ratio, CAP).unwrap().allowance(Duration::from_millis(io_ms))
+    }
+
+    #[test]
+    fn tasks_get_their_share_of_the_time_that_io_took() {
+        assert_eq!(allowance(50, 8), Duration::from_millis(8));
+        assert_eq!(allowance(80, 8), Duration::from_millis(2));
+        assert_eq!(allowance(20, 8), Duration::from_millis(32));
+        assert_eq!(allowance(50, 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_cap_holds_for_every_ratio() {
+        assert_eq!(allowance(1, 50), CAP);
+        assert_eq!(allowance(100, 0), CAP);
+        assert_eq!(Budget::new(1, CAP).unwrap().allowance(Duration::MAX), CAP);
+    }
+
+    #[test]
+    fn a_ratio_that_cannot_work_is_refused_by_name_and_value() {
+        for ratio in [0, 101] {
+            let error = Budget::new(ratio, CAP).unwrap_err().to_string();
+            assert_eq!(error, format!("io_ratio is {ratio}, but must be between 1 and 100"));
+        }
+        let error = Budget::new(50, Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "task_time_cap is 0 ns, but must be longer than zero");
+    }
+}

@@ -1,0 +1,532 @@
+//! The door of an event loop: where other threads leave tasks, and the one word that says what the loop is doing.
+//!
+//! ```text
+//!   word:  [ tasks accepted and not yet run … | CLOSED | SLEEPING | UNSTARTED ]
+//!
+//!   submitter                                      loop
+//!   admit: word += 1 ── CLOSED? full? ─▶ refused   take … run … done: word -= n
+//!   push into the queue                            fall asleep: word 0 ─▶ SLEEPING, by compare-and-swap
+//!   word had SLEEPING? clear it; who cleared       wake up:     clear SLEEPING
+//!   it wakes the loop                              close:       word 0 ─▶ CLOSED, by compare-and-swap
+//! ```
+//!
+//! Always true:
+//! 1. A task is counted before it is queued, and the loop falls asleep or closes only at a count of zero. So a
+//!    submitter either is seen by the loop before it sleeps, or sees that the loop sleeps. No fence is needed: both
+//!    facts are in one word.
+//! 2. Of all submitters that find the loop asleep, exactly one clears SLEEPING and wakes it.
+//! 3. What was admitted is run: after CLOSED nothing is admitted any more, and the loop takes tasks until the count
+//!    is zero.
+//! 4. Tasks of one submitter leave in the order in which they came, whichever of the two queues they went through.
+//!
+//! Two queues, because most loops never have many tasks waiting: a ring that allocates nothing, and behind it an
+//! unbounded one for floods. While the second holds anything, newcomers line up there (rule 4).
+//!
+//! Not here: what a task is, who runs it, how a loop is woken.
+
+use crate::{
+    refused::RefusedWhy,
+    sync::{AtomicUsize, Ordering},
+};
+
+const UNSTARTED: usize = 1;
+const SLEEPING: usize = 1 << 1;
+const CLOSED: usize = 1 << 2;
+const ONE_TASK: usize = 1 << 3;
+
+/// Tasks that wait without an allocation: covers a burst of one task from each of a thousand channels in 32 KiB.
+const RING_LEN: usize = 1024;
+
+/// "No limit" for [`Inbox::new`].
+pub(crate) const UNLIMITED: usize = usize::MAX / ONE_TASK;
+
+pub(crate) struct Inbox<T> {
+    word: AtomicUsize,
+    limit: usize,
+    queue: TwoQueues<T>,
+}
+
+/// What a submitter has to do after its task is queued.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Next {
+    /// Nothing: the loop is awake, or somebody else wakes it.
+    Nothing,
+    /// Wake the loop: it sleeps, and this submitter is the one who noticed first.
+    Wake,
+}
+
+impl<T> Inbox<T> {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            word: AtomicUsize::new(UNSTARTED),
+            limit: limit.min(UNLIMITED),
+            queue: TwoQueues::new(RING_LEN),
+        }
+    }
+
+    // ---- any thread ----
+
+    /// Asks for a place. The permit must be used: what is admitted is waited for.
+    pub(crate) fn admit(&self) -> Result<Permit<'_, T>, RefusedWhy> {
+        self.admit_under(self.limit)
+    }
+
+    /// A place for the framework's own small messages (a waker, a cancelled timer). Their number is bounded by the
+    /// futures and timers that exist, so the limit does not apply.
+    pub(crate) fn admit_internal(&self) -> Result<Permit<'_, T>, RefusedWhy> {
+        self.admit_under(UNLIMITED)
+    }
+
+    fn admit_under(&self, limit: usize) -> Result<Permit<'_, T>, RefusedWhy> {
+        let before = self.word.fetch_add(ONE_TASK, Ordering::AcqRel);
+        let permit = Permit { inbox: self, before };
+        if before & CLOSED != 0 {
+            return Err(RefusedWhy::ShutDown); // dropping the permit gives the place back
+        }
+        if before / ONE_TASK >= limit {
+            return Err(RefusedWhy::Full { limit });
+        }
+        Ok(permit)
+    }
+
+    /// Counts a task that the loop keeps in a queue of its own, so that a limit covers both.
+    pub(crate) fn count_local(&self) -> Result<(), RefusedWhy> {
+        self.admit()?.keep_counted();
+        Ok(())
+    }
+
+    /// The loop's thread runs: from now on submitters have nothing to start.
+    pub(crate) fn started(&self) {
+        self.word.fetch_and(!UNSTARTED, Ordering::AcqRel);
+    }
+
+    /// Closes a loop that never ran anything. False if it has started or a submitter is about to start it.
+    pub(crate) fn close_unstarted(&self) -> bool {
+        self.word.compare_exchange(UNSTARTED, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Tasks accepted and not yet run.
+    pub(crate) fn pending(&self) -> usize {
+        self.word.load(Ordering::Relaxed) / ONE_TASK
+    }
+
+    // ---- the loop ----
+
+    /// Takes the next task. `None` with `pending() > 0` means that a submitter is between its two steps.
+    pub(crate) fn take(&self, cursor: &mut Cursor) -> Option<T> {
+        self.queue.take(cursor)
+    }
+
+    /// Gives back the places of `n` tasks that were taken and run.
+    pub(crate) fn done(&self, n: usize) {
+        if n > 0 {
+            self.word.fetch_sub(n * ONE_TASK, Ordering::AcqRel);
+        }
+    }
+
+    /// Announces sleep. False if a task has been accepted meanwhile: look again instead.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.word.compare_exchange(0, SLEEPING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Ends the sleep. True if a submitter had ended it already, that is, sent a wake-up.
+    pub(crate) fn wake_up(&self) -> bool {
+        self.word.fetch_and(!SLEEPING, Ordering::AcqRel) & SLEEPING == 0
+    }
+
+    /// Closes if nothing is pending.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        self.word.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Closes now; what is pending is still to be taken.
+    pub(crate) fn close(&self) {
+        self.word.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+}
+
+/// A place in the inbox that is not filled yet.
+#[must_use]
+pub(crate) struct Permit<'a, T> {
+    inbox: &'a Inbox<T>,
+    before: usize,
+}
+
+impl<T> Permit<'_, T> {
+    /// Whether the loop's thread has to be started first.
+    pub(crate) fn unstarted(&self) -> bool {
+        self.before & UNSTARTED != 0
+    }
+
+    /// Queues the task; a loop that sleeps is to be woken.
+    pub(crate) fn push(self, task: T) -> Next {
+        let (inbox, before) = (self.inbox, self.before);
+        self.push_lazily(task);
+        if before & SLEEPING != 0 && inbox.word.fetch_and(!SLEEPING, Ordering::AcqRel) & SLEEPING != 0 {
+            return Next::Wake;
+        }
+        Next::Nothing
+    }
+
+    /// Queues the task and lets a sleeping loop sleep.
+    pub(crate) fn push_lazily(self, task: T) {
+        self.inbox.queue.push(task);
+        self.keep_counted();
+    }
+
+    fn keep_counted(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<T> Drop for Permit<'_, T> {
+    fn drop(&mut self) {
+        self.inbox.word.fetch_sub(ONE_TASK, Ordering::AcqRel);
+    }
+}
+
+/// The loop's place in [`TwoQueues`]: how many tasks of the second queue it may take before it looks at the ring again.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    credit: usize,
+}
+
+/// A ring, and a list for what does not fit.
+struct TwoQueues<T> {
+    ring: Ring<T>,
+    flood: List<T>,
+}
+
+impl<T> TwoQueues<T> {
+    fn new(ring_len: usize) -> Self {
+        Self { ring: Ring::new(ring_len), flood: List::new() }
+    }
+
+    fn push(&self, task: T) {
+        // Who finds the list in use joins it: an earlier task of the same submitter may be in there.
+        if !self.flood.is_empty() {
+            return self.flood.push(task);
+        }
+        if let Err(task) = self.ring.push(task) {
+            self.flood.push(task);
+        }
+    }
+
+    fn take(&self, cursor: &mut Cursor) -> Option<T> {
+        if cursor.credit > 0 {
+            cursor.credit -= 1;
+            return self.flood.pop();
+        }
+        if let Some(task) = self.ring.pop() {
+            return Some(task);
+        }
+        // First count the list, then see the ring empty: whatever a submitter put into the ring before one of the
+        // counted tasks has left by then. A task that joins the list later waits for the next count.
+        let counted = self.flood.len();
+        if counted == 0 {
+            return None;
+        }
+        if let Some(task) = self.ring.pop() {
+            return Some(task);
+        }
+        cursor.credit = counted - 1;
+        self.flood.pop()
+    }
+}
+
+#[cfg(not(loom))]
+type Ring<T> = crossbeam_queue::ArrayQueue<T>;
+#[cfg(not(loom))]
+type List<T> = crossbeam_queue::SegQueue<T>;
+
+// loom cannot look into crossbeam's queues, and need not: they are proven elsewhere. A locked queue stands in for each,
+// so that the models check the protocol around them.
+#[cfg(loom)]
+use stand_in::{List, Ring};
+
+#[cfg(loom)]
+mod stand_in {
+    use crate::sync::{Mutex, lock};
+    use std::collections::VecDeque;
+
+    pub(super) struct Ring<T>(Mutex<VecDeque<T>>);
+    pub(super) struct List<T>(Mutex<VecDeque<T>>);
+
+    impl<T> Ring<T> {
+        pub(super) fn new(_len: usize) -> Self {
+            Self(Mutex::new(VecDeque::new()))
+        }
+        pub(super) fn push(&self, task: T) -> Result<(), T> {
+            let mut ring = lock(&self.0);
+            if ring.len() == 1 {
+                return Err(task); // a ring of one makes every model pass through both queues
+            }
+            ring.push_back(task);
+            Ok(())
+        }
+        pub(super) fn pop(&self) -> Option<T> {
+            lock(&self.0).pop_front()
+        }
+    }
+
+    impl<T> List<T> {
+        pub(super) fn new() -> Self {
+            Self(Mutex::new(VecDeque::new()))
+        }
+        pub(super) fn push(&self, task: T) {
+            lock(&self.0).push_back(task);
+        }
+        pub(super) fn pop(&self) -> Option<T> {
+            lock(&self.0).pop_front()
+        }
+        pub(super) fn len(&self) -> usize {
+            lock(&self.0).len()
+        }
+        pub(super) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn drain(inbox: &Inbox<usize>) -> Vec<usize> {
+        let mut cursor = Cursor::default();
+        let taken: Vec<_> = std::iter::from_fn(|| inbox.take(&mut cursor)).collect();
+        inbox.done(taken.len());
+        taken
+    }
+
+    fn put(inbox: &Inbox<usize>, task: usize) -> Next {
+        inbox.admit().expect("open and not full").push(task)
+    }
+
+    #[test]
+    fn tasks_leave_in_order_when_they_overflow_the_ring() {
+        let inbox = Inbox::new(UNLIMITED);
+        let all: Vec<usize> = (0..RING_LEN * 3).collect();
+        for &task in &all {
+            let _ = put(&inbox, task);
+        }
+        assert_eq!(drain(&inbox), all);
+        assert_eq!(inbox.pending(), 0);
+    }
+
+    #[test]
+    fn only_the_first_submitter_after_sleep_wakes_the_loop() {
+        let inbox = Inbox::new(UNLIMITED);
+        inbox.started();
+        assert!(inbox.fall_asleep());
+        assert_eq!(put(&inbox, 1), Next::Wake);
+        assert_eq!(put(&inbox, 2), Next::Nothing);
+        assert!(inbox.wake_up(), "a submitter ended the sleep");
+        assert_eq!(drain(&inbox), [1, 2]);
+    }
+
+    #[test]
+    fn a_lazy_task_leaves_the_loop_asleep_and_comes_out_before_the_one_that_wakes_it() {
+        let inbox = Inbox::new(UNLIMITED);
+        inbox.started();
+        assert!(inbox.fall_asleep());
+        inbox.admit().unwrap().push_lazily(1);
+        assert_eq!(put(&inbox, 2), Next::Wake);
+        inbox.wake_up();
+        assert_eq!(drain(&inbox), [1, 2]);
+    }
+
+    #[test]
+    fn a_loop_with_an_accepted_task_neither_sleeps_nor_closes() {
+        let inbox = Inbox::<usize>::new(UNLIMITED);
+        inbox.started();
+        let permit = inbox.admit().unwrap();
+        assert!(!inbox.fall_asleep());
+        assert!(!inbox.close_if_empty());
+        drop(permit);
+        assert!(inbox.fall_asleep());
+    }
+
+    #[test]
+    fn over_the_limit_a_task_is_refused_and_the_place_is_free_again_after_a_run() {
+        let inbox = Inbox::new(2);
+        let _ = (put(&inbox, 1), put(&inbox, 2));
+        assert!(matches!(inbox.admit(), Err(RefusedWhy::Full { limit: 2 })));
+        assert!(inbox.admit_internal().is_ok(), "the framework's own messages pass");
+        assert_eq!(drain(&inbox), [1, 2]);
+        assert!(inbox.admit().is_ok());
+    }
+
+    #[test]
+    fn after_close_nothing_is_admitted_and_what_was_admitted_comes_out() {
+        let inbox = Inbox::new(UNLIMITED);
+        let _ = put(&inbox, 1);
+        inbox.close();
+        assert!(matches!(inbox.admit(), Err(RefusedWhy::ShutDown)));
+        assert_eq!(drain(&inbox), [1]);
+        assert_eq!(inbox.pending(), 0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::{Arc, thread};
+
+    /// A loop that takes tasks until `expected` have come, and sleeps on a flag in between. If a wake-up got lost, it
+    /// would sleep for ever: loom reports that as a deadlock.
+    fn take_all(inbox: &Inbox<usize>, woken: &Wakeup, expected: usize) -> Vec<usize> {
+        let (mut cursor, mut taken) = (Cursor::default(), Vec::new());
+        while taken.len() < expected {
+            while let Some(task) = inbox.take(&mut cursor) {
+                taken.push(task);
+                inbox.done(1);
+            }
+            if taken.len() < expected && inbox.fall_asleep() {
+                woken.wait();
+                inbox.wake_up();
+            } else {
+                thread::yield_now();
+            }
+        }
+        taken
+    }
+
+    struct Wakeup {
+        gate: loom::sync::Mutex<bool>,
+        bell: loom::sync::Condvar,
+    }
+
+    impl Wakeup {
+        fn new() -> Self {
+            Self { gate: loom::sync::Mutex::new(false), bell: loom::sync::Condvar::new() }
+        }
+        fn ring(&self) {
+            *self.gate.lock().unwrap() = true;
+            self.bell.notify_one();
+        }
+        fn wait(&self) {
+            let mut rung = self.gate.lock().unwrap();
+            while !*rung {
+                rung = self.bell.wait(rung).unwrap();
+            }
+            *rung = false;
+        }
+    }
+
+    #[test]
+    fn loom_no_wake_up_is_lost_between_two_submitters_and_a_loop_that_falls_asleep() {
+        loom::model(|| {
+            let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
+            shared.0.started();
+            let submitters: Vec<_> = (0..2)
+                .map(|n| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        if shared.0.admit().unwrap().push(n) == Next::Wake {
+                            shared.1.ring();
+                        }
+                    })
+                })
+                .collect();
+            let mut taken = take_all(&shared.0, &shared.1, 2);
+            taken.sort_unstable();
+            assert_eq!(taken, [0, 1]);
+            for submitter in submitters {
+                submitter.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn loom_tasks_of_one_submitter_keep_their_order_through_both_queues() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
+            shared.0.started();
+            let spawn = |tasks: &'static [usize]| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    for &task in tasks {
+                        if shared.0.admit().unwrap().push(task) == Next::Wake {
+                            shared.1.ring();
+                        }
+                    }
+                })
+            };
+            let (first, second) = (spawn(&[1, 2]), spawn(&[11]));
+            let taken = take_all(&shared.0, &shared.1, 3);
+            let of_first: Vec<_> = taken.iter().copied().filter(|&task| task < 10).collect();
+            assert_eq!(of_first, [1, 2]);
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_task_in_the_race_with_close_is_run_or_refused_never_lost() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            inbox.started();
+            let submitters: Vec<_> = (0..2)
+                .map(|n| {
+                    let inbox = inbox.clone();
+                    thread::spawn(move || match inbox.admit() {
+                        Ok(permit) => {
+                            let _ = permit.push(n);
+                            1
+                        }
+                        Err(_) => 0,
+                    })
+                })
+                .collect();
+            let (mut cursor, mut run) = (Cursor::default(), 0);
+            if !inbox.close_if_empty() {
+                inbox.close();
+            }
+            while inbox.pending() > 0 {
+                while inbox.take(&mut cursor).is_some() {
+                    inbox.done(1);
+                    run += 1;
+                }
+                thread::yield_now();
+            }
+            let accepted: usize = submitters.into_iter().map(|submitter| submitter.join().unwrap()).sum();
+            // A submitter that was admitted after the count was zero cannot exist: CLOSED was set at that moment.
+            assert_eq!(accepted, run);
+        });
+    }
+
+    #[test]
+    fn loom_the_thread_is_started_once_and_shutting_down_an_unstarted_loop_needs_none() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            let thread_started = Arc::new(crate::sync::Mutex::new(0));
+            let submitter = {
+                let (inbox, thread_started) = (inbox.clone(), thread_started.clone());
+                thread::spawn(move || match inbox.admit() {
+                    Ok(permit) => {
+                        if permit.unstarted() {
+                            *crate::sync::lock(&thread_started) += 1;
+                            inbox.started();
+                        }
+                        let _ = permit.push(7);
+                        true
+                    }
+                    Err(_) => false,
+                })
+            };
+            let closed_unstarted = inbox.close_unstarted();
+            let accepted = submitter.join().unwrap();
+            if accepted {
+                assert!(!closed_unstarted, "accepted by a loop that has no thread");
+                assert!(inbox.take(&mut Cursor::default()).is_some());
+                assert_eq!(*crate::sync::lock(&thread_started), 1);
+            } else {
+                assert_eq!(*crate::sync::lock(&thread_started), 0);
+            }
+        });
+    }
+}

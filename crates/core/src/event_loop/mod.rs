@@ -1,0 +1,39 @@
+//! Event loops: one thread, one driver, one task queue each.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `handle` | [`EventLoop`], what every thread may ask of a loop |
+//! | `local_loop`, `local` | the same loop seen from its own thread: queue, timers, futures, sources |
+//! | `shared`, `inbox` | what threads share: the door for tasks, the wake-up protocol, start and end |
+//! | `runner` | the turn: poll, I/O, tasks, tail tasks, leave |
+//! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
+//! | `schedule`, `spawn`, `tail` | timers, futures, tail tasks |
+//! | `manual` | a loop driven by hand |
+//! | `config`, `figures` | settings; what a loop tells about itself |
+
+mod budget;
+mod config;
+mod figures;
+mod handle;
+mod inbox;
+mod local;
+mod local_loop;
+mod manual;
+mod runner;
+mod schedule;
+mod shared;
+mod shutdown;
+mod spawn;
+mod tail;
+
+pub(crate) use config::LoopConfig;
+pub use config::{EventLoopBuilder, Rejection};
+pub use figures::{LongestTask, LoopFigures, TaskKind};
+pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination};
+pub use local_loop::LocalLoop;
+pub use manual::ManualLoop;
+pub use schedule::Scheduled;
+pub(crate) use shared::Shared;
+pub(crate) use shutdown::Patience;
+pub use spawn::JoinHandle;
+pub use tail::TailTask;

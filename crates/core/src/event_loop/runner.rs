@@ -1,0 +1,360 @@
+//! The turn of a loop: poll, I/O, tasks, tail tasks, and the question whether to leave.
+//!
+//! ```text
+//!   ┌▶ 1 poll        sleep only if nothing waits, at most until the next timer
+//!   │  2 I/O         each event to its source
+//!   │  3 tasks       due timers join the queue; batches of 64 until the budget is spent
+//!   │  4 tail tasks  all of them, once
+//!   └─ 5 leave?      only if a shutdown was asked for
+//! ```
+//!
+//! The clock is read when the poll has ended, after I/O if there was any, and after each batch of tasks.
+
+use super::{
+    TaskKind,
+    budget::{BATCH, Budget},
+    config::known_core,
+    local::{Local, Work},
+    shared::Shared,
+    shutdown::{Decision, Leaving},
+};
+use crate::{
+    driver::{Driver, Events, Token},
+    error::LoopError,
+    task_error::catch,
+};
+use std::{
+    io,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long a turn may wait for something to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// Not at all.
+    Never,
+    /// No longer than this; `None`: as long as it takes.
+    AtMost(Option<Duration>),
+}
+
+pub(crate) struct Runner {
+    local: Rc<Local>,
+    driver: Box<dyn Driver>,
+    events: Events,
+    budget: Budget,
+    premature: u32,
+    leaving: Option<Leaving>,
+    /// What the last decision about leaving allows to sleep.
+    stay: Option<Duration>,
+    /// When the last turn ended.
+    mark: Instant,
+    /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
+    watch_tasks: bool,
+    finished: bool,
+}
+
+impl Runner {
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, LoopError> {
+        let seed = shared.take_seed().ok_or(LoopError::Abandoned)?;
+        let driver = seed.start().map_err(|error| LoopError::Start(Arc::new(error)))?;
+        let local = Local::new(shared.clone());
+        *local.extension.borrow_mut() = driver.extension();
+        Ok(Self {
+            mark: shared.clock.now(),
+            budget: shared.config.budget().expect("checked when the loop was built"),
+            local,
+            driver,
+            events: Events::default(),
+            premature: 0,
+            leaving: None,
+            stay: None,
+            watch_tasks: true,
+            finished: false,
+        })
+    }
+
+    pub(crate) fn local(&self) -> &Rc<Local> {
+        &self.local
+    }
+
+    /// While the loop is leaving: how long until it has to look again.
+    pub(crate) fn stay(&self) -> Option<Duration> {
+        self.stay
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// One turn. Returns whether anything was done.
+    pub(crate) fn turn(&mut self, wait: Wait) -> Result<bool, LoopError> {
+        let local = self.local.clone();
+        let figures = &local.shared.figures;
+        figures.iterations.add(1);
+
+        let wanted = self.timeout(wait);
+        let polled = self.poll(wanted)?;
+        figures.polling_ns.add_time(polled.saturating_duration_since(self.mark));
+
+        let events = self.events.len();
+        let io_done = if events == 0 { polled } else { self.deliver() };
+        figures.io_ns.add_time(io_done.saturating_duration_since(polled));
+        figures.events.add(events as u64);
+
+        local.queue_due_timers(io_done);
+        let (tasks, tasks_done) = self.run_tasks(io_done, self.budget.allowance(io_done - polled));
+        let tail = local.tail.run(&local);
+        let end = if tail == 0 { tasks_done } else { local.shared.clock.now() };
+        figures.tasks_ns.add_time(end.saturating_duration_since(io_done));
+        figures.local_pending.set(local.uncounted());
+
+        if tasks == 0 && events == 0 && local.shared.inbox.pending() > 0 {
+            std::thread::yield_now(); // a submitter has announced a task and is about to queue it
+        }
+        self.mark = end;
+        self.leave_if_asked(end, tasks > 0);
+        Ok(events + tasks + tail > 0)
+    }
+
+    // ---- 1 poll ----
+
+    fn timeout(&mut self, wait: Wait) -> Option<Duration> {
+        let local = &self.local;
+        let Wait::AtMost(most) = wait else {
+            // Driven by hand: time may have passed since the last turn.
+            self.mark = local.shared.clock.now();
+            return Some(Duration::ZERO);
+        };
+        if local.has_tasks() || local.tail.has_pending() {
+            return Some(Duration::ZERO);
+        }
+        [most, self.stay, local.until_next_timer(self.mark)].into_iter().flatten().min()
+    }
+
+    fn poll(&mut self, wanted: Option<Duration>) -> Result<Instant, LoopError> {
+        let shared = self.local.shared.clone();
+        let asleep = wanted != Some(Duration::ZERO) && shared.inbox.fall_asleep();
+        let timeout = if asleep { wanted } else { Some(Duration::ZERO) };
+        let result = self.driver.poll(timeout, &mut self.events);
+        let woken = asleep && shared.inbox.wake_up();
+        let now = shared.clock.now();
+        if let Err(error) = result {
+            tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
+            self.rebuild().map_err(|second| {
+                tracing::error!(event_loop = %shared.config.name, error = %second, "rebuilding the driver failed");
+                LoopError::Driver(Arc::new(error))
+            })?;
+        } else {
+            let early = timeout.is_none_or(|timeout| now.saturating_duration_since(self.mark) < timeout);
+            self.judge_wake_up(asleep && early && !woken && self.events.is_empty())?;
+        }
+        Ok(now)
+    }
+
+    /// A poll that ends early and empty is a poll that may do so for ever, and then the loop spins.
+    fn judge_wake_up(&mut self, premature: bool) -> Result<(), LoopError> {
+        if !premature {
+            self.premature = 0;
+            return Ok(());
+        }
+        let shared = self.local.shared.clone();
+        shared.figures.premature_wakeups.add(1);
+        self.premature += 1;
+        let limit = shared.config.rebuild_after;
+        if limit == 0 || self.premature < limit {
+            return Ok(());
+        }
+        tracing::warn!(
+            event_loop = %shared.config.name, premature = self.premature, limit,
+            "the driver woke up prematurely too often in a row, rebuilding it"
+        );
+        self.rebuild().map_err(|error| LoopError::Driver(Arc::new(error)))
+    }
+
+    fn rebuild(&mut self) -> io::Result<()> {
+        let moved = self.driver.rebuild()?;
+        *self.local.extension.borrow_mut() = self.driver.extension();
+        self.premature = 0;
+        self.local.shared.figures.rebuilds.add(1);
+        tracing::info!(event_loop = %self.local.shared.config.name, registrations = moved, "driver rebuilt");
+        Ok(())
+    }
+
+    // ---- 2 I/O ----
+
+    fn deliver(&mut self) -> Instant {
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain() {
+            self.local.deliver(event);
+        }
+        self.events = events;
+        self.local.shared.clock.now()
+    }
+
+    // ---- 3 tasks ----
+
+    fn run_tasks(&mut self, start: Instant, allowance: Duration) -> (usize, Instant) {
+        let (mut run, mut now) = (0, start);
+        loop {
+            let (batch, end) = self.run_batch(now);
+            run += batch;
+            now = end;
+            if batch < BATCH || now.saturating_duration_since(start) >= allowance {
+                return (run, now);
+            }
+        }
+    }
+
+    /// Runs up to [`BATCH`] tasks.
+    ///
+    /// Timing every task would cost tiny ones a fifth of their speed. So single tasks are timed while they are not tiny:
+    /// a batch that took longer than a microsecond per task turns the watch on, a full batch of tiny tasks turns it off,
+    /// and while it is off the batch as a whole stands for its longest task.
+    fn run_batch(&mut self, start: Instant) -> (usize, Instant) {
+        let local = &self.local;
+        let shared = &local.shared;
+        let (mut run, mut counted, mut now) = (0, 0, start);
+        let mut last_kind = TaskKind::Task;
+        while run < BATCH
+            && let Some((work, has_place)) = local.next()
+        {
+            last_kind = work.kind();
+            run_one(local, work);
+            run += 1;
+            counted += usize::from(has_place);
+            if counted > 0 && local.is_limited() {
+                local.done(std::mem::take(&mut counted));
+            }
+            if self.watch_tasks {
+                let end = shared.clock.now();
+                shared.figures.task_took(end.saturating_duration_since(now), last_kind);
+                now = end;
+            }
+        }
+        local.done(counted);
+        if run == 0 {
+            return (0, start);
+        }
+        shared.figures.tasks_run.add(run as u64);
+        let end = if self.watch_tasks { now } else { shared.clock.now() };
+        let took = end.saturating_duration_since(start);
+        if !self.watch_tasks {
+            shared.figures.task_took(took, last_kind);
+        }
+        self.watch_tasks = run < BATCH || took > Duration::from_micros(run as u64);
+        (run, end)
+    }
+
+    // ---- 5 leave? ----
+
+    fn leave_if_asked(&mut self, now: Instant, ran_tasks: bool) {
+        let Some(patience) = self.local.shared.patience() else { return };
+        let local = self.local.clone();
+        let leaving = self.leaving.get_or_insert_with(|| Leaving::begin(patience, now));
+        // Timers of a loop that leaves do not fire any more; their handles learn it from the drop.
+        let timers = local.wheel.borrow_mut().drain();
+        local.shared.figures.timers_pending.set(0);
+        local.contain(TaskKind::Timer, || drop(timers));
+        let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
+        for token in tokens {
+            local.call_source(token, |source| source.shut_down());
+        }
+        let busy = local.has_tasks() || local.tail.has_pending() || !local.sources.borrow().is_empty();
+        match leaving.decide(now, ran_tasks, busy) {
+            Decision::Stay(time) => self.stay = Some(time),
+            Decision::Leave => self.finished = local.shared.inbox.close_if_empty(),
+            Decision::LeaveNow => self.finished = true,
+        }
+    }
+
+    /// The last act: nothing new is taken, what was accepted is run, everything that lives on the loop is dropped on
+    /// its thread.
+    pub(crate) fn finish(self) {
+        let Self { local, driver, .. } = self;
+        let shared = &local.shared;
+        local.closed.set(true);
+        shared.inbox.close();
+        while local.has_tasks() {
+            match local.next() {
+                Some((work, counted)) => {
+                    run_one(&local, work);
+                    local.done(usize::from(counted));
+                    shared.figures.tasks_run.add(1);
+                }
+                None => std::thread::yield_now(), // a submitter was admitted at the last moment
+            }
+        }
+        let timers = local.wheel.borrow_mut().drain();
+        local.contain(TaskKind::Timer, || drop(timers));
+        local.futures.clear(&local);
+        local.tail.clear(&local);
+        let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
+        for token in tokens {
+            local.deregister(token);
+        }
+        local.contain(TaskKind::Io, || drop(driver));
+        *local.extension.borrow_mut() = None;
+    }
+}
+
+fn run_one(local: &Rc<Local>, work: Work) {
+    match work {
+        Work::Run(run) => {
+            local.contain(TaskKind::Task, run);
+        }
+        Work::Poll(task) => local.futures.poll(local, task),
+        Work::Timer(timer) => timer.fire(local),
+        Work::Nudge => {}
+    }
+}
+
+/// The whole life of a loop's thread.
+pub(crate) fn run_thread(shared: &Arc<Shared>) {
+    if let Some(core) = shared.config.pin_to_core {
+        let pinned = known_core(core).is_ok_and(core_affinity::set_for_current);
+        if !pinned {
+            tracing::warn!(event_loop = %shared.config.name, core, "the thread could not be bound to its core");
+        }
+    }
+    let end = match Runner::start(shared) {
+        Ok(mut runner) => {
+            let entered = runner.local().enter();
+            // A panic that gets here is ours, not a task's: those are contained one by one.
+            let end = catch(|| {
+                while !runner.is_finished() {
+                    runner.turn(Wait::AtMost(None))?;
+                }
+                Ok(())
+            })
+            .unwrap_or_else(|message| Err(LoopError::Panicked(message)));
+            runner.finish();
+            drop(entered);
+            end
+        }
+        Err(error) => {
+            refuse_all(shared);
+            Err(error)
+        }
+    };
+    if let Err(error) = &end {
+        tracing::error!(event_loop = %shared.config.name, %error, "the event loop ended");
+    }
+    shared.terminate(end);
+}
+
+/// A loop that could not start cannot run what it was given: drops it, so that every handle learns of it.
+fn refuse_all(shared: &Arc<Shared>) {
+    shared.inbox.close();
+    let mut cursor = super::inbox::Cursor::default();
+    while shared.inbox.pending() > 0 {
+        match shared.inbox.take(&mut cursor) {
+            Some(task) => {
+                let _ = catch(|| drop(task));
+                shared.inbox.done(1);
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The part of a loop that every thread may touch.
+//!
+//! Always true:
+//! 1. The thread is started at most once, by the first submitter, under the seed's lock; a failed start leaves the loop
+//!    as it was and gives the submitter its task back.
+//! 2. `patience` is set once; whoever sets it makes sure that the loop sees it, by a message that keeps it awake.
+//! 3. The termination is completed exactly once: by the loop's last act, or by who closes a loop that never started.
+
+use super::{
+    config::{LoopConfig, Rejection},
+    figures::Figures,
+    inbox::{Inbox, Next, Permit},
+    runner,
+    shutdown::Patience,
+    spawn::FutureTask,
+};
+use crate::{
+    clock::Clock,
+    driver::{DriverSeed, DriverWaker},
+    error::LoopError,
+    promise::{Promise, SharedPromised, promise},
+    refused::RefusedWhy,
+};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// What other threads hand to a loop.
+pub(crate) enum Task {
+    Run(Box<dyn FnOnce() + Send>),
+    Poll(Arc<FutureTask>),
+    /// Nothing to do, but look up: a shutdown was asked for.
+    Nudge,
+}
+
+pub(crate) struct Shared {
+    pub(crate) id: usize,
+    pub(crate) config: LoopConfig,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) inbox: Inbox<Task>,
+    pub(crate) figures: Figures,
+    /// How many [`EventLoop`](super::EventLoop) handles exist; at zero the loop shuts itself down.
+    pub(crate) handles: AtomicUsize,
+    waker: Arc<dyn DriverWaker>,
+    seed: Mutex<Option<Box<dyn DriverSeed>>>,
+    patience: OnceLock<Patience>,
+    terminated: AtomicBool,
+    terminate: Mutex<Option<Promise<(), LoopError>>>,
+    termination: SharedPromised<(), LoopError>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: LoopConfig, clock: Arc<dyn Clock>, seed: Box<dyn DriverSeed>) -> Arc<Self> {
+        static IDS: AtomicUsize = AtomicUsize::new(1);
+        let (terminate, termination) = promise();
+        Arc::new(Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            inbox: Inbox::new(config.max_pending_tasks),
+            config,
+            clock,
+            figures: Figures::default(),
+            handles: AtomicUsize::new(0),
+            waker: seed.waker(),
+            seed: Mutex::new(Some(seed)),
+            patience: OnceLock::new(),
+            terminated: AtomicBool::new(false),
+            terminate: Mutex::new(Some(terminate)),
+            termination: termination.shared(),
+        })
+    }
+
+    // ---- tasks from other threads ----
+
+    /// A place for a task, by the rejection policy. Starts the thread with the first one.
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit<'_, Task>, RefusedWhy> {
+        let mut admitted = self.inbox.admit();
+        if let Rejection::BackOff { retries, pause } = self.config.rejection {
+            for _ in 0..retries {
+                match admitted {
+                    Err(RefusedWhy::Full { .. }) => thread::park_timeout(pause),
+                    _ => break,
+                }
+                admitted = self.inbox.admit();
+            }
+        }
+        let permit = admitted?;
+        if permit.unstarted() {
+            self.start()?;
+        }
+        Ok(permit)
+    }
+
+    pub(crate) fn push(&self, permit: Permit<'_, Task>, task: Task) {
+        if permit.push(task) == Next::Wake {
+            self.figures.wakeups_sent.add_shared(1);
+            self.waker.wake();
+        }
+    }
+
+    /// Sends one of the framework's own messages. One that comes after the end has lost its meaning.
+    pub(crate) fn send(self: &Arc<Self>, task: Task) {
+        if let Ok(permit) = self.inbox.admit_internal()
+            && (!permit.unstarted() || self.start().is_ok())
+        {
+            self.push(permit, task);
+        }
+    }
+
+    fn start(self: &Arc<Self>) -> Result<(), RefusedWhy> {
+        let seed = lock(&self.seed);
+        if seed.is_none() {
+            return Ok(()); // somebody else was faster, or the owner drives the loop by hand
+        }
+        let shared = self.clone();
+        // The new thread takes the seed when this lock is released; if there is no thread, the seed is still here.
+        thread::Builder::new()
+            .name(self.config.name.clone())
+            .spawn(move || runner::run_thread(&shared))
+            .map_err(|error| RefusedWhy::NoThread(error.kind()))?;
+        self.inbox.started();
+        drop(seed);
+        Ok(())
+    }
+
+    pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {
+        lock(&self.seed).take()
+    }
+
+    // ---- the end ----
+
+    pub(crate) fn shut_down(self: &Arc<Self>, patience: Patience) {
+        if self.patience.set(patience).is_err() {
+            return;
+        }
+        if self.inbox.close_unstarted() {
+            drop(self.take_seed());
+            self.terminate(Ok(()));
+        } else {
+            self.send(Task::Nudge);
+        }
+    }
+
+    pub(crate) fn patience(&self) -> Option<Patience> {
+        self.patience.get().copied()
+    }
+
+    pub(crate) fn terminate(&self, how: Result<(), LoopError>) {
+        self.terminated.store(true, Ordering::Release);
+        if let Some(terminate) = lock(&self.terminate).take() {
+            terminate.complete(how);
+        }
+    }
+
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.terminated.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn termination(&self) -> SharedPromised<(), LoopError> {
+        self.termination.clone()
+    }
+
+    /// A contained panic: counted and told, never passed on.
+    pub(crate) fn report_panic(&self, kind: super::TaskKind, message: &str) {
+        self.figures.panics.add_shared(1);
+        tracing::error!(event_loop = %self.config.name, %kind, panic = %message, "a panic was contained");
+    }
+}
+
+/// What these locks guard is whole between any two statements, so poison carries no news.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

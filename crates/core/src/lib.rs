@@ -1,0 +1,80 @@
+//! The heart of Netwright: event loops, timers, promises, executors, and the contract for what waits for I/O.
+//!
+//! ```text
+//!  other threads ──tasks──▶ ┌────────────── event loop (one thread, one driver) ────────────────────────────────┐
+//!   execute, schedule,      │ 1 poll the driver    sleeps only if nothing waits; at most one wake-up per sleep    │
+//!   spawn, wakers           │ 2 deliver I/O        each event to the source that its token names                  │
+//!                           │ 3 run tasks          due timers, task queue, futures; bounded by the I/O ratio      │
+//!                           │ 4 run tail tasks     lowest priority                                                │
+//!                           │ 5 shutting down?     close all, quiet period, leave                                 │
+//!                           └─────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! An [`EventLoop`] is a thread that does one thing after the other, so what lives on it needs no lock. Other threads
+//! reach it through its handle: a task goes into its queue, and if the loop sleeps, the first submitter wakes it.
+//!
+//! ```
+//! use netwright_core::{EventLoop, EventLoopGroup};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let group = EventLoopGroup::builder().loops(2).name("worker").build()?;
+//! let event_loop = group.next();
+//!
+//! // A task, from any thread. It runs on the loop, after everything that was submitted before it.
+//! event_loop.execute(|| println!("running on {}", EventLoop::current().unwrap().name()))?;
+//!
+//! // A timer: a future of its result, and it can be cancelled.
+//! let mut answer = event_loop.schedule(Duration::from_millis(5), || 6 * 7)?;
+//! assert_eq!(answer.wait()?, 42);
+//!
+//! // A future, polled on the loop. Anything that wakes it, from any thread, puts it into the loop's queue.
+//! let timer = event_loop.schedule(Duration::from_millis(1), || "done")?;
+//! let mut spawned = event_loop.spawn(async move { timer.await.map(str::len) })?;
+//! assert_eq!(spawned.wait()??, 4);
+//!
+//! // The end: nothing that was accepted is lost.
+//! group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.wait()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to find what
+//!
+//! - Tasks, timers, futures, tail tasks, shutdown: [`EventLoop`]; several of them: [`EventLoopGroup`].
+//! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
+//! - One result from one writer to whoever waits: [`promise`].
+//! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
+//! - What a transport has to provide: [`driver`].
+//! - What a loop knows about itself: [`LoopFigures`].
+
+#![forbid(unsafe_code)]
+
+mod arena;
+mod clock;
+pub mod driver;
+mod error;
+mod event_loop;
+mod group;
+mod loop_thread;
+mod promise;
+mod refused;
+mod sync;
+mod task_error;
+mod timer;
+mod workers;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{BuildError, InvalidArgument, LoopError};
+pub use event_loop::{
+    EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
+    Rejection, SHUTDOWN_TIMEOUT, Scheduled, TailTask, TaskKind, Termination,
+};
+pub use group::{Chooser, EventLoopGroup, EventLoopGroupBuilder, LeastLoaded, RoundRobin};
+pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
+pub use refused::{Refused, RefusedWhy};
+pub use task_error::TaskError;
+pub use workers::{
+    Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,
+    WorkersFigures,
+};

@@ -1,0 +1,99 @@
+//! Blocking a thread until a future is ready: `wait` and `wait_timeout`.
+//!
+//! A condition variable of our own rather than `thread::park`: an executor further up this stack may rely on its
+//! `unpark`, and a park of ours would swallow it.
+//!
+//! Not here: whether this thread may block at all (the callers ask [`may_block`]).
+
+use std::{
+    pin::pin,
+    sync::{Arc as StdArc, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    loop_thread,
+    sync::{Condvar, Mutex, lock},
+};
+
+/// Whether this thread runs no event loop.
+pub(super) fn may_block() -> bool {
+    loop_thread::current_id().is_none()
+}
+
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let parker = StdArc::new(Parker::new());
+    let waker = Waker::from(parker.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        parker.park();
+    }
+}
+
+/// `None` when `timeout` passed first.
+pub(super) fn wait_timeout<F: Future>(future: F, timeout: Duration) -> Option<F::Output> {
+    // A moment too far to be represented never comes.
+    let Some(deadline) = Instant::now().checked_add(timeout) else {
+        return Some(wait(future));
+    };
+    let mut future = pin!(future);
+    let parker = StdArc::new(Parker::new());
+    let waker = Waker::from(parker.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        if !parker.park_until(deadline) {
+            return None;
+        }
+    }
+}
+
+/// A waker that lets one thread go on.
+struct Parker {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Parker {
+    fn new() -> Self {
+        Self { woken: Mutex::new(false), changed: Condvar::new() }
+    }
+
+    fn park(&self) {
+        let mut woken = lock(&self.woken);
+        while !*woken {
+            woken = self.changed.wait(woken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *woken = false;
+    }
+
+    /// `false` if nobody woke us by `deadline`.
+    fn park_until(&self, deadline: Instant) -> bool {
+        let mut woken = lock(&self.woken);
+        while !*woken {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            woken = self.changed.wait_timeout(woken, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *woken = false;
+        true
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: StdArc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &StdArc<Self>) {
+        *lock(&self.woken) = true;
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,185 @@
+//! One result for any number of readers.
+//!
+//! ```text
+//!   Core ── its next listener clones the result into ──► Board { result, waiters }
+//!     ▲                                                      ▲
+//!     └ listen: order kept by the core                       └ poll, peek, wait of every clone
+//! ```
+//! Always true between calls:
+//! 1. The board's result is set once and then stays, so a reader that has seen it sees it again.
+//! 2. A clone has at most one waker on the board, and takes it along when dropped or ready.
+//!
+//! Not here: cancelling. One of many readers has no right to it; cancel before sharing.
+
+use std::{
+    collections::BTreeMap,
+    fmt, mem,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use super::{PromiseError, block, core::Core, trampoline};
+use crate::sync::{Arc, Mutex, lock};
+
+/// A [`Promised`](super::Promised) that can be cloned: every clone is a future of a clone of the result.
+///
+/// Made by [`Promised::shared`](super::Promised::shared).
+#[must_use = "dropping the last `SharedPromised` loses the result, errors included"]
+pub struct SharedPromised<T = (), E = PromiseError> {
+    /// Keeps the original result for listeners; nothing takes it.
+    source: Arc<Core<T, E>>,
+    board: Arc<Mutex<Board<T, E>>>,
+    /// Our waker's place on the board.
+    waiter: Option<u64>,
+}
+
+/// What the clones look at.
+struct Board<T, E> {
+    /// Behind an `Arc` so that it can be cloned for a reader after the lock is let go.
+    result: Option<Arc<Result<T, E>>>,
+    /// By arrival, so that who came first is woken first.
+    waiters: BTreeMap<u64, Waker>,
+    arrivals: u64,
+}
+
+impl<T, E> SharedPromised<T, E> {
+    pub(super) fn new(source: Arc<Core<T, E>>) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+        E: Clone + Send + Sync + 'static,
+    {
+        let board = Arc::new(Mutex::new(Board { result: None, waiters: BTreeMap::new(), arrivals: 0 }));
+        let (poster, abandoned) = (board.clone(), source.error_fn());
+        let posted = Core::listen(
+            &source,
+            Box::new(move |result| {
+                // Readers must not wait for ever because a clone panicked.
+                let copy = trampoline::catch("clone of its result", || result.clone());
+                post(&poster, copy.unwrap_or_else(|| Err(abandoned(PromiseError::Abandoned))));
+            }),
+        );
+        assert!(posted.is_ok(), "sharing a promise whose result was already taken");
+        Self { source, board, waiter: None }
+    }
+
+    /// Whether the result has arrived; then it stays.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        lock(&self.board).result.is_some()
+    }
+
+    /// How many wakers the board holds.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn waiters(&self) -> usize {
+        lock(&self.board).waiters.len()
+    }
+
+    /// Calls `listener` with the result, by the rules of [`Promised::listen`](super::Promised::listen).
+    pub fn listen(&self, listener: impl FnOnce(&Result<T, E>) + Send + 'static) {
+        let added = Core::listen(&self.source, Box::new(listener));
+        debug_assert!(added.is_ok(), "nothing takes the result of a shared promise");
+    }
+}
+
+impl<T: Clone, E: Clone> SharedPromised<T, E> {
+    /// A clone of the result if it has arrived.
+    #[must_use]
+    pub fn peek(&self) -> Option<Result<T, E>> {
+        let result = lock(&self.board).result.clone();
+        result.map(|result| Result::clone(&result))
+    }
+
+    /// Blocks until the result arrives; on an event loop's thread it answers
+    /// [`PromiseError::WouldBlockLoop`] instead, as [`Promised::wait`](super::Promised::wait) does.
+    pub fn wait(&self) -> Result<T, E> {
+        match self.before_blocking() {
+            Some(result) => result,
+            None => block::wait(self.clone()),
+        }
+    }
+
+    /// Blocks until the result arrives, but for at most `timeout`: `None` if it passed. Event loops are not blocked:
+    /// see [`wait`](SharedPromised::wait).
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<Result<T, E>> {
+        match self.before_blocking() {
+            Some(result) => Some(result),
+            None => block::wait_timeout(self.clone(), timeout),
+        }
+    }
+
+    fn before_blocking(&self) -> Option<Result<T, E>> {
+        if let Some(result) = self.peek() {
+            return Some(result);
+        }
+        trampoline::drain(); // the notification that we wait for may be queued on this very thread
+        self.peek().or_else(|| {
+            let on_loop = !block::may_block();
+            on_loop.then(|| Err(self.source.error(PromiseError::WouldBlockLoop)))
+        })
+    }
+}
+
+impl<T: Clone, E: Clone> Future for SharedPromised<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(result) = self.peek() {
+            self.waiter = None; // the post took every waker
+            return Poll::Ready(result);
+        }
+        let waker = cx.waker().clone(); // foreign code: outside the lock, and the board is asked again
+        let mut board = lock(&self.board);
+        if let Some(result) = board.result.clone() {
+            drop(board);
+            drop(waker);
+            self.waiter = None;
+            return Poll::Ready(Result::clone(&result));
+        }
+        let waiter = self.waiter.unwrap_or_else(|| board.next_waiter());
+        let before = board.waiters.insert(waiter, waker);
+        drop(board);
+        drop(before);
+        self.waiter = Some(waiter);
+        Poll::Pending
+    }
+}
+
+impl<T, E> Clone for SharedPromised<T, E> {
+    fn clone(&self) -> Self {
+        Self { source: self.source.clone(), board: self.board.clone(), waiter: None }
+    }
+}
+
+impl<T, E> Drop for SharedPromised<T, E> {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter {
+            let waker = lock(&self.board).waiters.remove(&waiter);
+            drop(waker);
+        }
+    }
+}
+
+impl<T, E> fmt::Debug for SharedPromised<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPromised").field("state", &self.source.describe()).finish()
+    }
+}
+
+impl<T, E> Board<T, E> {
+    fn next_waiter(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+}
+
+fn post<T, E>(board: &Mutex<Board<T, E>>, result: Result<T, E>) {
+    let result = Arc::new(result);
+    let mut board = lock(board);
+    board.result = Some(result);
+    let waiters = mem::take(&mut board.waiters);
+    drop(board);
+    for waker in waiters.into_values() {
+        trampoline::catch("waker", || waker.wake());
+    }
+}

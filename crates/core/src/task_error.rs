@@ -1,0 +1,123 @@
+//! Why the result of a submitted task will never come, and how a panic is turned into that answer.
+//!
+//! ```text
+//!   task ──► catch ──► Ok(value)      ─► promise succeeds
+//!                 └──► Err(message)   ─► promise fails with Panicked(message); the thread goes on
+//! ```
+//! Always true: nothing that a task throws gets past [`catch`], neither the panic nor a second one from dropping the
+//! first one's payload.
+//!
+//! Not here: logging and counting, which belong to the executor that knows the thread's name.
+
+use std::{
+    any::Any,
+    error::Error,
+    fmt, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::promise::PromiseError;
+
+/// Why a submitted task has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// The task panicked with this message. The executor that ran it goes on.
+    Panicked(String),
+    /// The task was dropped before it had run, so nobody is left to answer.
+    Abandoned,
+    /// Whoever asked for the result cancelled the question.
+    Cancelled,
+    /// The caller tried to block a thread that runs an event loop: await the result there instead.
+    WouldBlockLoop,
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "the task panicked: {message}"),
+            Self::Abandoned => f.write_str("the task was dropped before it had run"),
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop: await the result instead")
+            }
+        }
+    }
+}
+
+impl Error for TaskError {}
+
+impl From<PromiseError> for TaskError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::Abandoned => Self::Abandoned,
+            PromiseError::Cancelled => Self::Cancelled,
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+        }
+    }
+}
+
+/// What a panic said: the text of `panic!`, or a note that its payload was something else.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a payload that is not text".to_owned()
+    }
+}
+
+/// Runs user code and turns a panic into its message. Executors hand nothing of `f` on after a panic, so no broken
+/// value of ours can be seen: hence `AssertUnwindSafe`.
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let message = panic_message(&*payload);
+        // The payload is the user's value too: its drop may panic as well. What that second panic carries is leaked,
+        // because dropping it could go on like this for ever.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(payload))) {
+            mem::forget(second);
+        }
+        message
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_message_is_the_text_of_the_panic() {
+        // `resume_unwind` panics without the hook, so the test's output stays readable.
+        assert_eq!(catch(|| 5), Ok(5));
+        assert_eq!(catch(|| resume_unwind(Box::new("literal"))), Err::<(), _>("literal".to_owned()));
+        assert_eq!(
+            catch(|| resume_unwind(Box::new(format!("made {}", 1)))),
+            Err::<(), _>("made 1".to_owned())
+        );
+        assert_eq!(
+            catch(|| resume_unwind(Box::new(17))),
+            Err::<(), _>("a payload that is not text".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_is_contained_too() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                resume_unwind(Box::new("from drop"));
+            }
+        }
+        assert!(catch(|| resume_unwind(Box::new(Bomb))).is_err());
+    }
+
+    #[test]
+    fn promise_errors_keep_their_meaning() {
+        assert_eq!(TaskError::from(PromiseError::Abandoned), TaskError::Abandoned);
+        assert_eq!(TaskError::from(PromiseError::Cancelled), TaskError::Cancelled);
+        assert_eq!(TaskError::from(PromiseError::WouldBlockLoop), TaskError::WouldBlockLoop);
+    }
+}

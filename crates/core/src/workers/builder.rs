@@ -1,0 +1,114 @@
+//! How many threads, what they are called, how much may wait.
+
+use std::io;
+
+use super::{Handle, Workers, error::WorkersError, lane::KeyedLanes, pool::Pool};
+use crate::sync::{Arc, thread};
+
+/// Threads per core unless told otherwise: handlers that block leave their core idle about half the time, so two keep
+/// it busy. Work that blocks nearly all the time (a slow database) wants more, which only its owner can know.
+const THREADS_PER_CORE: usize = 2;
+
+/// Linux's default `pid_max`: a stock machine cannot start more, so a larger number is a slip of the pen.
+const THREADS_MAX: usize = 32_768;
+
+/// Tasks that may wait unless told otherwise. Blocking work of 1 ms on 16 threads drains this many in about four
+/// seconds: whoever waits longer has given up. With closures of some 100 bytes that is a few megabytes.
+const PENDING_MAX_DEFAULT: usize = 65_536;
+
+/// Builds [`Workers`]; from [`Workers::builder`].
+///
+/// ```
+/// use netwright_core::Workers;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workers = Workers::builder().threads(2).name("database").max_pending(1_000).build()?;
+/// let name = workers.submit(|| std::thread::current().name().map(str::to_owned))?.wait()?;
+/// assert!(name.unwrap().starts_with("database-"));
+///
+/// let error = Workers::builder().max_pending(0).build().unwrap_err();
+/// assert!(error.to_string().starts_with("max_pending = 0: allowed is 1 to "));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder makes no pool until it is built"]
+pub struct WorkersBuilder {
+    threads: Option<usize>,
+    name: String,
+    pending_max: usize,
+}
+
+/// Starts a thread with that name. Tests put one here that fails.
+type Start<'a> = &'a mut dyn FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<thread::JoinHandle<()>>;
+
+impl WorkersBuilder {
+    pub(super) fn new() -> Self {
+        Self { threads: None, name: "workers".to_owned(), pending_max: PENDING_MAX_DEFAULT }
+    }
+
+    /// The number of threads, 1 to 32,768. Default: two per core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What the threads are called: `name-0`, `name-1`, … Default: `workers`. Linux shows the first 15 bytes only.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How many accepted tasks may wait for a thread, over all lanes together, at least 1. Running ones do not count.
+    /// Default: 65,536. Beyond it tasks are refused; `usize::MAX` means no limit but memory.
+    pub fn max_pending(mut self, tasks: usize) -> Self {
+        self.pending_max = tasks;
+        self
+    }
+
+    /// Starts the threads, all of them now: a machine that cannot carry them says so here and not under load.
+    ///
+    /// # Errors
+    /// [`WorkersError::Argument`] and [`WorkersError::Name`] name what was given and what is allowed.
+    /// [`WorkersError::Start`]: a thread did not start; those before it have ended again when this returns.
+    pub fn build(self) -> Result<Workers, WorkersError> {
+        self.build_with(&mut |name, body| thread::Builder::new().name(name).spawn(body))
+    }
+
+    pub(super) fn build_with(self, start: Start<'_>) -> Result<Workers, WorkersError> {
+        let threads = self.threads.unwrap_or_else(threads_default);
+        check("threads", threads, THREADS_MAX)?;
+        check("max_pending", self.pending_max, usize::MAX)?;
+        if self.name.contains('\0') {
+            return Err(WorkersError::Name { got: self.name });
+        }
+
+        let pool = Arc::new(Pool::new(self.name, self.pending_max));
+        let mut started = Vec::with_capacity(threads);
+        for index in 0..threads {
+            let thread = format!("{}-{index}", pool.name());
+            let (joined, name) = (Pool::join(&pool), thread.clone());
+            match start(thread.clone(), Box::new(move || joined.work(&name))) {
+                Ok(handle) => started.push(handle),
+                Err(source) => {
+                    pool.close();
+                    // They have had nothing to run, so they end at once; and a body cannot panic.
+                    started.into_iter().for_each(|handle| drop(handle.join()));
+                    return Err(WorkersError::Start { thread, source });
+                }
+            }
+        }
+        Ok(Workers { handle: Arc::new(Handle { pool, keyed: KeyedLanes::new(threads) }) })
+    }
+}
+
+fn check(name: &'static str, got: usize, max: usize) -> Result<(), WorkersError> {
+    if (1..=max).contains(&got) { Ok(()) } else { Err(WorkersError::Argument { name, got, min: 1, max }) }
+}
+
+fn threads_default() -> usize {
+    // Unknown counts as one core. Not through `crate::sync`: it is a question to the machine, not shared memory.
+    std::thread::available_parallelism()
+        .map_or(1, |cores| cores.get())
+        .saturating_mul(THREADS_PER_CORE)
+        .min(THREADS_MAX)
+}

@@ -1,0 +1,229 @@
+//! Threads for handlers that block, so that event loops never have to.
+//!
+//! ```text
+//!   Workers ── execute ──────────────► any thread, any order
+//!      ├── lane() ── execute ────────► any thread, one at a time, in order
+//!      └── execute_keyed(key) ───────► the lane that the key falls on
+//!
+//!   open ── shutdown_gracefully, or the last handle dropped ──► closed ── last task over ──► ended
+//! ```
+//! Always true:
+//! 1. A task is accepted or handed back ([`Refused`]), and an accepted task runs, once, even through a shutdown; only
+//!    its own promise can cancel it.
+//! 2. The tasks of a lane run one at a time, in the order of acceptance. Lanes run side by side.
+//! 3. A panic costs its own task and nothing else.
+//! 4. No thread outlives its work: without handles, and without tasks, the threads end.
+//!
+//! Netty's counterpart is a `DefaultEventExecutorGroup` behind `NonStickyEventExecutorGroup`: order belongs to the lane
+//! and not to a thread, so one slow connection does not hold up those that happen to share its thread.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `builder` | threads, names, limits |
+//! | `lane` | order, fairness, keys |
+//! | `pool` | the lock, the ready queue, the threads |
+//! | `job` | one accepted task, with or without a promise |
+//! | `termination` | waiting for the end |
+//!
+//! Not here: timers and I/O (event loops), CPU-bound parallelism (a work-stealing pool does that better).
+
+mod builder;
+mod error;
+mod job;
+mod lane;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod pool;
+mod termination;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::{fmt, hash::Hash, time::Duration};
+
+pub use self::{
+    builder::WorkersBuilder,
+    error::{ShutdownError, WorkersError},
+    lane::Lane,
+    termination::Termination,
+};
+use self::{
+    job::{Plain, Reporting},
+    lane::{KeyedLanes, LaneQueue},
+    pool::Pool,
+};
+use crate::{
+    promise::{Promised, promise},
+    refused::Refused,
+    sync::Arc,
+    task_error::TaskError,
+};
+
+/// A pool of threads for work that blocks: file systems, databases, old libraries, heavy computing now and then.
+///
+/// A handle: clones are the same pool. When the last handle is gone, [`Lane`]s included, the pool takes care of
+/// itself: what was accepted still runs, then the threads end.
+///
+/// Tasks have no order among each other unless they share a [`lane`](Self::lane) or a
+/// [key](Self::execute_keyed). All threads start when the pool is built.
+///
+/// ```
+/// use std::time::Duration;
+/// use netwright_core::{TaskError, Workers};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workers = Workers::new(4)?;
+///
+/// let mut sum = workers.submit(|| (1..=10).sum::<u32>())?;
+/// assert_eq!(sum.wait()?, 55);
+///
+/// let mut broken = workers.submit(|| -> u32 { panic!("no such row") })?;
+/// assert_eq!(broken.wait(), Err(TaskError::Panicked("no such row".into())));
+///
+/// workers.shutdown_gracefully(Duration::from_secs(15)).wait()?;
+/// assert_eq!(workers.figures().completed, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Workers {
+    handle: Arc<Handle>,
+}
+
+/// What a user holds of a pool. The workers hold the pool itself, so that this one's end closes it.
+struct Handle {
+    pool: Arc<Pool>,
+    keyed: KeyedLanes,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.pool.close();
+    }
+}
+
+impl Workers {
+    /// A pool of that many threads, otherwise as [`builder`](Self::builder) makes it.
+    ///
+    /// # Errors
+    /// As [`WorkersBuilder::build`]; in particular `threads` is at least 1.
+    pub fn new(threads: usize) -> Result<Self, WorkersError> {
+        Self::builder().threads(threads).build()
+    }
+
+    /// Two threads per core, called `workers-0` and so on, with at most 65,536 tasks waiting, unless told otherwise.
+    pub fn builder() -> WorkersBuilder {
+        WorkersBuilder::new()
+    }
+
+    /// Runs `task` on any thread, in no order with others.
+    ///
+    /// # Errors
+    /// The task comes back if the pool is full or shut down; see [`Refused`].
+    pub fn execute<F>(&self, task: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.handle
+            .pool
+            .push(None, Box::new(Plain { task }))
+            .map_err(|(job, why)| Refused::new(job.task, why))
+    }
+
+    /// Runs `task` on any thread and promises what it returns, or that it panicked.
+    ///
+    /// A task must not block on the promise of another task of the same pool: with every thread waiting like that,
+    /// none is left to do the work. A task that is [cancelled](Promised::cancel) before it starts is dropped when its
+    /// time comes, and counts as pending until then. Dropping the promise does not stop the task.
+    ///
+    /// # Errors
+    /// The task comes back if the pool is full or shut down; see [`Refused`].
+    pub fn submit<F, T>(&self, task: F) -> Result<Promised<T, TaskError>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (promise, promised) = promise();
+        match self.handle.pool.push(None, Box::new(Reporting { task, promise })) {
+            Ok(()) => Ok(promised),
+            Err((job, why)) => Err(Refused::new(job.task, why)),
+        }
+    }
+
+    /// A new lane: its tasks run one at a time, in order. It costs some memory, no thread.
+    pub fn lane(&self) -> Lane {
+        Lane { handle: Arc::clone(&self.handle), queue: Arc::new(LaneQueue::new()) }
+    }
+
+    /// The lane that `key` falls on: one of a fixed set, 16 per thread, the same one for equal keys.
+    ///
+    /// Different keys may fall on the same lane, and then wait for each other as if they were equal; where that
+    /// matters, keep a [`lane`](Self::lane) of your own. Which keys meet differs from pool to pool.
+    pub fn lane_for<K: Hash + ?Sized>(&self, key: &K) -> Lane {
+        Lane { handle: Arc::clone(&self.handle), queue: Arc::clone(self.handle.keyed.of(key)) }
+    }
+
+    /// Runs `task` after every task that was accepted before it for an equal key; see [`lane_for`](Self::lane_for).
+    ///
+    /// # Errors
+    /// The task comes back if the pool is full or shut down; see [`Refused`].
+    pub fn execute_keyed<K, F>(&self, key: &K, task: F) -> Result<(), Refused<F>>
+    where
+        K: Hash + ?Sized,
+        F: FnOnce() + Send + 'static,
+    {
+        let lane = self.handle.keyed.of(key);
+        let pushed = self.handle.pool.push(Some(lane), Box::new(Plain { task }));
+        pushed.map_err(|(job, why)| Refused::new(job.task, why))
+    }
+
+    /// Accepts no more tasks, runs those accepted, then ends the threads.
+    ///
+    /// The termination resolves with that end, or with [`ShutdownError::Overdue`] if tasks are left when `timeout`
+    /// has passed. The timeout bounds the wait and not the work: a thread cannot be stopped from outside, and a task
+    /// that was accepted is not dropped, so the rest still runs and [`termination`](Self::termination) tells when it
+    /// is over. A process that does not care may exit. `Duration::MAX` waits for ever.
+    ///
+    /// A second call gives the same termination; its timeout is ignored. May be called from anywhere, a task of this
+    /// pool included: it does not block.
+    pub fn shutdown_gracefully(&self, timeout: Duration) -> Termination {
+        let pool = &self.handle.pool;
+        Pool::shut_down(pool, timeout);
+        Termination::new(pool, &pool.shutdown)
+    }
+
+    /// Resolves when the pool has really ended, however long that takes; it starts nothing itself.
+    pub fn termination(&self) -> Termination {
+        let pool = &self.handle.pool;
+        Termination::new(pool, &pool.ended)
+    }
+
+    /// What the pool is doing at this moment.
+    pub fn figures(&self) -> WorkersFigures {
+        self.handle.pool.figures()
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pool = &self.handle.pool;
+        f.debug_struct("Workers").field("name", &pool.name()).field("figures", &pool.figures()).finish()
+    }
+}
+
+/// A pool at one moment. `pending + running + completed + panics + cancelled` is the number of tasks ever accepted,
+/// and a task whose result has arrived is counted by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkersFigures {
+    /// Tasks that wait for a thread.
+    pub pending: usize,
+    /// Tasks that run now.
+    pub running: usize,
+    /// Tasks that returned.
+    pub completed: u64,
+    /// Tasks that panicked.
+    pub panics: u64,
+    /// Tasks that were cancelled before they started.
+    pub cancelled: u64,
+    /// Threads that have not ended, busy or not.
+    pub threads: usize,
+}

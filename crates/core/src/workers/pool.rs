@@ -1,0 +1,348 @@
+//! The threads and the one lock behind [`Workers`](super::Workers).
+//!
+//! ```text
+//!   push ──► pending < limit? ──► ready: [task][lane][task] ──► a sleeping worker wakes ──► next ──► run ──► over
+//!                   └ refused              ▲                                                          │
+//!                                          └──────── a lane that has more, after its turn ────────────┘
+//! ```
+//! Always true between calls (one lock guards it all; a lane's own lock is taken inside it, never around it):
+//! 1. `pending` tasks were accepted and wait, `running` ones run, `completed + panics + cancelled` are over: together,
+//!    every task that was ever accepted.
+//! 2. Once `closed`, nothing is accepted, and `pending + running` only falls.
+//! 3. A worker leaves only when the pool is closed and nothing is ready. A lane in a worker's hands is not ready, but
+//!    then that worker has not left. So what was accepted runs.
+//! 4. The last worker to leave completes the promises of the end.
+//! 5. No task is run or dropped, no waker called and nothing logged under the lock.
+//!
+//! Why one lock and not a stealing scheduler: the tasks block, and next to that the lock is held for no time: one
+//! queue operation and two counters.
+//!
+//! Not here: which lane a task belongs to (`lane`), how a task is run (`job`).
+
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
+
+use super::{
+    WorkersFigures,
+    error::ShutdownError,
+    job::{Ending, Job},
+    lane::{LANE_TURN_MAX, LaneQueue},
+};
+use crate::{
+    promise::{Promise, SharedPromised, promise},
+    refused::RefusedWhy,
+    sync::{Arc, Condvar, Mutex, lock, thread},
+    task_error::catch,
+};
+
+/// What the handles, the workers and the terminations share.
+pub(super) struct Pool {
+    name: String,
+    pending_max: usize,
+    state: Mutex<State>,
+    /// Something is ready, or the pool was closed.
+    work: Condvar,
+    /// The pool was closed and its last task is over.
+    drained: Condvar,
+    /// Resolves when the last worker has left.
+    pub(super) ended: SharedPromised<(), ShutdownError>,
+    /// Resolves with `ended`, or when the time given to the shutdown has passed.
+    pub(super) shutdown: SharedPromised<(), ShutdownError>,
+}
+
+struct State {
+    ready: VecDeque<Ready>,
+    pending: usize,
+    running: usize,
+    completed: u64,
+    panics: u64,
+    cancelled: u64,
+    /// Workers that have not left.
+    threads: usize,
+    /// Workers that wait for `work`: without one, nobody needs to be woken.
+    sleeping: usize,
+    closed: bool,
+    /// The first shutdown sets the deadline; later ones change nothing.
+    shutdown_asked: bool,
+    ended: Option<Promise<(), ShutdownError>>,
+    shutdown: Option<Promise<(), ShutdownError>>,
+}
+
+enum Ready {
+    Job(Box<dyn Job>),
+    /// A lane with at least one task.
+    Lane(Arc<LaneQueue>),
+}
+
+/// The lane in a worker's hands, and how many of its tasks have been started in a row.
+struct Turn {
+    lane: Arc<LaneQueue>,
+    started: usize,
+}
+
+impl Pool {
+    /// A pool without a thread yet: [`join`](Self::join) one for each.
+    pub(super) fn new(name: String, pending_max: usize) -> Self {
+        let (ended_promise, ended) = promise();
+        let (shutdown_promise, shutdown) = promise();
+        let state = State {
+            ready: VecDeque::new(),
+            pending: 0,
+            running: 0,
+            completed: 0,
+            panics: 0,
+            cancelled: 0,
+            threads: 0,
+            sleeping: 0,
+            closed: false,
+            shutdown_asked: false,
+            ended: Some(ended_promise),
+            shutdown: Some(shutdown_promise),
+        };
+        Self {
+            name,
+            pending_max,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            drained: Condvar::new(),
+            ended: ended.shared(),
+            shutdown: shutdown.shared(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn figures(&self) -> WorkersFigures {
+        let state = lock(&self.state);
+        WorkersFigures {
+            pending: state.pending,
+            running: state.running,
+            completed: state.completed,
+            panics: state.panics,
+            cancelled: state.cancelled,
+            threads: state.threads,
+        }
+    }
+
+    /// Accepts a job, in order behind what `lane` holds if there is one, or gives it back.
+    pub(super) fn push<J: Job + 'static>(
+        &self,
+        lane: Option<&Arc<LaneQueue>>,
+        job: Box<J>,
+    ) -> Result<(), (Box<J>, RefusedWhy)> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err((job, RefusedWhy::ShutDown));
+        }
+        if state.pending >= self.pending_max {
+            return Err((job, RefusedWhy::Full { limit: self.pending_max }));
+        }
+        state.pending += 1;
+        match lane {
+            None => state.ready.push_back(Ready::Job(job)),
+            Some(lane) if lane.push(job) => state.ready.push_back(Ready::Lane(Arc::clone(lane))),
+            // The lane is ready already, or the worker that holds it will find the job.
+            Some(_) => return Ok(()),
+        }
+        let wake = state.sleeping > 0;
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Accepts nothing from now on; the workers leave when they have run what was accepted.
+    pub(super) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.work.notify_all();
+    }
+
+    /// Closes, and sees to it that `shutdown` resolves at the latest when `timeout` has passed. Only the first call
+    /// counts.
+    pub(super) fn shut_down(pool: &Arc<Self>, timeout: Duration) {
+        // Too far away for the clock: no deadline.
+        let deadline = Instant::now().checked_add(timeout);
+        let unfinished = {
+            let mut state = lock(&pool.state);
+            if std::mem::replace(&mut state.shutdown_asked, true) {
+                return;
+            }
+            state.closed = true;
+            state.pending + state.running > 0
+        };
+        pool.work.notify_all();
+
+        // Every worker may be stuck in a task, so none of them can be trusted with the clock.
+        if unfinished && let Some(deadline) = deadline {
+            let watched = Arc::clone(pool);
+            let name = format!("{}-shutdown", pool.name);
+            if let Err(error) = thread::Builder::new().name(name).spawn(move || watched.watch(deadline)) {
+                tracing::warn!(workers = %pool.name, %error, "no thread to watch the shutdown: it has no deadline");
+            }
+        }
+    }
+
+    /// Fails `shutdown` if tasks are left at the deadline. Without tasks left, the workers are already leaving.
+    fn watch(&self, deadline: Instant) {
+        let mut state = lock(&self.state);
+        while state.pending + state.running > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let overdue = ShutdownError::Overdue { pending: state.pending, running: state.running };
+                let promise = state.shutdown.take();
+                drop(state);
+                if let Some(promise) = promise {
+                    promise.fail(overdue);
+                }
+                return;
+            }
+            state = self.drained.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Counts one more worker in; from then on somebody has to [`work`](Self::work), or to drop the guard.
+    pub(super) fn join(pool: &Arc<Self>) -> Joined {
+        lock(&pool.state).threads += 1;
+        Joined { pool: Arc::clone(pool) }
+    }
+
+    /// The next job for a worker. It sleeps while there is none; `None`: leave.
+    fn next(&self, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
+        let mut state = lock(&self.state);
+        if let Some(held) = turn.take()
+            && let Some(job) = self.go_on(&mut state, held, turn)
+        {
+            return Some(job);
+        }
+        loop {
+            match state.ready.pop_front() {
+                Some(Ready::Job(job)) => {
+                    state.start_one();
+                    return Some(job);
+                }
+                Some(Ready::Lane(lane)) => {
+                    // A ready lane has a task (rule 2 of lanes); if it had none, it would simply be idle.
+                    if let Some(job) = lane.pop() {
+                        *turn = Some(Turn { lane, started: 1 });
+                        state.start_one();
+                        return Some(job);
+                    }
+                }
+                None if state.closed => return None,
+                None => {
+                    state.sleeping += 1;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.sleeping -= 1;
+                }
+            }
+        }
+    }
+
+    /// Takes the next job of the lane that the worker holds, or lets go of the lane.
+    fn go_on(&self, state: &mut State, mut held: Turn, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
+        if held.started >= LANE_TURN_MAX && !held.lane.is_empty() {
+            // Nobody to wake: this worker takes one from the same queue at once.
+            state.ready.push_back(Ready::Lane(held.lane));
+            return None;
+        }
+        let job = held.lane.pop()?;
+        held.started += 1;
+        *turn = Some(held);
+        state.start_one();
+        Some(job)
+    }
+
+    /// Counts a task that has ended; its result has not been told to anybody yet.
+    fn over(&self, thread: &str, ending: &Ending<'_>) {
+        let mut state = lock(&self.state);
+        state.running -= 1;
+        match ending {
+            Ending::Returned => state.completed += 1,
+            Ending::Panicked(_) => state.panics += 1,
+            Ending::Cancelled => state.cancelled += 1,
+        }
+        let drained = state.closed && state.pending + state.running == 0;
+        drop(state);
+        if drained {
+            self.drained.notify_all();
+        }
+        if let Ending::Panicked(panic) = ending {
+            log_panic(thread, panic, "a task panicked; its worker goes on");
+        }
+    }
+}
+
+impl State {
+    fn start_one(&mut self) {
+        self.pending -= 1;
+        self.running += 1;
+    }
+}
+
+/// One worker's place in the pool. Dropping it leaves the pool, however that comes about.
+pub(super) struct Joined {
+    pool: Arc<Pool>,
+}
+
+impl Joined {
+    /// Runs tasks until the pool is closed and empty.
+    pub(super) fn work(self, thread: &str) {
+        WORKER_OF.with(|worker_of| worker_of.set(Arc::as_ptr(&self.pool) as usize));
+        let pool = &*self.pool;
+        let mut turn = None;
+        while let Some(job) = pool.next(&mut turn) {
+            // The task's own panics do not get here. What may: a waker, or the drop of a result that nobody wanted.
+            if let Err(panic) = catch(|| job.run(&|ending| pool.over(thread, &ending))) {
+                log_panic(thread, &panic, "telling the result of a task panicked; its worker goes on");
+            }
+        }
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let mut state = lock(&self.pool.state);
+        state.threads -= 1;
+        if state.threads > 0 {
+            return;
+        }
+        let promises = [state.ended.take(), state.shutdown.take()];
+        drop(state);
+        for promise in promises.into_iter().flatten() {
+            // Wakers are other people's code.
+            if let Err(panic) = catch(|| promise.succeed(())) {
+                log_panic(&self.pool.name, &panic, "telling the end of the workers panicked");
+            }
+        }
+    }
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    /// The address of the pool whose worker this thread is; 0 on all other threads.
+    static WORKER_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+// Loom's threads share one thread of the system, so they need loom's thread-locals.
+#[cfg(loom)]
+loom::thread_local! {
+    static WORKER_OF: Cell<usize> = Cell::new(0);
+}
+
+/// Whether the calling thread is one of this pool's workers. The caller's `Arc` keeps the address from being reused.
+pub(super) fn is_worker_of(pool: &Arc<Pool>) -> bool {
+    // The thread-local may be gone while the thread ends; a worker that far no longer holds up its pool.
+    WORKER_OF.try_with(|address| address.get()).is_ok_and(|address| address == Arc::as_ptr(pool) as usize)
+}
+
+/// A subscriber is other people's code too, and must not cost us a thread.
+fn log_panic(thread: &str, panic: &str, what: &str) {
+    let _ = catch(|| tracing::error!(thread, panic, "{what}"));
+}

@@ -1,0 +1,7 @@
+//! Netwright: a network application framework with Netty's architecture, for Rust.
+//!
+//! This crate gathers what the others offer; it has no logic of its own. Begin with [`EventLoop`].
+
+#![forbid(unsafe_code)]
+
+pub use netwright_core::*;

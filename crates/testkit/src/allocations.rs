@@ -1,0 +1,65 @@
+//! A global allocator that counts, per thread, how often it was asked.
+//!
+//! Counting is per thread, so tests that run in parallel do not see each other's allocations.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator with a counter in front.
+///
+/// ```
+/// use netwright_testkit::{CountingAllocator, allocations_during};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: CountingAllocator = CountingAllocator;
+///
+/// assert_eq!(allocations_during(|| 1 + 1), (0, 2));
+/// assert_eq!(allocations_during(|| drop(Box::new(1))).0, 1);
+/// ```
+pub struct CountingAllocator;
+
+/// How often this thread allocated or grew memory while `f` ran, and what `f` returned. Without
+/// [`CountingAllocator`] as the global allocator the count is always 0.
+pub fn allocations_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
+    let before = COUNT.get();
+    let result = f();
+    (COUNT.get() - before, result)
+}
+
+fn count() {
+    // A thread that is ending has no counter any more, and nobody who would read it.
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which upholds the contract; the counter is a
+// const-initialised thread-local without a destructor, so counting neither allocates nor runs foreign code.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: `ptr` came from this allocator, and so from the system's, with `layout`.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
