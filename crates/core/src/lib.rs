@@ -41,7 +41,8 @@
 //!
 //! # Where to find what
 //!
-//! - Tasks, timers, futures, tail tasks, shutdown: [`EventLoop`]; several of them: [`EventLoopGroup`].
+//! - Tasks, timers, futures, tail tasks, shutdown: [`EventLoop`]; several of them: [`EventLoopGroup`], also
+//!   such as grow and shrink with their load: [`AutoScale`].
 //! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
 //! - One result from one writer to whoever waits: [`promise`].
 //! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
@@ -68,9 +69,12 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
-    Rejection, SHUTDOWN_TIMEOUT, Scheduled, TailTask, TaskKind, Termination,
+    Rejection, SHUTDOWN_TIMEOUT, Scheduled, TailTask, TaskKind, Termination, WeakEventLoop,
 };
-pub use group::{Chooser, EventLoopGroup, EventLoopGroupBuilder, LeastLoaded, RoundRobin};
+pub use group::{
+    AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
+    LeastLoaded, RoundRobin,
+};
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
 pub use task_error::TaskError;

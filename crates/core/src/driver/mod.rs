@@ -34,6 +34,10 @@ pub trait Driver: 'static {
     /// Replaces the kernel object underneath by a fresh one that has the same registrations. Returns how many moved.
     fn rebuild(&mut self) -> io::Result<usize>;
 
+    /// Becomes a seed again, so that another thread can take over later: called with no source registered. A driver
+    /// that belongs to its thread for life answers with itself, and its loop cannot be suspended.
+    fn suspend(self: Box<Self>) -> Result<Box<dyn DriverSeed>, Box<dyn Driver>>;
+
     /// What sources need to register themselves. A source asks for the type that it knows, once, by downcast.
     fn extension(&self) -> Option<Rc<dyn Any>> {
         None

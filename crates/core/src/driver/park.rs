@@ -6,7 +6,7 @@ use super::{Driver, DriverSeed, DriverWaker, Events};
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
@@ -35,7 +35,7 @@ impl ParkSeed {
 #[derive(Default)]
 struct Signal {
     woken: AtomicBool,
-    thread: std::sync::OnceLock<Thread>,
+    thread: Mutex<Option<Thread>>,
 }
 
 impl DriverSeed for ParkSeed {
@@ -44,7 +44,7 @@ impl DriverSeed for ParkSeed {
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Driver>> {
-        let _ = self.signal.thread.set(thread::current());
+        self.signal.set_thread(Some(thread::current()));
         Ok(Box::new(Park { signal: self.signal }))
     }
 }
@@ -53,9 +53,15 @@ impl DriverWaker for Signal {
     fn wake(&self) {
         self.woken.store(true, Ordering::Release);
         // Before the thread exists there is nobody to unpark, and the first poll finds `woken`.
-        if let Some(thread) = self.thread.get() {
+        if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             thread.unpark();
         }
+    }
+}
+
+impl Signal {
+    fn set_thread(&self, thread: Option<Thread>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 }
 
@@ -80,5 +86,10 @@ impl Driver for Park {
 
     fn rebuild(&mut self) -> io::Result<usize> {
         Ok(0)
+    }
+
+    fn suspend(self: Box<Self>) -> Result<Box<dyn DriverSeed>, Box<dyn Driver>> {
+        self.signal.set_thread(None);
+        Ok(Box::new(ParkSeed { signal: self.signal }))
     }
 }

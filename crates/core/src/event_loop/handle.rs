@@ -19,7 +19,7 @@ use crate::{
 };
 use std::{
     fmt,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -64,6 +64,11 @@ impl EventLoop {
     pub(crate) fn new_handle(shared: Arc<Shared>) -> Self {
         shared.handles.fetch_add(1, Ordering::Relaxed);
         Self { shared }
+    }
+
+    /// A handle that does not keep the loop from ending.
+    pub fn downgrade(&self) -> WeakEventLoop {
+        WeakEventLoop { shared: Arc::downgrade(&self.shared) }
     }
 
     /// The loop that the calling thread runs.
@@ -235,6 +240,23 @@ impl EventLoop {
         Ok(self.termination())
     }
 
+    /// Asks the loop to give its thread back if nothing lives on it: no task, timer, future, tail task or source, and a
+    /// driver that may change threads. Otherwise nothing happens. The next task starts a new thread.
+    pub fn suspend_if_idle(&self) {
+        self.shared.ask_to_suspend();
+    }
+
+    /// Whether the loop has a thread at the moment. It has none before its first task, while it is suspended, and after
+    /// its end.
+    pub fn has_thread(&self) -> bool {
+        !self.shared.inbox.is_unstarted() && !self.is_terminated()
+    }
+
+    /// Whether the loop is in the midst of a turn, or about to be.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.has_thread() && !self.shared.inbox.is_sleeping()
+    }
+
     /// Whether a shutdown was asked for, or the loop has ended.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.patience().is_some() || self.is_terminated()
@@ -289,5 +311,47 @@ impl fmt::Debug for EventLoop {
             .field("name", &self.name())
             .field("id", &self.shared.id)
             .finish_non_exhaustive()
+    }
+}
+
+/// A handle that does not count: when the last [`EventLoop`] is gone, the loop ends, whoever holds one of these. For
+/// what a loop itself hosts, such as a timer that needs its loop.
+///
+/// ```
+/// use netwright_core::EventLoop;
+///
+/// let event_loop = EventLoop::new();
+/// let weak = event_loop.downgrade();
+/// assert_eq!(weak.upgrade().as_ref(), Some(&event_loop));
+/// drop(event_loop);
+/// assert!(weak.upgrade().is_none());
+/// ```
+#[derive(Clone)]
+pub struct WeakEventLoop {
+    shared: Weak<Shared>,
+}
+
+impl WeakEventLoop {
+    /// The loop, unless its last handle is gone and it has begun to end for that reason. A loop that was shut down may
+    /// still be had.
+    pub fn upgrade(&self) -> Option<EventLoop> {
+        let shared = self.shared.upgrade()?;
+        // Zero is final: whoever took the last one has shut the loop down.
+        shared
+            .handles
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |handles| {
+                (handles > 0).then_some(handles + 1)
+            })
+            .ok()?;
+        Some(EventLoop { shared })
+    }
+}
+
+impl fmt::Debug for WeakEventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shared.upgrade() {
+            Some(shared) => f.debug_tuple("WeakEventLoop").field(&shared.config.name).finish(),
+            None => f.write_str("WeakEventLoop(gone)"),
+        }
     }
 }

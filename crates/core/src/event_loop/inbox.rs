@@ -135,6 +135,21 @@ impl<T> Inbox<T> {
         self.word.fetch_and(!SLEEPING, Ordering::AcqRel) & SLEEPING == 0
     }
 
+    /// Goes back to a loop without a thread, if nothing is pending: the next submitter starts a new one.
+    pub(crate) fn suspend_if_empty(&self) -> bool {
+        self.word.compare_exchange(0, UNSTARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the loop has no thread: it never had one, or it is suspended.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.word.load(Ordering::Acquire) & UNSTARTED != 0
+    }
+
+    /// Whether the loop waits for something to do.
+    pub(crate) fn is_sleeping(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & SLEEPING != 0
+    }
+
     /// Closes if nothing is pending.
     pub(crate) fn close_if_empty(&self) -> bool {
         self.word.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -415,9 +430,17 @@ mod loom_tests {
         }
     }
 
+    /// Every schedule with up to three preemptions: beyond that the number of schedules explodes and no new kind of
+    /// schedule appears.
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
     #[test]
     fn loom_no_wake_up_is_lost_between_two_submitters_and_a_loop_that_falls_asleep() {
-        loom::model(|| {
+        check(|| {
             let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
             shared.0.started();
             let submitters: Vec<_> = (0..2)
@@ -441,9 +464,7 @@ mod loom_tests {
 
     #[test]
     fn loom_tasks_of_one_submitter_keep_their_order_through_both_queues() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        check(|| {
             let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
             shared.0.started();
             let spawn = |tasks: &'static [usize]| {
@@ -467,7 +488,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_task_in_the_race_with_close_is_run_or_refused_never_lost() {
-        loom::model(|| {
+        check(|| {
             let inbox = Arc::new(Inbox::new(UNLIMITED));
             inbox.started();
             let submitters: Vec<_> = (0..2)
@@ -500,8 +521,32 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_a_task_in_the_race_with_suspension_keeps_the_thread_or_starts_a_new_one() {
+        check(|| {
+            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            inbox.started();
+            let submitter = {
+                let inbox = inbox.clone();
+                thread::spawn(move || {
+                    let permit = inbox.admit().unwrap();
+                    let restarted = permit.unstarted();
+                    if restarted {
+                        inbox.started();
+                    }
+                    let _ = permit.push(7);
+                    restarted
+                })
+            };
+            let suspended = inbox.suspend_if_empty();
+            let restarted = submitter.join().unwrap();
+            assert_eq!(suspended, restarted, "suspended with a task that nobody would run, or started twice");
+            assert_eq!(inbox.take(&mut Cursor::default()), Some(7));
+        });
+    }
+
+    #[test]
     fn loom_the_thread_is_started_once_and_shutting_down_an_unstarted_loop_needs_none() {
-        loom::model(|| {
+        check(|| {
             let inbox = Arc::new(Inbox::new(UNLIMITED));
             let thread_started = Arc::new(crate::sync::Mutex::new(0));
             let submitter = {

@@ -67,7 +67,7 @@ impl ManualLoop {
     ) -> Result<Self, BuildError> {
         let (config, seed) = builder.into_parts()?;
         let shared = Shared::new(config, time, seed);
-        let runner = Runner::start(&shared)
+        let runner = Runner::start(&shared, false)
             .map_err(|error| BuildError::Driver { index: 0, error: std::io::Error::other(error) })?;
         shared.inbox.started();
         Ok(Self { runner: Some(runner), handle: EventLoop::new_handle(shared.clone()), shared, clock })
@@ -135,7 +135,7 @@ impl ManualLoop {
         let Some(runner) = self.runner.as_mut() else { return false };
         let entered = runner.local().enter();
         let turned = catch(|| runner.turn(wait)).unwrap_or_else(|message| Err(LoopError::Panicked(message)));
-        let finished = runner.is_finished();
+        let finished = runner.end().is_some();
         drop(entered);
         match turned {
             Ok(busy) if !finished => busy,

@@ -29,7 +29,7 @@ mod tail;
 pub(crate) use config::LoopConfig;
 pub use config::{EventLoopBuilder, Rejection};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
-pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination};
+pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
 pub use local_loop::LocalLoop;
 pub use manual::ManualLoop;
 pub use schedule::Scheduled;

@@ -5,7 +5,7 @@
 //!   │  2 I/O         each event to its source
 //!   │  3 tasks       due timers join the queue; batches of 64 until the budget is spent
 //!   │  4 tail tasks  all of them, once
-//!   └─ 5 leave?      only if a shutdown was asked for
+//!   └─ 5 leave?      only if a shutdown was asked for, or a suspension and nothing lives here
 //! ```
 //!
 //! The clock is read when the poll has ended, after I/O if there was any, and after each batch of tasks.
@@ -41,7 +41,8 @@ pub(crate) enum Wait {
 
 pub(crate) struct Runner {
     local: Rc<Local>,
-    driver: Box<dyn Driver>,
+    /// `None` only while the loop is being suspended.
+    driver: Option<Box<dyn Driver>>,
     events: Events,
     budget: Budget,
     premature: u32,
@@ -52,11 +53,22 @@ pub(crate) struct Runner {
     mark: Instant,
     /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
     watch_tasks: bool,
-    finished: bool,
+    end: Option<End>,
+    /// Whether the thread is the loop's own: only then it can be given back.
+    owns_thread: bool,
+}
+
+/// Why a loop's thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The loop is over.
+    Finished,
+    /// The loop has nothing to do and gives its thread back.
+    Suspended,
 }
 
 impl Runner {
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, LoopError> {
+    pub(crate) fn start(shared: &Arc<Shared>, owns_thread: bool) -> Result<Self, LoopError> {
         let seed = shared.take_seed().ok_or(LoopError::Abandoned)?;
         let driver = seed.start().map_err(|error| LoopError::Start(Arc::new(error)))?;
         let local = Local::new(shared.clone());
@@ -65,13 +77,14 @@ impl Runner {
             mark: shared.clock.now(),
             budget: shared.config.budget().expect("checked when the loop was built"),
             local,
-            driver,
+            driver: Some(driver),
             events: Events::default(),
             premature: 0,
             leaving: None,
             stay: None,
             watch_tasks: true,
-            finished: false,
+            end: None,
+            owns_thread,
         })
     }
 
@@ -84,8 +97,8 @@ impl Runner {
         self.stay
     }
 
-    pub(crate) fn is_finished(&self) -> bool {
-        self.finished
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end
     }
 
     /// One turn. Returns whether anything was done.
@@ -115,6 +128,9 @@ impl Runner {
         }
         self.mark = end;
         self.leave_if_asked(end, tasks > 0);
+        if self.end.is_none() && local.shared.take_suspend_request() {
+            self.suspend_if_idle()?;
+        }
         Ok(events + tasks + tail > 0)
     }
 
@@ -137,7 +153,8 @@ impl Runner {
         let shared = self.local.shared.clone();
         let asleep = wanted != Some(Duration::ZERO) && shared.inbox.fall_asleep();
         let timeout = if asleep { wanted } else { Some(Duration::ZERO) };
-        let result = self.driver.poll(timeout, &mut self.events);
+        let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
+        let result = driver.poll(timeout, &mut self.events);
         let woken = asleep && shared.inbox.wake_up();
         let now = shared.clock.now();
         if let Err(error) = result {
@@ -174,8 +191,9 @@ impl Runner {
     }
 
     fn rebuild(&mut self) -> io::Result<()> {
-        let moved = self.driver.rebuild()?;
-        *self.local.extension.borrow_mut() = self.driver.extension();
+        let driver = self.driver.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let moved = driver.rebuild()?;
+        *self.local.extension.borrow_mut() = driver.extension();
         self.premature = 0;
         self.local.shared.figures.rebuilds.add(1);
         tracing::info!(event_loop = %self.local.shared.config.name, registrations = moved, "driver rebuilt");
@@ -264,9 +282,36 @@ impl Runner {
         let busy = local.has_tasks() || local.tail.has_pending() || !local.sources.borrow().is_empty();
         match leaving.decide(now, ran_tasks, busy) {
             Decision::Stay(time) => self.stay = Some(time),
-            Decision::Leave => self.finished = local.shared.inbox.close_if_empty(),
-            Decision::LeaveNow => self.finished = true,
+            Decision::Leave if local.shared.inbox.close_if_empty() => self.end = Some(End::Finished),
+            Decision::Leave => {}
+            Decision::LeaveNow => self.end = Some(End::Finished),
         }
+    }
+
+    /// Gives the thread back if nothing lives on it and the driver can move to another one.
+    fn suspend_if_idle(&mut self) -> Result<(), LoopError> {
+        let local = self.local.clone();
+        let idle = self.owns_thread
+            && !local.has_tasks()
+            && local.tail.is_empty()
+            && local.futures.is_empty()
+            && local.wheel.borrow().is_empty()
+            && local.sources.borrow().is_empty();
+        let Some(driver) = self.driver.take_if(|_| idle) else { return Ok(()) };
+        match driver.suspend() {
+            Ok(seed) => {
+                // The seed first: whoever sees the loop without a thread may start one at once.
+                local.shared.put_seed(seed);
+                if local.shared.inbox.suspend_if_empty() {
+                    self.end = Some(End::Suspended);
+                } else if let Some(seed) = local.shared.take_seed() {
+                    self.driver = Some(seed.start().map_err(|error| LoopError::Start(Arc::new(error)))?);
+                }
+            }
+            Err(driver) => self.driver = Some(driver),
+        }
+        *local.extension.borrow_mut() = self.driver.as_ref().and_then(|driver| driver.extension());
+        Ok(())
     }
 
     /// The last act: nothing new is taken, what was accepted is run, everything that lives on the loop is dropped on
@@ -276,6 +321,8 @@ impl Runner {
         let shared = &local.shared;
         local.closed.set(true);
         shared.inbox.close();
+        // Futures first: one that always wakes itself would otherwise always leave something to run.
+        local.futures.clear(&local);
         while local.has_tasks() {
             match local.next() {
                 Some((work, counted)) => {
@@ -288,7 +335,6 @@ impl Runner {
         }
         let timers = local.wheel.borrow_mut().drain();
         local.contain(TaskKind::Timer, || drop(timers));
-        local.futures.clear(&local);
         local.tail.clear(&local);
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
         for token in tokens {
@@ -318,20 +364,25 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
             tracing::warn!(event_loop = %shared.config.name, core, "the thread could not be bound to its core");
         }
     }
-    let end = match Runner::start(shared) {
+    let end = match Runner::start(shared, true) {
         Ok(mut runner) => {
             let entered = runner.local().enter();
             // A panic that gets here is ours, not a task's: those are contained one by one.
             let end = catch(|| {
-                while !runner.is_finished() {
+                loop {
                     runner.turn(Wait::AtMost(None))?;
+                    if let Some(end) = runner.end() {
+                        return Ok(end);
+                    }
                 }
-                Ok(())
             })
             .unwrap_or_else(|message| Err(LoopError::Panicked(message)));
+            if let Ok(End::Suspended) = end {
+                return;
+            }
             runner.finish();
             drop(entered);
-            end
+            end.map(drop)
         }
         Err(error) => {
             refuse_all(shared);

@@ -48,6 +48,7 @@ pub(crate) struct Shared {
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
     patience: OnceLock<Patience>,
+    suspend: AtomicBool,
     terminated: AtomicBool,
     terminate: Mutex<Option<Promise<(), LoopError>>>,
     termination: SharedPromised<(), LoopError>,
@@ -67,6 +68,7 @@ impl Shared {
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
             patience: OnceLock::new(),
+            suspend: AtomicBool::new(false),
             terminated: AtomicBool::new(false),
             terminate: Mutex::new(Some(terminate)),
             termination: termination.shared(),
@@ -128,6 +130,28 @@ impl Shared {
 
     pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {
         lock(&self.seed).take()
+    }
+
+    pub(crate) fn put_seed(&self, seed: Box<dyn DriverSeed>) {
+        *lock(&self.seed) = Some(seed);
+    }
+
+    // ---- suspension ----
+
+    pub(crate) fn ask_to_suspend(self: &Arc<Self>) {
+        if self.suspend.swap(true, Ordering::AcqRel) {
+            return; // asked already
+        }
+        // A loop without a thread must not get one in order to lose it.
+        match self.inbox.admit_internal() {
+            Ok(permit) if !permit.unstarted() => self.push(permit, Task::Nudge),
+            _ => self.suspend.store(false, Ordering::Release),
+        }
+    }
+
+    /// Whether suspension was asked for since the last call.
+    pub(crate) fn take_suspend_request(&self) -> bool {
+        self.suspend.load(Ordering::Relaxed) && self.suspend.swap(false, Ordering::AcqRel)
     }
 
     // ---- the end ----

@@ -43,6 +43,10 @@ impl Futures {
         Self { table: RefCell::new(Arena::new()) }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.borrow().is_empty()
+    }
+
     fn insert(&self, local: &Rc<Local>, task: &Arc<FutureTask>, future: LocalFuture) {
         let waker = Waker::from(task.clone());
         let mut table = self.table.borrow_mut();

@@ -48,6 +48,10 @@ impl TailTasks {
         self.once.get() > 0
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.borrow().is_empty()
+    }
+
     fn add(&self, run: Run, ticket: Arc<Ticket>) {
         if ticket.settled.load(Ordering::Acquire) {
             return; // removed on the way here

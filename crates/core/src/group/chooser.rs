@@ -1,12 +1,21 @@
 //! Which loop of a group gets the next channel.
 
-use crate::EventLoop;
+use crate::{EventLoop, error::InvalidArgument};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Picks a loop.
 pub trait Chooser: Send + Sync + 'static {
     /// The index of the loop to take next. `loops` is never empty; an index out of range counts modulo its length.
     fn choose(&self, loops: &[EventLoop]) -> usize;
+
+    /// Called once, when a group with this chooser is built; an error ends the building. Does nothing by itself.
+    ///
+    /// A chooser that wants to keep the loops keeps [weak handles](EventLoop::downgrade): a group ends when its handles
+    /// are gone, and the chooser belongs to the group.
+    fn attach(&self, loops: &[EventLoop]) -> Result<(), InvalidArgument> {
+        let _ = loops;
+        Ok(())
+    }
 }
 
 /// Every function of the loops is a chooser.
@@ -36,7 +45,7 @@ impl RoundRobin {
         Self { next: AtomicUsize::new(next) }
     }
 
-    fn next_of(&self, len: usize) -> usize {
+    pub(super) fn next_of(&self, len: usize) -> usize {
         if len.is_power_of_two() {
             return self.next.fetch_add(1, Ordering::Relaxed) & (len - 1);
         }

@@ -1,7 +1,10 @@
 //! Several loops as one: where channels get their loop from.
 
+mod auto_scale;
 mod chooser;
+mod scaler;
 
+pub use auto_scale::{AutoScale, AutoScaleBuilder, AutoScaleFigures};
 pub use chooser::{Chooser, LeastLoaded, RoundRobin};
 
 use crate::{
@@ -144,7 +147,8 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// How the next loop is picked: [`RoundRobin`] (the default), [`LeastLoaded`], or a function of the loops.
+    /// How the next loop is picked: [`RoundRobin`] (the default), [`LeastLoaded`], [`AutoScale`], or a function of
+    /// the loops.
     pub fn chooser(mut self, chooser: impl Chooser) -> Self {
         self.chooser = Box::new(chooser);
         self
@@ -209,6 +213,7 @@ impl EventLoopGroupBuilder {
             let seed = (self.driver)(index).map_err(|error| BuildError::Driver { index, error })?;
             loops.push(EventLoop::new_handle(Shared::new(config, Arc::new(SystemClock), seed)));
         }
+        self.chooser.attach(&loops)?;
         let termination = all_ended(&loops);
         Ok(EventLoopGroup { inner: Arc::new(Inner { loops, chooser: self.chooser, termination }) })
     }

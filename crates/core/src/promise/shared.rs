@@ -25,7 +25,6 @@ use crate::sync::{Arc, Mutex, lock};
 /// A [`Promised`](super::Promised) that can be cloned: every clone is a future of a clone of the result.
 ///
 /// Made by [`Promised::shared`](super::Promised::shared).
-#[must_use = "dropping the last `SharedPromised` loses the result, errors included"]
 pub struct SharedPromised<T = (), E = PromiseError> {
     /// Keeps the original result for listeners; nothing takes it.
     source: Arc<Core<T, E>>,
