@@ -1,0 +1,1 @@
+//! The programs are beside this file; see README.md in this folder for the order in which to read them.
