@@ -9,9 +9,9 @@
 //! Target: at least 0.9 of the channel's throughput.
 
 use crossbeam_channel::unbounded;
-use netwright_benches::{Scale, Table, Tally, Target, interleave, millions_per_second, time_producers};
+use netwright_benches::{Producers, Scale, Table, Tally, Target, interleave, millions_per_second};
 use netwright_core::EventLoop;
-use std::{hint::black_box, sync::mpsc, thread, time::Duration};
+use std::{hint::black_box, thread};
 
 const TASKS: usize = 1_000_000;
 
@@ -21,11 +21,33 @@ fn main() {
         "submit: tasks from other threads, million per second",
         ["producers", "channel", "event loop"],
     );
-    for producers in [1, 4] {
-        let each = scale.amount(TASKS) / producers;
-        let (reference, own) =
-            interleave(scale.rounds(), || channel(producers, each), || event_loop(producers, each));
-        table.row(producers.to_string(), &reference, &own, Target::AtLeast(0.9));
+    for threads in [1, 4] {
+        let each = scale.amount(TASKS) / threads;
+        let producers = Producers::new(threads);
+        // Both consumers live through all rounds, and whose turn it is not sleeps.
+        let (send, receive) = unbounded::<Box<dyn FnOnce() + Send>>();
+        thread::spawn(move || receive.iter().for_each(|task| task()));
+        let event_loop = EventLoop::new();
+        let channel = || {
+            let ((tally, done), send) = (Tally::leak(threads * each), send.clone());
+            let time = producers.time(&done, move |_| {
+                for number in 0..each {
+                    send.send(Box::new(task(tally, number))).expect("open");
+                }
+            });
+            millions_per_second(threads * each, time)
+        };
+        let own = || {
+            let ((tally, done), event_loop) = (Tally::leak(threads * each), event_loop.clone());
+            let time = producers.time(&done, move |_| {
+                for number in 0..each {
+                    event_loop.execute(task(tally, number)).expect("open and not limited");
+                }
+            });
+            millions_per_second(threads * each, time)
+        };
+        let (reference, own) = interleave(scale.rounds(), channel, own);
+        table.row(threads.to_string(), &reference, &own, Target::AtLeast(0.9));
     }
     println!("{table}");
 }
@@ -36,44 +58,4 @@ fn task(tally: &'static Tally, number: usize) -> impl FnOnce() + Send + 'static 
         black_box(number);
         tally.ran_on_one_thread();
     }
-}
-
-fn channel(producers: usize, each: usize) -> f64 {
-    let (send, receive) = unbounded::<Box<dyn FnOnce() + Send>>();
-    let (tally, done) = Tally::leak(producers * each);
-    let consumer = thread::spawn(move || {
-        while let Ok(task) = receive.recv() {
-            task();
-        }
-    });
-    // It runs already when the clock starts, as the loop does.
-    let (ready, is_ready) = mpsc::channel();
-    send.send(Box::new(move || ready.send(()).expect("is waited for"))).expect("open");
-    is_ready.recv().expect("the consumer runs");
-
-    let time = time_producers(producers, &done, |_| {
-        for number in 0..each {
-            send.send(Box::new(task(tally, number))).expect("open");
-        }
-    });
-    drop(send);
-    consumer.join().expect("no task panics");
-    millions_per_second(producers * each, time)
-}
-
-fn event_loop(producers: usize, each: usize) -> f64 {
-    let event_loop = EventLoop::new();
-    let (tally, done) = Tally::leak(producers * each);
-    let (ready, is_ready) = mpsc::channel();
-    event_loop.execute(move || ready.send(()).expect("is waited for")).expect("open");
-    is_ready.recv().expect("the loop runs");
-
-    let time = time_producers(producers, &done, |_| {
-        for number in 0..each {
-            event_loop.execute(task(tally, number)).expect("open and not limited");
-        }
-    });
-    let end = event_loop.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5));
-    end.expect("valid").wait().expect("the loop ends well");
-    millions_per_second(producers * each, time)
 }

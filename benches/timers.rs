@@ -99,11 +99,14 @@ fn arm(here: &LocalLoop, dice: &mut Dice) -> Scheduled<()> {
     here.schedule(delay, || ()).expect("open")
 }
 
-fn boxes(len: usize) -> Vec<Box<[u64; 12]>> {
+/// As large as what a timer keeps outside of the table.
+type Payload = Box<[u64; 12]>;
+
+fn boxes(len: usize) -> Vec<Payload> {
     (0..len).map(|_| Box::new([0; 12])).collect()
 }
 
-fn replace_box(table: &mut [Box<[u64; 12]>], operations: usize) -> f64 {
+fn replace_box(table: &mut [Payload], operations: usize) -> f64 {
     let mut dice = Dice::new(7);
     let start = Instant::now();
     for number in 0..operations {

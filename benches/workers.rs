@@ -9,9 +9,9 @@
 //! next to which all of this is nothing, and a lane keeps an order that the channel does not.
 
 use crossbeam_channel::unbounded;
-use netwright_benches::{Scale, Table, Tally, Target, interleave, millions_per_second, time_producers};
+use netwright_benches::{Producers, Scale, Table, Tally, Target, interleave, millions_per_second};
 use netwright_core::Workers;
-use std::{hint::black_box, thread, time::Duration};
+use std::{hint::black_box, sync::mpsc, thread, time::Instant};
 
 const TASKS: usize = 500_000;
 const THREADS: usize = 2;
@@ -22,14 +22,39 @@ fn main() {
         format!("workers: tasks to {THREADS} threads, million per second"),
         ["producers", "channel", "workers"],
     );
-    for producers in [1, 4] {
-        let each = scale.amount(TASKS) / producers;
-        let (reference, own) =
-            interleave(scale.rounds(), || channel(producers, each), || execute(producers, each));
-        table.row(format!("{producers}, execute"), &reference, &own, Target::None);
-        let (reference, own) =
-            interleave(scale.rounds(), || channel(producers, each), || lanes(producers, each));
-        table.row(format!("{producers}, a lane each"), &reference, &own, Target::None);
+    for threads in [1, 4] {
+        let bench =
+            Bench { producers: Producers::new(threads), threads, each: scale.amount(TASKS) / threads };
+        let (send, receive) = unbounded::<Box<dyn FnOnce() + Send>>();
+        for _ in 0..THREADS {
+            let receive = receive.clone();
+            thread::spawn(move || receive.iter().for_each(|task| task()));
+        }
+        let workers = Workers::builder().threads(THREADS).max_pending(usize::MAX).build().expect("valid");
+
+        let channel = || {
+            let send = send.clone();
+            bench.round(move |tally, number, _| {
+                send.send(Box::new(task(tally, number))).expect("open");
+            })
+        };
+        let execute = || {
+            let workers = workers.clone();
+            bench.round(move |tally, number, _| {
+                workers.execute(task(tally, number)).expect("open and not limited");
+            })
+        };
+        let (reference, own) = interleave(scale.rounds(), channel, execute);
+        table.row(format!("{threads}, execute"), &reference, &own, Target::None);
+
+        let in_lanes = || {
+            let lanes: Vec<_> = (0..threads).map(|_| workers.lane()).collect();
+            bench.round(move |tally, number, producer| {
+                lanes[producer].execute(task(tally, number)).expect("open and not limited");
+            })
+        };
+        let (reference, own) = interleave(scale.rounds(), channel, in_lanes);
+        table.row(format!("{threads}, a lane each"), &reference, &own, Target::None);
     }
     println!("{table}");
 }
@@ -41,56 +66,22 @@ fn task(tally: &'static Tally, number: usize) -> impl FnOnce() + Send + 'static 
     }
 }
 
-fn channel(producers: usize, each: usize) -> f64 {
-    let (send, receive) = unbounded::<Box<dyn FnOnce() + Send>>();
-    let (tally, done) = Tally::leak(producers * each);
-    let threads: Vec<_> = (0..THREADS)
-        .map(|_| {
-            let receive = receive.clone();
-            thread::spawn(move || {
-                while let Ok(task) = receive.recv() {
-                    task();
-                }
-            })
-        })
-        .collect();
-    let time = time_producers(producers, &done, |_| {
-        for number in 0..each {
-            send.send(Box::new(task(tally, number))).expect("open");
-        }
-    });
-    drop(send);
-    for thread in threads {
-        thread.join().expect("no task panics");
-    }
-    millions_per_second(producers * each, time)
-}
-
-fn execute(producers: usize, each: usize) -> f64 {
-    with_workers(producers, each, |workers, tally, _| {
-        for number in 0..each {
-            workers.execute(task(tally, number)).expect("open and not limited");
-        }
-    })
-}
-
-fn lanes(producers: usize, each: usize) -> f64 {
-    with_workers(producers, each, |workers, tally, _| {
-        let lane = workers.lane();
-        for number in 0..each {
-            lane.execute(task(tally, number)).expect("open and not limited");
-        }
-    })
-}
-
-fn with_workers(
-    producers: usize,
+struct Bench {
+    producers: Producers,
+    threads: usize,
     each: usize,
-    produce: impl Fn(&Workers, &'static Tally, usize) + Sync,
-) -> f64 {
-    let workers = Workers::builder().threads(THREADS).max_pending(usize::MAX).build().expect("valid");
-    let (tally, done) = Tally::leak(producers * each);
-    let time = time_producers(producers, &done, |number| produce(&workers, tally, number));
-    workers.shutdown_gracefully(Duration::from_secs(5)).wait().expect("the workers end");
-    millions_per_second(producers * each, time)
+}
+
+impl Bench {
+    /// Lets every producer hand over its share of the tasks: `hand` gets the tally, the task's and the producer's number.
+    fn round(&self, hand: impl Fn(&'static Tally, usize, usize) + Send + Sync + 'static) -> f64 {
+        let &Self { ref producers, threads, each } = self;
+        let (tally, done): (_, mpsc::Receiver<Instant>) = Tally::leak(threads * each);
+        let time = producers.time(&done, move |producer| {
+            for number in 0..each {
+                hand(tally, number, producer);
+            }
+        });
+        millions_per_second(threads * each, time)
+    }
 }

@@ -15,7 +15,7 @@
 use std::{
     env, fmt, process,
     sync::{
-        Barrier,
+        Arc, Barrier,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
@@ -233,29 +233,51 @@ impl Tally {
     }
 }
 
-/// Lets `producers` threads start together, each calling `produce` with its number, and returns how long it took until
-/// the tally was complete.
-pub fn time_producers(
-    producers: usize,
-    done: &mpsc::Receiver<Instant>,
-    produce: impl Fn(usize) + Sync,
-) -> Duration {
-    let (gate, produce) = (&Barrier::new(producers), &produce);
-    thread::scope(|scope| {
-        let started: Vec<_> = (0..producers)
-            .map(|number| {
-                scope.spawn(move || {
+/// Threads that make tasks, all at the same moment. They live as long as the benchmark, as a server's threads do: a new
+/// thread would find its allocator in a state that depends on what ran before.
+#[derive(Debug)]
+pub struct Producers {
+    threads: Vec<mpsc::Sender<Produce>>,
+    started: mpsc::Receiver<Instant>,
+}
+
+type Produce = Arc<dyn Fn(usize) + Send + Sync>;
+
+impl Producers {
+    /// Starts that many threads; they end with this value.
+    pub fn new(threads: usize) -> Self {
+        let (tell, started) = mpsc::channel();
+        let gate = Arc::new(Barrier::new(threads));
+        let start = |number| {
+            let (send, receive) = mpsc::channel::<Produce>();
+            let (tell, gate) = (tell.clone(), gate.clone());
+            thread::spawn(move || {
+                for produce in receive {
                     gate.wait();
                     let start = Instant::now();
                     produce(number);
-                    start
-                })
-            })
-            .collect();
-        let start = started.into_iter().map(|thread| thread.join().expect("a producer panicked")).min();
-        let end = done.recv().expect("the tally is never dropped");
-        end - start.expect("there is a producer")
-    })
+                    let _ = tell.send(start);
+                }
+            });
+            send
+        };
+        Self { threads: (0..threads).map(start).collect(), started }
+    }
+
+    /// Lets every thread call `produce` with its number, and returns how long it took until the tally was complete.
+    pub fn time(
+        &self,
+        done: &mpsc::Receiver<Instant>,
+        produce: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Duration {
+        let produce: Produce = Arc::new(produce);
+        for thread in &self.threads {
+            thread.send(produce.clone()).expect("producers wait for work");
+        }
+        let started = self.threads.iter().map(|_| self.started.recv().expect("a producer panicked"));
+        let start = started.min().expect("there is a producer");
+        done.recv().expect("the tally is never dropped") - start
+    }
 }
 
 /// Million tasks per second.

@@ -52,12 +52,14 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod channel;
 mod clock;
 pub mod driver;
 mod error;
 mod event_loop;
 mod group;
 mod loop_thread;
+mod pipeline;
 mod promise;
 mod refused;
 mod sync;
@@ -65,15 +67,26 @@ mod task_error;
 mod timer;
 mod workers;
 
+pub use channel::{
+    Channel, ChannelId, ChannelState, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel, Fault,
+    FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Host,
+    HostSettings, Outbound, Outgoing, WaterMarks, WriteError, WritePromise, Written,
+};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
-    Rejection, SHUTDOWN_TIMEOUT, Scheduled, TailTask, TaskKind, Termination, WeakEventLoop,
+    Rejection, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind, Termination,
+    WeakEventLoop,
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
     LeastLoaded, RoundRobin,
+};
+pub use pipeline::{
+    AppContext, Application, ApplicationStage, ClosureStage, Context, Either, Event, Handler, InboundOnly,
+    InboundStage, Leftover, Link, Observer, ObserverStage, OutboundOnly, OutboundStage, PipelineBuilder,
+    Segment, StageInfo, StageTimer, inbound, observe, outbound, pipeline,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
@@ -82,3 +95,12 @@ pub use workers::{
     Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,
     WorkersFigures,
 };
+
+/// Parts of public signatures that are nobody's business.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::{
+        channel::Collector,
+        pipeline::{End, Inbound, Op, Out},
+    };
+}

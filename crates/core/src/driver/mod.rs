@@ -165,6 +165,11 @@ pub trait Source: 'static {
     /// Something happened. Never called while the source is already running.
     fn ready(&mut self, event: Event);
 
+    /// A timer that was armed for this source with [`LocalLoop::arm`](crate::LocalLoop::arm) is due.
+    fn signal(&mut self, signal: u64) {
+        let _ = signal;
+    }
+
     /// The loop shuts down: close. A source that has more to do may stay registered until the shutdown's timeout.
     fn shut_down(&mut self);
 }

@@ -36,6 +36,7 @@ pub(crate) enum Work {
     Run(Box<dyn FnOnce()>),
     Poll(Arc<FutureTask>),
     Timer(Timer),
+    Call(Token),
     Nudge,
 }
 
@@ -43,6 +44,7 @@ impl Work {
     pub(crate) fn kind(&self) -> TaskKind {
         match self {
             Self::Run(_) | Self::Nudge => TaskKind::Task,
+            Self::Call(_) => TaskKind::Io,
             Self::Poll(_) => TaskKind::Future,
             Self::Timer(_) => TaskKind::Timer,
         }
@@ -54,6 +56,7 @@ impl From<Task> for Work {
         match task {
             Task::Run(run) => Self::Run(run),
             Task::Poll(task) => Self::Poll(task),
+            Task::Call(token) => Self::Call(token),
             Task::Nudge => Self::Nudge,
         }
     }

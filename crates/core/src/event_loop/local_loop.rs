@@ -2,14 +2,23 @@
 
 use super::{
     EventLoop,
-    local::Local,
-    schedule::{self, Scheduled},
+    local::{Local, Work},
+    schedule::{self, Scheduled, Timer},
+    shared::{Shared, Task},
 };
 use crate::{
-    driver::{Event, Ready, Source, Token},
+    driver::{Source, Token},
+    loop_thread,
     refused::{Refused, RefusedWhy},
+    timer::wheel::TimerKey,
 };
-use std::{any::Any, fmt, rc::Rc, time::Duration};
+use std::{
+    any::Any,
+    fmt,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A loop seen from its own thread: registers sources and takes what need not be `Send`.
 ///
@@ -49,10 +58,28 @@ impl LocalLoop {
 
     /// Calls a source's [`ready`](Source::ready) as a task of the loop, without an event from the driver.
     pub fn call(&self, token: Token) {
-        let local = self.local.clone();
-        self.local.push(super::local::Work::Run(Box::new(move || {
-            local.deliver(Event { token, ready: Ready::NONE });
-        })));
+        self.local.push(Work::Call(token));
+    }
+
+    /// Has [`Source::signal`] called after `delay`, with that signal. Allocates nothing.
+    pub fn arm(&self, token: Token, delay: Duration, signal: u64) -> SourceTimer {
+        let deadline = self.now().checked_add(delay);
+        SourceTimer(self.local.arm(deadline, Timer::Signal(token, signal)))
+    }
+
+    /// Takes a source's timer back. False if it was due already.
+    pub fn disarm(&self, timer: SourceTimer) -> bool {
+        self.local.disarm(timer.0).is_some()
+    }
+
+    /// The present moment by the loop's clock.
+    pub fn now(&self) -> Instant {
+        self.local.shared.clock.now()
+    }
+
+    /// A way to have a source called from any thread, which does not keep the loop alive.
+    pub fn caller(&self, token: Token) -> SourceCaller {
+        SourceCaller { shared: self.local.shared.clone(), token }
     }
 
     /// What the loop's driver offers to its sources, if it is of this type.
@@ -74,5 +101,34 @@ impl LocalLoop {
 impl fmt::Debug for LocalLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LocalLoop").field(&self.local.shared.config.name).finish()
+    }
+}
+
+/// A timer of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SourceTimer(TimerKey);
+
+/// Has one source called, from any thread.
+#[derive(Clone)]
+pub struct SourceCaller {
+    shared: Arc<Shared>,
+    token: Token,
+}
+
+impl SourceCaller {
+    /// Has the source's [`ready`](Source::ready) called with nothing ready. After the loop's end nothing happens.
+    pub fn call(&self) {
+        self.shared.send(Task::Call(self.token));
+    }
+
+    /// Whether the calling thread runs the source's loop.
+    pub fn in_event_loop(&self) -> bool {
+        loop_thread::is_current(self.shared.id)
+    }
+}
+
+impl fmt::Debug for SourceCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SourceCaller").field(&self.token).finish()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use config::LoopConfig;
 pub use config::{EventLoopBuilder, Rejection};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
-pub use local_loop::LocalLoop;
+pub use local_loop::{LocalLoop, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;
 pub use schedule::Scheduled;
 pub(crate) use shared::Shared;

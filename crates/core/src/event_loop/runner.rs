@@ -19,7 +19,7 @@ use super::{
     shutdown::{Decision, Leaving},
 };
 use crate::{
-    driver::{Driver, Events, Token},
+    driver::{Driver, Event, Events, Ready, Token},
     error::LoopError,
     task_error::catch,
 };
@@ -352,6 +352,7 @@ fn run_one(local: &Rc<Local>, work: Work) {
         }
         Work::Poll(task) => local.futures.poll(local, task),
         Work::Timer(timer) => timer.fire(local),
+        Work::Call(token) => local.deliver(Event { token, ready: Ready::NONE }),
         Work::Nudge => {}
     }
 }

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     arena::Key,
+    driver::Token,
     promise::{Promise, Promised, promise},
     refused::{Refused, RefusedWhy},
     task_error::{TaskError, catch},
@@ -38,6 +39,8 @@ use std::{
 pub(crate) enum Timer {
     Once(Box<dyn FnOnce()>),
     Repeat(Box<Repeat>),
+    /// For a source; no allocation.
+    Signal(Token, u64),
 }
 
 impl Timer {
@@ -47,6 +50,7 @@ impl Timer {
                 local.contain(TaskKind::Timer, run);
             }
             Self::Repeat(repeat) => repeat.fire(local),
+            Self::Signal(token, signal) => local.call_source(token, |source| source.signal(signal)),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    driver::{DriverSeed, DriverWaker},
+    driver::{DriverSeed, DriverWaker, Token},
     error::LoopError,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
@@ -33,6 +33,8 @@ use std::{
 pub(crate) enum Task {
     Run(Box<dyn FnOnce() + Send>),
     Poll(Arc<FutureTask>),
+    /// Call a source: somebody left something for it.
+    Call(Token),
     /// Nothing to do, but look up: a shutdown was asked for.
     Nudge,
 }

@@ -1,0 +1,156 @@
+//! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
+
+use super::{ChannelId, CloseCause, Fault, Outbound, WaterMarks, WritePromise};
+use crate::{
+    driver::Token,
+    event_loop::{LocalLoop, SourceTimer},
+    pipeline::StageTimer,
+};
+use std::{net::SocketAddr, time::Duration};
+
+/// Whether messages may be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Flowing,
+    /// So many messages, then stop.
+    Permits(u32),
+}
+
+impl Demand {
+    pub(crate) fn is_paused(self) -> bool {
+        self == Self::Permits(0)
+    }
+
+    pub(crate) fn pause(&mut self) {
+        *self = Self::Permits(0);
+    }
+
+    pub(crate) fn resume(&mut self) {
+        *self = Self::Flowing;
+    }
+
+    pub(crate) fn request(&mut self) {
+        if let Self::Permits(permits) = self {
+            *permits = permits.saturating_add(1);
+        }
+    }
+
+    /// A message has reached the last stage.
+    pub(crate) fn delivered(&mut self) {
+        if let Self::Permits(permits) = self {
+            *permits = permits.saturating_sub(1);
+        }
+    }
+}
+
+/// What the pipeline wants of the transport.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) flush: bool,
+    pub(crate) close: Option<CloseCause>,
+    pub(crate) close_done: Vec<WritePromise>,
+    pub(crate) close_when_flushed: bool,
+    pub(crate) shut_down_output: bool,
+    pub(crate) shut_down_done: Vec<WritePromise>,
+}
+
+pub(crate) struct ChannelCore {
+    pub(crate) id: ChannelId,
+    pub(crate) demand: Demand,
+    pub(crate) outbound: Outbound,
+    pub(crate) wishes: Wishes,
+    pub(crate) local: LocalLoop,
+    pub(crate) local_addr: Option<SocketAddr>,
+    pub(crate) peer_addr: Option<SocketAddr>,
+    pub(crate) unhandled_messages: u64,
+    token: Option<Token>,
+    timers: Vec<Armed>,
+    last_timer: u32,
+    last_stage: u32,
+}
+
+struct Armed {
+    timer: StageTimer,
+    key: SourceTimer,
+}
+
+impl ChannelCore {
+    pub(super) fn new(local: LocalLoop, marks: WaterMarks, auto_read: bool) -> Self {
+        Self {
+            id: ChannelId::next(),
+            demand: if auto_read { Demand::Flowing } else { Demand::Permits(0) },
+            outbound: Outbound::new(marks),
+            wishes: Wishes::default(),
+            local,
+            local_addr: None,
+            peer_addr: None,
+            unhandled_messages: 0,
+            token: None,
+            timers: Vec::new(),
+            last_timer: 0,
+            last_stage: 0,
+        }
+    }
+
+    pub(super) fn set_token(&mut self, token: Token) {
+        self.token = Some(token);
+    }
+
+    /// Stages are numbered as they come, so a signal for one that has gone finds nobody.
+    pub(crate) fn next_stage_id(&mut self) -> u32 {
+        self.last_stage += 1;
+        self.last_stage
+    }
+
+    // ---- timers ----
+
+    pub(crate) fn arm(&mut self, stage: u32, delay: Duration) -> StageTimer {
+        self.last_timer = self.last_timer.wrapping_add(1);
+        let timer = StageTimer(self.last_timer);
+        if let Some(token) = self.token {
+            let signal = u64::from(stage) << 32 | u64::from(timer.0);
+            let key = self.local.arm(token, delay, signal);
+            self.timers.push(Armed { timer, key });
+        }
+        timer
+    }
+
+    pub(crate) fn disarm(&mut self, timer: StageTimer) -> bool {
+        let Some(index) = self.timers.iter().position(|armed| armed.timer == timer) else { return false };
+        self.local.disarm(self.timers.swap_remove(index).key)
+    }
+
+    /// A signal that came back: which stage it is for, if its timer still counts.
+    pub(super) fn due(&mut self, signal: u64) -> Option<(u32, StageTimer)> {
+        let (stage, timer) = ((signal >> 32) as u32, StageTimer(signal as u32));
+        let index = self.timers.iter().position(|armed| armed.timer == timer)?;
+        self.timers.swap_remove(index);
+        Some((stage, timer))
+    }
+
+    pub(super) fn disarm_all(&mut self) {
+        for armed in self.timers.drain(..) {
+            self.local.disarm(armed.key);
+        }
+    }
+
+    // ---- the end ----
+
+    pub(crate) fn close_when_flushed(&mut self) {
+        self.wishes.close_when_flushed = true;
+    }
+
+    /// The first cause counts.
+    pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
+        self.wishes.close.get_or_insert(cause);
+        if done.is_tracked() {
+            self.wishes.close_done.push(done);
+        }
+    }
+
+    /// An error that no stage took care of.
+    pub(crate) fn unhandled(&mut self, fault: Fault) {
+        tracing::warn!(channel = %self.id, error = %fault, "no handler took care of this error, closing the channel");
+        self.request_close(CloseCause::Fault(fault), WritePromise::untracked());
+    }
+}

@@ -1,0 +1,465 @@
+//! The handle to a channel: what every thread may ask of it.
+
+use super::{ChannelId, CloseCause, WriteError, WritePromise, Written};
+use crate::{
+    event_loop::SourceCaller,
+    pipeline::StageInfo,
+    promise::{Promise, PromiseError, Promised, promise},
+};
+use std::{
+    any::{Any, TypeId},
+    fmt,
+    future::poll_fn,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+/// What a write from outside counts for while it is on its way to the loop, beside the message itself.
+const COMMAND_OVERHEAD: usize = 32;
+
+pub(super) enum Command<W> {
+    Write(W, WritePromise, usize),
+    Flush,
+    Close(CloseCause, WritePromise),
+    CloseWhenFlushed,
+    ShutDownOutput(WritePromise),
+    Pause,
+    Resume,
+    Request,
+    Stages(Promise<Vec<StageInfo>, PromiseError>),
+}
+
+/// How far a channel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelState {
+    /// Not connected yet.
+    Opening,
+    /// Connected.
+    Active,
+    /// Over.
+    Closed,
+}
+
+pub(super) struct ChannelShared<W> {
+    id: ChannelId,
+    caller: OnceLock<SourceCaller>,
+    addresses: OnceLock<(Option<SocketAddr>, Option<SocketAddr>)>,
+    writable: AtomicBool,
+    /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
+    on_their_way: AtomicUsize,
+    high_mark: usize,
+    outside: Mutex<Outside<W>>,
+}
+
+struct Outside<W> {
+    commands: Vec<Command<W>>,
+    /// A call of the channel is under way and will find what is added now.
+    called: bool,
+    closed: Option<CloseCause>,
+    wakers: Vec<Waker>,
+    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+}
+
+impl<W> ChannelShared<W> {
+    pub(super) fn new(id: ChannelId, high_mark: usize) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            caller: OnceLock::new(),
+            addresses: OnceLock::new(),
+            writable: AtomicBool::new(true),
+            on_their_way: AtomicUsize::new(0),
+            high_mark,
+            outside: Mutex::new(Outside {
+                commands: Vec::new(),
+                called: false,
+                closed: None,
+                wakers: Vec::new(),
+                attributes: Vec::new(),
+            }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outside<W>> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- the loop's side ----
+
+    pub(super) fn set_caller(&self, caller: SourceCaller) {
+        let waiting = !self.lock().commands.is_empty();
+        if waiting {
+            caller.call();
+        }
+        let _ = self.caller.set(caller);
+    }
+
+    pub(super) fn activate(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
+        let _ = self.addresses.set((local, peer));
+    }
+
+    pub(super) fn take_commands(&self) -> Vec<Command<W>> {
+        let mut outside = self.lock();
+        outside.called = false;
+        std::mem::take(&mut outside.commands)
+    }
+
+    /// Lets the room of a list be used again.
+    pub(super) fn give_back(&self, commands: Vec<Command<W>>) {
+        let mut outside = self.lock();
+        if outside.commands.capacity() == 0 && commands.capacity() <= 64 {
+            outside.commands = commands;
+        }
+    }
+
+    pub(super) fn arrived(&self, bytes: usize) {
+        let before = self.on_their_way.fetch_sub(bytes, Ordering::AcqRel);
+        if before > self.high_mark && before - bytes <= self.high_mark {
+            self.wake();
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.writable.load(Ordering::Acquire) && self.on_their_way.load(Ordering::Acquire) <= self.high_mark
+    }
+
+    pub(super) fn set_writable(&self, writable: bool) {
+        self.writable.store(writable, Ordering::Release);
+        if writable {
+            self.wake();
+        }
+    }
+
+    pub(super) fn close(&self, cause: CloseCause) {
+        self.lock().closed.get_or_insert(cause);
+        self.wake();
+    }
+
+    pub(super) fn close_cause(&self) -> Option<CloseCause> {
+        self.lock().closed.clone()
+    }
+
+    pub(super) fn state(&self) -> ChannelState {
+        if self.lock().closed.is_some() {
+            ChannelState::Closed
+        } else if self.addresses.get().is_some() {
+            ChannelState::Active
+        } else {
+            ChannelState::Opening
+        }
+    }
+
+    fn wake(&self) {
+        let wakers = std::mem::take(&mut self.lock().wakers);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    // ---- the outside ----
+
+    fn send(&self, command: Command<W>) {
+        let mut outside = self.lock();
+        if let Some(cause) = outside.closed.clone() {
+            // A channel that is over still hears what may release held messages; the rest is answered here.
+            let error = WriteError::Closed(cause);
+            match command {
+                Command::Write(msg, done, size) => {
+                    drop(outside);
+                    self.arrived(size);
+                    drop(msg);
+                    return done.fail(error);
+                }
+                Command::ShutDownOutput(done) => {
+                    drop(outside);
+                    return done.fail(error);
+                }
+                other => outside.commands.push(other),
+            }
+        } else {
+            outside.commands.push(command);
+        }
+        let call = !std::mem::replace(&mut outside.called, true);
+        drop(outside);
+        if call && let Some(caller) = self.caller.get() {
+            caller.call();
+        }
+    }
+
+    fn register(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let mut outside = self.lock();
+        if !outside.wakers.iter().any(|known| known.will_wake(&waker)) {
+            outside.wakers.push(waker);
+        }
+    }
+}
+
+/// A handle to a channel, for any thread. `W` is what its pipeline takes at the application's end.
+///
+/// Cheap to clone. What is asked for is carried out on the channel's loop, in the order in which one thread asks. The
+/// handle does not keep the channel or its loop alive.
+pub struct Channel<W> {
+    shared: Arc<ChannelShared<W>>,
+}
+
+impl<W: 'static> Channel<W> {
+    pub(super) fn new(shared: Arc<ChannelShared<W>>) -> Self {
+        Self { shared }
+    }
+
+    /// The channel's number, unique in this process.
+    pub fn id(&self) -> ChannelId {
+        self.shared.id
+    }
+
+    /// How far the channel is.
+    pub fn state(&self) -> ChannelState {
+        self.shared.state()
+    }
+
+    /// Our address, once connected.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.shared.addresses.get().and_then(|addresses| addresses.0)
+    }
+
+    /// The peer's address, once connected.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.shared.addresses.get().and_then(|addresses| addresses.1)
+    }
+
+    // ---- writing ----
+
+    /// Writes a message that nobody tracks; it is sent with the next flush.
+    pub fn write(&self, msg: W) {
+        self.write_with(msg, WritePromise::untracked());
+    }
+
+    /// Writes a message. The future tells when the transport has taken it; until it is flushed it can be cancelled.
+    pub fn write_tracked(&self, msg: W) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.write_with(msg, done);
+        written
+    }
+
+    /// Sends what was written so far.
+    pub fn flush(&self) {
+        self.shared.send(Command::Flush);
+    }
+
+    /// Writes a message and sends it. The future tells when the transport has taken it.
+    pub fn write_and_flush(&self, msg: W) -> Written {
+        let written = self.write_tracked(msg);
+        self.flush();
+        written
+    }
+
+    /// Writes a message that nobody tracks, and sends it.
+    pub fn send(&self, msg: W) {
+        self.write(msg);
+        self.flush();
+    }
+
+    fn write_with(&self, msg: W, done: WritePromise) {
+        let size = size_of::<W>() + COMMAND_OVERHEAD;
+        self.shared.on_their_way.fetch_add(size, Ordering::AcqRel);
+        self.shared.send(Command::Write(msg, done, size));
+    }
+
+    /// Whether there is room to write.
+    pub fn is_writable(&self) -> bool {
+        self.shared.is_writable()
+    }
+
+    /// Resolves when there is room to write, or to the cause when the channel has ended.
+    pub async fn writable(&self) -> Result<(), CloseCause> {
+        poll_fn(|cx| {
+            // Register first: what changes after the look wakes us.
+            self.shared.register(cx.waker());
+            if let Some(cause) = self.shared.close_cause() {
+                Poll::Ready(Err(cause))
+            } else if self.is_writable() {
+                Poll::Ready(Ok(()))
+            } else {
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    // ---- reading ----
+
+    /// Stops delivery: the transport stops reading, messages on their way are held.
+    pub fn pause(&self) {
+        self.shared.send(Command::Pause);
+    }
+
+    /// Lets delivery go on.
+    pub fn resume(&self) {
+        self.shared.send(Command::Resume);
+    }
+
+    /// Asks for one message while paused.
+    pub fn request(&self) {
+        self.shared.send(Command::Request);
+    }
+
+    // ---- the end ----
+
+    /// Closes the channel. The future resolves when it is closed; closing twice is fine.
+    pub fn close(&self) -> Closed<W> {
+        self.close_because(CloseCause::Requested)
+    }
+
+    /// Closes the channel for a reason that everybody will be told.
+    pub fn close_because(&self, cause: CloseCause) -> Closed<W> {
+        self.shared.send(Command::Close(cause, WritePromise::untracked()));
+        self.closed()
+    }
+
+    /// Closes the channel once everything that was flushed is sent.
+    pub fn close_when_flushed(&self) -> Closed<W> {
+        self.shared.send(Command::CloseWhenFlushed);
+        self.closed()
+    }
+
+    /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
+    pub fn shut_down_output(&self) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.shared.send(Command::ShutDownOutput(done));
+        written
+    }
+
+    /// The end of the channel: a future of its cause, and a blocking wait.
+    pub fn closed(&self) -> Closed<W> {
+        Closed { shared: self.shared.clone() }
+    }
+
+    /// Why the channel ended, if it has.
+    pub fn close_cause(&self) -> Option<CloseCause> {
+        self.shared.close_cause()
+    }
+
+    // ---- attributes and stages ----
+
+    /// Attaches a value to the channel, one for each type. Returns the one that was there.
+    pub fn set_attribute<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
+        let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
+        let mut outside = self.shared.lock();
+        let key = TypeId::of::<T>();
+        let before = match outside.attributes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, place)) => Some(std::mem::replace(place, value)),
+            None => {
+                outside.attributes.push((key, value));
+                None
+            }
+        };
+        drop(outside);
+        before.and_then(|before| before.downcast().ok())
+    }
+
+    /// The value of this type that is attached to the channel.
+    pub fn attribute<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let key = TypeId::of::<T>();
+        let outside = self.shared.lock();
+        let found = outside.attributes.iter().find(|(known, _)| *known == key)?.1.clone();
+        drop(outside);
+        found.downcast().ok()
+    }
+
+    /// The stages of the pipeline, from the wire to the application, with their figures.
+    pub fn stages(&self) -> Promised<Vec<StageInfo>, PromiseError> {
+        let (answer, stages) = promise();
+        self.shared.send(Command::Stages(answer));
+        stages
+    }
+}
+
+impl<W> Clone for Channel<W> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<W> PartialEq for Channel<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.shared.id == other.shared.id
+    }
+}
+
+impl<W> Eq for Channel<W> {}
+
+impl<W: 'static> fmt::Debug for Channel<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel")
+            .field("id", &self.id())
+            .field("state", &self.state())
+            .field("peer", &self.peer_addr())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The end of a channel: resolves to its cause.
+pub struct Closed<W> {
+    shared: Arc<ChannelShared<W>>,
+}
+
+impl<W> Closed<W> {
+    /// Blocks until the channel has ended. On a loop's thread this is an error unless it has ended already.
+    pub fn wait(&self) -> Result<CloseCause, PromiseError>
+    where
+        W: Send + 'static,
+    {
+        if let Some(cause) = self.shared.close_cause() {
+            return Ok(cause);
+        }
+        let (promise, mut promised) = promise::<CloseCause, PromiseError>();
+        self.shared.register(&Waker::from(Arc::new(CompleteOnWake {
+            shared: self.shared.clone(),
+            promise: Mutex::new(Some(promise)),
+        })));
+        if let Some(cause) = self.shared.close_cause() {
+            return Ok(cause);
+        }
+        promised.wait()
+    }
+}
+
+/// Completes a promise when the channel has ended; a wake-up for other reasons registers it again.
+struct CompleteOnWake<W> {
+    shared: Arc<ChannelShared<W>>,
+    promise: Mutex<Option<Promise<CloseCause, PromiseError>>>,
+}
+
+impl<W: Send + 'static> std::task::Wake for CompleteOnWake<W> {
+    fn wake(self: Arc<Self>) {
+        match self.shared.close_cause() {
+            Some(cause) => {
+                let promise = self.promise.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(promise) = promise {
+                    promise.succeed(cause);
+                }
+            }
+            None => self.shared.register(&Waker::from(self.clone())),
+        }
+    }
+}
+
+impl<W> Future for Closed<W> {
+    type Output = CloseCause;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseCause> {
+        self.shared.register(cx.waker());
+        self.shared.close_cause().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<W> fmt::Debug for Closed<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Closed").field("cause", &self.shared.close_cause()).finish()
+    }
+}

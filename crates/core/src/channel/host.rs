@@ -1,0 +1,326 @@
+//! A channel without its socket: the pipeline, what it wants of the transport, and what the outside wants of it.
+//!
+//! ```text
+//!   transport ── activate, received, read_complete, input_closed, closed ──▶ ┌ Host ────────────────┐
+//!             ◀─ wants_read, take_flush + outbound, take_close, … ────────── │ pipeline, core       │
+//!   loop      ── signal (timer), run_commands (other threads) ─────────────▶ └──────────────────────┘
+//! ```
+//!
+//! Always true:
+//! 1. Between two calls of the transport everything that could happen has happened: no operation waits at a boundary,
+//!    and no message waits unless delivery is paused.
+//! 2. A panic in a handler ends in a request to close with that cause; the pipeline is not called again.
+//! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
+
+use super::{
+    ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
+    core::ChannelCore,
+    handle::{Channel, ChannelShared, Command},
+};
+use crate::{
+    driver::Token,
+    event_loop::LocalLoop,
+    pipeline::{Boundary, Inbound, Next, Op, Segment},
+    task_error::catch,
+};
+use bytes::BytesMut;
+use std::{net::SocketAddr, sync::Arc};
+
+/// What a channel is set up with.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct HostSettings {
+    /// When to tell writers that there is too much, and when that there is room again.
+    pub water_marks: WaterMarks,
+    /// Whether reading starts by itself. If not, nothing is read before it is asked for.
+    pub auto_read: bool,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self { water_marks: WaterMarks::default(), auto_read: true }
+    }
+}
+
+/// Runs one channel's pipeline; transports drive it.
+pub struct Host<P: Segment<BytesMut, W>, W: 'static> {
+    core: ChannelCore,
+    root: Boundary<P, BytesMut, W>,
+    shared: Arc<ChannelShared<P::Tail>>,
+    was_active: bool,
+    /// The socket is closed.
+    ended: bool,
+    /// A handler panicked, or the pipeline has been told of the end.
+    silent: bool,
+}
+
+impl<P, W> Host<P, W>
+where
+    P: Segment<BytesMut, W>,
+    W: Into<Outgoing> + 'static,
+{
+    /// A host for a pipeline on the loop of the calling thread.
+    pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
+        let core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
+        let shared = ChannelShared::new(core.id, settings.water_marks.high());
+        Self { core, root: Boundary::new(pipeline), shared, was_active: false, ended: false, silent: false }
+    }
+
+    /// The handle for the outside.
+    pub fn channel(&self) -> Channel<P::Tail> {
+        Channel::new(self.shared.clone())
+    }
+
+    // ---- what happens to the channel ----
+
+    /// The channel has its place on the loop: handlers are added.
+    pub fn register(&mut self, token: Token) {
+        self.core.set_token(token);
+        self.shared.set_caller(self.core.local.caller(token));
+        self.run(|root, core| root.link(core));
+    }
+
+    /// The channel is connected.
+    pub fn activate(&mut self, local_addr: Option<SocketAddr>, peer_addr: Option<SocketAddr>) {
+        self.core.local_addr = local_addr;
+        self.core.peer_addr = peer_addr;
+        self.shared.activate(local_addr, peer_addr);
+        self.was_active = true;
+        self.run(|root, core| root.event(core, Inbound::Active));
+    }
+
+    /// Bytes from the peer.
+    pub fn received(&mut self, bytes: BytesMut) {
+        self.run(|root, core| root.read(core, bytes));
+    }
+
+    /// Everything that was there has been received.
+    pub fn read_complete(&mut self) {
+        self.run(|root, core| root.event(core, Inbound::ReadComplete));
+    }
+
+    /// The peer sends no more, and half-closure is allowed.
+    pub fn input_closed(&mut self) {
+        self.run(|root, core| root.event(core, Inbound::InputClosed));
+    }
+
+    /// The transport has an error that does not end the channel.
+    pub fn raise(&mut self, fault: Fault) {
+        self.run(|root, core| root.event(core, Inbound::Error(fault)));
+    }
+
+    /// A timer of a stage is due.
+    pub fn signal(&mut self, signal: u64) {
+        if let Some((stage, timer)) = self.core.due(signal) {
+            self.run(|root, core| root.signal(core, stage, timer));
+        }
+    }
+
+    /// Carries out what other threads, or other channels, asked for.
+    pub fn run_commands(&mut self) {
+        let mut commands = self.shared.take_commands();
+        for command in commands.drain(..) {
+            match command {
+                Command::Write(msg, done, size) => {
+                    self.shared.arrived(size);
+                    self.enter_at_tail(Op::Write(msg, done));
+                }
+                Command::Flush => self.enter_at_tail(Op::Flush),
+                Command::Close(cause, done) => {
+                    if self.ended {
+                        done.succeed();
+                        self.core.demand.resume(); // nobody waits for what is held any more
+                        self.settle();
+                    } else {
+                        self.enter_at_tail(Op::Close(cause, done));
+                    }
+                }
+                Command::CloseWhenFlushed => self.core.close_when_flushed(),
+                Command::ShutDownOutput(done) => self.enter_at_tail(Op::ShutDownOutput(done)),
+                Command::Pause => self.core.demand.pause(),
+                Command::Resume => {
+                    self.core.demand.resume();
+                    self.settle();
+                }
+                Command::Request => {
+                    self.core.demand.request();
+                    self.settle();
+                }
+                Command::Stages(answer) => {
+                    let mut list = Vec::new();
+                    self.root.stages(&mut list);
+                    answer.succeed(list);
+                }
+            }
+        }
+        self.shared.give_back(commands);
+        self.tell_writability();
+    }
+
+    fn enter_at_tail(&mut self, op: Op<P::Tail>) {
+        if !self.silent {
+            return self.run(|root, core| root.from_tail(core, op));
+        }
+        let cause = self.shared.close_cause().unwrap_or(CloseCause::Requested);
+        match op {
+            Op::Write(_, done) | Op::ShutDownOutput(done) => done.fail(WriteError::Closed(cause)),
+            Op::Close(cause, done) => self.core.request_close(cause, done),
+            Op::Flush => {}
+        }
+    }
+
+    /// The socket is closed. Tells everybody, in order: writers, whoever waits for the end, the pipeline.
+    pub fn closed(&mut self, cause: CloseCause) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        self.core.disarm_all();
+        self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
+        self.shared.close(cause.clone());
+        for done in self.core.wishes.close_done.drain(..) {
+            done.succeed();
+        }
+        for done in self.core.wishes.shut_down_done.drain(..) {
+            done.fail(WriteError::Closed(cause.clone()));
+        }
+        if self.was_active {
+            self.run(|root, core| root.event(core, Inbound::Inactive(cause)));
+        }
+    }
+
+    // ---- what the transport has to do ----
+
+    /// Whether the pipeline wants bytes.
+    pub fn wants_read(&self) -> bool {
+        !self.ended && !self.core.demand.is_paused() && self.core.wishes.close.is_none()
+    }
+
+    /// Whether something should be sent now; asked once for each wish.
+    pub fn take_flush(&mut self) -> bool {
+        std::mem::take(&mut self.core.wishes.flush)
+    }
+
+    /// What waits to be sent.
+    pub fn outbound(&mut self) -> &mut Outbound {
+        &mut self.core.outbound
+    }
+
+    /// The transport took something out of [`outbound`](Self::outbound).
+    pub fn wrote(&mut self) {
+        self.tell_writability();
+    }
+
+    /// Whether the channel should be closed now, and why.
+    pub fn take_close(&mut self) -> Option<CloseCause> {
+        if self.core.wishes.close_when_flushed && !self.core.outbound.has_flushed() {
+            self.core.request_close(CloseCause::Requested, WritePromise::untracked());
+        }
+        if self.ended { None } else { self.core.wishes.close.take() }
+    }
+
+    /// Whether the output side should be shut down now: everything flushed before is sent.
+    pub fn take_output_shutdown(&mut self) -> bool {
+        !self.core.outbound.has_flushed() && std::mem::take(&mut self.core.wishes.shut_down_output)
+    }
+
+    /// The output side is shut down, or could not be.
+    pub fn output_shut_down(&mut self, result: Result<(), WriteError>) {
+        self.core.outbound.fail_all(WriteError::OutputShutDown);
+        for done in self.core.wishes.shut_down_done.drain(..) {
+            match &result {
+                Ok(()) => done.succeed(),
+                Err(error) => done.fail(error.clone()),
+            }
+        }
+    }
+
+    /// Whether nothing is left to do: the channel has ended and its pipeline knows everything.
+    pub fn is_finished(&self) -> bool {
+        self.ended && (self.silent || !self.root.is_holding())
+    }
+
+    /// The last act: handlers are told that they leave, from the last to the first.
+    pub fn remove(&mut self) {
+        let removed = catch(|| self.root.removed());
+        if let Err(message) = removed {
+            tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked while it was removed");
+        }
+        self.silent = true;
+    }
+
+    // ---- inside ----
+
+    /// Calls the pipeline, then does all that follows from it.
+    fn run<T>(&mut self, call: impl FnOnce(&mut Boundary<P, BytesMut, W>, &mut ChannelCore) -> T) {
+        if self.silent {
+            return;
+        }
+        let (root, core) = (&mut self.root, &mut self.core);
+        match catch(|| drop(call(root, core))) {
+            Ok(()) => self.settle(),
+            Err(message) => self.break_down(message),
+        }
+    }
+
+    fn settle(&mut self) {
+        loop {
+            while let Some(op) = self.root.next_op() {
+                match op {
+                    Op::Write(msg, done) => self.core.outbound.push(msg.into(), done),
+                    Op::Flush => {
+                        self.core.outbound.flush();
+                        self.core.wishes.flush = true;
+                    }
+                    Op::Close(cause, done) => self.core.request_close(cause, done),
+                    Op::ShutDownOutput(done) => {
+                        self.core.wishes.shut_down_output = true;
+                        if done.is_tracked() {
+                            self.core.wishes.shut_down_done.push(done);
+                        }
+                    }
+                }
+            }
+            self.tell_writability_once();
+            if self.silent || self.core.demand.is_paused() {
+                break;
+            }
+            let (root, core) = (&mut self.root, &mut self.core);
+            match catch(|| root.step(core)) {
+                Ok(true) => {}
+                Ok(false) if self.root.has_ops() => {}
+                Ok(false) => break,
+                Err(message) => return self.break_down(message),
+            }
+        }
+    }
+
+    fn tell_writability(&mut self) {
+        if self.tell_writability_once() {
+            self.settle();
+        }
+    }
+
+    fn tell_writability_once(&mut self) -> bool {
+        let Some(writable) = self.core.outbound.take_flip() else { return false };
+        self.shared.set_writable(writable);
+        if !self.silent && !self.ended {
+            let (root, core) = (&mut self.root, &mut self.core);
+            if let Err(message) = catch(|| root.event(core, Inbound::Writability(writable))) {
+                self.break_down(message);
+            }
+        }
+        true
+    }
+
+    fn break_down(&mut self, message: String) {
+        tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
+        self.silent = true;
+        self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());
+    }
+
+    /// How far the channel is.
+    pub fn state(&self) -> ChannelState {
+        self.shared.state()
+    }
+}

@@ -1,0 +1,30 @@
+//! Channels: a pipeline, its handle for the outside, and its outbound queue.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `handle` | [`Channel`], what every thread may ask of a channel |
+//! | `host` | [`Host`], a channel without its socket; transports drive it |
+//! | `core` | what every stage can reach: demand, timers, wishes to the transport |
+//! | `outbound`, `file_region` | what was accepted and not yet sent |
+//! | `embedded` | [`EmbeddedChannel`], a channel for tests |
+//! | `cause` | who ended a channel and why; what became of a write |
+
+mod cause;
+mod core;
+mod embedded;
+mod file_region;
+mod handle;
+mod host;
+mod id;
+mod outbound;
+
+pub(crate) use self::core::ChannelCore;
+pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
+pub use embedded::{Collector, EmbeddedChannel, Finished};
+pub use file_region::{FileProgress, FileRegion};
+pub use handle::{Channel, ChannelState, Closed};
+pub use host::{Host, HostSettings};
+pub use id::ChannelId;
+pub use outbound::{
+    ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
+};

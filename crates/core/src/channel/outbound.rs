@@ -1,0 +1,600 @@
+//! What a channel has accepted and the transport has not yet taken.
+//!
+//! ```text
+//!   advance ◀──┐                      flush ──▶             ┌── push
+//!              │                        ▼                   ▼
+//!            [w0'][w1][file][w2]       [w3][w4]
+//!              └── may be sent          └── waits for a flush, may still be cancelled
+//!   gather: w0' w1, then the file alone, then w2
+//! ```
+//! Always true between calls:
+//! 1. The first `flushed` entries may be sent. Their promises are claimed, and the first of them has bytes left: what
+//!    is empty, or sent to its end, leaves as soon as it is first.
+//! 2. `queued` is the sum of [`ENTRY_OVERHEAD`] and the bytes in memory that are left, over all entries. Together with
+//!    `outside` it decides on which side of the water marks we are; the user's bits come on top.
+//! 3. Messages leave in the order in which they came, and each promise completes once: after its message's last byte
+//!    was taken, or with the error that ended the queue. By then the message is released and the counts are right again.
+//! 4. A queue that has ended takes nothing in and reports no change of writability.
+//!
+//! Not here: the system calls and how often to try (transports), when to flush and who hears of writability (channels).
+//! Loop thread only.
+
+use super::{
+    cause::{WriteError, WritePromise},
+    file_region::FileRegion,
+};
+use crate::error::InvalidArgument;
+use bytes::{Buf, Bytes, BytesMut};
+use std::{collections::VecDeque, fmt, io::IoSlice, mem};
+
+/// What a message costs besides its bytes, so that a flood of tiny or empty messages counts too. Netty's figure; an
+/// entry with its promise and the bookkeeping of its `Bytes` takes about that much.
+pub const ENTRY_OVERHEAD: usize = 96;
+
+/// Pieces in one gathering write: what Linux takes at most (`IOV_MAX`).
+pub const GATHER_PIECES_MAX: usize = 1024;
+
+/// Bytes in one gathering write: no system takes more at once, and Windows has no room for longer pieces.
+pub const GATHER_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Room for entries that an empty queue keeps. Larger bursts pay one reallocation for more than this many messages;
+/// idle connections do not pay for the largest burst they ever had.
+const ENTRIES_KEPT: usize = 64;
+
+/// Something that can be sent: bytes, or a part of a file.
+#[derive(Clone)]
+pub enum Outgoing {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Bytes of a file, which need not pass through our memory.
+    File(FileRegion),
+}
+
+impl Outgoing {
+    /// How many bytes the peer will get.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(region) => region.remaining(),
+        }
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes of our memory it holds.
+    fn held(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(_) => 0,
+        }
+    }
+}
+
+/// Tells lengths, not contents: what a peer is sent does not belong in a log by accident.
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::File(region) => region.fmt(f),
+        }
+    }
+}
+
+impl From<Bytes> for Outgoing {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<BytesMut> for Outgoing {
+    fn from(bytes: BytesMut) -> Self {
+        Self::Bytes(bytes.freeze())
+    }
+}
+
+impl From<FileRegion> for Outgoing {
+    fn from(region: FileRegion) -> Self {
+        Self::File(region)
+    }
+}
+
+impl From<&'static [u8]> for Outgoing {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::Bytes(Bytes::from_static(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl From<String> for Outgoing {
+    fn from(text: String) -> Self {
+        Self::Bytes(text.into())
+    }
+}
+
+/// How many bytes may pile up: above `high` a channel is not writable, below `low` it is again.
+///
+/// ```
+/// use netwright_core::WaterMarks;
+///
+/// assert_eq!(WaterMarks::default(), WaterMarks::new(32 * 1024, 64 * 1024).unwrap());
+/// assert_eq!(
+///     WaterMarks::new(10, 5).unwrap_err().to_string(),
+///     "the low water mark is 10, but must be at most the high one, 5"
+/// );
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaterMarks {
+    low: usize,
+    high: usize,
+}
+
+impl WaterMarks {
+    /// Marks at these many bytes.
+    ///
+    /// # Errors
+    /// `low` is 0 or above `high`.
+    pub fn new(low: usize, high: usize) -> Result<Self, InvalidArgument> {
+        let refused = |expected: String| Err(InvalidArgument::new("the low water mark", low, expected));
+        if low == 0 {
+            // Nothing is below 0: once unwritable, a channel would stay so for ever.
+            return refused("at least 1".into());
+        }
+        if low > high {
+            return refused(format!("at most the high one, {high}"));
+        }
+        Ok(Self { low, high })
+    }
+
+    /// Strictly below this many bytes a channel is writable again.
+    pub fn low(self) -> usize {
+        self.low
+    }
+
+    /// Above this many bytes a channel is not writable.
+    pub fn high(self) -> usize {
+        self.high
+    }
+}
+
+/// 32 KiB and 64 KiB.
+impl Default for WaterMarks {
+    fn default() -> Self {
+        Self { low: 32 * 1024, high: 64 * 1024 }
+    }
+}
+
+/// What [`Outbound::gather`] found.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Gathered {
+    /// How many slices were filled in, from the first on.
+    pub pieces: usize,
+    /// How many bytes these are together.
+    pub bytes: usize,
+}
+
+struct Entry {
+    /// What is left to be sent.
+    rest: Outgoing,
+    promise: WritePromise,
+}
+
+impl Entry {
+    /// What it adds to the pending bytes.
+    fn charge(&self) -> usize {
+        self.rest.held() + ENTRY_OVERHEAD
+    }
+}
+
+/// The queue between a channel and its transport.
+///
+/// ```
+/// use netwright_core::{Outbound, WaterMarks, WritePromise};
+/// use std::io::IoSlice;
+///
+/// let mut outbound = Outbound::new(WaterMarks::default());
+/// outbound.push(b"hello, ".as_slice().into(), WritePromise::untracked());
+/// outbound.push(b"world".as_slice().into(), WritePromise::untracked());
+/// assert!(!outbound.has_flushed());
+/// outbound.flush();
+///
+/// let mut slices = [IoSlice::new(&[]); 64];
+/// let gathered = outbound.gather(&mut slices, 4096);
+/// assert_eq!((gathered.pieces, gathered.bytes), (2, 12));
+/// // writev(&slices[..gathered.pieces]) took 9 bytes
+/// outbound.advance(9);
+/// assert_eq!(outbound.first_bytes().unwrap(), "rld");
+/// ```
+pub struct Outbound {
+    entries: VecDeque<Entry>,
+    /// How many entries, from the front, may be sent.
+    flushed: usize,
+    queued: usize,
+    /// Bytes on their way to this queue from other threads.
+    outside: usize,
+    marks: WaterMarks,
+    /// Above the high mark, or not yet below the low one since.
+    above: bool,
+    /// The bits that a user has set to "not writable".
+    user_bits: u32,
+    /// What [`Outbound::take_flip`] said last.
+    reported: bool,
+    /// Why nothing is taken in any more.
+    ended: Option<WriteError>,
+}
+
+impl Outbound {
+    /// An empty queue, writable.
+    pub fn new(marks: WaterMarks) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            flushed: 0,
+            queued: 0,
+            outside: 0,
+            marks,
+            above: false,
+            user_bits: 0,
+            reported: true,
+            ended: None,
+        }
+    }
+
+    /// How many messages are in the queue, flushed or not.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no message is in the queue, flushed or not.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether the transport has something to send.
+    pub fn has_flushed(&self) -> bool {
+        self.flushed > 0
+    }
+
+    /// What counts against the water marks: bytes in memory, a charge per message, and what is on its way from other
+    /// threads.
+    pub fn pending_bytes(&self) -> usize {
+        self.queued.saturating_add(self.outside)
+    }
+
+    /// How many bytes the transport may send, those of files included. Walks along the flushed messages.
+    pub fn flushed_bytes(&self) -> u64 {
+        self.entries.range(..self.flushed).fold(0, |sum, entry| sum.saturating_add(entry.rest.len()))
+    }
+}
+
+/// The channel's side.
+impl Outbound {
+    /// Puts a message behind the others. It waits for a [`flush`](Self::flush); until then it can be cancelled.
+    ///
+    /// If the queue has ended, `message` is released and `promise` fails at once.
+    pub fn push(&mut self, message: Outgoing, promise: WritePromise) {
+        if let Some(error) = &self.ended {
+            drop(message);
+            if promise.is_tracked() {
+                promise.fail(error.clone());
+            }
+            return;
+        }
+        let entry = Entry { rest: message, promise };
+        self.queued += entry.charge();
+        self.entries.push_back(entry);
+        self.look_at_marks();
+    }
+
+    /// Everything pushed so far may be sent, and can no longer be cancelled; what was cancelled before vanishes.
+    ///
+    /// Empty messages that nothing precedes are complete with this.
+    pub fn flush(&mut self) {
+        let (mut cancelled, mut released) = (0, 0);
+        for entry in self.entries.range_mut(self.flushed..) {
+            if !entry.promise.claim() {
+                cancelled += 1;
+                released += entry.charge();
+            }
+        }
+        self.flushed = self.entries.len() - cancelled;
+        if cancelled > 0 {
+            self.discharge(released);
+            // What was flushed is claimed, so it is not cancelled either.
+            self.entries.retain(|entry| !entry.promise.is_cancelled());
+            self.give_room_back();
+        }
+        self.complete_finished();
+    }
+
+    /// Ends the queue: everything in it fails with `error`, in order, and so does everything that is pushed later.
+    ///
+    /// The first error stays the one for later pushes, except that a close comes on top of
+    /// [`shut_down_output`](Self::shut_down_output).
+    pub fn fail_all(&mut self, error: WriteError) {
+        if matches!(self.ended, None | Some(WriteError::OutputShutDown)) {
+            self.ended = Some(error.clone());
+        }
+        let entries = mem::take(&mut self.entries);
+        self.flushed = 0;
+        self.discharge(self.queued);
+        for Entry { rest, promise } in entries {
+            drop(rest);
+            if promise.is_tracked() {
+                promise.fail(error.clone());
+            }
+        }
+    }
+
+    /// Nothing is taken in any more: later pushes fail with [`WriteError::OutputShutDown`], and writability changes are
+    /// not reported. What is in the queue can still be flushed and sent; who does not want that calls
+    /// [`fail_all`](Self::fail_all).
+    pub fn shut_down_output(&mut self) {
+        self.ended.get_or_insert(WriteError::OutputShutDown);
+    }
+
+    /// Why nothing is taken in any more, if so.
+    pub fn ended(&self) -> Option<&WriteError> {
+        self.ended.as_ref()
+    }
+}
+
+/// Writability.
+impl Outbound {
+    /// Whether more should be pushed: not while too much is pending, nor while a user's bit forbids it, nor ever again
+    /// once the queue has ended.
+    pub fn is_writable(&self) -> bool {
+        self.ended.is_none() && !self.above && self.user_bits == 0
+    }
+
+    /// The new state, if writability has changed since this was last asked. A change there and back is none.
+    pub fn take_flip(&mut self) -> Option<bool> {
+        let writable = self.is_writable();
+        if self.ended.is_some() || writable == self.reported {
+            return None;
+        }
+        self.reported = writable;
+        Some(writable)
+    }
+
+    /// Sets a user's own condition: the channel is writable only while all of them are.
+    ///
+    /// # Errors
+    /// `bit` is not one of 1 to 31.
+    pub fn set_user_writability(&mut self, bit: u32, writable: bool) -> Result<(), InvalidArgument> {
+        if !(1..=31).contains(&bit) {
+            return Err(InvalidArgument::new("the user's writability bit", bit, "one of 1 to 31"));
+        }
+        if writable {
+            self.user_bits &= !(1 << bit);
+        } else {
+            self.user_bits |= 1 << bit;
+        }
+        Ok(())
+    }
+
+    /// What a user's own condition was last set to; true at first.
+    pub fn user_writability(&self, bit: u32) -> bool {
+        1_u32.checked_shl(bit).is_none_or(|mask| self.user_bits & mask == 0)
+    }
+
+    /// Another thread has written `bytes` that have not arrived here yet. They count as pending.
+    pub fn expect_from_outside(&mut self, bytes: usize) {
+        self.outside = self.outside.saturating_add(bytes);
+        self.look_at_marks();
+    }
+
+    /// `bytes` of those from other threads have arrived, or never will.
+    pub fn arrived_from_outside(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.outside, "{bytes} bytes arrived, but {} were announced", self.outside);
+        self.outside = self.outside.saturating_sub(bytes);
+        self.look_at_marks();
+    }
+
+    /// The water marks in force.
+    pub fn water_marks(&self) -> WaterMarks {
+        self.marks
+    }
+
+    /// Replaces the water marks. Between the new ones, the channel stays what it was.
+    pub fn set_water_marks(&mut self, marks: WaterMarks) {
+        self.marks = marks;
+        self.look_at_marks();
+    }
+
+    fn look_at_marks(&mut self) {
+        let pending = self.pending_bytes();
+        if pending > self.marks.high {
+            self.above = true;
+        } else if pending < self.marks.low {
+            self.above = false;
+        }
+    }
+
+    fn discharge(&mut self, bytes: usize) {
+        self.queued -= bytes;
+        self.look_at_marks();
+    }
+}
+
+/// The transport's side.
+impl Outbound {
+    /// The first flushed message, if it is bytes. Enough when only one is flushed; cheap to clone, for a transport that
+    /// has to hold on to what the kernel reads.
+    pub fn first_bytes(&self) -> Option<&Bytes> {
+        match self.first_flushed()? {
+            Outgoing::Bytes(bytes) => Some(bytes),
+            Outgoing::File(_) => None,
+        }
+    }
+
+    /// The first flushed message, if it is a file region. What was sent of it is reported to
+    /// [`advance`](Self::advance) here, not to the region.
+    pub fn first_file(&self) -> Option<&FileRegion> {
+        match self.first_flushed()? {
+            Outgoing::Bytes(_) => None,
+            Outgoing::File(region) => Some(region),
+        }
+    }
+
+    /// The flushed pieces in order, none of them empty, as far as the next file region.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        let rests = self.entries.range(..self.flushed).map(|entry| &entry.rest);
+        rests.filter(|rest| !rest.is_empty()).map_while(|rest| match rest {
+            Outgoing::Bytes(bytes) => Some(bytes),
+            Outgoing::File(_) => None,
+        })
+    }
+
+    /// Fills in `slices` with flushed pieces for one gathering write: as far as the next file region, at most
+    /// [`GATHER_PIECES_MAX`] of them, and at most `bytes_max` bytes; the last piece is cut there.
+    ///
+    /// The slices are the caller's, so a call allocates nothing; what was in those not filled in stays.
+    pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], bytes_max: usize) -> Gathered {
+        let mut gathered = Gathered::default();
+        let bytes_max = bytes_max.min(GATHER_BYTES_MAX);
+        for (slice, piece) in slices.iter_mut().take(GATHER_PIECES_MAX).zip(self.pieces()) {
+            let room = bytes_max - gathered.bytes;
+            if room == 0 {
+                break;
+            }
+            let piece = &piece[..piece.len().min(room)];
+            *slice = IoSlice::new(piece);
+            gathered.pieces += 1;
+            gathered.bytes += piece.len();
+        }
+        gathered
+    }
+
+    /// The transport has taken `taken` bytes from the front: messages whose last byte is among them are released and
+    /// their promises completed, in order; of the next the rest is kept.
+    ///
+    /// # Panics
+    /// If fewer were flushed.
+    pub fn advance(&mut self, taken: usize) {
+        let (mut left, mut released) = (taken as u64, 0);
+        for entry in self.entries.range_mut(..self.flushed) {
+            if left == 0 {
+                break;
+            }
+            let here = left.min(entry.rest.len());
+            left -= here;
+            match &mut entry.rest {
+                Outgoing::Bytes(bytes) => {
+                    bytes.advance(here as usize); // no longer than `bytes`, so it fits
+                    released += here as usize;
+                }
+                Outgoing::File(region) => region.advance(here),
+            }
+        }
+        self.discharge(released);
+        self.complete_finished();
+        assert!(left == 0, "the transport reports {taken} bytes as taken, {left} more than were flushed");
+    }
+
+    /// Gives up the first flushed message, for instance a file that turned out too short: it is released, and its
+    /// promise fails with `error`. What comes after it stays.
+    pub fn fail_first(&mut self, error: WriteError) {
+        if let Some(Entry { rest, promise }) = self.pop_flushed() {
+            drop(rest);
+            promise.fail(error);
+        }
+        self.complete_finished();
+    }
+
+    fn first_flushed(&self) -> Option<&Outgoing> {
+        self.entries.range(..self.flushed).next().map(|entry| &entry.rest)
+    }
+
+    /// Completes what is at the front and has nothing left to send. Each step leaves the queue right, so the next call
+    /// goes on where a panic in a message's own drop interrupted.
+    fn complete_finished(&mut self) {
+        while self.first_flushed().is_some_and(Outgoing::is_empty) {
+            let Some(Entry { rest, promise }) = self.pop_flushed() else { return };
+            // Released first: who waits for the promise may want the memory back.
+            drop(rest);
+            promise.succeed();
+        }
+    }
+
+    fn pop_flushed(&mut self) -> Option<Entry> {
+        if self.flushed == 0 {
+            return None;
+        }
+        let entry = self.entries.pop_front()?;
+        self.flushed -= 1;
+        self.discharge(entry.charge());
+        self.give_room_back();
+        Some(entry)
+    }
+
+    fn give_room_back(&mut self) {
+        if self.entries.is_empty() && self.entries.capacity() > ENTRIES_KEPT {
+            self.entries.shrink_to(ENTRIES_KEPT);
+        }
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("messages", &self.len())
+            .field("flushed", &self.flushed)
+            .field("pending_bytes", &self.pending_bytes())
+            .field("writable", &self.is_writable())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many bytes to offer in one gathering write: as many as this connection has lately been able to take.
+///
+/// More only makes the system walk along slices that it will not send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatherCap(usize);
+
+impl GatherCap {
+    /// Writes of up to this many bytes do not shrink it: they are cheap however little of them is sent.
+    const SMALL: usize = 4096;
+
+    /// To begin with, twice the socket's send buffer; no limit if that is not known (0).
+    pub fn for_send_buffer(bytes: usize) -> Self {
+        match bytes {
+            0 => Self::default(),
+            _ => Self(bytes.saturating_mul(2).min(GATHER_BYTES_MAX)),
+        }
+    }
+
+    /// How many bytes to offer next.
+    pub fn get(self) -> usize {
+        self.0
+    }
+
+    /// Learns from a write that offered `attempted` bytes of which `written` were taken: all, then it may be twice as
+    /// many next time; less than half, then half as many.
+    pub fn record(&mut self, attempted: usize, written: usize) {
+        if written >= attempted {
+            self.0 = self.0.max(attempted.saturating_mul(2)).min(GATHER_BYTES_MAX);
+        } else if attempted > Self::SMALL && written < attempted / 2 {
+            self.0 = attempted / 2;
+        }
+    }
+}
+
+/// No limit but the system's.
+impl Default for GatherCap {
+    fn default() -> Self {
+        Self(GATHER_BYTES_MAX)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "outbound_tests.rs"]
+mod tests;

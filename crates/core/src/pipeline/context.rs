@@ -1,0 +1,185 @@
+//! What a handler can do while it runs.
+
+use super::{Event, Handler, Inbound, Op, StageTimer, segment::Next};
+use crate::{
+    channel::{ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
+    event_loop::EventLoop,
+};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+
+/// A handler's view of its pipeline and channel, for the time of one call.
+///
+/// `fire_…` goes on towards the application, at once. `write`, `flush` and `close` go towards the wire: they are queued
+/// at the boundary to the stage before, in order, and carried out when that stage is free.
+pub struct Context<'a, H: Handler> {
+    pub(super) next: &'a mut dyn Next<H::ReadOut>,
+    pub(super) ops: &'a mut VecDeque<Op<H::WriteOut>>,
+    pub(super) core: &'a mut ChannelCore,
+    pub(super) stage: u32,
+}
+
+impl<H: Handler> Context<'_, H> {
+    // ---- towards the application ----
+
+    /// Passes a message on.
+    pub fn fire_read(&mut self, msg: H::ReadOut) {
+        self.next.read(self.core, msg);
+    }
+
+    /// Passes on that the channel is connected.
+    pub fn fire_active(&mut self) {
+        self.next.event(self.core, Inbound::Active);
+    }
+
+    /// Passes on that the transport has delivered all for now.
+    pub fn fire_read_complete(&mut self) {
+        self.next.event(self.core, Inbound::ReadComplete);
+    }
+
+    /// Tells the stages behind this one something.
+    pub fn fire_event(&mut self, event: Event) {
+        self.next.event(self.core, Inbound::User(event));
+    }
+
+    /// Passes on whether there is room to write.
+    pub fn fire_writability(&mut self, writable: bool) {
+        self.next.event(self.core, Inbound::Writability(writable));
+    }
+
+    /// Passes on that the peer sends no more.
+    pub fn fire_input_closed(&mut self) {
+        self.next.event(self.core, Inbound::InputClosed);
+    }
+
+    /// Passes on an error, or raises one.
+    pub fn fire_error(&mut self, fault: impl Into<Fault>) {
+        self.next.event(self.core, Inbound::Error(fault.into()));
+    }
+
+    /// Passes on that the channel has ended.
+    pub fn fire_inactive(&mut self, cause: CloseCause) {
+        self.next.event(self.core, Inbound::Inactive(cause));
+    }
+
+    // ---- towards the wire ----
+
+    /// Writes a message that nobody tracks. It is sent at the next flush.
+    pub fn write(&mut self, msg: H::WriteOut) {
+        self.ops.push_back(Op::Write(msg, WritePromise::untracked()));
+    }
+
+    /// Writes a message for somebody who may be waiting to hear of it.
+    pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
+        self.ops.push_back(Op::Write(msg, done));
+    }
+
+    /// Writes a message and returns a future of its fate.
+    pub fn write_tracked(&mut self, msg: H::WriteOut) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.write_with(msg, done);
+        written
+    }
+
+    /// Sends what was written so far.
+    pub fn flush(&mut self) {
+        self.ops.push_back(Op::Flush);
+    }
+
+    /// Writes a message and sends it.
+    pub fn write_and_flush(&mut self, msg: H::WriteOut) {
+        self.write(msg);
+        self.flush();
+    }
+
+    /// Closes the channel. What was flushed before is sent as far as the socket takes it at once.
+    pub fn close(&mut self) {
+        self.close_with(CloseCause::Requested, WritePromise::untracked());
+    }
+
+    /// Closes the channel for a reason that everybody will be told.
+    pub fn close_because(&mut self, cause: CloseCause) {
+        self.close_with(cause, WritePromise::untracked());
+    }
+
+    /// Closes the channel, and tells when that is done.
+    pub fn close_with(&mut self, cause: CloseCause, done: WritePromise) {
+        self.ops.push_back(Op::Close(cause, done));
+    }
+
+    /// Closes the channel once everything that was flushed is sent.
+    pub fn close_when_flushed(&mut self) {
+        self.core.close_when_flushed();
+    }
+
+    /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
+    pub fn shut_down_output(&mut self) {
+        self.ops.push_back(Op::ShutDownOutput(WritePromise::untracked()));
+    }
+
+    // ---- demand ----
+
+    /// Stops delivery at once: the transport stops reading, decoders are not asked for more, messages on their way are
+    /// held.
+    pub fn pause(&mut self) {
+        self.core.demand.pause();
+    }
+
+    /// Lets delivery go on.
+    pub fn resume(&mut self) {
+        self.core.demand.resume();
+    }
+
+    /// Asks for one message while paused: it reaches the last stage, then delivery stops again.
+    pub fn request(&mut self) {
+        self.core.demand.request();
+    }
+
+    /// Whether delivery is stopped.
+    pub fn is_paused(&self) -> bool {
+        self.core.demand.is_paused()
+    }
+
+    // ---- time ----
+
+    /// Has [`Handler::timer`] called after `delay`. Never early; forgotten when the stage leaves or the channel ends.
+    pub fn arm(&mut self, delay: Duration) -> StageTimer {
+        self.core.arm(self.stage, delay)
+    }
+
+    /// Takes a timer back. False if it was due already.
+    pub fn disarm(&mut self, timer: StageTimer) -> bool {
+        self.core.disarm(timer)
+    }
+
+    // ---- the channel ----
+
+    /// The channel's number, unique in this process.
+    pub fn id(&self) -> ChannelId {
+        self.core.id
+    }
+
+    /// Whether there is room to write: less than the high water mark waits to be sent.
+    pub fn is_writable(&self) -> bool {
+        self.core.outbound.is_writable()
+    }
+
+    /// Bytes accepted and not yet taken by the transport.
+    pub fn pending_bytes(&self) -> usize {
+        self.core.outbound.pending_bytes()
+    }
+
+    /// Our address, if the transport has one.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.core.local_addr
+    }
+
+    /// The peer's address, if the transport has one.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.core.peer_addr
+    }
+
+    /// The loop on which this channel lives.
+    pub fn event_loop(&self) -> EventLoop {
+        self.core.local.handle()
+    }
+}

@@ -1,0 +1,113 @@
+//! The handler: one job on the way of a byte.
+
+use super::{Context, Event, Leftover};
+use crate::channel::{CloseCause, Fault, WritePromise};
+
+/// A timer of one stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StageTimer(pub(crate) u32);
+
+/// One stage of a pipeline. Four types say what it does: what it reads, what it passes on, what it is asked to write,
+/// what it writes.
+///
+/// ```text
+///   wire side   ── Read ──▶ [ handler ] ── ReadOut ──▶   application side
+///               ◀─ WriteOut ─           ◀── Write ───
+/// ```
+///
+/// While a handler runs, nothing can call it: what the stages behind it write waits at the boundary until its own call
+/// has returned. So a handler never sees itself half-changed.
+///
+/// Every method but [`read`](Self::read) and [`write`](Self::write) has a default that passes things on untouched. For
+/// handlers that look one way only there are [`Application`](super::Application), [`Observer`](super::Observer),
+/// [`InboundOnly`](super::InboundOnly) and [`OutboundOnly`](super::OutboundOnly).
+#[allow(unused_variables)]
+pub trait Handler: Sized + 'static {
+    /// Arrives from the wire side.
+    type Read: 'static;
+    /// Goes on towards the application.
+    type ReadOut: 'static;
+    /// Arrives from the application side.
+    type Write: 'static;
+    /// Goes on towards the wire.
+    type WriteOut: 'static;
+
+    /// The handler has become part of a pipeline; nothing else happened to it before.
+    fn added(&mut self, cx: &mut Context<'_, Self>) {}
+
+    /// The channel is connected.
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        cx.fire_active();
+    }
+
+    /// A message. A handler that makes several out of it keeps them and answers [`pull`](Self::pull).
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: Self::Read);
+
+    /// The next message that the handler can make out of what it has read; `None` when it needs more.
+    ///
+    /// Asked for after every `read`, one message at a time: everything that a message causes has happened before the
+    /// next one is asked for, and none is asked for while reading is paused.
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+        None
+    }
+
+    /// The transport has delivered all that it had for now.
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        cx.fire_read_complete();
+    }
+
+    /// A stage in front of this one has something to say.
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        cx.fire_event(event);
+    }
+
+    /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`).
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        cx.fire_writability(writable);
+    }
+
+    /// The peer sends no more, but may still read. Only with half-closure allowed; otherwise the channel closes.
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        cx.fire_input_closed();
+    }
+
+    /// Something went wrong. An error that reaches the end of the pipeline closes the channel.
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        cx.fire_error(fault);
+    }
+
+    /// The channel has ended. What is written from now on fails.
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        cx.fire_inactive(cause);
+    }
+
+    /// A message to be written. Passed on with its promise, which otherwise reports it as abandoned.
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Self::Write, done: WritePromise);
+
+    /// What was written so far should be sent.
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        cx.flush();
+    }
+
+    /// The channel should be closed. A handler that has something to send first does it here.
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        cx.close_with(cause, done);
+    }
+
+    /// A timer of this stage is due.
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
+
+    /// The handler leaves its pipeline for good; nothing else happens to it after.
+    fn removed(&mut self) {}
+
+    /// What was read and not used, for the one that takes this handler's place.
+    fn leftover(&mut self) -> Leftover<Self::Read> {
+        Leftover::nothing()
+    }
+
+    /// What to call this stage in listings.
+    fn name(&self) -> &'static str {
+        let full = std::any::type_name::<Self>();
+        full.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(full)
+    }
+}

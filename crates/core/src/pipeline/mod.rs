@@ -1,0 +1,35 @@
+//! Typed pipelines: handlers that fit one another by their types, and cannot be re-entered.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `handler` | [`Handler`], one job on the way of a byte |
+//! | `context` | [`Context`], what a handler can do while it runs |
+//! | `segment` | how stages nest, and what passes between two of them |
+//! | `builder` | [`pipeline`], stages one after the other |
+//! | `simple` | smaller traits for handlers that look one way |
+//! | `optional` | `Option<H>` and [`Either`] as handlers |
+//! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
+
+mod builder;
+mod context;
+mod event;
+mod handler;
+mod leftover;
+mod op;
+mod optional;
+mod segment;
+mod simple;
+
+pub use builder::{Link, PipelineBuilder, pipeline};
+pub use context::Context;
+pub use event::{Event, Inbound};
+pub use handler::{Handler, StageTimer};
+pub use leftover::Leftover;
+pub use op::Op;
+pub use optional::Either;
+pub(crate) use segment::{Boundary, Next};
+pub use segment::{End, Out, Segment, StageInfo};
+pub use simple::{
+    AppContext, Application, ApplicationStage, ClosureStage, InboundOnly, InboundStage, Observer,
+    ObserverStage, OutboundOnly, OutboundStage, inbound, observe, outbound,
+};

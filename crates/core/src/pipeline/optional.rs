@@ -1,0 +1,221 @@
+//! Stages that may be absent, and stages that are one of two.
+//!
+//! Both are decided when the pipeline is built. An absent stage costs one branch per call.
+
+use super::{Context, Event, Handler, Leftover, Op, StageTimer, segment::Next};
+use crate::channel::{ChannelCore, CloseCause, Fault, WritePromise};
+use std::collections::VecDeque;
+
+/// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
+fn lend<'a, O, H>(cx: &'a mut Context<'_, O>) -> Context<'a, H>
+where
+    O: Handler,
+    H: Handler<ReadOut = O::ReadOut, WriteOut = O::WriteOut>,
+{
+    let next: &mut dyn Next<H::ReadOut> = &mut *cx.next;
+    let ops: &mut VecDeque<Op<H::WriteOut>> = &mut *cx.ops;
+    let core: &mut ChannelCore = &mut *cx.core;
+    Context { next, ops, core, stage: cx.stage }
+}
+
+/// A stage that may be absent: TLS, a log, a limit. Only for handlers that keep the types.
+///
+/// ```
+/// # use netwright_core::{Observer, observe, pipeline};
+/// # use bytes::{Bytes, BytesMut};
+/// # struct Log;
+/// # impl Observer for Log { type Read = BytesMut; type Write = Bytes; }
+/// let verbose = false;
+/// let pipeline = pipeline().add(verbose.then(|| observe(Log)));
+/// ```
+impl<H, R: 'static, W: 'static> Handler for Option<H>
+where
+    H: Handler<Read = R, ReadOut = R, Write = W, WriteOut = W>,
+{
+    type Read = R;
+    type ReadOut = R;
+    type Write = W;
+    type WriteOut = W;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(handler) = self {
+            handler.added(&mut lend(cx));
+        }
+    }
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        match self {
+            Some(handler) => handler.active(&mut lend(cx)),
+            None => cx.fire_active(),
+        }
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+        match self {
+            Some(handler) => handler.read(&mut lend(cx), msg),
+            None => cx.fire_read(msg),
+        }
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<R> {
+        self.as_mut().and_then(|handler| handler.pull(&mut lend(cx)))
+    }
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        match self {
+            Some(handler) => handler.read_complete(&mut lend(cx)),
+            None => cx.fire_read_complete(),
+        }
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        match self {
+            Some(handler) => handler.event(&mut lend(cx), event),
+            None => cx.fire_event(event),
+        }
+    }
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        match self {
+            Some(handler) => handler.writability(&mut lend(cx), writable),
+            None => cx.fire_writability(writable),
+        }
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        match self {
+            Some(handler) => handler.input_closed(&mut lend(cx)),
+            None => cx.fire_input_closed(),
+        }
+    }
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        match self {
+            Some(handler) => handler.error(&mut lend(cx), fault),
+            None => cx.fire_error(fault),
+        }
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        match self {
+            Some(handler) => handler.inactive(&mut lend(cx), cause),
+            None => cx.fire_inactive(cause),
+        }
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+        match self {
+            Some(handler) => handler.write(&mut lend(cx), msg, done),
+            None => cx.write_with(msg, done),
+        }
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        match self {
+            Some(handler) => handler.flush(&mut lend(cx)),
+            None => cx.flush(),
+        }
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        match self {
+            Some(handler) => handler.close(&mut lend(cx), cause, done),
+            None => cx.close_with(cause, done),
+        }
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        if let Some(handler) = self {
+            handler.timer(&mut lend(cx), timer);
+        }
+    }
+    fn removed(&mut self) {
+        if let Some(handler) = self {
+            handler.removed();
+        }
+    }
+    fn leftover(&mut self) -> Leftover<R> {
+        self.as_mut().map_or_else(Leftover::nothing, Handler::leftover)
+    }
+    fn name(&self) -> &'static str {
+        self.as_ref().map_or("nothing", Handler::name)
+    }
+}
+
+/// One of two handlers of the same four types, decided when the pipeline is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first.
+    Left(A),
+    /// The second.
+    Right(B),
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! either {
+    ($self:ident, $cx:ident, $method:ident $(, $arg:expr)*) => {
+        match $self {
+            Either::Left(handler) => handler.$method(&mut lend($cx) $(, $arg)*),
+            Either::Right(handler) => handler.$method(&mut lend($cx) $(, $arg)*),
+        }
+    };
+}
+
+impl<A, B> Handler for Either<A, B>
+where
+    A: Handler,
+    B: Handler<Read = A::Read, ReadOut = A::ReadOut, Write = A::Write, WriteOut = A::WriteOut>,
+{
+    type Read = A::Read;
+    type ReadOut = A::ReadOut;
+    type Write = A::Write;
+    type WriteOut = A::WriteOut;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, added);
+    }
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, active);
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: A::Read) {
+        either!(self, cx, read, msg);
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<A::ReadOut> {
+        either!(self, cx, pull)
+    }
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, read_complete);
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        either!(self, cx, event, event);
+    }
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        either!(self, cx, writability, writable);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, input_closed);
+    }
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        either!(self, cx, error, fault);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        either!(self, cx, inactive, cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: A::Write, done: WritePromise) {
+        either!(self, cx, write, msg, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, flush);
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        either!(self, cx, close, cause, done);
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        either!(self, cx, timer, timer);
+    }
+    fn removed(&mut self) {
+        match self {
+            Self::Left(handler) => handler.removed(),
+            Self::Right(handler) => handler.removed(),
+        }
+    }
+    fn leftover(&mut self) -> Leftover<A::Read> {
+        match self {
+            Self::Left(handler) => handler.leftover(),
+            Self::Right(handler) => handler.leftover(),
+        }
+    }
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Left(handler) => handler.name(),
+            Self::Right(handler) => handler.name(),
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! How stages nest, and how messages and operations pass between two of them.
+//!
+//! ```text
+//!   Stage<A, Stage<B, End>>
+//!
+//!     ┌ Stage ─────────────────────────────────────────────────┐
+//!     │ handler A      ┌ Boundary ─────────────────────────────┐│
+//!     │      │  next   │ held: what may not pass yet           ││
+//!     │      └────────▶│ ops:  what B asked of A, in order     ││
+//!     │                │ Stage<B, End>                         ││
+//!     │                └───────────────────────────────────────┘│
+//!     └─────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Always true:
+//! 1. While a handler runs it is mutably borrowed, so nothing can call it: what the stages behind it ask for waits in
+//!    `ops` and is carried out when its call has returned (`settle`).
+//! 2. Messages and events leave a boundary in the order in which they came to it; while delivery is paused they wait in
+//!    `held`. Only news of room to write passes by.
+//! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
+//!    second one is looked at after everything that the first one caused, down to the wire.
+
+use super::{Context, Handler, Inbound, Op, StageTimer};
+use crate::channel::ChannelCore;
+use std::collections::VecDeque;
+
+/// Where a segment puts what it asks of the stage before it, and the channel it lives in.
+pub struct Out<'a, W> {
+    pub(crate) ops: &'a mut VecDeque<Op<W>>,
+    pub(crate) core: &'a mut ChannelCore,
+}
+
+/// A piece of a pipeline: reads `R`, asks for `W` to be written. Made by [`pipeline`](super::pipeline); not implemented
+/// by hand.
+pub trait Segment<R, W>: 'static {
+    /// What may be written at its far end, from outside the pipeline.
+    type Tail: 'static;
+
+    /// Whether this is the end of the pipeline.
+    #[doc(hidden)]
+    fn is_end(&self) -> bool;
+    #[doc(hidden)]
+    fn link(&mut self, out: &mut Out<'_, W>);
+    #[doc(hidden)]
+    fn read(&mut self, out: &mut Out<'_, W>, msg: R);
+    #[doc(hidden)]
+    fn event(&mut self, out: &mut Out<'_, W>, event: Inbound);
+    /// Delivers one message that waits somewhere inside. False if none does or delivery is paused.
+    #[doc(hidden)]
+    fn step(&mut self, out: &mut Out<'_, W>) -> bool;
+    /// Whether the first stage holds a message that has to go before an event may enter.
+    #[doc(hidden)]
+    fn blocked(&mut self, out: &mut Out<'_, W>) -> bool;
+    /// An operation that enters at the far end.
+    #[doc(hidden)]
+    fn from_tail(&mut self, out: &mut Out<'_, W>, op: Op<Self::Tail>);
+    /// Finds the stage that a signal is for. False if it has gone.
+    #[doc(hidden)]
+    fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, timer: StageTimer) -> bool;
+    /// Whether a message or an event waits somewhere inside.
+    #[doc(hidden)]
+    fn is_holding(&self) -> bool;
+    #[doc(hidden)]
+    fn removed(&mut self);
+    #[doc(hidden)]
+    fn leftover(&mut self) -> super::Leftover<R>;
+    #[doc(hidden)]
+    fn stages(&self, list: &mut Vec<StageInfo>);
+}
+
+/// A stage as `Channel::stages` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StageInfo {
+    /// The handler's name.
+    pub name: &'static str,
+    /// Messages read so far.
+    pub reads: u64,
+    /// Messages written so far.
+    pub writes: u64,
+}
+
+/// The way on from one stage, as its handler sees it.
+pub(crate) trait Next<R> {
+    fn read(&mut self, core: &mut ChannelCore, msg: R);
+    fn event(&mut self, core: &mut ChannelCore, event: Inbound);
+}
+
+enum Held<R> {
+    Message(R),
+    Event(Inbound),
+}
+
+/// What lies between a handler and the rest of its pipeline.
+pub(crate) struct Boundary<N, R, W> {
+    segment: N,
+    ops: VecDeque<Op<W>>,
+    held: VecDeque<Held<R>>,
+}
+
+impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
+    pub(crate) fn new(segment: N) -> Self {
+        Self { segment, ops: VecDeque::new(), held: VecDeque::new() }
+    }
+
+    // ---- for the channel, whose boundary to the first stage this is ----
+
+    pub(crate) fn link(&mut self, core: &mut ChannelCore) {
+        self.segment.link(&mut Out { ops: &mut self.ops, core });
+    }
+
+    /// Delivers one message or event that waits somewhere.
+    pub(crate) fn step(&mut self, core: &mut ChannelCore) -> bool {
+        self.segment.step(&mut Out { ops: &mut self.ops, core }) || self.release(core)
+    }
+
+    pub(crate) fn from_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
+        self.segment.from_tail(&mut Out { ops: &mut self.ops, core }, op);
+    }
+
+    pub(crate) fn signal(&mut self, core: &mut ChannelCore, stage: u32, timer: StageTimer) -> bool {
+        self.segment.signal(&mut Out { ops: &mut self.ops, core }, stage, timer)
+    }
+
+    pub(crate) fn next_op(&mut self) -> Option<Op<W>> {
+        self.ops.pop_front()
+    }
+
+    pub(crate) fn has_ops(&self) -> bool {
+        !self.ops.is_empty()
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.held.is_empty() || self.segment.is_holding()
+    }
+
+    pub(crate) fn removed(&mut self) {
+        self.segment.removed();
+    }
+
+    pub(crate) fn stages(&self, list: &mut Vec<StageInfo>) {
+        self.segment.stages(list);
+    }
+
+    /// Releases one thing that was held.
+    fn release(&mut self, core: &mut ChannelCore) -> bool {
+        if self.held.is_empty() || core.demand.is_paused() {
+            return false;
+        }
+        let out = &mut Out { ops: &mut self.ops, core };
+        match self.held.pop_front() {
+            Some(Held::Message(msg)) => self.segment.read(out, msg),
+            Some(Held::Event(event)) => self.segment.event(out, event),
+            None => return false,
+        }
+        true
+    }
+}
+
+impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
+    fn read(&mut self, core: &mut ChannelCore, msg: R) {
+        if !self.held.is_empty() || core.demand.is_paused() {
+            self.held.push_back(Held::Message(msg));
+        } else {
+            self.segment.read(&mut Out { ops: &mut self.ops, core }, msg);
+        }
+    }
+
+    fn event(&mut self, core: &mut ChannelCore, event: Inbound) {
+        let out = &mut Out { ops: &mut self.ops, core };
+        if !event.overtakes() && (!self.held.is_empty() || self.segment.blocked(out)) {
+            self.held.push_back(Held::Event(event));
+        } else {
+            self.segment.event(out, event);
+        }
+    }
+}
+
+/// A handler and what lies behind it.
+pub struct Stage<H: Handler, N> {
+    handler: H,
+    id: u32,
+    /// Whether the handler may have something to be pulled.
+    more: bool,
+    reads: u64,
+    writes: u64,
+    rest: Boundary<N, H::ReadOut, H::Write>,
+}
+
+impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
+    pub(super) fn new(handler: H, next: N) -> Self {
+        Self { handler, id: 0, more: false, reads: 0, writes: 0, rest: Boundary::new(next) }
+    }
+
+    /// Runs the handler, then what the stages behind it asked for meanwhile.
+    fn run<T>(
+        &mut self,
+        out: &mut Out<'_, H::WriteOut>,
+        call: impl FnOnce(&mut H, &mut Context<'_, H>) -> T,
+    ) -> T {
+        let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+        let result = call(&mut self.handler, &mut cx);
+        self.settle(out);
+        result
+    }
+
+    fn settle(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        while let Some(op) = self.rest.ops.pop_front() {
+            let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+            match op {
+                Op::Write(msg, done) => {
+                    self.writes += 1;
+                    self.handler.write(&mut cx, msg, done);
+                }
+                Op::Flush => self.handler.flush(&mut cx),
+                Op::Close(cause, done) => self.handler.close(&mut cx, cause, done),
+                Op::ShutDownOutput(done) => cx.ops.push_back(Op::ShutDownOutput(done)),
+            }
+        }
+    }
+}
+
+impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut> for Stage<H, N> {
+    type Tail = EndOf<N, H>;
+
+    fn is_end(&self) -> bool {
+        false
+    }
+
+    fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        self.id = out.core.next_stage_id();
+        self.run(out, |handler, cx| handler.added(cx));
+        self.rest.segment.link(&mut Out { ops: &mut self.rest.ops, core: out.core });
+        self.settle(out);
+    }
+
+    fn read(&mut self, out: &mut Out<'_, H::WriteOut>, msg: H::Read) {
+        if self.rest.segment.is_end() {
+            out.core.demand.delivered();
+        }
+        self.reads += 1;
+        self.more = true;
+        self.run(out, |handler, cx| handler.read(cx, msg));
+    }
+
+    fn event(&mut self, out: &mut Out<'_, H::WriteOut>, event: Inbound) {
+        self.run(out, |handler, cx| match event {
+            Inbound::Active => handler.active(cx),
+            Inbound::ReadComplete => handler.read_complete(cx),
+            Inbound::Writability(writable) => handler.writability(cx, writable),
+            Inbound::InputClosed => handler.input_closed(cx),
+            Inbound::Error(fault) => handler.error(cx, fault),
+            Inbound::User(event) => handler.event(cx, event),
+            Inbound::Inactive(cause) => handler.inactive(cx, cause),
+        });
+    }
+
+    fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        if self.rest.step(out.core) {
+            self.settle(out);
+            return true;
+        }
+        if !self.more || out.core.demand.is_paused() {
+            return false;
+        }
+        match self.run(out, |handler, cx| handler.pull(cx)) {
+            Some(msg) => {
+                self.rest.read(out.core, msg);
+                self.settle(out);
+                true
+            }
+            None => {
+                self.more = false;
+                false
+            }
+        }
+    }
+
+    fn blocked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        if !self.more {
+            return false;
+        }
+        // Whether the handler holds a message shows only when it is asked for one. It then waits behind the handler.
+        match self.run(out, |handler, cx| handler.pull(cx)) {
+            Some(msg) => {
+                self.rest.held.push_back(Held::Message(msg));
+                true
+            }
+            None => {
+                self.more = false;
+                false
+            }
+        }
+    }
+
+    fn from_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
+        let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
+        self.rest.segment.from_tail(inner, op);
+        self.settle(out);
+    }
+
+    fn signal(&mut self, out: &mut Out<'_, H::WriteOut>, stage: u32, timer: StageTimer) -> bool {
+        if stage == self.id {
+            self.run(out, |handler, cx| handler.timer(cx, timer));
+            self.more = true;
+            return true;
+        }
+        let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
+        let found = self.rest.segment.signal(inner, stage, timer);
+        self.settle(out);
+        found
+    }
+
+    fn is_holding(&self) -> bool {
+        self.rest.is_holding()
+    }
+
+    fn removed(&mut self) {
+        self.rest.segment.removed();
+        self.handler.removed();
+    }
+
+    fn leftover(&mut self) -> super::Leftover<H::Read> {
+        self.handler.leftover()
+    }
+
+    fn stages(&self, list: &mut Vec<StageInfo>) {
+        list.push(StageInfo { name: self.handler.name(), reads: self.reads, writes: self.writes });
+        self.rest.segment.stages(list);
+    }
+}
+
+type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, <H as Handler>::Write>>::Tail;
+
+/// The end of a pipeline: what arrives here nobody wanted.
+pub struct End;
+
+impl<R, W: 'static> Segment<R, W> for End {
+    type Tail = W;
+
+    fn is_end(&self) -> bool {
+        true
+    }
+
+    fn link(&mut self, _: &mut Out<'_, W>) {}
+
+    fn read(&mut self, out: &mut Out<'_, W>, _: R) {
+        out.core.unhandled_messages += 1;
+        tracing::debug!(channel = %out.core.id, message = std::any::type_name::<R>(), "no handler took this message");
+    }
+
+    fn event(&mut self, out: &mut Out<'_, W>, event: Inbound) {
+        if let Inbound::Error(fault) = event {
+            out.core.unhandled(fault);
+        }
+    }
+
+    fn step(&mut self, _: &mut Out<'_, W>) -> bool {
+        false
+    }
+
+    fn blocked(&mut self, _: &mut Out<'_, W>) -> bool {
+        false
+    }
+
+    fn from_tail(&mut self, out: &mut Out<'_, W>, op: Op<W>) {
+        out.ops.push_back(op);
+    }
+
+    fn signal(&mut self, _: &mut Out<'_, W>, _: u32, _: StageTimer) -> bool {
+        false
+    }
+
+    fn is_holding(&self) -> bool {
+        false
+    }
+
+    fn removed(&mut self) {}
+
+    fn leftover(&mut self) -> super::Leftover<R> {
+        super::Leftover::nothing()
+    }
+
+    fn stages(&self, _: &mut Vec<StageInfo>) {}
+}

@@ -1,0 +1,325 @@
+//! Smaller traits for handlers that look one way: each becomes a stage by a wrapper that passes the rest on.
+//!
+//! | trait | it is | reads | writes |
+//! | --- | --- | --- | --- |
+//! | [`Application`] | the last stage | ends here | passes through |
+//! | [`Observer`] | looks on | seen, passed on | seen, passed on |
+//! | [`InboundOnly`] | a decoder | changed | passes through |
+//! | [`OutboundOnly`] | an encoder | passes through | changed |
+
+use super::{Context, Event, Handler, Leftover, StageTimer};
+use crate::channel::{CloseCause, Fault, WritePromise};
+use std::convert::Infallible;
+
+/// The view of an [`Application`] on its pipeline and channel.
+pub type AppContext<'a, A> = Context<'a, ApplicationStage<A>>;
+
+/// The last stage of a pipeline: reads messages, writes answers. What is written from outside passes it untouched.
+///
+/// ```
+/// use netwright_core::{AppContext, Application};
+///
+/// struct Greeter;
+///
+/// impl Application for Greeter {
+///     type Read = String;
+///     type Write = String;
+///
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, name: String) {
+///         cx.write_and_flush(format!("hello, {name}"));
+///     }
+/// }
+/// ```
+#[allow(unused_variables)]
+pub trait Application: Sized + 'static {
+    /// What arrives.
+    type Read: 'static;
+    /// What is written.
+    type Write: 'static;
+
+    /// The channel is connected.
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {}
+    /// A message.
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, msg: Self::Read);
+    /// The transport has delivered all for now.
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {}
+    /// A stage in front has something to say.
+    fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {}
+    /// There is too much to be sent, or room again.
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {}
+    /// The peer sends no more.
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {}
+    /// Something went wrong. By default the channel closes with this as the cause.
+    fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
+        cx.fire_error(fault);
+    }
+    /// The channel has ended.
+    fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {}
+    /// A timer of this stage is due.
+    fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {}
+    /// The handler leaves its pipeline.
+    fn removed(&mut self) {}
+}
+
+/// An [`Application`] as a stage.
+pub struct ApplicationStage<A>(pub(super) A);
+
+impl<A: Application> Handler for ApplicationStage<A> {
+    type Read = A::Read;
+    type ReadOut = Infallible;
+    type Write = A::Write;
+    type WriteOut = A::Write;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.active(cx);
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: A::Read) {
+        self.0.read(cx, msg);
+    }
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.read_complete(cx);
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        self.0.event(cx, event);
+    }
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        self.0.writability(cx, writable);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.input_closed(cx);
+    }
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        self.0.error(cx, fault);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.0.inactive(cx, cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: A::Write, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        self.0.timer(cx, timer);
+    }
+    fn removed(&mut self) {
+        self.0.removed();
+    }
+    fn name(&self) -> &'static str {
+        short_name::<A>()
+    }
+}
+
+/// A closure as the last stage.
+pub struct ClosureStage<R: 'static, W: 'static> {
+    #[allow(clippy::type_complexity)]
+    pub(super) call: Box<dyn FnMut(&mut Context<'_, Self>, R)>,
+    pub(super) writes: std::marker::PhantomData<W>,
+}
+
+impl<R: 'static, W: 'static> Handler for ClosureStage<R, W> {
+    type Read = R;
+    type ReadOut = Infallible;
+    type Write = W;
+    type WriteOut = W;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+        (self.call)(cx, msg);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn name(&self) -> &'static str {
+        "closure"
+    }
+}
+
+/// Looks at what passes and changes nothing: logs, recorders, counters.
+///
+/// ```
+/// use netwright_core::{Observer, observe, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct CountBytes(usize);
+///
+/// impl Observer for CountBytes {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn sees_read(&mut self, bytes: &BytesMut) {
+///         self.0 += bytes.len();
+///     }
+/// }
+///
+/// let pipeline = pipeline().add(observe(CountBytes(0)));
+/// ```
+#[allow(unused_variables)]
+pub trait Observer: Sized + 'static {
+    /// What passes towards the application.
+    type Read: 'static;
+    /// What passes towards the wire.
+    type Write: 'static;
+
+    /// The channel is connected.
+    fn sees_active(&mut self) {}
+    /// A message passes towards the application.
+    fn sees_read(&mut self, msg: &Self::Read) {}
+    /// A message passes towards the wire.
+    fn sees_write(&mut self, msg: &Self::Write) {}
+    /// A flush passes.
+    fn sees_flush(&mut self) {}
+    /// An error passes.
+    fn sees_error(&mut self, fault: &Fault) {}
+    /// The channel has ended.
+    fn sees_inactive(&mut self, cause: &CloseCause) {}
+}
+
+/// An [`Observer`] as a stage.
+pub fn observe<O: Observer>(observer: O) -> ObserverStage<O> {
+    ObserverStage(observer)
+}
+
+/// Made by [`observe`].
+pub struct ObserverStage<O>(O);
+
+impl<O: Observer> Handler for ObserverStage<O> {
+    type Read = O::Read;
+    type ReadOut = O::Read;
+    type Write = O::Write;
+    type WriteOut = O::Write;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.sees_active();
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: O::Read) {
+        self.0.sees_read(&msg);
+        cx.fire_read(msg);
+    }
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        self.0.sees_error(&fault);
+        cx.fire_error(fault);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.0.sees_inactive(&cause);
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: O::Write, done: WritePromise) {
+        self.0.sees_write(&msg);
+        cx.write_with(msg, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.sees_flush();
+        cx.flush();
+    }
+    fn name(&self) -> &'static str {
+        short_name::<O>()
+    }
+}
+
+/// Changes what is read and lets through what is written: a decoder.
+#[allow(unused_variables)]
+pub trait InboundOnly: Sized + 'static {
+    /// Arrives from the wire side.
+    type Read: 'static;
+    /// Goes on towards the application.
+    type ReadOut: 'static;
+    /// Passes towards the wire.
+    type Write: 'static;
+
+    /// A message; see [`Handler::read`].
+    fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, msg: Self::Read);
+    /// The next message that can be made of what was read; see [`Handler::pull`].
+    fn pull(&mut self, cx: &mut Context<'_, InboundStage<Self>>) -> Option<Self::ReadOut> {
+        None
+    }
+    /// The channel has ended: what can still be made of the rest goes on first.
+    fn inactive(&mut self, cx: &mut Context<'_, InboundStage<Self>>, cause: CloseCause) {
+        cx.fire_inactive(cause);
+    }
+    /// What was read and not used.
+    fn leftover(&mut self) -> Leftover<Self::Read> {
+        Leftover::nothing()
+    }
+}
+
+/// An [`InboundOnly`] as a stage.
+pub fn inbound<D: InboundOnly>(decoder: D) -> InboundStage<D> {
+    InboundStage(decoder)
+}
+
+/// Made by [`inbound`].
+pub struct InboundStage<D>(D);
+
+impl<D: InboundOnly> Handler for InboundStage<D> {
+    type Read = D::Read;
+    type ReadOut = D::ReadOut;
+    type Write = D::Write;
+    type WriteOut = D::Write;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: D::Read) {
+        self.0.read(cx, msg);
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::ReadOut> {
+        self.0.pull(cx)
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.0.inactive(cx, cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: D::Write, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn leftover(&mut self) -> Leftover<D::Read> {
+        self.0.leftover()
+    }
+    fn name(&self) -> &'static str {
+        short_name::<D>()
+    }
+}
+
+/// Changes what is written and lets through what is read: an encoder.
+pub trait OutboundOnly: Sized + 'static {
+    /// Passes towards the application.
+    type Read: 'static;
+    /// Arrives from the application side.
+    type Write: 'static;
+    /// Goes on towards the wire.
+    type WriteOut: 'static;
+
+    /// A message to be written; see [`Handler::write`].
+    fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, msg: Self::Write, done: WritePromise);
+    /// What was written so far should be sent.
+    fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>>) {
+        cx.flush();
+    }
+}
+
+/// An [`OutboundOnly`] as a stage.
+pub fn outbound<E: OutboundOnly>(encoder: E) -> OutboundStage<E> {
+    OutboundStage(encoder)
+}
+
+/// Made by [`outbound`].
+pub struct OutboundStage<E>(E);
+
+impl<E: OutboundOnly> Handler for OutboundStage<E> {
+    type Read = E::Read;
+    type ReadOut = E::Read;
+    type Write = E::Write;
+    type WriteOut = E::WriteOut;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: E::Read) {
+        cx.fire_read(msg);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: E::Write, done: WritePromise) {
+        self.0.write(cx, msg, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.flush(cx);
+    }
+    fn name(&self) -> &'static str {
+        short_name::<E>()
+    }
+}
+
+fn short_name<T>() -> &'static str {
+    let full = std::any::type_name::<T>();
+    full.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(full)
+}

@@ -1,0 +1,31 @@
+//! Transports for Netwright: what carries bytes between a channel and a peer.
+//!
+//! ```text
+//!   netwright-core             this crate                                the system
+//!   EventLoop ── Driver ─────▶ readiness (mio: epoll, kqueue, IOCP) ───▶ one poll per loop
+//!   Source ── register ──────▶ Readiness
+//!                              ListenerOptions, StreamOptions ─────────▶ setsockopt, checked before
+//!                              Resolver, interleave ───────────────────▶ getaddrinfo, off the loop
+//!                              raise_descriptor_limit ─────────────────▶ RLIMIT_NOFILE
+//! ```
+//!
+//! # Where to find what
+//!
+//! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
+//! - Socket options, for listeners and for connections: [`options`].
+//! - From a name to addresses, in the order in which to try them: [`resolve`].
+//! - How many connections the process may have: [`limits`].
+//!
+//! Not here: loops and pipelines (`netwright-core`), protocols (their own crates, which never see a transport).
+
+#![deny(unsafe_code)]
+
+pub mod limits;
+pub mod options;
+pub mod readiness;
+pub mod resolve;
+
+pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
+pub use options::{ListenerOptions, OptionError, OptionWhy, StreamOptions};
+pub use readiness::{Interest, Readiness, ReadinessSeed};
+pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
