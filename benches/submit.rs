@@ -28,6 +28,7 @@ fn main() {
         let (send, receive) = unbounded::<Box<dyn FnOnce() + Send>>();
         thread::spawn(move || receive.iter().for_each(|task| task()));
         let event_loop = EventLoop::new();
+        event_loop.spawn(async {}).expect("open").wait().expect("the loop runs");
         let channel = || {
             let ((tally, done), send) = (Tally::leak(threads * each), send.clone());
             let time = producers.time(&done, move |_| {

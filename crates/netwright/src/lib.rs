@@ -5,3 +5,4 @@
 #![forbid(unsafe_code)]
 
 pub use netwright_core::*;
+pub use netwright_transport::*;

@@ -20,11 +20,18 @@
 
 #![deny(unsafe_code)]
 
+mod bootstrap;
 pub mod limits;
 pub mod options;
 pub mod readiness;
 pub mod resolve;
+mod scratch;
+mod tcp;
 
+pub use bootstrap::{
+    Accepted, BindError, Client, ClientBuilder, ConnectError, Server, ServerBuilder, ServerFigures,
+    ServerShutdown, event_loops,
+};
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
 pub use options::{ListenerOptions, OptionError, OptionWhy, StreamOptions};
 pub use readiness::{Interest, Readiness, ReadinessSeed};

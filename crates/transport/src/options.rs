@@ -33,9 +33,9 @@ pub use self::{
     stream::StreamOptions,
 };
 
-use self::platform::{Setter, TextSetter};
+use self::platform::Setter;
 use socket2::{Domain, Socket};
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, io, time::Duration};
 
 /// One walk over the options that are set: to ask whether each can be, or to set them.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl Pass<'_> {
         self,
         name: &'static str,
         value: Option<T>,
-        set: Setter<T>,
+        set: Option<impl FnOnce(&Socket, T) -> io::Result<()>>,
     ) -> Result<(), OptionError> {
         let Some(value) = value else { return Ok(()) };
         let set = set.ok_or_else(|| OptionError::new(name, value, OptionWhy::Platform))?;
@@ -58,16 +58,6 @@ impl Pass<'_> {
             Self::Apply(socket) => {
                 set(socket, value).map_err(|error| OptionError::new(name, value, OptionWhy::System(error)))
             }
-        }
-    }
-
-    fn text(self, name: &'static str, value: Option<&str>, set: TextSetter) -> Result<(), OptionError> {
-        let Some(value) = value else { return Ok(()) };
-        let set = set.ok_or_else(|| OptionError::new(name, value, OptionWhy::Platform))?;
-        match self {
-            Self::Check => Ok(()),
-            Self::Apply(socket) => set(socket, value.as_bytes())
-                .map_err(|error| OptionError::new(name, value, OptionWhy::System(error))),
         }
     }
 

@@ -201,6 +201,11 @@ where
         std::mem::take(&mut self.core.wishes.flush)
     }
 
+    /// What is flushed and not sent yet should be tried again: the socket has room, or it is this channel's turn.
+    pub fn wants_flush_again(&mut self) {
+        self.core.wishes.flush |= self.core.outbound.has_flushed();
+    }
+
     /// What waits to be sent.
     pub fn outbound(&mut self) -> &mut Outbound {
         &mut self.core.outbound

@@ -247,14 +247,24 @@ impl Local {
 
     // ---- sources ----
 
-    pub(crate) fn register(&self, source: Box<dyn Source>) -> Result<Token, (Box<dyn Source>, RefusedWhy)> {
+    /// A place for a source that is about to be made.
+    pub(crate) fn reserve(&self) -> Result<Token, RefusedWhy> {
         if self.closed.get() || self.shared.patience().is_some() {
-            return Err((source, RefusedWhy::ShutDown));
+            return Err(RefusedWhy::ShutDown);
         }
         let mut sources = self.sources.borrow_mut();
-        let token = Token(sources.insert(Some(source)));
+        let token = Token(sources.insert(None));
         self.shared.figures.sources.set(sources.len());
         Ok(token)
+    }
+
+    /// Fills a reserved place, unless it was given up meanwhile.
+    pub(crate) fn put(&self, token: Token, source: Box<dyn Source>) {
+        let mut source = Some(source);
+        if let Some(place) = self.sources.borrow_mut().get_mut(token.0) {
+            *place = source.take();
+        }
+        self.contain(TaskKind::Io, || drop(source));
     }
 
     /// Forgets a source. If it is running right now, it is dropped when its call returns.

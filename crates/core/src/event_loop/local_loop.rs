@@ -43,12 +43,26 @@ impl LocalLoop {
         EventLoop::new_handle(self.local.shared.clone())
     }
 
-    /// Takes a source into the loop. Refused, with the source in the error, once a shutdown was asked for.
+    /// Takes a source into the loop. Refused once a shutdown was asked for; then the source is dropped.
     pub fn register<S: Source>(&self, source: S) -> Result<Token, RefusedWhy> {
-        self.local.register(Box::new(source)).map_err(|(source, why)| {
-            drop(source);
-            why
-        })
+        self.register_with(|_| Ok(source))
+    }
+
+    /// Takes in a source that has to know its token. While `make` runs, the token names nobody yet; a source that was
+    /// deregistered before it was made is dropped at once.
+    pub fn register_with<S: Source, E: From<RefusedWhy>>(
+        &self,
+        make: impl FnOnce(Token) -> Result<S, E>,
+    ) -> Result<Token, E> {
+        let token = self.local.reserve()?;
+        match make(token) {
+            Ok(source) => self.local.put(token, Box::new(source)),
+            Err(error) => {
+                self.local.deregister(token);
+                return Err(error);
+            }
+        }
+        Ok(token)
     }
 
     /// Lets a source go. One that is running is dropped when its call returns. False if there is none by that token.

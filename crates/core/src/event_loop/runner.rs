@@ -165,29 +165,33 @@ impl Runner {
             })?;
         } else {
             let early = timeout.is_none_or(|timeout| now.saturating_duration_since(self.mark) < timeout);
-            self.judge_wake_up(asleep && early && !woken && self.events.is_empty())?;
+            self.judge_wake_up(asleep && early && !woken && self.events.is_empty());
         }
         Ok(now)
     }
 
     /// A poll that ends early and empty is a poll that may do so for ever, and then the loop spins.
-    fn judge_wake_up(&mut self, premature: bool) -> Result<(), LoopError> {
+    fn judge_wake_up(&mut self, premature: bool) {
         if !premature {
             self.premature = 0;
-            return Ok(());
+            return;
         }
         let shared = self.local.shared.clone();
         shared.figures.premature_wakeups.add(1);
         self.premature += 1;
         let limit = shared.config.rebuild_after;
         if limit == 0 || self.premature < limit {
-            return Ok(());
+            return;
         }
         tracing::warn!(
             event_loop = %shared.config.name, premature = self.premature, limit,
             "the driver woke up prematurely too often in a row, rebuilding it"
         );
-        self.rebuild().map_err(|error| LoopError::Driver(Arc::new(error)))
+        if let Err(error) = self.rebuild() {
+            // The old one still works, if badly: go on with it and try again later.
+            tracing::warn!(event_loop = %shared.config.name, %error, "rebuilding the driver failed, keeping the old one");
+            self.premature = 0;
+        }
     }
 
     fn rebuild(&mut self) -> io::Result<()> {

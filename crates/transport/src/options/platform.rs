@@ -6,7 +6,9 @@ use std::{io, num::NonZeroU32, time::Duration};
 /// Sets an option; `None` where the platform does not have it.
 pub(super) type Setter<T> = Option<fn(&Socket, T) -> io::Result<()>>;
 /// The same for a text.
-pub(super) type TextSetter = Option<fn(&Socket, &[u8]) -> io::Result<()>>;
+pub(super) type TextSetter = Option<fn(&Socket, &str) -> io::Result<()>>;
+/// Adds a part to the keep-alive settings, which some platforms take only as a whole.
+pub(super) type KeepAlivePart<T> = Option<fn(TcpKeepalive, T) -> TcpKeepalive>;
 
 macro_rules! platform_options {
     ($($(#[doc = $doc:literal])* #[cfg($have:meta)] $name:ident: $setter:ty = $set:expr;)*) => {$(
@@ -27,9 +29,9 @@ platform_options! {
     #[cfg(all())]
     REUSE_ADDRESS: Setter<bool> = Socket::set_reuse_address;
     /// FreeBSD shares a port without spreading connections unless asked for its own variant.
-    #[cfg(any(windows, target_os = "freebsd", all(unix, not(any(
+    #[cfg(all(unix, not(any(
         target_os = "solaris", target_os = "illumos", target_os = "cygwin", target_os = "nuttx",
-    )))))]
+    ))))]
     REUSE_PORT: Setter<bool> = reuse_port;
     #[cfg(all())]
     ONLY_V6: Setter<bool> = Socket::set_only_v6;
@@ -61,7 +63,7 @@ platform_options! {
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     PRIORITY: Setter<u32> = Socket::set_priority;
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    BIND_DEVICE: TextSetter = |socket, name| socket.bind_device(Some(name));
+    BIND_DEVICE: TextSetter = |socket, name| socket.bind_device(Some(name.as_bytes()));
     #[cfg(any(
         target_os = "ios", target_os = "visionos", target_os = "macos", target_os = "tvos", target_os = "watchos",
         target_os = "illumos", target_os = "solaris", target_os = "linux", target_os = "android",
@@ -94,26 +96,21 @@ platform_options! {
     #[cfg(all())]
     KEEPALIVE: Setter<bool> = Socket::set_keepalive;
     #[cfg(not(any(target_os = "openbsd", target_os = "haiku", target_os = "vita")))]
-    KEEPALIVE_IDLE: Setter<Duration> =
-        |socket, time| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time));
+    KEEPALIVE_IDLE: KeepAlivePart<Duration> = TcpKeepalive::with_time;
     #[cfg(any(
         target_os = "android", target_os = "dragonfly", target_os = "freebsd", target_os = "fuchsia",
         target_os = "illumos", target_os = "ios", target_os = "visionos", target_os = "linux", target_os = "macos",
         target_os = "netbsd", target_os = "tvos", target_os = "watchos", target_os = "windows",
         target_os = "cygwin",
     ))]
-    KEEPALIVE_INTERVAL: Setter<(Duration, Duration)> = |socket, (time, interval)| {
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(interval))
-    };
+    KEEPALIVE_INTERVAL: KeepAlivePart<Duration> = TcpKeepalive::with_interval;
     #[cfg(any(
         target_os = "android", target_os = "dragonfly", target_os = "freebsd", target_os = "fuchsia",
         target_os = "illumos", target_os = "ios", target_os = "visionos", target_os = "linux", target_os = "macos",
         target_os = "netbsd", target_os = "tvos", target_os = "watchos", target_os = "windows",
         target_os = "cygwin",
     ))]
-    KEEPALIVE_RETRIES: Setter<u32> = |socket, retries| {
-        socket.set_tcp_keepalive(&TcpKeepalive::new().with_retries(retries))
-    };
+    KEEPALIVE_RETRIES: KeepAlivePart<u32> = TcpKeepalive::with_retries;
     #[cfg(all())]
     LINGER: Setter<Duration> = |socket, time| socket.set_linger(Some(time));
     #[cfg(not(target_os = "redox"))]
@@ -129,7 +126,7 @@ platform_options! {
     #[cfg(any(target_os = "android", target_os = "linux"))]
     NOTSENT_LOWAT: Setter<u32> = Socket::set_tcp_notsent_lowat;
     #[cfg(any(target_os = "freebsd", target_os = "linux"))]
-    CONGESTION: TextSetter = |socket, name| socket.set_tcp_congestion(name);
+    CONGESTION: TextSetter = |socket, name| socket.set_tcp_congestion(name.as_bytes());
     #[cfg(windows)]
     ACK_FREQUENCY: Setter<u8> = Socket::set_tcp_ack_frequency;
 }

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// Events that one poll can bring: a busy turn of most servers. 12 KiB.
+/// Events that one poll can bring: a busy turn of most servers. 12 KiB with epoll.
 const EVENTS: usize = 1024;
 /// Where growing ends: beyond it the cost of a system call is spread thin enough, and tasks should have their turn.
 const EVENTS_MAX: usize = 4096;
@@ -270,10 +270,15 @@ mod tests {
 
     #[test]
     fn a_refused_connect_is_writable_and_an_error() {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let socket = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let deaf = socket(); // bound, so that nobody else takes the port, and not listening
+        deaf.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let socket = socket();
         socket.set_nonblocking(true).unwrap();
-        if socket.connect(&free.into()).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        if socket
+            .connect(&deaf.local_addr().unwrap())
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
             return; // the system knew at once
         }
         let mut driver = driver();

@@ -12,8 +12,7 @@
 //! has only a few of them. Its cost vanishes beside that of the system call next to it.
 //!
 //! Outside Unix there are no descriptors to keep: sources are mio's own types, and a rebuild with sources registered
-//! is refused, because only they could register themselves again. (IOCP has no record of the bug that rebuilds are
-//! for.)
+//! is refused, because only they could register themselves again.
 //!
 //! Loop thread only.
 
@@ -250,7 +249,10 @@ fn is_gone(error: &io::Error) -> bool {
 
 #[cfg(unix)]
 fn not_registered(fd: std::os::fd::RawFd) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("descriptor {fd} is not registered with this loop's driver"))
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("descriptor {fd} is not registered with this loop's driver"),
+    )
 }
 
 fn moved_away() -> io::Error {

@@ -1,0 +1,203 @@
+//! Clients: connect to a name or an address, and run a pipeline on the connection.
+
+use super::{ConnectError, event_loops, race};
+use crate::{
+    options::StreamOptions,
+    resolve::{FamilyPreference, Resolve, Resolver, interleave},
+    tcp::{Adoption, ChannelSettings, adopt},
+};
+use bytes::BytesMut;
+use netwright_core::{
+    Channel, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment, WaterMarks,
+    internal::End, promise,
+};
+use std::{
+    fmt,
+    marker::PhantomData,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Sets up a [`Client`].
+#[must_use = "a builder does nothing until `pipeline`"]
+pub struct ClientBuilder {
+    group: Option<EventLoopGroup>,
+    settings: ChannelSettings,
+    timeout: Duration,
+    from: Option<SocketAddr>,
+    resolver: Option<Arc<dyn Resolve>>,
+}
+
+impl ClientBuilder {
+    /// The loops that host the connections. Default: one.
+    pub fn group(mut self, group: EventLoopGroup) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// Options of the connections.
+    pub fn options(mut self, options: StreamOptions) -> Self {
+        self.settings.options = options;
+        self
+    }
+
+    /// How long one attempt may take. Zero: no limit of ours. Default: 30 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    /// From which address to connect. Default: the system chooses.
+    pub fn local_addr(mut self, address: SocketAddr) -> Self {
+        self.from = Some(address);
+        self
+    }
+
+    /// When a connection is told that too much waits to be sent. Default: 32 and 64 KiB.
+    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
+        self.settings.host.water_marks = marks;
+        self
+    }
+
+    /// Whether connections read by themselves. Default: yes.
+    pub fn auto_read(mut self, auto: bool) -> Self {
+        self.settings.host.auto_read = auto;
+        self
+    }
+
+    /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
+    pub fn half_closure(mut self, allowed: bool) -> Self {
+        self.settings.half_closure = allowed;
+        self
+    }
+
+    /// Who turns names into addresses.
+    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
+    /// What every connection runs: called on its loop, once for each.
+    pub fn pipeline<F, S, P, W>(self, make: F) -> Result<Client<P, W>, ConnectError>
+    where
+        F: Fn() -> PipelineBuilder<S> + Send + Sync + 'static,
+        S: Link<End, Linked = P> + 'static,
+        P: Segment<BytesMut, W, Tail: Send>,
+        W: Into<Outgoing> + 'static,
+    {
+        let group = match self.group {
+            Some(group) => group,
+            None => event_loops(1).map_err(|error| ConnectError::Setup(error.to_string()))?,
+        };
+        let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
+        Ok(Client {
+            inner: Arc::new(Inner {
+                group,
+                settings: self.settings,
+                timeout: self.timeout,
+                from: self.from,
+                resolver,
+                make: Box::new(move || make().into_segment()),
+                writes: PhantomData,
+            }),
+        })
+    }
+}
+
+/// Opens connections that all run the same pipeline. Cheap to clone.
+pub struct Client<P, W> {
+    inner: Arc<Inner<P, W>>,
+}
+
+struct Inner<P, W> {
+    group: EventLoopGroup,
+    settings: ChannelSettings,
+    timeout: Duration,
+    from: Option<SocketAddr>,
+    resolver: Arc<dyn Resolve>,
+    make: Box<dyn Fn() -> P + Send + Sync>,
+    writes: PhantomData<fn(W)>,
+}
+
+impl Client<(), ()> {
+    /// Sets up a client.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder {
+            group: None,
+            settings: ChannelSettings::default(),
+            timeout: Duration::from_secs(30),
+            from: None,
+            resolver: None,
+        }
+    }
+}
+
+impl<P, W> Client<P, W>
+where
+    P: Segment<BytesMut, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
+    /// Connects to `host:port`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
+    pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
+        let (promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
+        let event_loop = self.inner.group.next();
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        let here = event_loop.downgrade();
+        promised.listen(move |result| {
+            if let (Err(ConnectError::Cancelled), Some(event_loop)) = (result, here.upgrade()) {
+                let _ = event_loop.execute(move || race::abandon(id));
+            }
+        });
+        let (inner, address) = (self.inner.clone(), address.to_string());
+        let found = inner.resolver.resolve(&address);
+        let future = async move {
+            let addresses = match found.await {
+                Ok(addresses) => interleave(&addresses, FamilyPreference::AsResolved),
+                Err(error) => return promise.fail(error.into()),
+            };
+            if promise.is_cancelled() {
+                return;
+            }
+            let Some(local) = LocalLoop::current() else { return };
+            let (timeout, from) = (inner.timeout, inner.from);
+            let place = local.clone();
+            let done = move |result: Result<(socket2::Socket, SocketAddr), ConnectError>| {
+                if promise.is_cancelled() {
+                    return; // the socket is closed by its drop
+                }
+                promise.complete(result.and_then(|(socket, peer)| {
+                    let pipeline = (inner.make)();
+                    let settings = &inner.settings;
+                    let adoption = Adoption { local: &place, socket, peer: Some(peer), pipeline, settings };
+                    adopt(adoption, |_| None).map_err(|error| ConnectError::io(peer, timeout, error))
+                }));
+            };
+            race::start(id, local, addresses, from, timeout, Box::new(done));
+        };
+        // A loop that refuses drops the future, and with it the promise: the caller learns that.
+        let _ = event_loop.spawn(future);
+        promised
+    }
+
+    /// The loops that host the connections.
+    pub fn group(&self) -> &EventLoopGroup {
+        &self.inner.group
+    }
+}
+
+impl<P, W> Clone for Client<P, W> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<P, W> fmt::Debug for Client<P, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("timeout", &self.inner.timeout).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! Why there is no listener, or no connection. Every text names the address.
+
+use crate::resolve::ResolveError;
+use netwright_core::PromiseError;
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+/// Why a server does not listen.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address is taken.
+    InUse(SocketAddr),
+    /// The name has no address.
+    Resolve(ResolveError),
+    /// The system refused.
+    Io {
+        /// Where the server was to listen.
+        address: SocketAddr,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
+    /// A setting cannot work.
+    Setup(String),
+    /// The event loop ended before the server listened.
+    LoopEnded,
+    /// Waiting was asked for on a loop's own thread.
+    WouldBlockLoop,
+}
+
+impl BindError {
+    pub(super) fn io(address: SocketAddr, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse(address),
+            _ => Self::Io { address, error: Arc::new(error) },
+        }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(address) => write!(f, "cannot listen on {address}: the address is in use"),
+            Self::Resolve(error) => error.fmt(f),
+            Self::Io { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::Setup(text) => f.write_str(text),
+            Self::LoopEnded => f.write_str("the event loop ended before the server listened"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop; await it or wait elsewhere")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BindError {}
+
+impl From<PromiseError> for BindError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            _ => Self::LoopEnded,
+        }
+    }
+}
+
+impl From<ResolveError> for BindError {
+    fn from(error: ResolveError) -> Self {
+        Self::Resolve(error)
+    }
+}
+
+/// Why a client is not connected.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The name has no address.
+    Resolve(ResolveError),
+    /// The peer's system refused: nobody listens there.
+    Refused(SocketAddr),
+    /// No answer came in time.
+    TimedOut {
+        /// The peer.
+        address: SocketAddr,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// Another error of the system.
+    Io {
+        /// The peer.
+        address: SocketAddr,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
+    /// A setting cannot work.
+    Setup(String),
+    /// Whoever asked for the connection changed their mind.
+    Cancelled,
+    /// The event loop ended before the connection was there.
+    LoopEnded,
+    /// Waiting was asked for on a loop's own thread.
+    WouldBlockLoop,
+}
+
+impl ConnectError {
+    pub(super) fn io(address: SocketAddr, limit: Duration, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused(address),
+            io::ErrorKind::TimedOut => Self::TimedOut { address, limit },
+            _ => Self::Io { address, error: Arc::new(error) },
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resolve(error) => error.fmt(f),
+            Self::Refused(address) => write!(f, "connection refused by {address}: nobody listens there"),
+            Self::TimedOut { address, limit } => write!(f, "no answer from {address} within {limit:?}"),
+            Self::Io { address, error } => write!(f, "cannot connect to {address}: {error}"),
+            Self::Setup(text) => f.write_str(text),
+            Self::Cancelled => f.write_str("the connect was cancelled"),
+            Self::LoopEnded => f.write_str("the event loop ended before the connection was there"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop; await it or wait elsewhere")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl From<PromiseError> for ConnectError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            PromiseError::Cancelled => Self::Cancelled,
+            _ => Self::LoopEnded,
+        }
+    }
+}
+
+impl From<ResolveError> for ConnectError {
+    fn from(error: ResolveError) -> Self {
+        Self::Resolve(error)
+    }
+}

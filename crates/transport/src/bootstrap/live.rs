@@ -1,0 +1,101 @@
+//! The connections of a server that are open now, and their end.
+
+use netwright_core::{Channel, ChannelId, CloseCause, EventLoop, Promise, PromiseError, Promised, promise};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// What a graceful shutdown came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerShutdown {
+    /// Connections that were still open when the deadline came, and were closed.
+    pub cut: usize,
+}
+
+type Close = Box<dyn Fn(CloseCause) + Send>;
+
+#[derive(Default)]
+struct State {
+    channels: HashMap<ChannelId, Close>,
+    waiting: Vec<Promise<ServerShutdown, PromiseError>>,
+}
+
+/// Open connections by number.
+#[derive(Clone, Default)]
+pub(super) struct Live {
+    state: Arc<Mutex<State>>,
+}
+
+impl Live {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection until the guard is dropped.
+    pub(super) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
+        let (id, handle) = (channel.id(), channel.clone());
+        self.lock().channels.insert(id, Box::new(move |cause| drop(handle.close_because(cause))));
+        Guard { live: self.clone(), id }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().channels.len()
+    }
+
+    /// Resolves when the last connection has ended; at the deadline the rest is closed.
+    pub(super) fn drain(
+        &self,
+        timer: &EventLoop,
+        deadline: Duration,
+    ) -> Promised<ServerShutdown, PromiseError> {
+        let (promise, promised) = promise();
+        let mut state = self.lock();
+        if state.channels.is_empty() {
+            drop(state);
+            promise.succeed(ServerShutdown { cut: 0 });
+            return promised;
+        }
+        state.waiting.push(promise);
+        drop(state);
+        let live = self.clone();
+        if timer.schedule(deadline, move || live.cut()).is_err() {
+            self.cut(); // the loop is ending, and its channels with it
+        }
+        promised
+    }
+
+    fn cut(&self) {
+        let mut state = self.lock();
+        let cut = state.channels.len();
+        for close in state.channels.values() {
+            close(CloseCause::ShutDown);
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        for promise in waiting {
+            promise.succeed(ServerShutdown { cut });
+        }
+    }
+}
+
+/// Leaves the list when it is dropped.
+pub(super) struct Guard {
+    live: Live,
+    id: ChannelId,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut state = self.live.lock();
+        let gone = state.channels.remove(&self.id);
+        let waiting = if state.channels.is_empty() { std::mem::take(&mut state.waiting) } else { Vec::new() };
+        drop(state);
+        drop(gone);
+        for promise in waiting {
+            promise.succeed(ServerShutdown { cut: 0 });
+        }
+    }
+}

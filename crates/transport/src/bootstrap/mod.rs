@@ -1,0 +1,33 @@
+//! From a pipeline to a server that listens, or a client that connects.
+//!
+//! | reactor model | how |
+//! | --- | --- |
+//! | one loop for all | `Server::builder().group(event_loops(1)?)` |
+//! | one acceptor loop, N workers | `.acceptors(event_loops(1)?).group(event_loops(n)?)` |
+//! | N acceptor loops, M workers | `.acceptors(event_loops(n)?).group(event_loops(m)?)`: each acceptor has its own socket on the same port |
+//! | each worker accepts for itself | `.shared_port(true)` |
+
+mod client;
+mod error;
+mod live;
+mod race;
+mod server;
+
+pub use client::{Client, ClientBuilder};
+pub use error::{BindError, ConnectError};
+pub use live::ServerShutdown;
+pub use server::{Accepted, Server, ServerBuilder, ServerFigures};
+
+use crate::readiness::ReadinessSeed;
+use netwright_core::{BuildError, EventLoopGroup};
+
+/// A group of `loops` event loops that can host sockets.
+///
+/// ```
+/// let group = netwright_transport::event_loops(2)?;
+/// assert_eq!(group.len(), 2);
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
+pub fn event_loops(loops: usize) -> Result<EventLoopGroup, BuildError> {
+    EventLoopGroup::builder().loops(loops).driver(|_| ReadinessSeed::new()).build()
+}

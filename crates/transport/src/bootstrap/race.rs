@@ -1,0 +1,139 @@
+//! Several addresses, one connection: the next attempt starts when the one before has failed, or has not answered for a
+//! quarter of a second. The first to connect wins, and the others are given up.
+
+use super::ConnectError;
+use crate::tcp;
+use netwright_core::{LocalLoop, Scheduled, driver::Token};
+use socket2::Socket;
+use std::{
+    cell::RefCell,
+    collections::{HashMap, VecDeque},
+    io,
+    net::SocketAddr,
+    rc::{Rc, Weak},
+    time::Duration,
+};
+
+/// How long an attempt has before the next one joins it (RFC 8305 recommends this).
+const HEAD_START: Duration = Duration::from_millis(250);
+
+type Done = Box<dyn FnOnce(Result<(Socket, SocketAddr), ConnectError>)>;
+
+struct Race {
+    id: u64,
+    local: LocalLoop,
+    from: Option<SocketAddr>,
+    limit: Duration,
+    left: VecDeque<SocketAddr>,
+    running: Vec<(SocketAddr, Token)>,
+    error: Option<ConnectError>,
+    timer: Option<Scheduled<()>>,
+    done: Option<Done>,
+}
+
+/// Starts, on the loop of the calling thread.
+pub(super) fn start(
+    id: u64,
+    local: LocalLoop,
+    addresses: Vec<SocketAddr>,
+    from: Option<SocketAddr>,
+    limit: Duration,
+    done: Done,
+) {
+    let race = Race {
+        id,
+        local,
+        from,
+        limit,
+        left: addresses.into(),
+        running: Vec::new(),
+        error: None,
+        timer: None,
+        done: Some(done),
+    };
+    let race = Rc::new(RefCell::new(race));
+    RACES.with_borrow_mut(|races| races.insert(id, Rc::downgrade(&race)));
+    next(&race);
+}
+
+impl Drop for Race {
+    fn drop(&mut self) {
+        let id = self.id;
+        let _ = RACES.try_with(|races| races.try_borrow_mut().map(|mut races| races.remove(&id)));
+    }
+}
+
+thread_local! {
+    /// The races of this thread's loop, so that a cancel from another thread finds its own.
+    static RACES: RefCell<HashMap<u64, Weak<RefCell<Race>>>> = RefCell::default();
+}
+
+/// Gives a race of the calling thread's loop up; nobody is told.
+pub(super) fn abandon(id: u64) {
+    let race = RACES.with_borrow_mut(|races| races.remove(&id)).and_then(|race| race.upgrade());
+    if let Some(race) = race {
+        let done = race.borrow_mut().done.take();
+        drop(done);
+        stop(&race);
+    }
+}
+
+fn stop(race: &Rc<RefCell<Race>>) {
+    let (local, running, timer) = {
+        let mut race = race.borrow_mut();
+        race.left.clear();
+        (race.local.clone(), std::mem::take(&mut race.running), race.timer.take())
+    };
+    for (_, token) in running {
+        local.deregister(token);
+    }
+    if let Some(timer) = timer {
+        timer.cancel();
+    }
+}
+
+fn next(race: &Rc<RefCell<Race>>) {
+    let (local, address, from, limit) = {
+        let mut race = race.borrow_mut();
+        let Some(address) = race.left.pop_front() else { return };
+        (race.local.clone(), address, race.from, race.limit)
+    };
+    let told = race.clone();
+    let on_connect = Box::new(move |result| finished(&told, address, result));
+    match tcp::connect(&local, address, from, limit, on_connect) {
+        Ok(token) => race.borrow_mut().running.push((address, token)),
+        Err(error) => return finished(race, address, Err(error)),
+    }
+    if !race.borrow().left.is_empty() {
+        let later = race.clone();
+        let timer = local.schedule(HEAD_START, move || next(&later)).ok();
+        race.borrow_mut().timer = timer;
+    }
+}
+
+fn finished(race: &Rc<RefCell<Race>>, address: SocketAddr, result: io::Result<Socket>) {
+    let limit = race.borrow().limit;
+    race.borrow_mut().running.retain(|(running, _)| *running != address);
+    match result {
+        Ok(socket) => {
+            stop(race);
+            let done = race.borrow_mut().done.take();
+            if let Some(done) = done {
+                done(Ok((socket, address)));
+            }
+        }
+        Err(error) => {
+            // The first error is the one of the preferred address: that is the one to report.
+            race.borrow_mut().error.get_or_insert(ConnectError::io(address, limit, error));
+            next(race);
+            let (over, done) = {
+                let mut race = race.borrow_mut();
+                let over = race.running.is_empty() && race.left.is_empty();
+                (over, if over { race.done.take() } else { None })
+            };
+            if over && let (Some(done), Some(error)) = (done, race.borrow_mut().error.take()) {
+                done(Err(error));
+            }
+        }
+    }
+}

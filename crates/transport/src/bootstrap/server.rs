@@ -1,0 +1,408 @@
+//! Servers: where they listen, which loops accept, and what becomes of a connection.
+
+use super::{
+    BindError, event_loops,
+    live::{Live, ServerShutdown},
+};
+use crate::{
+    options::{ListenerOptions, StreamOptions},
+    resolve::{Resolve, Resolver},
+    tcp::{Adoption, ChannelSettings, Listener, ListenerFigures, OnAccept, adopt},
+};
+use bytes::BytesMut;
+use netwright_core::{
+    EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder, PromiseError,
+    Promised, Segment, WaterMarks, driver::Token, internal::End, promise,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+/// A connection that has been accepted and gets its pipeline.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Accepted {
+    /// Where it comes from.
+    pub peer: SocketAddr,
+}
+
+/// Makes a channel of an accepted socket, on the loop of the calling thread.
+type Adopt = Arc<dyn Fn(&LocalLoop, Socket, SocketAddr) -> io::Result<()> + Send + Sync>;
+
+/// Sets up a [`Server`].
+#[must_use = "a builder does nothing until `bind`"]
+pub struct ServerBuilder {
+    workers: Option<EventLoopGroup>,
+    acceptors: Option<EventLoopGroup>,
+    shared_port: bool,
+    listener: ListenerOptions,
+    settings: ChannelSettings,
+    addresses: Vec<String>,
+    resolver: Option<Arc<dyn Resolve>>,
+}
+
+impl ServerBuilder {
+    /// The loops that host the connections. Default: one for each core.
+    pub fn group(mut self, workers: EventLoopGroup) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// The loops that accept. Default: the first loop of the group. With several, each has a socket of its own on the
+    /// same port, and the system spreads connections over them.
+    pub fn acceptors(mut self, acceptors: EventLoopGroup) -> Self {
+        self.acceptors = Some(acceptors);
+        self
+    }
+
+    /// Every worker loop accepts for itself, on a socket of its own: no connection changes threads.
+    pub fn shared_port(mut self, shared: bool) -> Self {
+        self.shared_port = shared;
+        self
+    }
+
+    /// Options of the listening sockets.
+    pub fn listener_options(mut self, options: ListenerOptions) -> Self {
+        self.listener = options;
+        self
+    }
+
+    /// Options of the connections.
+    pub fn options(mut self, options: StreamOptions) -> Self {
+        self.settings.options = options;
+        self
+    }
+
+    /// When a connection is told that too much waits to be sent. Default: 32 and 64 KiB.
+    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
+        self.settings.host.water_marks = marks;
+        self
+    }
+
+    /// Whether connections read by themselves. Default: yes.
+    pub fn auto_read(mut self, auto: bool) -> Self {
+        self.settings.host.auto_read = auto;
+        self
+    }
+
+    /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
+    pub fn half_closure(mut self, allowed: bool) -> Self {
+        self.settings.half_closure = allowed;
+        self
+    }
+
+    /// A further address to listen on.
+    pub fn listen(mut self, address: impl ToString) -> Self {
+        self.addresses.push(address.to_string());
+        self
+    }
+
+    /// Who turns names into addresses.
+    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
+    /// What every connection runs: called on its loop, once for each.
+    pub fn pipeline<F, S, P, W>(self, make: F) -> BoundPipeline
+    where
+        F: Fn(&Accepted) -> PipelineBuilder<S> + Send + Sync + 'static,
+        S: Link<End, Linked = P> + 'static,
+        P: Segment<BytesMut, W, Tail: Send>,
+        W: Into<Outgoing> + 'static,
+    {
+        let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
+        let counted = live.clone();
+        let adopt: Adopt = Arc::new(move |local, socket, peer| {
+            let pipeline = make(&Accepted { peer }).into_segment();
+            let adoption = Adoption { local, socket, peer: Some(peer), pipeline, settings: &settings };
+            adopt(adoption, |channel| Some(Box::new(counted.enter(channel)))).map(drop)
+        });
+        BoundPipeline { builder: self, adopt, live }
+    }
+}
+
+/// A server that knows its pipeline and needs an address.
+#[must_use = "a builder does nothing until `bind`"]
+pub struct BoundPipeline {
+    builder: ServerBuilder,
+    adopt: Adopt,
+    live: Live,
+}
+
+impl BoundPipeline {
+    /// A further address to listen on.
+    pub fn listen(mut self, address: impl ToString) -> Self {
+        self.builder.addresses.push(address.to_string());
+        self
+    }
+
+    /// Listens. A future of the server, and a blocking wait: `bind("127.0.0.1:0").wait()?`. Port 0 takes a free one.
+    pub fn bind(mut self, address: impl ToString) -> Promised<Server, BindError> {
+        self.builder.addresses.insert(0, address.to_string());
+        let (promise, promised) = promise();
+        match self.start() {
+            Ok((starter, future)) => {
+                let answer = async move { promise.complete(future.await) };
+                // A loop that refuses drops the future, and with it the promise: the caller learns that.
+                let _ = starter.spawn(answer);
+            }
+            Err(error) => promise.fail(error),
+        }
+        promised
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn start(self) -> Result<(EventLoop, impl Future<Output = Result<Server, BindError>> + Send), BindError> {
+        let Self { builder, adopt, live } = self;
+        let setup = |error: netwright_core::BuildError| BindError::Setup(error.to_string());
+        let workers = match builder.workers {
+            Some(workers) => workers,
+            None => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                event_loops(cores).map_err(setup)?
+            }
+        };
+        let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
+            (Some(_), true) => {
+                let text =
+                    "shared_port and acceptors exclude each other: with a shared port every worker accepts";
+                return Err(BindError::Setup(text.to_owned()));
+            }
+            (Some(acceptors), false) => acceptors.iter().cloned().collect(),
+            (None, true) => workers.iter().cloned().collect(),
+            (None, false) => workers.iter().take(1).cloned().collect(),
+        };
+        let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
+        let starter = acceptors[0].clone();
+        let plan = Plan {
+            acceptors,
+            acceptor_group: builder.acceptors,
+            shared_port: builder.shared_port,
+            workers,
+            options: builder.listener,
+            adopt,
+            live,
+        };
+        let addresses = builder.addresses;
+        Ok((starter, async move { plan.run(addresses, resolver).await }))
+    }
+}
+
+struct Plan {
+    acceptors: Vec<EventLoop>,
+    acceptor_group: Option<EventLoopGroup>,
+    shared_port: bool,
+    workers: EventLoopGroup,
+    options: ListenerOptions,
+    adopt: Adopt,
+    live: Live,
+}
+
+impl Plan {
+    async fn run(self, addresses: Vec<String>, resolver: Arc<dyn Resolve>) -> Result<Server, BindError> {
+        let figures = Arc::new(ListenerFigures::default());
+        let mut listeners = Listeners { list: Vec::new() };
+        let mut bound = Vec::new();
+        for address in addresses {
+            let found = resolver.resolve(&address).await?;
+            let Some(&first) = found.first() else {
+                return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
+            };
+            let mut address = first;
+            for acceptor in &self.acceptors {
+                let socket = self.listen_on(address).map_err(|error| BindError::io(address, error))?;
+                let taken = socket.local_addr().ok().and_then(|taken| taken.as_socket());
+                address = taken.unwrap_or(address); // a port of 0 has become a real one, which the others share
+                let token = self.start(acceptor, socket, &figures).await?;
+                let token = token.map_err(|error| BindError::io(address, error))?;
+                listeners.list.push((acceptor.clone(), token));
+            }
+            bound.push(address);
+        }
+        let inner = ServerInner {
+            addresses: bound,
+            listeners: Mutex::new(listeners),
+            figures,
+            live: self.live,
+            workers: self.workers,
+            _acceptors: self.acceptor_group,
+        };
+        Ok(Server { inner: Arc::new(inner) })
+    }
+
+    fn listen_on(&self, address: SocketAddr) -> io::Result<Socket> {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        let mut options = self.options.clone();
+        if self.acceptors.len() > 1 {
+            options = options.reuse_port(true);
+        }
+        options.apply(&socket, domain).map_err(io::Error::other)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(options.listen_backlog())?;
+        Ok(socket)
+    }
+
+    async fn start(
+        &self,
+        acceptor: &EventLoop,
+        socket: Socket,
+        figures: &Arc<ListenerFigures>,
+    ) -> Result<io::Result<Token>, BindError> {
+        let (promise, promised) = promise::<io::Result<Token>, BindError>();
+        let (figures, adopt) = (figures.clone(), self.adopt.clone());
+        let workers = (!self.shared_port).then(|| self.workers.clone());
+        let start = move || {
+            let Some(local) = LocalLoop::current() else { return };
+            let on_accept = spread(local.clone(), workers, adopt);
+            promise.succeed(Listener::start(&local, socket, figures, on_accept));
+        };
+        acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
+        promised.await
+    }
+}
+
+/// Hands an accepted connection to its loop.
+fn spread(local: LocalLoop, workers: Option<EventLoopGroup>, adopt: Adopt) -> OnAccept {
+    let here = move |local: &LocalLoop, adopt: &Adopt, socket: Socket, peer: SocketAddr| {
+        if let Err(error) = adopt(local, socket, peer) {
+            tracing::warn!(%peer, %error, "an accepted connection could not be set up");
+        }
+    };
+    Box::new(move |socket, peer| {
+        let target = workers.as_ref().map(EventLoopGroup::next);
+        match target {
+            Some(target) if !target.in_event_loop() => {
+                let adopt = adopt.clone();
+                let moved = target.execute(move || {
+                    if let Some(local) = LocalLoop::current() {
+                        here(&local, &adopt, socket, peer);
+                    }
+                });
+                if let Err(refused) = moved {
+                    tracing::warn!(%peer, why = %refused.why, "an accepted connection was refused by its loop");
+                }
+            }
+            _ => here(&local, &adopt, socket, peer),
+        }
+    })
+}
+
+struct Listeners {
+    list: Vec<(EventLoop, Token)>,
+}
+
+impl Listeners {
+    fn close(&mut self) {
+        for (event_loop, token) in self.list.drain(..) {
+            let _ = event_loop.execute(move || {
+                if let Some(local) = LocalLoop::current() {
+                    local.deregister(token);
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A server that listens. Cheap to clone; when the last clone is dropped, it stops listening, and its loops end unless
+/// somebody else holds them.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<ServerInner>,
+}
+
+struct ServerInner {
+    addresses: Vec<SocketAddr>,
+    listeners: Mutex<Listeners>,
+    figures: Arc<ListenerFigures>,
+    live: Live,
+    workers: EventLoopGroup,
+    _acceptors: Option<EventLoopGroup>,
+}
+
+/// What a server has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerFigures {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open now.
+    pub open: usize,
+    /// Connections refused because no descriptor was left.
+    pub refused: u64,
+    /// How often accepting failed.
+    pub accept_failures: u64,
+    /// Whether accepting pauses at the moment because of that.
+    pub paused: bool,
+}
+
+impl Server {
+    /// Sets up a server.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            workers: None,
+            acceptors: None,
+            shared_port: false,
+            listener: ListenerOptions::new(),
+            settings: ChannelSettings { host: HostSettings::default(), ..ChannelSettings::default() },
+            addresses: Vec::new(),
+            resolver: None,
+        }
+    }
+
+    /// Where it listens, the ports taken.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.inner.addresses
+    }
+
+    /// The first address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.addresses[0]
+    }
+
+    /// The loops that host its connections.
+    pub fn group(&self) -> &EventLoopGroup {
+        &self.inner.workers
+    }
+
+    /// What it has done.
+    pub fn figures(&self) -> ServerFigures {
+        let figures = &self.inner.figures;
+        ServerFigures {
+            accepted: figures.accepted.load(Ordering::Relaxed),
+            open: self.inner.live.len(),
+            refused: figures.refused.load(Ordering::Relaxed),
+            accept_failures: figures.failures.load(Ordering::Relaxed),
+            paused: figures.paused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
+    pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
+        self.stop_listening();
+        self.inner.live.drain(&self.inner.workers.next(), deadline)
+    }
+
+    /// Stops accepting; connections go on.
+    pub fn stop_listening(&self) {
+        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.inner.addresses).finish_non_exhaustive()
+    }
+}

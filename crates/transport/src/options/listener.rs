@@ -1,0 +1,193 @@
+//! Options of a socket that listens.
+
+use super::{
+    OptionError, OptionWhy, Pass,
+    common::{Common, common_setters},
+    platform, refuse_unless,
+};
+use socket2::{Domain, Socket};
+use std::{fs, sync::OnceLock};
+
+/// Options of a listener: set after the socket is made and before it is bound.
+///
+/// ```
+/// use netwright_transport::ListenerOptions;
+/// use socket2::{Domain, Socket, Type};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ListenerOptions::new().backlog(512).recv_buffer_size(64 * 1024);
+/// let address: std::net::SocketAddr = "127.0.0.1:0".parse()?;
+/// let domain = Domain::for_address(address);
+///
+/// let socket = Socket::new(domain, Type::STREAM, None)?;
+/// options.apply(&socket, domain)?;
+/// socket.bind(&address.into())?;
+/// socket.listen(options.listen_backlog())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "options do nothing until they are applied"]
+pub struct ListenerOptions {
+    common: Common,
+    backlog: Option<u32>,
+    only_v6: Option<bool>,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        let reuse_address = cfg!(unix).then_some(true);
+        Self { common: Common { reuse_address, ..Common::default() }, backlog: None, only_v6: None }
+    }
+}
+
+impl ListenerOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many connections may wait to be accepted, at least 1. The system cuts it down to its own limit without a
+    /// word. Default: that limit ([`system_backlog`]).
+    pub fn backlog(mut self, connections: u32) -> Self {
+        self.backlog = Some(connections);
+        self
+    }
+
+    /// `IPV6_V6ONLY`: an IPv6 listener takes no IPv4 connections. Refused on an IPv4 socket, whatever the value.
+    /// Default: the system's, which is off on Linux (`net.ipv6.bindv6only`) and on for Windows and OpenBSD.
+    pub fn only_v6(mut self, only: bool) -> Self {
+        self.only_v6 = Some(only);
+        self
+    }
+
+    common_setters!();
+
+    /// What to call `listen` with.
+    pub fn listen_backlog(&self) -> i32 {
+        i32::try_from(self.backlog.unwrap_or_else(system_backlog)).unwrap_or(i32::MAX)
+    }
+
+    /// Whether all of it can be asked of a socket of that family on this platform.
+    ///
+    /// # Errors
+    /// The first option that cannot.
+    pub fn check(&self, domain: Domain) -> Result<(), OptionError> {
+        self.common.check()?;
+        if let Some(backlog) = self.backlog {
+            let allowed = i32::try_from(backlog).is_ok_and(|backlog| backlog > 0);
+            refuse_unless(allowed, "backlog", backlog, "1 to 2147483647 connections")?;
+        }
+        self.walk(Pass::Check, domain)
+    }
+
+    /// [Checks](Self::check) everything, then sets everything but the backlog on `socket`, which is of the family
+    /// `domain` and not bound yet.
+    ///
+    /// # Errors
+    /// As `check`, with nothing set; or the system's refusal of one option, with those before it set.
+    pub fn apply(&self, socket: &Socket, domain: Domain) -> Result<(), OptionError> {
+        self.check(domain)?;
+        self.walk(Pass::Apply(socket), domain)
+    }
+
+    fn walk(&self, pass: Pass<'_>, domain: Domain) -> Result<(), OptionError> {
+        if let Some(only) = self.only_v6
+            && domain != Domain::IPV6
+        {
+            return Err(OptionError::new("only_v6", only, OptionWhy::Family(domain)));
+        }
+        pass.option("only_v6", self.only_v6, platform::ONLY_V6)?;
+        self.common.walk(pass, domain)
+    }
+}
+
+/// What to assume where the system does not say: the default of Linux since 5.4.
+const BACKLOG_FALLBACK: u32 = 4096;
+
+/// The longest queue of waiting connections that the system grants: Linux's `net.core.somaxconn`, else 4096. Read once.
+pub fn system_backlog() -> u32 {
+    static LIMIT: OnceLock<u32> = OnceLock::new();
+    *LIMIT.get_or_init(|| parse_backlog(fs::read_to_string("/proc/sys/net/core/somaxconn").ok().as_deref()))
+}
+
+fn parse_backlog(somaxconn: Option<&str>) -> u32 {
+    somaxconn
+        .and_then(|text| text.trim().parse().ok())
+        .filter(|limit| (1..=i32::MAX as u32).contains(limit))
+        .unwrap_or(BACKLOG_FALLBACK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::Type;
+
+    fn socket(domain: Domain) -> Socket {
+        Socket::new(domain, Type::STREAM, None).unwrap()
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_listener_reuses_its_address_unless_told_otherwise_and_takes_what_the_system_grants() {
+        let on = socket(Domain::IPV4);
+        ListenerOptions::new().apply(&on, Domain::IPV4).unwrap();
+        assert!(on.reuse_address().unwrap());
+        let off = socket(Domain::IPV4);
+        ListenerOptions::new().reuse_address(false).apply(&off, Domain::IPV4).unwrap();
+        assert!(!off.reuse_address().unwrap());
+        assert_eq!(ListenerOptions::new().listen_backlog(), system_backlog() as i32);
+        assert_eq!(ListenerOptions::new().backlog(7).listen_backlog(), 7);
+    }
+
+    #[test]
+    fn the_systems_backlog_is_read_and_nonsense_is_not_believed() {
+        assert_eq!(parse_backlog(Some("128\n")), 128);
+        for nonsense in [None, Some(""), Some("0"), Some("-1"), Some("many"), Some("4294967295")] {
+            assert_eq!(parse_backlog(nonsense), BACKLOG_FALLBACK, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn a_backlog_that_is_no_positive_int_is_refused() {
+        for backlog in [0, u32::MAX] {
+            let error = ListenerOptions::new().backlog(backlog).check(Domain::IPV4).unwrap_err();
+            let expected = format!("socket option backlog = {backlog}: must be 1 to 2147483647 connections");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    fn listeners_with_reuse_port_share_a_port_and_others_do_not() {
+        let options = ListenerOptions::new().reuse_port(true);
+        let bind = |options: &ListenerOptions, port| {
+            let socket = socket(Domain::IPV4);
+            options.apply(&socket, Domain::IPV4).unwrap();
+            socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()).map(|()| socket)
+        };
+        let first = bind(&options, 0).unwrap();
+        assert!(first.reuse_port().unwrap());
+        let port = first.local_addr().unwrap().as_socket().unwrap().port();
+        let second = bind(&options, port).unwrap();
+        drop(second);
+        bind(&ListenerOptions::new().reuse_address(false), port).unwrap_err();
+    }
+
+    #[test]
+    fn only_v6_is_set_on_ipv6_and_refused_on_ipv4_before_anything_is_set() {
+        let options = ListenerOptions::new().only_v6(true).recv_buffer_size(4096);
+        let v4 = socket(Domain::IPV4);
+        let before = v4.recv_buffer_size().unwrap();
+        let error = options.apply(&v4, Domain::IPV4).unwrap_err();
+        assert_eq!(error.to_string(), "socket option only_v6 = true: an IPv4 socket does not have it");
+        assert_eq!(v4.recv_buffer_size().unwrap(), before);
+        assert!(ListenerOptions::new().only_v6(false).check(Domain::IPV4).is_err());
+
+        let Ok(v6) = Socket::new(Domain::IPV6, Type::STREAM, None) else { return }; // a machine without IPv6
+        options.apply(&v6, Domain::IPV6).unwrap();
+        assert!(v6.only_v6().unwrap());
+        ListenerOptions::new().only_v6(false).apply(&v6, Domain::IPV6).unwrap();
+        assert!(!v6.only_v6().unwrap());
+    }
+}

@@ -1,0 +1,411 @@
+//! From a name to addresses, away from the loop, and the order in which to try them.
+//!
+//! ```text
+//!   "[::1]:80"        ──▶ parsed ─────────────────────────────▶ Promised, done already
+//!   "example.org:80"  ──▶ a worker thread: the system's resolver ─▶ Promised<Vec<SocketAddr>>
+//!                                                   └─ interleave ─▶ v6 v4 v6 v4 …  (RFC 8305)
+//! ```
+//! Always true:
+//! 1. A literal address needs no thread and is there at once.
+//! 2. A list that is resolved is not empty, names no address twice, and is in the resolver's order.
+//! 3. Errors name the input as it was given.
+//!
+//! Not here: connecting, and the delay between two attempts (transports); caching (the system's own resolver does it).
+
+use netwright_core::{Promise, PromiseError, Promised, RefusedWhy, Workers, WorkersError, promise};
+use std::{
+    collections::HashSet,
+    error::Error,
+    fmt, io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Turns `host:port` into addresses. Implement it to bring a resolver of your own; [`Resolver`] is the system's.
+///
+/// ```
+/// use netwright_core::Promised;
+/// use netwright_transport::{Resolve, ResolveError};
+/// use std::{net::SocketAddr, sync::Arc};
+///
+/// /// Everybody lives at home.
+/// struct Home;
+///
+/// impl Resolve for Home {
+///     fn resolve(&self, name: &str) -> Promised<Vec<SocketAddr>, ResolveError> {
+///         let port = name.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+///         Promised::ready(match port {
+///             Some(port) => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
+///             None => Err(ResolveError::malformed(name, "host:port")),
+///         })
+///     }
+/// }
+///
+/// let resolver: Arc<dyn Resolve> = Arc::new(Home);
+/// assert_eq!(resolver.resolve("example.org:80").wait().unwrap(), ["127.0.0.1:80".parse().unwrap()]);
+/// ```
+pub trait Resolve: Send + Sync + 'static {
+    /// The addresses of `name`, in the order of preference; called on loops, so it must not block.
+    fn resolve(&self, name: &str) -> Promised<Vec<SocketAddr>, ResolveError>;
+}
+
+/// A function is a resolver.
+impl<F> Resolve for F
+where
+    F: Fn(&str) -> Promised<Vec<SocketAddr>, ResolveError> + Send + Sync + 'static,
+{
+    fn resolve(&self, name: &str) -> Promised<Vec<SocketAddr>, ResolveError> {
+        self(name)
+    }
+}
+
+/// Threads of a resolver that has a pool of its own: a name server that does not answer holds one for many seconds.
+const THREADS: usize = 4;
+
+/// The system's resolver, which blocks, on threads that may.
+///
+/// A handle: clones are the same resolver.
+///
+/// ```
+/// use netwright_transport::{Resolve, Resolver};
+///
+/// # fn main() -> Result<(), netwright_transport::ResolveError> {
+/// let resolver = Resolver::new();
+/// assert_eq!(resolver.resolve("127.0.0.1:80").wait()?, ["127.0.0.1:80".parse().unwrap()]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Resolver {
+    workers: Arc<Mutex<Option<Workers>>>,
+}
+
+impl Resolver {
+    /// A resolver with four threads of its own, which start with the first name that is not a literal address.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A resolver that uses threads of others.
+    pub fn on(workers: Workers) -> Self {
+        Self { workers: Arc::new(Mutex::new(Some(workers))) }
+    }
+
+    fn workers(&self) -> Result<Workers, WorkersError> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(workers) = &*workers {
+            return Ok(workers.clone());
+        }
+        let started = Workers::builder().threads(THREADS).name("resolver").build()?;
+        Ok(workers.insert(started).clone())
+    }
+
+    fn start(&self, target: Target) -> Result<Promised<Vec<SocketAddr>, ResolveError>, ResolveError> {
+        let name = target.name.clone();
+        let workers =
+            self.workers().map_err(|error| ResolveError::unresolvable(&name, io::Error::other(error)))?;
+        let (promise, promised) = promise();
+        workers
+            .execute(move || target.look_up(promise))
+            .map_err(|refused| ResolveError::Refused { name, why: refused.why })?;
+        Ok(promised)
+    }
+}
+
+impl Resolve for Resolver {
+    /// Resolves on a worker thread, which also runs the promise's listeners; a literal address at once. Cancelling
+    /// works as long as no thread has started on it.
+    fn resolve(&self, name: &str) -> Promised<Vec<SocketAddr>, ResolveError> {
+        if let Ok(literal) = name.parse() {
+            return Promised::ready(Ok(vec![literal]));
+        }
+        Target::parse(name)
+            .and_then(|target| self.start(target))
+            .unwrap_or_else(|error| Promised::ready(Err(error)))
+    }
+}
+
+/// A name taken apart, not yet looked up.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    name: String,
+    host: String,
+    port: u16,
+}
+
+impl Target {
+    fn parse(name: &str) -> Result<Self, ResolveError> {
+        let malformed = |expected| ResolveError::malformed(name, expected);
+        let (host, port) = name.rsplit_once(':').ok_or_else(|| malformed("host:port"))?;
+        let port = port.parse().map_err(|_| malformed("host:port with a port from 0 to 65535"))?;
+        // In brackets: an IPv6 address with a zone by name, which only the system can translate.
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => inner,
+            None if host.contains(':') => return Err(malformed("an IPv6 address in brackets: [host]:port")),
+            None => host,
+        };
+        if host.is_empty() {
+            return Err(malformed("host:port with a host"));
+        }
+        Ok(Self { name: name.to_owned(), host: host.to_owned(), port })
+    }
+
+    fn look_up(self, mut promise: Promise<Vec<SocketAddr>, ResolveError>) {
+        if !promise.claim() {
+            return; // nobody waits any more
+        }
+        let found = (self.host.as_str(), self.port).to_socket_addrs().and_then(|found| {
+            let mut seen = HashSet::new();
+            let addresses: Vec<_> = found.filter(|address| seen.insert(*address)).collect();
+            if addresses.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(addresses) }
+        });
+        promise.complete(found.map_err(|error| ResolveError::unresolvable(&self.name, error)));
+    }
+}
+
+/// Why a name has no addresses for us.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// It is not of the form `host:port`; the call site is enough to fix it.
+    Malformed {
+        /// What was given.
+        name: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// The resolver knows no address for it, or got no answer. Trying again later may help.
+    Unresolvable {
+        /// What was given.
+        name: String,
+        /// What the resolver said.
+        error: Arc<io::Error>,
+    },
+    /// The worker threads took no more work.
+    Refused {
+        /// What was given.
+        name: String,
+        /// Why they did not.
+        why: RefusedWhy,
+    },
+    /// The promise itself failed: cancelled, abandoned, or waited for on a loop.
+    Promise(PromiseError),
+}
+
+impl ResolveError {
+    /// For resolvers: `name` is not of the form that they take.
+    pub fn malformed(name: &str, expected: &'static str) -> Self {
+        Self::Malformed { name: name.to_owned(), expected }
+    }
+
+    /// For resolvers: `name` has no address, or none could be found out.
+    pub fn unresolvable(name: &str, error: io::Error) -> Self {
+        Self::Unresolvable { name: name.to_owned(), error: Arc::new(error) }
+    }
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { name, expected } => write!(f, "malformed name {name:?}: expected {expected}"),
+            Self::Unresolvable { name, error } => write!(f, "unresolvable name {name:?}: {error}"),
+            Self::Refused { name, why } => write!(f, "the name {name:?} could not be looked up: {why}"),
+            Self::Promise(error) => write!(f, "the lookup has no result: {error}"),
+        }
+    }
+}
+
+impl Error for ResolveError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unresolvable { error, .. } => Some(&**error),
+            Self::Promise(error) => Some(error),
+            Self::Malformed { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
+impl From<PromiseError> for ResolveError {
+    fn from(error: PromiseError) -> Self {
+        Self::Promise(error)
+    }
+}
+
+impl From<ResolveError> for io::Error {
+    fn from(error: ResolveError) -> Self {
+        let kind = match &error {
+            ResolveError::Malformed { .. } => io::ErrorKind::InvalidInput,
+            ResolveError::Unresolvable { error, .. } => error.kind(),
+            ResolveError::Refused { .. } | ResolveError::Promise(_) => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// Which addresses to try first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FamilyPreference {
+    /// Those of the family that the resolver put first: it knows the machine's own rules (RFC 6724).
+    #[default]
+    AsResolved,
+    /// IPv6.
+    V6,
+    /// IPv4.
+    V4,
+}
+
+/// The order in which to try addresses, by RFC 8305, section 4: one of the preferred family, one of the other, and so
+/// on, so that a family that does not work costs one attempt and not all of its addresses. Within a family the order
+/// stays.
+///
+/// ```
+/// use netwright_transport::{FamilyPreference, interleave};
+///
+/// let resolved = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(|address| address.parse().unwrap());
+/// let order = interleave(&resolved, FamilyPreference::AsResolved);
+/// assert_eq!(order, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"].map(|address| address.parse().unwrap()));
+/// ```
+pub fn interleave(addresses: &[SocketAddr], first: FamilyPreference) -> Vec<SocketAddr> {
+    let v6_first = match first {
+        FamilyPreference::AsResolved => addresses.first().is_some_and(SocketAddr::is_ipv6),
+        FamilyPreference::V6 => true,
+        FamilyPreference::V4 => false,
+    };
+    let mut preferred = addresses.iter().filter(|address| address.is_ipv6() == v6_first);
+    let mut others = addresses.iter().filter(|address| address.is_ipv6() != v6_first);
+    let mut order = Vec::with_capacity(addresses.len());
+    while order.len() < addresses.len() {
+        order.extend(preferred.next());
+        order.extend(others.next());
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netwright_core::EventLoop;
+    use std::{sync::mpsc, time::Duration};
+
+    fn addresses<const N: usize>(texts: [&str; N]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn families_alternate_and_keep_their_own_order() {
+        use FamilyPreference::{AsResolved, V4, V6};
+        let mixed = addresses(["1.0.0.1:1", "1.0.0.2:1", "1.0.0.3:1", "[::1]:1", "[::2]:1"]);
+        let v4_first = addresses(["1.0.0.1:1", "[::1]:1", "1.0.0.2:1", "[::2]:1", "1.0.0.3:1"]);
+        assert_eq!(interleave(&mixed, AsResolved), v4_first);
+        assert_eq!(interleave(&mixed, V4), v4_first);
+        let v6_first = addresses(["[::1]:1", "1.0.0.1:1", "[::2]:1", "1.0.0.2:1", "1.0.0.3:1"]);
+        assert_eq!(interleave(&mixed, V6), v6_first);
+
+        let only_v4 = addresses(["1.0.0.1:1", "1.0.0.2:1"]);
+        for first in [AsResolved, V4, V6] {
+            assert_eq!(interleave(&only_v4, first), only_v4);
+            assert_eq!(interleave(&[], first), []);
+        }
+    }
+
+    #[test]
+    fn a_literal_address_is_there_at_once_and_starts_no_thread() {
+        let resolver = Resolver::new();
+        for literal in ["127.0.0.1:80", "[::1]:443", "[fe80::1%3]:1"] {
+            let promised = &mut resolver.resolve(literal);
+            assert_eq!(promised.try_take().unwrap().unwrap(), addresses([literal]));
+        }
+        assert!(resolver.workers.lock().unwrap().is_none());
+    }
+
+    #[test]
+    fn localhost_is_found_on_a_worker_and_names_no_address_twice() {
+        let resolver = Resolver::new();
+        let found = resolver.resolve("localhost:80").wait().unwrap();
+        assert!(!found.is_empty());
+        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
+        assert_eq!(found.iter().collect::<HashSet<_>>().len(), found.len());
+        let workers = resolver.workers.lock().unwrap().clone().unwrap();
+        assert_eq!(workers.figures().threads, THREADS);
+    }
+
+    #[test]
+    fn a_loop_may_ask_and_is_answered_by_a_listener() {
+        let workers = Workers::new(1).unwrap();
+        let (resolver, event_loop) = (Resolver::on(workers), EventLoop::new());
+        let (sent, answer) = mpsc::channel();
+        event_loop
+            .execute(move || {
+                resolver.resolve("localhost:7").listen(move |found| sent.send(found.clone()).unwrap());
+            })
+            .unwrap();
+        assert_eq!(answer.recv_timeout(Duration::from_secs(60)).unwrap().unwrap()[0].port(), 7);
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_what_would_be() {
+        let resolver = Resolver::new();
+        for (name, expected) in [
+            ("localhost", "host:port"),
+            ("", "host:port"),
+            (":80", "host:port with a host"),
+            ("[]:80", "host:port with a host"),
+            ("localhost:", "host:port with a port from 0 to 65535"),
+            ("localhost:http", "host:port with a port from 0 to 65535"),
+            ("localhost:65536", "host:port with a port from 0 to 65535"),
+            ("::1:80", "an IPv6 address in brackets: [host]:port"),
+        ] {
+            let error = resolver.resolve(name).wait().unwrap_err();
+            assert_eq!(error.to_string(), format!("malformed name {name:?}: expected {expected}"));
+        }
+        assert!(resolver.workers.lock().unwrap().is_none());
+    }
+
+    #[test]
+    fn an_address_with_a_named_zone_goes_to_the_system_without_its_brackets() {
+        let target = Target::parse("[fe80::1%eth0]:80").unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("fe80::1%eth0", 80));
+    }
+
+    #[test]
+    fn an_unresolvable_name_is_named() {
+        // A label is 63 bytes at most: the system refuses without asking the network.
+        let name = format!("{}.invalid:80", "x".repeat(64));
+        let error = Resolver::new().resolve(&name).wait().unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("unresolvable name {name:?}: ")), "{text}");
+        assert!(text.len() > format!("unresolvable name {name:?}: ").len(), "{text}");
+        assert!(error.source().is_some());
+    }
+
+    #[test]
+    fn a_pool_that_takes_no_work_is_an_error_that_names_the_input() {
+        let workers = Workers::new(1).unwrap();
+        let resolver = Resolver::on(workers.clone());
+        workers.shutdown_gracefully(Duration::MAX).wait().unwrap();
+        let error = resolver.resolve("localhost:80").wait().unwrap_err();
+        assert!(
+            matches!(&error, ResolveError::Refused { name, why: RefusedWhy::ShutDown } if name == "localhost:80")
+        );
+    }
+
+    #[test]
+    fn a_lookup_cancelled_before_its_thread_begins_is_not_done() {
+        let workers = Workers::new(1).unwrap();
+        let (go, wait) = mpsc::channel::<()>();
+        workers.execute(move || wait.recv().unwrap()).unwrap();
+        let mut promised = Resolver::on(workers).resolve("localhost:80");
+        assert!(promised.cancel());
+        go.send(()).unwrap();
+        assert!(matches!(promised.wait(), Err(ResolveError::Promise(PromiseError::Cancelled))));
+    }
+
+    #[test]
+    fn a_function_is_a_resolver() {
+        let resolver: Arc<dyn Resolve> =
+            Arc::new(|name: &str| Promised::ready(Err(ResolveError::malformed(name, "nothing at all"))));
+        let error = resolver.resolve("x").wait().unwrap_err();
+        assert_eq!(error.to_string(), "malformed name \"x\": expected nothing at all");
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,129 @@
+//! Opens one connection on a loop, within a time limit.
+
+use super::channel::no_driver;
+use crate::readiness::{Interest, Readiness};
+use netwright_core::{
+    LocalLoop, RefusedWhy, SourceTimer,
+    driver::{Event, Source, Token},
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+
+/// Told once: the connected socket, or why there is none.
+pub(crate) type OnConnect = Box<dyn FnOnce(io::Result<Socket>)>;
+
+struct Connecting {
+    local: LocalLoop,
+    readiness: Rc<Readiness>,
+    socket: Option<Socket>,
+    address: SocketAddr,
+    token: Token,
+    limit: Duration,
+    timer: Option<SourceTimer>,
+    done: Option<OnConnect>,
+}
+
+/// Begins to connect, on the loop of the calling thread. `local_addr`: from where, if that matters. Dropping the token's
+/// source ([`LocalLoop::deregister`]) gives the attempt up.
+pub(crate) fn connect(
+    local: &LocalLoop,
+    address: SocketAddr,
+    local_addr: Option<SocketAddr>,
+    limit: Duration,
+    done: OnConnect,
+) -> Result<Token, io::Error> {
+    let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    if let Some(from) = local_addr {
+        socket.bind(&from.into())?;
+    }
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if is_in_progress(&error) => {}
+        Err(error) => return Err(error),
+    }
+    local
+        .register_with(|token| {
+            readiness.register(&socket, token, Interest::WRITABLE).map_err(ConnectError)?;
+            let timer = (!limit.is_zero()).then(|| local.arm(token, limit, 0));
+            Ok::<_, ConnectError>(Connecting {
+                local: local.clone(),
+                readiness,
+                socket: Some(socket),
+                address,
+                token,
+                limit,
+                timer,
+                done: Some(done),
+            })
+        })
+        .map_err(|error| error.0)
+}
+
+fn is_in_progress(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
+}
+
+#[cfg(unix)]
+const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
+#[cfg(not(unix))]
+const IN_PROGRESS: i32 = 10035;
+
+impl Connecting {
+    fn finish(&mut self, result: io::Result<()>) {
+        let Some(socket) = self.socket.take() else { return };
+        let _ = self.readiness.deregister(&socket);
+        if let Some(timer) = self.timer.take() {
+            self.local.disarm(timer);
+        }
+        self.local.deregister(self.token);
+        if let Some(done) = self.done.take() {
+            done(result.map(|()| socket));
+        }
+    }
+}
+
+impl Source for Connecting {
+    fn ready(&mut self, _: Event) {
+        let Some(socket) = &self.socket else { return };
+        match socket.take_error() {
+            Ok(Some(error)) | Err(error) => self.finish(Err(error)),
+            // An event can come before the connection has: only a peer address proves that it is there.
+            Ok(None) => match socket.peer_addr() {
+                Ok(_) => self.finish(Ok(())),
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+                Err(error) => self.finish(Err(error)),
+            },
+        }
+    }
+
+    fn signal(&mut self, _: u64) {
+        self.timer = None;
+        let text = format!("no answer from {} within {:?}", self.address, self.limit);
+        self.finish(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
+    }
+
+    fn shut_down(&mut self) {
+        self.finish(Err(io::Error::other("the event loop was shut down")));
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let _ = self.readiness.deregister(&socket);
+        }
+        if let Some(timer) = self.timer.take() {
+            self.local.disarm(timer);
+        }
+    }
+}
+
+struct ConnectError(io::Error);
+
+impl From<RefusedWhy> for ConnectError {
+    fn from(why: RefusedWhy) -> Self {
+        Self(io::Error::other(why.to_string()))
+    }
+}

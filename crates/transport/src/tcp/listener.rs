@@ -1,0 +1,196 @@
+//! Accepts connections, and keeps listening when the system has no descriptor left.
+//!
+//! ```text
+//!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
+//!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
+//! ```
+
+use super::channel::no_driver;
+use crate::readiness::{Interest, Readiness};
+use netwright_core::{
+    LocalLoop, SourceTimer,
+    driver::{Event, Ready, Source, Token},
+};
+use socket2::Socket;
+use std::{
+    fs::File,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Connections accepted before others get their turn.
+const ACCEPTS_PER_TURN: usize = 16;
+/// How long to leave a system alone that has no descriptor or memory left.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The listener's only timer.
+const RESUME: u64 = 0;
+
+/// What a listener has done.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerFigures {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) paused: AtomicBool,
+}
+
+pub(crate) type OnAccept = Box<dyn FnMut(Socket, SocketAddr)>;
+
+pub(crate) struct Listener {
+    local: LocalLoop,
+    readiness: Rc<Readiness>,
+    socket: Option<Socket>,
+    token: Token,
+    on_accept: OnAccept,
+    spare: Option<File>,
+    figures: Arc<ListenerFigures>,
+    resume: Option<SourceTimer>,
+    readable: bool,
+}
+
+impl Listener {
+    /// Has the loop of the calling thread accept on this socket. Returns the token by which it is deregistered.
+    pub(crate) fn start(
+        local: &LocalLoop,
+        socket: Socket,
+        figures: Arc<ListenerFigures>,
+        on_accept: OnAccept,
+    ) -> io::Result<Token> {
+        let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
+        local
+            .register_with(|token| {
+                readiness.register(&socket, token, Interest::READABLE).map_err(StartError)?;
+                Ok::<_, StartError>(Self {
+                    local: local.clone(),
+                    readiness,
+                    socket: Some(socket),
+                    token,
+                    on_accept,
+                    spare: spare(),
+                    figures,
+                    resume: None,
+                    readable: false,
+                })
+            })
+            .map_err(|error| error.0)
+    }
+
+    fn accept_some(&mut self) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(socket) = &self.socket else { return };
+            match accept(socket) {
+                Ok((connection, peer)) => {
+                    self.figures.accepted.fetch_add(1, Ordering::Relaxed);
+                    (self.on_accept)(connection, peer);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        self.readable = false;
+                        return;
+                    }
+                    // The peer was gone before it was accepted: the next one, please.
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => return self.fail(&error),
+                },
+            }
+        }
+        self.local.call(self.token); // there may be more
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
+        self.refuse_one();
+        self.figures.paused.store(true, Ordering::Relaxed);
+        self.resume = Some(self.local.arm(self.token, PAUSE, RESUME));
+    }
+
+    /// Tells one waiting peer that there is no room, with the descriptor that was kept for this.
+    fn refuse_one(&mut self) {
+        if self.spare.take().is_none() {
+            return;
+        }
+        if let Some(socket) = &self.socket
+            && let Ok((connection, _)) = accept(socket)
+        {
+            self.figures.refused.fetch_add(1, Ordering::Relaxed);
+            let _ = connection.set_linger(Some(Duration::ZERO)); // a reset, not a silent end
+            drop(connection);
+        }
+        self.spare = spare();
+    }
+
+    fn close(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let _ = self.readiness.deregister(&socket);
+        }
+        if let Some(timer) = self.resume.take() {
+            self.local.disarm(timer);
+        }
+        self.local.deregister(self.token);
+    }
+}
+
+/// A descriptor to give up when there is none left.
+fn spare() -> Option<File> {
+    File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }).ok()
+}
+
+#[cfg(unix)]
+fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
+    use rustix::net::SocketFlags;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (connection, peer) = rustix::net::acceptfrom_with(socket, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    let peer = peer.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+    Ok((Socket::from(connection), peer))
+}
+
+#[cfg(not(unix))]
+fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
+    let (connection, peer) = socket.accept()?;
+    connection.set_nonblocking(true)?;
+    let peer = peer.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+    Ok((connection, peer))
+}
+
+impl Source for Listener {
+    fn ready(&mut self, event: Event) {
+        self.readable |= event.ready != Ready::NONE;
+        if self.readable && self.resume.is_none() {
+            self.accept_some();
+        }
+    }
+
+    fn signal(&mut self, _: u64) {
+        self.resume = None;
+        self.figures.paused.store(false, Ordering::Relaxed);
+        self.accept_some();
+    }
+
+    fn shut_down(&mut self) {
+        self.close();
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let _ = self.readiness.deregister(&socket);
+        }
+    }
+}
+
+struct StartError(io::Error);
+
+impl From<netwright_core::RefusedWhy> for StartError {
+    fn from(why: netwright_core::RefusedWhy) -> Self {
+        Self(io::Error::other(why.to_string()))
+    }
+}

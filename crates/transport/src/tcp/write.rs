@@ -1,0 +1,135 @@
+//! What leaves a channel: one piece by `send`, several by one `writev`, a file by `sendfile`.
+
+use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound, WriteError};
+use socket2::Socket;
+use std::{
+    io::{self, IoSlice},
+    sync::Arc,
+};
+
+/// System calls for one flush before other channels of the loop get their turn.
+const WRITE_SPINS: usize = 16;
+
+/// Pieces that are gathered without clearing a large array on the stack first.
+const FEW: usize = 64;
+
+pub(super) enum Wrote {
+    /// Nothing flushed is left.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+    /// There is more to send and the socket might take it, but it is others' turn.
+    Enough,
+}
+
+/// Sends what is flushed, as far as the socket takes it.
+pub(super) fn write_flushed(
+    socket: &Socket,
+    outbound: &mut Outbound,
+    cap: &mut GatherCap,
+) -> io::Result<Wrote> {
+    for _ in 0..WRITE_SPINS {
+        if !outbound.has_flushed() {
+            return Ok(Wrote::All);
+        }
+        let (attempted, written) = match write_once(socket, outbound, cap.get()) {
+            Ok(done) => done,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Blocked),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        outbound.advance(written);
+        if attempted > 0 {
+            cap.record(attempted, written);
+            if written < attempted {
+                return Ok(Wrote::Blocked); // a short write: the socket will say when there is room
+            }
+        }
+    }
+    Ok(if outbound.has_flushed() { Wrote::Enough } else { Wrote::All })
+}
+
+/// One system call. Returns how much was offered and how much was taken.
+fn write_once(socket: &Socket, outbound: &mut Outbound, bytes_max: usize) -> io::Result<(usize, usize)> {
+    if outbound.first_file().is_some() {
+        return write_file(socket, outbound);
+    }
+    match outbound.len() {
+        0 => Ok((0, 0)),
+        1 => match outbound.first_bytes() {
+            Some(bytes) => Ok((bytes.len(), send(socket, bytes)?)),
+            None => Ok((0, 0)),
+        },
+        2..=FEW => gather::<FEW>(socket, outbound, bytes_max),
+        _ => gather::<GATHER_PIECES_MAX>(socket, outbound, bytes_max),
+    }
+}
+
+#[cfg(unix)]
+fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL)?)
+}
+
+#[cfg(not(unix))]
+fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    socket.send(bytes)
+}
+
+#[inline(never)]
+fn gather<const N: usize>(
+    socket: &Socket,
+    outbound: &Outbound,
+    bytes_max: usize,
+) -> io::Result<(usize, usize)> {
+    let mut slices = [IoSlice::new(&[]); N];
+    let gathered = outbound.gather(&mut slices, bytes_max);
+    let written = socket.send_vectored(&slices[..gathered.pieces])?;
+    Ok((gathered.bytes, written))
+}
+
+/// The most that one `sendfile` may take, so that one file does not hold up a loop.
+const FILE_CHUNK: usize = 1 << 20;
+
+fn write_file(socket: &Socket, outbound: &mut Outbound) -> io::Result<(usize, usize)> {
+    let Some(region) = outbound.first_file() else { return Ok((0, 0)) };
+    let want = usize::try_from(region.remaining()).unwrap_or(usize::MAX).min(FILE_CHUNK);
+    match send_file(socket, region, want) {
+        Ok(0) => {
+            let error = region.ended_early();
+            outbound.fail_first(WriteError::File(Arc::new(error)));
+            Ok((0, 0))
+        }
+        Ok(written) => Ok((written, written)), // short for many reasons: only WouldBlock tells that the socket is full
+        Err(FileError::Socket(error)) => Err(error),
+        Err(FileError::File(error)) => {
+            outbound.fail_first(WriteError::File(Arc::new(error)));
+            Ok((0, 0))
+        }
+    }
+}
+
+enum FileError {
+    File(io::Error),
+    Socket(io::Error),
+}
+
+#[cfg(target_os = "linux")]
+fn send_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) -> Result<usize, FileError> {
+    let mut offset = region.position();
+    match rustix::fs::sendfile(socket, region.file(), Some(&mut offset), want) {
+        Ok(written) => Ok(written),
+        // Not every file system can: then read and send.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => copy_file(socket, region, want),
+        Err(error) => Err(FileError::Socket(error.into())),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) -> Result<usize, FileError> {
+    copy_file(socket, region, want)
+}
+
+fn copy_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) -> Result<usize, FileError> {
+    let chunk = region.read_chunk(want.min(64 * 1024)).map_err(FileError::File)?;
+    send(socket, &chunk).map_err(FileError::Socket)
+}
