@@ -1,12 +1,12 @@
 //! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
 
-use super::{ChannelId, CloseCause, Fault, Outbound, WaterMarks, WritePromise};
+use super::{Channel, ChannelId, CloseCause, Fault, Outbound, WaterMarks, WritePromise};
 use crate::{
     driver::Token,
     event_loop::{LocalLoop, SourceTimer},
     pipeline::StageTimer,
 };
-use std::{net::SocketAddr, time::Duration};
+use std::{any::Any, net::SocketAddr, rc::Rc, time::Duration};
 
 /// Whether messages may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub(crate) struct ChannelCore {
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) unhandled_messages: u64,
+    /// The channel's own handle, of a type that only its last stage knows.
+    handle: Option<Rc<dyn Any>>,
     token: Option<Token>,
     timers: Vec<Armed>,
     last_timer: u32,
@@ -85,11 +87,21 @@ impl ChannelCore {
             local_addr: None,
             peer_addr: None,
             unhandled_messages: 0,
+            handle: None,
             token: None,
             timers: Vec::new(),
             last_timer: 0,
             last_stage: 0,
         }
+    }
+
+    pub(super) fn set_handle<W: 'static>(&mut self, handle: Channel<W>) {
+        self.handle = Some(Rc::new(handle));
+    }
+
+    /// The channel's handle. `None` for any but the last stage's type.
+    pub(crate) fn handle<W: 'static>(&self) -> Option<Channel<W>> {
+        self.handle.as_ref()?.downcast_ref::<Channel<W>>().cloned()
     }
 
     pub(super) fn set_token(&mut self, token: Token) {

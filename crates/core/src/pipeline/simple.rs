@@ -8,7 +8,7 @@
 //! | [`OutboundOnly`] | an encoder | passes through | changed |
 
 use super::{Context, Event, Handler, Leftover, StageTimer};
-use crate::channel::{CloseCause, Fault, WritePromise};
+use crate::channel::{Channel, CloseCause, Fault, WritePromise};
 use std::convert::Infallible;
 
 /// The view of an [`Application`] on its pipeline and channel.
@@ -105,6 +105,20 @@ impl<A: Application> Handler for ApplicationStage<A> {
     }
     fn name(&self) -> &'static str {
         short_name::<A>()
+    }
+}
+
+impl<A: Application> Context<'_, ApplicationStage<A>> {
+    /// The channel's handle, to be given to others: what they write enters the pipeline here.
+    pub fn channel(&self) -> Channel<A::Write> {
+        self.core.handle().expect("an application is the last stage, so its channel takes what it writes")
+    }
+}
+
+impl<R: 'static, W: 'static> Context<'_, ClosureStage<R, W>> {
+    /// The channel's handle, to be given to others: what they write enters the pipeline here.
+    pub fn channel(&self) -> Channel<W> {
+        self.core.handle().expect("a closure is the last stage, so its channel takes what it writes")
     }
 }
 
