@@ -84,9 +84,10 @@ pub use group::{
     LeastLoaded, RoundRobin,
 };
 pub use pipeline::{
-    AppContext, Application, ApplicationStage, ClosureStage, Context, Either, Event, Handler, InboundOnly,
-    InboundStage, Leftover, Link, Observer, ObserverStage, OutboundOnly, OutboundStage, PipelineBuilder,
-    Segment, StageInfo, StageTimer, inbound, observe, outbound, pipeline,
+    AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
+    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, Open, OutboundOnly,
+    OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageInfo, StageTimer, Switch, inbound,
+    observe, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

@@ -6,7 +6,16 @@ use crate::{
     event_loop::{LocalLoop, SourceTimer},
     pipeline::StageTimer,
 };
-use std::{any::Any, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    any::Any,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// The slots of a pipeline by name.
+pub(super) type SlotTable = Arc<Mutex<Vec<(&'static str, Box<dyn Any + Send>)>>>;
 
 /// Whether messages may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +74,7 @@ pub(crate) struct ChannelCore {
     pub(crate) unhandled_messages: u64,
     /// The channel's own handle, of a type that only its last stage knows.
     handle: Option<Rc<dyn Any>>,
+    slots: SlotTable,
     token: Option<Token>,
     timers: Vec<Armed>,
     last_timer: u32,
@@ -88,6 +98,7 @@ impl ChannelCore {
             peer_addr: None,
             unhandled_messages: 0,
             handle: None,
+            slots: SlotTable::default(),
             token: None,
             timers: Vec::new(),
             last_timer: 0,
@@ -102,6 +113,17 @@ impl ChannelCore {
     /// The channel's handle. `None` for any but the last stage's type.
     pub(crate) fn handle<W: 'static>(&self) -> Option<Channel<W>> {
         self.handle.as_ref()?.downcast_ref::<Channel<W>>().cloned()
+    }
+
+    /// Where slots are found from outside. Empty, and without memory of its own, until the first slot is added.
+    pub(super) fn slots(&self) -> SlotTable {
+        self.slots.clone()
+    }
+
+    pub(crate) fn publish_slot(&mut self, name: &'static str, slot: Box<dyn Any + Send>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
+        slots.push((name, slot));
     }
 
     pub(super) fn set_token(&mut self, token: Token) {

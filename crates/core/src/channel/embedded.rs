@@ -5,7 +5,7 @@ use crate::{
     ManualLoop,
     driver::{self, Source},
     event_loop::LocalLoop,
-    pipeline::{AppContext, Application, ApplicationStage, Handler, Link, PipelineBuilder, Segment},
+    pipeline::{AppContext, Application, ApplicationStage, Handler, Joint, Link, PipelineBuilder, Segment},
 };
 use bytes::{Bytes, BytesMut};
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
@@ -37,7 +37,7 @@ pub struct EmbeddedChannel<R, W> {
 
 impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// A connected channel that runs this pipeline.
-    pub fn new<S, H, P, O>(pipeline: PipelineBuilder<(S, H)>) -> Self
+    pub fn new<S, H, E, P, O>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<crate::pipeline::End, Linked = P>,
@@ -48,7 +48,7 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     }
 
     /// The same with settings of one's own.
-    pub fn with_settings<S, H, P, O>(pipeline: PipelineBuilder<(S, H)>, settings: HostSettings) -> Self
+    pub fn with_settings<S, H, E, P, O>(pipeline: PipelineBuilder<(S, H), E>, settings: HostSettings) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<crate::pipeline::End, Linked = P>,
@@ -57,7 +57,15 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     {
         let inbound = Rc::new(RefCell::new(VecDeque::new()));
         let collector = Collector { inbound: inbound.clone(), writes: std::marker::PhantomData };
-        let segment = pipeline.app(collector).into_segment();
+        let segment = pipeline.collect(ApplicationStage(collector)).into_segment();
+        Self::host(segment, inbound, settings)
+    }
+
+    fn host<P, O>(segment: P, inbound: Rc<RefCell<VecDeque<R>>>, settings: HostSettings) -> Self
+    where
+        P: Segment<BytesMut, O, Tail = W>,
+        O: Into<Outgoing> + 'static,
+    {
         let mut manual = ManualLoop::new();
         let (host, channel) = manual.enter(|| {
             let local = LocalLoop::current().expect("inside the loop");
@@ -71,6 +79,18 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         let mut embedded = Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false };
         embedded.settle();
         embedded
+    }
+
+    /// A connected channel whose pipeline ends in a joint. Nothing is collected: what is behind a joint ends there.
+    pub fn with_joint<S, X, Y, P, O>(pipeline: PipelineBuilder<S, Joint<X, Y, W>>) -> Self
+    where
+        X: 'static,
+        Y: 'static,
+        S: Link<Joint<X, Y, W>, Linked = P>,
+        P: Segment<BytesMut, O, Tail = W>,
+        O: Into<Outgoing> + 'static,
+    {
+        Self::host(pipeline.into_segment(), Rc::default(), HostSettings::default())
     }
 
     // ---- the wire's end ----

@@ -1,9 +1,9 @@
 //! The handle to a channel: what every thread may ask of it.
 
-use super::{ChannelId, CloseCause, WriteError, WritePromise, Written};
+use super::{ChannelId, CloseCause, WriteError, WritePromise, Written, core::SlotTable};
 use crate::{
     event_loop::SourceCaller,
-    pipeline::StageInfo,
+    pipeline::{Slot, StageInfo},
     promise::{Promise, PromiseError, Promised, promise},
 };
 use std::{
@@ -53,6 +53,7 @@ pub(super) struct ChannelShared<W> {
     /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
     on_their_way: AtomicUsize,
     high_mark: usize,
+    slots: SlotTable,
     outside: Mutex<Outside<W>>,
 }
 
@@ -66,7 +67,7 @@ struct Outside<W> {
 }
 
 impl<W> ChannelShared<W> {
-    pub(super) fn new(id: ChannelId, high_mark: usize) -> Arc<Self> {
+    pub(super) fn new(id: ChannelId, high_mark: usize, slots: SlotTable) -> Arc<Self> {
         Arc::new(Self {
             id,
             caller: OnceLock::new(),
@@ -74,6 +75,7 @@ impl<W> ChannelShared<W> {
             writable: AtomicBool::new(true),
             on_their_way: AtomicUsize::new(0),
             high_mark,
+            slots,
             outside: Mutex::new(Outside {
                 commands: Vec::new(),
                 called: false,
@@ -369,6 +371,15 @@ impl<W: 'static> Channel<W> {
         let found = outside.attributes.iter().find(|(known, _)| *known == key)?.1.clone();
         drop(outside);
         found.downcast().ok()
+    }
+
+    /// The slot of this name, if the pipeline has one for these types.
+    pub fn slot<R: 'static, X: 'static>(&self, name: &str) -> Option<Slot<R, X>> {
+        let slots = self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots
+            .iter()
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, slot)| slot.downcast_ref::<Slot<R, X>>().cloned())
     }
 
     /// The stages of the pipeline, from the wire to the application, with their figures.

@@ -62,7 +62,7 @@ where
     /// A host for a pipeline on the loop of the calling thread.
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
-        let shared = ChannelShared::new(core.id, settings.water_marks.high());
+        let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.slots());
         core.set_handle(Channel::new(shared.clone()));
         Self { core, root: Boundary::new(pipeline), shared, was_active: false, ended: false, silent: false }
     }

@@ -1,7 +1,7 @@
 //! Building a pipeline from the wire towards the application, one stage after the other.
 
 use super::{
-    Application, ApplicationStage, ClosureStage, Context, Handler,
+    Application, ApplicationStage, ClosureStage, Context, Handler, Joint, Switch,
     segment::{End, Segment, Stage},
 };
 use bytes::{Bytes, BytesMut};
@@ -29,32 +29,69 @@ use std::marker::PhantomData;
 /// assert_eq!(channel.read_outbound().unwrap(), "hello");
 /// ```
 pub fn pipeline() -> PipelineBuilder<()> {
-    PipelineBuilder { stages: () }
+    PipelineBuilder { stages: (), end: Open }
 }
 
-/// A pipeline under construction. Finished by whoever takes it: a server, a client, an embedded channel.
+/// A pipeline under construction. Finished by whoever takes it: a server, a client, an embedded channel. `E` says
+/// whether stages may still be added ([`Open`]), or the last one is there ([`Complete`], [`Joint`]).
 #[must_use = "a pipeline does nothing until a channel runs it"]
-pub struct PipelineBuilder<S> {
+pub struct PipelineBuilder<S, E = Open> {
     stages: S,
+    end: E,
+}
+
+/// Stages may still be added.
+pub struct Open;
+
+/// The last stage is there.
+pub struct Complete;
+
+/// How a pipeline ends.
+pub trait Ending {
+    /// What lies behind the last stage.
+    type Segment;
+    #[doc(hidden)]
+    fn into_segment(self) -> Self::Segment;
+}
+
+impl Ending for Open {
+    type Segment = End;
+    fn into_segment(self) -> End {
+        End
+    }
+}
+
+impl Ending for Complete {
+    type Segment = End;
+    fn into_segment(self) -> End {
+        End
+    }
+}
+
+impl<R: 'static, W: 'static, T: 'static> Ending for Joint<R, W, T> {
+    type Segment = Self;
+    fn into_segment(self) -> Self {
+        self
+    }
 }
 
 impl PipelineBuilder<()> {
     /// Adds the stage next to the wire.
     pub fn add<H: Handler>(self, handler: H) -> PipelineBuilder<((), H)> {
-        PipelineBuilder { stages: ((), handler) }
+        PipelineBuilder { stages: ((), handler), end: Open }
     }
 
     /// Adds the last stage: an application handler.
-    pub fn app<A: Application>(self, application: A) -> PipelineBuilder<((), ApplicationStage<A>)> {
-        self.add(ApplicationStage(application))
+    pub fn app<A: Application>(self, application: A) -> PipelineBuilder<((), ApplicationStage<A>), Complete> {
+        self.add(ApplicationStage(application)).complete()
     }
 
     /// Adds a closure as the only stage: it gets the bytes as they come.
-    pub fn handle<F>(self, call: F) -> PipelineBuilder<((), ClosureStage<BytesMut, Bytes>)>
+    pub fn handle<F>(self, call: F) -> PipelineBuilder<((), ClosureStage<BytesMut, Bytes>), Complete>
     where
         F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Bytes>>, BytesMut) + 'static,
     {
-        self.add(ClosureStage { call: Box::new(call), writes: PhantomData })
+        self.add(ClosureStage { call: Box::new(call), writes: PhantomData }).complete()
     }
 }
 
@@ -64,30 +101,84 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     where
         K: Handler<Read = H::ReadOut, WriteOut = H::Write>,
     {
-        PipelineBuilder { stages: (self.stages, handler) }
+        PipelineBuilder { stages: (self.stages, handler), end: Open }
     }
 
     /// Adds the last stage: an application handler.
-    pub fn app<A>(self, application: A) -> PipelineBuilder<((S, H), ApplicationStage<A>)>
+    pub fn app<A>(self, application: A) -> PipelineBuilder<((S, H), ApplicationStage<A>), Complete>
     where
         A: Application<Read = H::ReadOut, Write = H::Write>,
     {
-        self.add(ApplicationStage(application))
+        self.add(ApplicationStage(application)).complete()
     }
 
     /// Adds the last stage: a closure that is called with every message.
-    pub fn handle<F>(self, call: F) -> PipelineBuilder<((S, H), ClosureStage<H::ReadOut, H::Write>)>
+    pub fn handle<F>(self, call: F) -> PipelineBuilder<((S, H), ClosureStage<H::ReadOut, H::Write>), Complete>
     where
         F: FnMut(&mut Context<'_, ClosureStage<H::ReadOut, H::Write>>, H::ReadOut) + 'static,
     {
-        self.add(ClosureStage { call: Box::new(call), writes: PhantomData })
+        self.add(ClosureStage { call: Box::new(call), writes: PhantomData }).complete()
     }
 }
 
-impl<S: Link<End>> PipelineBuilder<S> {
+impl<S, H: Handler> PipelineBuilder<(S, H)> {
+    fn complete(self) -> PipelineBuilder<(S, H), Complete> {
+        PipelineBuilder { stages: self.stages, end: Complete }
+    }
+
+    /// Ends the pipeline in a joint: what `first` returns lies behind it, and can be exchanged as a whole through the
+    /// switch that `first` is given.
+    pub fn joint<S2, E2, P, T>(
+        self,
+        first: impl FnOnce(Switch<H::ReadOut, H::Write, T>) -> PipelineBuilder<S2, E2>,
+    ) -> PipelineBuilder<(S, H), Joint<H::ReadOut, H::Write, T>>
+    where
+        E2: Ending,
+        S2: Link<E2::Segment, Linked = P>,
+        P: Segment<H::ReadOut, H::Write, Tail = T>,
+        T: 'static,
+    {
+        let switch = Switch::new();
+        let segment = first(switch.clone()).into_segment();
+        PipelineBuilder { stages: self.stages, end: Joint::new(Box::new(segment), switch) }
+    }
+}
+
+impl PipelineBuilder<()> {
+    /// A pipeline that is a joint from the first byte on: its protocol is not known yet.
+    pub fn joint<S2, E2, P, T>(
+        self,
+        first: impl FnOnce(Switch<BytesMut, Bytes, T>) -> PipelineBuilder<S2, E2>,
+    ) -> PipelineBuilder<(), Joint<BytesMut, Bytes, T>>
+    where
+        E2: Ending,
+        S2: Link<E2::Segment, Linked = P>,
+        P: Segment<BytesMut, Bytes, Tail = T>,
+        T: 'static,
+    {
+        let switch = Switch::new();
+        let segment = first(switch.clone()).into_segment();
+        PipelineBuilder { stages: (), end: Joint::new(Box::new(segment), switch) }
+    }
+}
+
+impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
+    /// Puts a collector behind the last stage, also behind an application.
+    pub(crate) fn collect<K>(self, collector: K) -> PipelineBuilder<((S, H), K), Complete>
+    where
+        K: Handler<Read = H::ReadOut, WriteOut = H::Write>,
+    {
+        PipelineBuilder { stages: (self.stages, collector), end: Complete }
+    }
+}
+
+impl<S, E: Ending> PipelineBuilder<S, E>
+where
+    S: Link<E::Segment>,
+{
     /// Turns the stages round into the nested form that runs.
     pub fn into_segment(self) -> S::Linked {
-        self.stages.link(End)
+        self.stages.link(self.end.into_segment())
     }
 }
 

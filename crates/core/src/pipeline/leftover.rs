@@ -16,6 +16,11 @@ impl<R> Leftover<R> {
         Self(vec![message])
     }
 
+    /// Several messages, in the order in which they came.
+    pub fn many(messages: Vec<R>) -> Self {
+        Self(messages)
+    }
+
     /// The messages, in the order in which they came.
     pub fn into_messages(self) -> Vec<R> {
         self.0

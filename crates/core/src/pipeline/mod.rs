@@ -8,22 +8,27 @@
 //! | `builder` | [`pipeline`], stages one after the other |
 //! | `simple` | smaller traits for handlers that look one way |
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
+//! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
+//! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
 mod builder;
 mod context;
 mod event;
 mod handler;
+mod joint;
 mod leftover;
 mod op;
 mod optional;
 mod segment;
 mod simple;
+mod slot;
 
-pub use builder::{Link, PipelineBuilder, pipeline};
+pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, pipeline};
 pub use context::Context;
 pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};
+pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
 pub use op::Op;
 pub use optional::Either;
@@ -33,3 +38,4 @@ pub use simple::{
     AppContext, Application, ApplicationStage, ClosureStage, InboundOnly, InboundStage, Observer,
     ObserverStage, OutboundOnly, OutboundStage, inbound, observe, outbound,
 };
+pub use slot::{Slot, SlotStage, slot};

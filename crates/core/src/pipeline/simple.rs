@@ -62,7 +62,7 @@ pub trait Application: Sized + 'static {
 }
 
 /// An [`Application`] as a stage.
-pub struct ApplicationStage<A>(pub(super) A);
+pub struct ApplicationStage<A>(pub(crate) A);
 
 impl<A: Application> Handler for ApplicationStage<A> {
     type Read = A::Read;
@@ -165,7 +165,7 @@ impl<R: 'static, W: 'static> Handler for ClosureStage<R, W> {
 /// let pipeline = pipeline().add(observe(CountBytes(0)));
 /// ```
 #[allow(unused_variables)]
-pub trait Observer: Sized + 'static {
+pub trait Observer: 'static {
     /// What passes towards the application.
     type Read: 'static;
     /// What passes towards the wire.

@@ -8,8 +8,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Channel, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment, WaterMarks,
-    internal::End, promise,
+    Channel, Ending, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
+    WaterMarks, promise,
 };
 use std::{
     fmt,
@@ -82,10 +82,11 @@ impl ClientBuilder {
     }
 
     /// What every connection runs: called on its loop, once for each.
-    pub fn pipeline<F, S, P, W>(self, make: F) -> Result<Client<P, W>, ConnectError>
+    pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Client<P, W>, ConnectError>
     where
-        F: Fn() -> PipelineBuilder<S> + Send + Sync + 'static,
-        S: Link<End, Linked = P> + 'static,
+        F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
+        E: Ending + 'static,
+        S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,
     {

@@ -11,8 +11,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder, PromiseError,
-    Promised, Segment, WaterMarks, driver::Token, internal::End, promise,
+    Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
+    PromiseError, Promised, Segment, WaterMarks, driver::Token, promise,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
@@ -108,10 +108,11 @@ impl ServerBuilder {
     }
 
     /// What every connection runs: called on its loop, once for each.
-    pub fn pipeline<F, S, P, W>(self, make: F) -> BoundPipeline
+    pub fn pipeline<F, S, E, P, W>(self, make: F) -> BoundPipeline
     where
-        F: Fn(&Accepted) -> PipelineBuilder<S> + Send + Sync + 'static,
-        S: Link<End, Linked = P> + 'static,
+        F: Fn(&Accepted) -> PipelineBuilder<S, E> + Send + Sync + 'static,
+        E: Ending + 'static,
+        S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,
     {
