@@ -1,11 +1,12 @@
 //! The handle to a channel: what every thread may ask of it.
 
-use super::{ChannelId, CloseCause, WriteError, WritePromise, Written, core::SlotTable};
+use super::{ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written, core::SlotTable};
 use crate::{
     event_loop::SourceCaller,
     pipeline::{Slot, StageInfo},
     promise::{Promise, PromiseError, Promised, promise},
 };
+use bytes::{Bytes, BytesMut};
 use std::{
     any::{Any, TypeId},
     fmt,
@@ -32,6 +33,21 @@ pub(super) enum Command<W> {
     Resume,
     Request,
     Stages(Promise<Vec<StageInfo>, PromiseError>),
+}
+
+/// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
+fn size_of_message<W: 'static>(msg: &W) -> usize {
+    let msg: &dyn Any = msg;
+    let len = |len: Option<usize>| len.unwrap_or(0);
+    size_of::<W>()
+        + len(msg.downcast_ref::<Bytes>().map(Bytes::len))
+        + len(msg.downcast_ref::<BytesMut>().map(BytesMut::len))
+        + len(msg.downcast_ref::<Vec<u8>>().map(Vec::len))
+        + len(msg.downcast_ref::<String>().map(String::len))
+        + match msg.downcast_ref::<Outgoing>() {
+            Some(Outgoing::Bytes(bytes)) => bytes.len(),
+            _ => 0,
+        }
 }
 
 /// How far a channel is.
@@ -118,11 +134,14 @@ impl<W> ChannelShared<W> {
         }
     }
 
-    pub(super) fn arrived(&self, bytes: usize) {
+    /// A write from outside has arrived. True if with it there is room again for others on their way.
+    pub(super) fn arrived(&self, bytes: usize) -> bool {
         let before = self.on_their_way.fetch_sub(bytes, Ordering::AcqRel);
-        if before > self.high_mark && before - bytes <= self.high_mark {
+        let room_again = before > self.high_mark && before - bytes <= self.high_mark;
+        if room_again {
             self.wake();
         }
+        room_again
     }
 
     fn is_writable(&self) -> bool {
@@ -267,7 +286,7 @@ impl<W: 'static> Channel<W> {
     }
 
     fn write_with(&self, msg: W, done: WritePromise) {
-        let size = size_of::<W>() + COMMAND_OVERHEAD;
+        let size = size_of_message(&msg) + COMMAND_OVERHEAD;
         self.shared.on_their_way.fetch_add(size, Ordering::AcqRel);
         self.shared.send(Command::Write(msg, done, size));
     }

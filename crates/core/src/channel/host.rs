@@ -120,10 +120,11 @@ where
     /// Carries out what other threads, or other channels, asked for.
     pub fn run_commands(&mut self) {
         let mut commands = self.shared.take_commands();
+        let mut room_again = false;
         for command in commands.drain(..) {
             match command {
                 Command::Write(msg, done, size) => {
-                    self.shared.arrived(size);
+                    room_again |= self.shared.arrived(size);
                     self.enter_at_tail(Op::Write(msg, done));
                 }
                 Command::Flush => self.enter_at_tail(Op::Flush),
@@ -156,6 +157,10 @@ where
         }
         self.shared.give_back(commands);
         self.tell_writability();
+        if room_again && self.core.outbound.is_writable() {
+            // Whoever stopped because too much was on its way here waits for this.
+            self.run(|root, core| root.event(core, Inbound::Writability(true)));
+        }
     }
 
     fn enter_at_tail(&mut self, op: Op<P::Tail>) {
