@@ -1,7 +1,7 @@
 //! The door of an event loop: where other threads leave tasks, and the one word that says what the loop is doing.
 //!
 //! ```text
-//!   word:  [ tasks accepted and not yet run … | CLOSED | SLEEPING | UNSTARTED ]
+//!   word:  [ tasks accepted and not yet run … | FLOODED | CLOSED | SLEEPING | UNSTARTED ]
 //!
 //!   submitter                                      loop
 //!   admit: word += 1 ── CLOSED? full? ─▶ refused   take … run … done: word -= n
@@ -20,11 +20,13 @@
 //! 4. Tasks of one submitter leave in the order in which they came, whichever of the two queues they went through.
 //!
 //! Two queues, because most loops never have many tasks waiting: a ring that allocates nothing, and behind it an
-//! unbounded one for floods. While the second holds anything, newcomers line up there (rule 4).
+//! unbounded one for floods. Who finds the ring full sets FLOODED, and from then on newcomers line up in the second
+//! queue (rule 4). The flood is over when the count is zero: then no task is in either queue or on its way.
 //!
 //! Not here: what a task is, who runs it, how a loop is woken.
 
 use crate::{
+    alone::Alone,
     refused::RefusedWhy,
     sync::{AtomicUsize, Ordering},
 };
@@ -32,7 +34,8 @@ use crate::{
 const UNSTARTED: usize = 1;
 const SLEEPING: usize = 1 << 1;
 const CLOSED: usize = 1 << 2;
-const ONE_TASK: usize = 1 << 3;
+const FLOODED: usize = 1 << 3;
+const ONE_TASK: usize = 1 << 4;
 
 /// Tasks that wait without an allocation: covers a burst of one task from each of a thousand channels in 32 KiB.
 const RING_LEN: usize = 1024;
@@ -41,7 +44,7 @@ const RING_LEN: usize = 1024;
 pub(crate) const UNLIMITED: usize = usize::MAX / ONE_TASK;
 
 pub(crate) struct Inbox<T> {
-    word: AtomicUsize,
+    word: Alone<AtomicUsize>,
     limit: usize,
     queue: TwoQueues<T>,
 }
@@ -59,7 +62,7 @@ pub(crate) enum Next {
 impl<T> Inbox<T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            word: AtomicUsize::new(UNSTARTED),
+            word: Alone(AtomicUsize::new(UNSTARTED)),
             limit: limit.min(UNLIMITED),
             queue: TwoQueues::new(RING_LEN),
         }
@@ -120,14 +123,15 @@ impl<T> Inbox<T> {
 
     /// Gives back the places of `n` tasks that were taken and run.
     pub(crate) fn done(&self, n: usize) {
-        if n > 0 {
-            self.word.fetch_sub(n * ONE_TASK, Ordering::AcqRel);
+        if n > 0 && self.word.fetch_sub(n * ONE_TASK, Ordering::AcqRel) == (n * ONE_TASK) | FLOODED {
+            // Nothing is in the queues and nobody on the way: the flood is over, unless somebody came just now.
+            let _ = self.word.compare_exchange(FLOODED, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
     /// Announces sleep. False if a task has been accepted meanwhile: look again instead.
     pub(crate) fn fall_asleep(&self) -> bool {
-        self.word.compare_exchange(0, SLEEPING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change_if_empty(SLEEPING)
     }
 
     /// Ends the sleep. True if a submitter had ended it already, that is, sent a wake-up.
@@ -137,7 +141,7 @@ impl<T> Inbox<T> {
 
     /// Goes back to a loop without a thread, if nothing is pending: the next submitter starts a new one.
     pub(crate) fn suspend_if_empty(&self) -> bool {
-        self.word.compare_exchange(0, UNSTARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change_if_empty(UNSTARTED)
     }
 
     /// Whether the loop has no thread: it never had one, or it is suspended.
@@ -152,7 +156,17 @@ impl<T> Inbox<T> {
 
     /// Closes if nothing is pending.
     pub(crate) fn close_if_empty(&self) -> bool {
-        self.word.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change_if_empty(CLOSED)
+    }
+
+    /// Goes from a count of zero to `state`. What is left of a flood ends with it: who was refused may have taken the
+    /// count down to zero after `done`.
+    fn change_if_empty(&self, state: usize) -> bool {
+        let change = |from| self.word.compare_exchange(from, state, Ordering::AcqRel, Ordering::Acquire);
+        match change(0) {
+            Err(FLOODED) => change(FLOODED).is_ok(),
+            changed => changed.is_ok(),
+        }
     }
 
     /// Closes now; what is pending is still to be taken.
@@ -186,7 +200,14 @@ impl<T> Permit<'_, T> {
 
     /// Queues the task and lets a sleeping loop sleep.
     pub(crate) fn push_lazily(self, task: T) {
-        self.inbox.queue.push(task);
+        let Inbox { word, queue, .. } = self.inbox;
+        // Who finds a flood joins it: an earlier task of the same submitter may be in there.
+        if self.before & FLOODED != 0 {
+            queue.flood.push(task);
+        } else if let Err(task) = queue.ring.push(task) {
+            word.fetch_or(FLOODED, Ordering::AcqRel);
+            queue.flood.push(task);
+        }
         self.keep_counted();
     }
 
@@ -216,16 +237,6 @@ struct TwoQueues<T> {
 impl<T> TwoQueues<T> {
     fn new(ring_len: usize) -> Self {
         Self { ring: Ring::new(ring_len), flood: List::new() }
-    }
-
-    fn push(&self, task: T) {
-        // Who finds the list in use joins it: an earlier task of the same submitter may be in there.
-        if !self.flood.is_empty() {
-            return self.flood.push(task);
-        }
-        if let Err(task) = self.ring.push(task) {
-            self.flood.push(task);
-        }
     }
 
     fn take(&self, cursor: &mut Cursor) -> Option<T> {
@@ -298,9 +309,6 @@ mod stand_in {
         pub(super) fn len(&self) -> usize {
             lock(&self.0).len()
         }
-        pub(super) fn is_empty(&self) -> bool {
-            self.len() == 0
-        }
     }
 }
 
@@ -328,6 +336,17 @@ mod tests {
         }
         assert_eq!(drain(&inbox), all);
         assert_eq!(inbox.pending(), 0);
+    }
+
+    #[test]
+    fn a_flood_is_over_when_nothing_is_pending() {
+        let inbox = Inbox::new(UNLIMITED);
+        inbox.started();
+        (0..RING_LEN * 2).for_each(|task| drop(put(&inbox, task)));
+        assert!(!inbox.queue.flood.is_empty());
+        drain(&inbox);
+        let _ = put(&inbox, 1);
+        assert!(inbox.queue.flood.is_empty(), "the ring has room and is used again");
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub(crate) struct Local {
     cursor: RefCell<Cursor>,
     /// Tasks taken from the inbox and not given back by [`done`](Self::done).
     counted: Cell<usize>,
+    /// Tasks that the inbox was seen to hold and that were not taken since.
+    waiting: Cell<usize>,
     /// Tasks in the queue that the inbox does not count.
     uncounted: Cell<usize>,
     limited: bool,
@@ -106,6 +108,7 @@ impl Local {
             queue: RefCell::default(),
             cursor: RefCell::default(),
             counted: Cell::new(0),
+            waiting: Cell::new(0),
             uncounted: Cell::new(0),
         })
     }
@@ -153,11 +156,20 @@ impl Local {
     }
 
     fn take_from_inbox(&self) -> Option<Task> {
-        // One load tells that nothing is new, which is the common case.
-        if self.shared.inbox.pending() == self.counted.get() {
-            return None;
+        // Submitters write the inbox's word with every task, so a look at it may have to fetch it from another core: one
+        // look for all that it shows. It also tells that nothing is new, which is the common case.
+        if self.waiting.get() == 0 {
+            self.waiting.set(self.shared.inbox.pending() - self.counted.get());
+            if self.waiting.get() == 0 {
+                return None;
+            }
         }
-        let task = self.shared.inbox.take(&mut self.cursor.borrow_mut())?;
+        let Some(task) = self.shared.inbox.take(&mut self.cursor.borrow_mut()) else {
+            // A submitter is between its two steps, or was refused and gives its place back: look again next time.
+            self.waiting.set(0);
+            return None;
+        };
+        self.waiting.set(self.waiting.get() - 1);
         self.counted.set(self.counted.get() + 1);
         self.shared.figures.tasks_from_outside.add(1);
         Some(task)

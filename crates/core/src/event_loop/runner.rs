@@ -13,7 +13,6 @@
 use super::{
     TaskKind,
     budget::{BATCH, Budget},
-    config::known_core,
     local::{Local, Work},
     shared::Shared,
     shutdown::{Decision, Leaving},
@@ -51,6 +50,8 @@ pub(crate) struct Runner {
     stay: Option<Duration>,
     /// When the last turn ended.
     mark: Instant,
+    /// Whether to look out for a task for a moment before the next sleep: the last one was short.
+    spin_first: bool,
     /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
     watch_tasks: bool,
     end: Option<End>,
@@ -82,6 +83,7 @@ impl Runner {
             premature: 0,
             leaving: None,
             stay: None,
+            spin_first: false,
             watch_tasks: true,
             end: None,
             owns_thread,
@@ -150,13 +152,18 @@ impl Runner {
     }
 
     fn poll(&mut self, wanted: Option<Duration>) -> Result<Instant, LoopError> {
-        let shared = self.local.shared.clone();
-        let asleep = wanted != Some(Duration::ZERO) && shared.inbox.fall_asleep();
+        let local = self.local.clone();
+        let shared = &local.shared;
+        let idle = wanted != Some(Duration::ZERO);
+        let asleep = idle && !(self.spin_first && spin_for_task(shared)) && shared.inbox.fall_asleep();
         let timeout = if asleep { wanted } else { Some(Duration::ZERO) };
         let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
         let result = driver.poll(timeout, &mut self.events);
         let woken = asleep && shared.inbox.wake_up();
         let now = shared.clock.now();
+        if asleep {
+            self.spin_first = woken && now.saturating_duration_since(self.mark) < SHORT_SLEEP;
+        }
         if let Err(error) = result {
             tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
             self.rebuild().map_err(|second| {
@@ -349,6 +356,28 @@ impl Runner {
     }
 }
 
+/// A sleep that a submitter ended this soon was not worth it: falling asleep and being woken takes both sides some ten
+/// microseconds. A loop that lives on I/O, or has little to do, never spins.
+const SHORT_SLEEP: Duration = Duration::from_micros(100);
+
+/// Looks out for a task for some microseconds: first without giving up the core, less and less often so that the
+/// submitter has the word to itself, then in between others that want the core. False if none came.
+fn spin_for_task(shared: &Shared) -> bool {
+    const SPINS: u32 = 7;
+    const YIELDS: u32 = 4;
+    for step in 0..SPINS + YIELDS {
+        if shared.inbox.pending() > 0 {
+            return true;
+        }
+        if step < SPINS {
+            (0..1 << step).for_each(|_| std::hint::spin_loop());
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    shared.inbox.pending() > 0
+}
+
 fn run_one(local: &Rc<Local>, work: Work) {
     match work {
         Work::Run(run) => {
@@ -364,7 +393,9 @@ fn run_one(local: &Rc<Local>, work: Work) {
 /// The whole life of a loop's thread.
 pub(crate) fn run_thread(shared: &Arc<Shared>) {
     if let Some(core) = shared.config.pin_to_core {
-        let pinned = known_core(core).is_ok_and(core_affinity::set_for_current);
+        // Not through `known_core`: a thread inherits the cores of whoever sent the first task, and that may be one
+        // other core only. That the core exists was checked when the loop was built.
+        let pinned = core_affinity::set_for_current(core_affinity::CoreId { id: core });
         if !pinned {
             tracing::warn!(event_loop = %shared.config.name, core, "the thread could not be bound to its core");
         }

@@ -15,6 +15,7 @@ use super::{
     spawn::FutureTask,
 };
 use crate::{
+    alone::Alone,
     clock::Clock,
     driver::{DriverSeed, DriverWaker, Token},
     error::LoopError,
@@ -44,9 +45,9 @@ pub(crate) struct Shared {
     pub(crate) config: LoopConfig,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) inbox: Inbox<Task>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: Alone<Figures>,
     /// How many [`EventLoop`](super::EventLoop) handles exist; at zero the loop shuts itself down.
-    pub(crate) handles: AtomicUsize,
+    pub(crate) handles: Alone<AtomicUsize>,
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
     patience: OnceLock<Patience>,
@@ -65,8 +66,8 @@ impl Shared {
             inbox: Inbox::new(config.max_pending_tasks),
             config,
             clock,
-            figures: Figures::default(),
-            handles: AtomicUsize::new(0),
+            figures: Alone::default(),
+            handles: Alone::default(),
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
             patience: OnceLock::new(),
@@ -116,8 +117,9 @@ impl Shared {
 
     fn start(self: &Arc<Self>) -> Result<(), RefusedWhy> {
         let seed = lock(&self.seed);
-        if seed.is_none() {
-            return Ok(()); // somebody else was faster, or the owner drives the loop by hand
+        // Somebody else was faster (his thread may not have taken the seed yet), or the owner drives the loop by hand.
+        if seed.is_none() || !self.inbox.is_unstarted() {
+            return Ok(());
         }
         let shared = self.clone();
         // The new thread takes the seed when this lock is released; if there is no thread, the seed is still here.

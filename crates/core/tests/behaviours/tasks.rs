@@ -295,3 +295,46 @@ fn a_pinned_loop_runs_on_its_core() {
     let cores = on(&event_loop, || core_affinity::get_core_ids().unwrap_or_default());
     assert_eq!(cores.iter().map(|core| core.id).collect::<Vec<_>>(), [0]);
 }
+
+#[test]
+fn a_loop_pinned_to_one_core_gets_there_although_its_first_task_comes_from_another() {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let [first, .., last] = &cores[..] else {
+        println!("skipped: one core only");
+        return;
+    };
+    let (starter, pinned) = (
+        EventLoop::builder().pin_to_core(first.id).build().unwrap(),
+        EventLoop::builder().pin_to_core(last.id).build().unwrap(),
+    );
+    let (send, receive) = mpsc::channel();
+    let target = pinned.clone();
+    on(&starter, move || {
+        target
+            .execute(move || send.send(core_affinity::get_core_ids().unwrap_or_default()).unwrap())
+            .unwrap();
+    });
+    let there = receive.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(there.iter().map(|core| core.id).collect::<Vec<_>>(), [last.id]);
+}
+
+#[test]
+fn a_loop_whose_first_tasks_come_from_many_threads_at_once_starts_once_and_runs_them_all() {
+    for _ in 0..500 {
+        let event_loop = EventLoop::new();
+        let (barrier, ran) = (std::sync::Barrier::new(4), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let ran = ran.clone();
+                    barrier.wait();
+                    event_loop
+                        .execute(move || _ = ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                        .unwrap();
+                });
+            }
+        });
+        event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().wait().unwrap();
+        assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 4);
+    }
+}
