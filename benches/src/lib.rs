@@ -23,6 +23,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(target_os = "linux")]
+pub mod load;
+#[cfg(target_os = "linux")]
+pub mod reference;
+#[cfg(target_os = "linux")]
+pub mod server;
+
 /// How much to measure, from the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
@@ -32,13 +39,24 @@ pub struct Scale {
 impl Scale {
     /// Reads the arguments. `None`: this is not `cargo bench` (but `cargo test --all-targets`, say), so measure nothing.
     pub fn from_args() -> Option<Self> {
+        Self::from_args_with("", |_, _| false)
+    }
+
+    /// The same for a benchmark with arguments of its own: `own` gets an argument and those behind it, and says whether
+    /// it knows it; `known` names them all.
+    pub fn from_args_with(
+        known: &str,
+        mut own: impl FnMut(&str, &mut dyn Iterator<Item = String>) -> bool,
+    ) -> Option<Self> {
         let (mut bench, mut quick) = (false, false);
-        for arg in env::args().skip(1) {
+        let mut args = env::args().skip(1);
+        while let Some(arg) = args.next() {
             match &*arg {
                 "--bench" => bench = true,
                 "--quick" => quick = true,
+                _ if own(&arg, &mut args) => {}
                 _ => {
-                    eprintln!("unknown argument {arg:?}: known is --quick, for a first impression");
+                    eprintln!("unknown argument {arg:?}: known is --quick, for a first impression{known}");
                     process::exit(2);
                 }
             }
@@ -58,13 +76,33 @@ impl Scale {
 }
 
 /// What all rounds of one side gave, in their order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Rounds(Vec<f64>);
 
 impl Rounds {
     /// The middle value.
     pub fn median(&self) -> f64 {
         quantile(&self.0, 0.5)
+    }
+
+    /// Between which values half of the rounds lie.
+    pub fn middle_half(&self) -> (f64, f64) {
+        (quantile(&self.0, 0.25), quantile(&self.0, 0.75))
+    }
+
+    /// Round by round what one of `steps` costs that this side has more than the other.
+    pub fn per_step(&self, fewer: &Self, steps: usize) -> Self {
+        Self(self.0.iter().zip(&fewer.0).map(|(own, other)| (own - other) / steps as f64).collect())
+    }
+
+    /// Adds a round.
+    pub fn push(&mut self, figure: f64) {
+        self.0.push(figure);
+    }
+
+    /// Adds the rounds of another time.
+    pub fn append(&mut self, more: Self) {
+        self.0.extend(more.0);
     }
 
     /// Round by round this side through the other.
@@ -113,6 +151,22 @@ pub fn interleave(rounds: usize, mut a: impl FnMut() -> f64, mut b: impl FnMut()
         }
     }
     (Rounds(of_a), Rounds(of_b))
+}
+
+/// Measures several sides in turns; `measure` gets the number of a side, and gives its figure. Each round starts with
+/// another side, and the first round does not count.
+pub fn interleave_all<const N: usize>(rounds: usize, mut measure: impl FnMut(usize) -> f64) -> [Rounds; N] {
+    let mut all = [(); N].map(|()| Rounds::default());
+    for round in 0..=rounds {
+        for turn in 0..N {
+            let side = (round + turn) % N;
+            let figure = measure(side);
+            if round > 0 {
+                all[side].0.push(figure);
+            }
+        }
+    }
+    all
 }
 
 /// What a ratio should be.
@@ -314,6 +368,17 @@ mod tests {
         assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
         assert_eq!(quantile(&[4.0, 1.0, 2.0, 3.0], 0.5), 2.5);
         assert_eq!(quantile(&[7.0], 0.25), 7.0);
+    }
+
+    #[test]
+    fn several_sides_take_turns_at_being_first() {
+        let mut order = String::new();
+        let all = interleave_all::<3>(2, |side| {
+            order.push_str(&side.to_string());
+            side as f64
+        });
+        assert_eq!(order, "012120201");
+        assert_eq!(all.map(|rounds| rounds.0), [[0.0; 2], [1.0; 2], [2.0; 2]]);
     }
 
     #[test]

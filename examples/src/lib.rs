@@ -1,1 +1,53 @@
-//! The programs are beside this file; see README.md in this folder for the order in which to read them.
+//! What several examples share: the time protocol. The programs are beside this folder; README.md has them in order.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The longest order that a time server reads.
+pub const ORDER_MAX: usize = 1024;
+
+/// The only order that a time server knows.
+pub const QUERY: &str = "QUERY TIME ORDER";
+
+/// What a time server answers to one line.
+pub fn answer(order: &str) -> String {
+    if order == QUERY { now_text() } else { "BAD ORDER".to_owned() }
+}
+
+/// The present moment in UTC, as `2026-11-15 12:34:56`.
+pub fn now_text() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date_of(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// Counts years from a March, so that the leap day is the last of its year.
+fn date_of(days_since_1970: u64) -> (u64, u64, u64) {
+    let days = days_since_1970 + 719_468; // since 0000-03-01
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (month, day) =
+        (if shifted < 10 { shifted + 3 } else { shifted - 9 }, day_of_year - (153 * shifted + 2) / 5 + 1);
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_around_leap_days_and_centuries() {
+        assert_eq!(date_of(0), (1970, 1, 1));
+        assert_eq!(date_of(11_016), (2000, 2, 29));
+        assert_eq!(date_of(19_782), (2024, 2, 29));
+        assert_eq!(date_of(20_772), (2026, 11, 15));
+    }
+
+    #[test]
+    fn anything_but_the_query_is_a_bad_order() {
+        assert_eq!(answer("WHAT TIME IS IT"), "BAD ORDER");
+        assert_eq!(answer(QUERY).len(), "2026-11-15 12:34:56".len());
+    }
+}

@@ -51,6 +51,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod arena;
 mod channel;
 mod clock;
@@ -68,9 +69,10 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Channel, ChannelId, ChannelState, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel, Fault,
-    FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Host,
-    HostSettings, Outbound, Outgoing, WaterMarks, WriteError, WritePromise, Written,
+    Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel,
+    Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered,
+    GroupResult, GroupWritten, Host, HostSettings, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
+    Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};

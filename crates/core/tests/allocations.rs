@@ -1,7 +1,12 @@
-//! What a loop may allocate: nothing while idle, one box for each task, nothing to wake a future.
+//! What a loop may allocate: nothing while idle, one box for each task, nothing to wake a future. And what a channel
+//! may: nothing for a message on its way.
 #![cfg(not(loom))]
 
-use netwright_core::{EventLoop, LocalLoop, ManualLoop};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{
+    AppContext, Application, Context, EventLoop, Handler, Host, HostSettings, LocalLoop, ManualLoop,
+    Observer, Segment, WritePromise, driver, observe, pipeline,
+};
 use netwright_testkit::{CountingAllocator, allocations_during};
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
@@ -46,9 +51,9 @@ fn a_task_from_another_thread_costs_its_box_and_nothing_else() {
 
 #[test]
 fn a_task_on_the_loop_costs_its_box_and_nothing_else() {
-    fn again(left: u64, value: Arc<()>) {
+    fn again(left: u64, _value: Arc<()>) {
         if left > 0 {
-            EventLoop::current().unwrap().execute_local(move || again(left - 1, value)).unwrap();
+            EventLoop::current().unwrap().execute_local(move || again(left - 1, _value)).unwrap();
         }
     }
     let mut manual = ManualLoop::new();
@@ -91,4 +96,129 @@ fn arming_and_cancelling_a_timer_reuses_its_place_in_the_wheel() {
         allocations_during(|| (0..1000).for_each(|_| cycle()))
     });
     assert!(allocations <= 3 * 1000, "promise, ticket and task: {allocations}");
+}
+
+// ---- channels ----
+
+const MESSAGES: u64 = 1000;
+
+/// Sends everything back.
+struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+/// Looks on.
+struct Look(u64);
+
+impl Observer for Look {
+    type Read = BytesMut;
+    type Write = Bytes;
+    fn sees_read(&mut self, bytes: &BytesMut) {
+        self.0 += bytes.len() as u64;
+    }
+}
+
+/// Cuts what comes into pieces of sixteen bytes, and gives them out one by one.
+#[derive(Default)]
+struct Sixteen(BytesMut);
+
+impl Handler for Sixteen {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.0.unsplit(bytes);
+    }
+    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
+        match self.0.len() {
+            // The whole, so that no empty rest keeps the loop's buffer in use.
+            16 => Some(std::mem::take(&mut self.0)),
+            17.. => Some(self.0.split_to(16)),
+            _ => None,
+        }
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+/// Has a timer start anew with every message, as a guard against silence does.
+#[derive(Default)]
+struct Guard(Option<netwright_core::StageTimer>);
+
+impl Handler for Guard {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        if let Some(timer) = self.0.replace(cx.arm(Duration::from_secs(30))) {
+            cx.disarm(timer);
+        }
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+/// A loop on which nothing ever happens by itself.
+struct Idle;
+
+impl driver::Source for Idle {
+    fn ready(&mut self, _: driver::Event) {}
+    fn shut_down(&mut self) {}
+}
+
+/// What `MESSAGES` messages of 64 bytes through this pipeline and back allocate, once everything has grown to its size.
+/// Bytes come and go as a transport has them do: out of one buffer that is used again.
+fn allocated_by<P: Segment<BytesMut, Bytes>>(pipeline: P) -> u64 {
+    let mut manual = ManualLoop::new();
+    manual.enter(|| {
+        let local = LocalLoop::current().unwrap();
+        let mut host = Host::new(local.clone(), pipeline, HostSettings::default());
+        host.register(local.register(Idle).unwrap());
+        host.activate(None, None);
+        let mut scratch = BytesMut::with_capacity(64 * 1024);
+        let mut echo = |times| {
+            for _ in 0..times {
+                assert!(scratch.try_reclaim(64));
+                scratch.extend_from_slice(&[7; 64]);
+                host.received(scratch.split());
+                host.read_complete();
+                assert!(host.take_flush());
+                let mut sent = 0;
+                while let Some(len) = host.outbound().first_bytes().map(Bytes::len) {
+                    sent += len;
+                    host.outbound().advance(len);
+                }
+                host.wrote();
+                assert_eq!(sent, 64);
+            }
+        };
+        echo(100);
+        allocations_during(|| echo(MESSAGES)).0
+    })
+}
+
+#[test]
+fn an_echoed_message_allocates_nothing() {
+    assert_eq!(allocated_by(pipeline().app(Echo).into_segment()), 0);
+}
+
+#[test]
+fn more_stages_allocate_nothing_for_a_message_either() {
+    let stages = pipeline().add(observe(Look(0))).add(Some(observe(Look(0)))).add(None::<Guard>);
+    let stages = stages.add(Sixteen::default()).add(Guard::default()).add(Sixteen::default());
+    assert_eq!(allocated_by(stages.app(Echo).into_segment()), 0);
 }

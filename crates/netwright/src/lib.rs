@@ -4,5 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+/// Frames and text as stages.
+pub use netwright_codec as codec;
 pub use netwright_core::*;
 pub use netwright_transport::*;

@@ -32,6 +32,12 @@ pub fn allocations_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
     (COUNT.get() - before, result)
 }
 
+/// How often this thread has allocated or grown memory so far: for code that cannot be wrapped in a closure, such as
+/// what a loop does between two of its tasks. Asking allocates nothing.
+pub fn allocations_so_far() -> u64 {
+    COUNT.get()
+}
+
 fn count() {
     // A thread that is ending has no counter any more, and nobody who would read it.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));

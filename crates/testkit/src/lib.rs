@@ -4,4 +4,4 @@
 
 mod allocations;
 
-pub use allocations::{CountingAllocator, allocations_during};
+pub use allocations::{CountingAllocator, allocations_during, allocations_so_far};

@@ -12,6 +12,7 @@
 //! # Where to find what
 //!
 //! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
+//! - Connections that are kept for the next one who needs one: [`Pool`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
 //! - How many connections the process may have: [`limits`].
@@ -23,16 +24,18 @@
 mod bootstrap;
 pub mod limits;
 pub mod options;
+mod pool;
 pub mod readiness;
 pub mod resolve;
 mod scratch;
 mod tcp;
 
 pub use bootstrap::{
-    Accepted, BindError, Client, ClientBuilder, ConnectError, Server, ServerBuilder, ServerFigures,
-    ServerShutdown, event_loops,
+    Accepted, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,
+    ServerFigures, ServerShutdown, event_loops,
 };
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
 pub use options::{ListenerOptions, OptionError, OptionWhy, StreamOptions};
+pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};

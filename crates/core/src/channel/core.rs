@@ -1,6 +1,6 @@
 //! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
 
-use super::{Channel, ChannelId, CloseCause, Fault, Outbound, WaterMarks, WritePromise};
+use super::{Channel, ChannelId, CloseCause, Fault, Outbound, WaterMarks, WriteError, WritePromise};
 use crate::{
     driver::Token,
     event_loop::{LocalLoop, SourceTimer},
@@ -59,6 +59,8 @@ pub(crate) struct Wishes {
     pub(crate) close: Option<CloseCause>,
     pub(crate) close_done: Vec<WritePromise>,
     pub(crate) close_when_flushed: bool,
+    /// A close has come through the pipeline: what is written behind it comes too late.
+    pub(crate) closing: bool,
     pub(crate) shut_down_output: bool,
     pub(crate) shut_down_done: Vec<WritePromise>,
 }
@@ -72,6 +74,8 @@ pub(crate) struct ChannelCore {
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) unhandled_messages: u64,
+    /// A stage has read a message since the last flush for a pause.
+    pub(crate) delivered: bool,
     /// The channel's own handle, of a type that only its last stage knows.
     handle: Option<Rc<dyn Any>>,
     slots: SlotTable,
@@ -97,6 +101,7 @@ impl ChannelCore {
             local_addr: None,
             peer_addr: None,
             unhandled_messages: 0,
+            delivered: false,
             handle: None,
             slots: SlotTable::default(),
             token: None,
@@ -162,7 +167,9 @@ impl ChannelCore {
         Some((stage, timer))
     }
 
+    /// The channel has ended: no timer comes any more, and none can be armed.
     pub(super) fn disarm_all(&mut self) {
+        self.token = None;
         for armed in self.timers.drain(..) {
             self.local.disarm(armed.key);
         }
@@ -172,6 +179,15 @@ impl ChannelCore {
 
     pub(crate) fn close_when_flushed(&mut self) {
         self.wishes.close_when_flushed = true;
+    }
+
+    /// Why nothing more may be written, as far as the order of operations says so.
+    pub(super) fn output_ended(&self) -> Option<WriteError> {
+        if self.wishes.closing {
+            let cause = self.wishes.close.clone().unwrap_or(CloseCause::Requested);
+            return Some(WriteError::Closed(cause));
+        }
+        self.wishes.shut_down_output.then_some(WriteError::OutputShutDown)
     }
 
     /// The first cause counts.

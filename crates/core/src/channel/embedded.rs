@@ -97,6 +97,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
 
     /// Delivers bytes as one read, followed by `read_complete`. While reading is paused they wait.
     pub fn write_inbound(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        if !self.is_open() {
+            return self; // as on a socket that is closed
+        }
         let bytes = BytesMut::from(bytes.as_ref());
         self.drive(|host| {
             host.received(bytes);
@@ -106,6 +109,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
 
     /// The peer sends no more, with half-closure allowed.
     pub fn close_input(&mut self) -> &mut Self {
+        if !self.is_open() {
+            return self;
+        }
         self.drive(|host| host.input_closed())
     }
 
@@ -185,7 +191,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R> {
         self.settle();
-        let _ = self.channel.close();
+        drop(self.channel.close());
+        self.settle();
+        self.channel.resume(); // what is held is left over as well
         self.settle();
         Finished {
             inbound: self.inbound.borrow_mut().drain(..).collect(),
@@ -318,6 +326,9 @@ where
             busy = true;
             Host::closed(self, cause);
         }
+        if self.is_finished() {
+            self.remove();
+        }
         busy
     }
 }
@@ -336,6 +347,10 @@ where
         self.0.borrow_mut().signal(signal);
     }
     fn shut_down(&mut self) {
-        self.0.borrow_mut().closed(CloseCause::ShutDown);
+        let mut host = self.0.borrow_mut();
+        host.closed(CloseCause::ShutDown);
+        if host.is_finished() {
+            host.remove();
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     event_loop::SourceCaller,
     pipeline::{Slot, StageInfo},
     promise::{Promise, PromiseError, Promised, promise},
+    task_error::catch,
 };
 use bytes::{Bytes, BytesMut};
 use std::{
@@ -33,6 +34,13 @@ pub(super) enum Command<W> {
     Resume,
     Request,
     Stages(Promise<Vec<StageInfo>, PromiseError>),
+}
+
+impl<W> Command<W> {
+    /// Whether it makes no sense on a channel that has ended.
+    fn is_write(&self) -> bool {
+        matches!(self, Self::Write(..) | Self::Flush | Self::ShutDownOutput(_))
+    }
 }
 
 /// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
@@ -73,12 +81,22 @@ pub(super) struct ChannelShared<W> {
     outside: Mutex<Outside<W>>,
 }
 
+/// Called once, with the cause of a channel's end.
+pub(super) type CloseListener = Box<dyn FnOnce(&CloseCause) + Send>;
+
+/// The owner of a listener that nobody will take back.
+const NOBODY: usize = 0;
+
 struct Outside<W> {
     commands: Vec<Command<W>>,
     /// A call of the channel is under way and will find what is added now.
     called: bool,
     closed: Option<CloseCause>,
+    /// Nobody carries out commands any more.
+    gone: bool,
     wakers: Vec<Waker>,
+    /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
+    listeners: Vec<(usize, CloseListener)>,
     attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
@@ -96,7 +114,9 @@ impl<W> ChannelShared<W> {
                 commands: Vec::new(),
                 called: false,
                 closed: None,
+                gone: false,
                 wakers: Vec::new(),
+                listeners: Vec::new(),
                 attributes: Vec::new(),
             }),
         })
@@ -109,11 +129,12 @@ impl<W> ChannelShared<W> {
     // ---- the loop's side ----
 
     pub(super) fn set_caller(&self, caller: SourceCaller) {
+        // Set first: what is sent from now on calls by itself, and what was sent before is seen below.
+        let caller = self.caller.get_or_init(|| caller);
         let waiting = !self.lock().commands.is_empty();
         if waiting {
             caller.call();
         }
-        let _ = self.caller.set(caller);
     }
 
     pub(super) fn activate(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
@@ -156,8 +177,63 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn close(&self, cause: CloseCause) {
-        self.lock().closed.get_or_insert(cause);
+        let mut outside = self.lock();
+        let cause = outside.closed.get_or_insert(cause).clone();
+        let listeners = std::mem::take(&mut outside.listeners);
+        // From here on writes are answered by `send`; those that are on their way already are answered here, because a
+        // channel that has ended is not called again unless it holds messages.
+        let commands = std::mem::take(&mut outside.commands);
+        let (writes, others): (Vec<_>, _) = commands.into_iter().partition(Command::is_write);
+        outside.commands = others;
+        drop(outside);
+        self.refuse(writes, &cause);
+        for (_, listener) in listeners {
+            if let Err(panic) = catch(|| listener(&cause)) {
+                tracing::error!(channel = %self.id, %panic, "a listener for the end of a channel panicked");
+            }
+        }
         self.wake();
+    }
+
+    /// The channel has left its loop: what was asked for and not done is dropped, and so is what will be.
+    pub(super) fn leave(&self) {
+        let mut outside = self.lock();
+        outside.gone = true;
+        let commands = std::mem::take(&mut outside.commands);
+        drop(outside);
+        drop(commands);
+    }
+
+    fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
+        for command in commands {
+            match command {
+                Command::Write(msg, done, size) => {
+                    self.arrived(size);
+                    drop(msg);
+                    done.fail(WriteError::Closed(cause.clone()));
+                }
+                Command::ShutDownOutput(done) => done.fail(WriteError::Closed(cause.clone())),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has a listener told of the end. Gives it back with the cause if that has come already.
+    fn listen(&self, owner: usize, listener: CloseListener) -> Result<(), (CloseListener, CloseCause)> {
+        let mut outside = self.lock();
+        match outside.closed.clone() {
+            Some(cause) => Err((listener, cause)),
+            None => {
+                outside.listeners.push((owner, listener));
+                Ok(())
+            }
+        }
+    }
+
+    fn take_listener(&self, owner: usize) -> Option<CloseListener> {
+        let mut outside = self.lock();
+        let index = outside.listeners.iter().position(|(known, _)| *known == owner)?;
+        Some(outside.listeners.swap_remove(index).1)
     }
 
     pub(super) fn close_cause(&self) -> Option<CloseCause> {
@@ -187,23 +263,12 @@ impl<W> ChannelShared<W> {
         let mut outside = self.lock();
         if let Some(cause) = outside.closed.clone() {
             // A channel that is over still hears what may release held messages; the rest is answered here.
-            let error = WriteError::Closed(cause);
-            match command {
-                Command::Write(msg, done, size) => {
-                    drop(outside);
-                    self.arrived(size);
-                    drop(msg);
-                    return done.fail(error);
-                }
-                Command::ShutDownOutput(done) => {
-                    drop(outside);
-                    return done.fail(error);
-                }
-                other => outside.commands.push(other),
+            if outside.gone || command.is_write() {
+                drop(outside);
+                return self.refuse(Some(command), &cause);
             }
-        } else {
-            outside.commands.push(command);
         }
+        outside.commands.push(command);
         let call = !std::mem::replace(&mut outside.called, true);
         drop(outside);
         if call && let Some(caller) = self.caller.get() {
@@ -299,15 +364,17 @@ impl<W: 'static> Channel<W> {
     /// Resolves when there is room to write, or to the cause when the channel has ended.
     pub async fn writable(&self) -> Result<(), CloseCause> {
         poll_fn(|cx| {
-            // Register first: what changes after the look wakes us.
-            self.shared.register(cx.waker());
-            if let Some(cause) = self.shared.close_cause() {
-                Poll::Ready(Err(cause))
-            } else if self.is_writable() {
-                Poll::Ready(Ok(()))
-            } else {
-                Poll::Pending
+            let look = || match self.shared.close_cause() {
+                Some(cause) => Poll::Ready(Err(cause)),
+                None if self.is_writable() => Poll::Ready(Ok(())),
+                None => Poll::Pending,
+            };
+            if let Poll::Ready(found) = look() {
+                return Poll::Ready(found); // nothing stays behind of those who need not wait
             }
+            // Look again: what changes after we have registered wakes us, what changed before would not.
+            self.shared.register(cx.waker());
+            look()
         })
         .await
     }
@@ -360,6 +427,21 @@ impl<W: 'static> Channel<W> {
         Closed { shared: self.shared.clone() }
     }
 
+    /// Calls `listener` with the cause when the channel has ended: on its loop, before its pipeline hears of it; or here
+    /// and now if it has ended already. A listener that panics is reported, and the others are still called.
+    pub fn on_close(&self, listener: impl FnOnce(&CloseCause) + Send + 'static) {
+        if let Err((listener, cause)) = self.shared.listen(NOBODY, Box::new(listener)) {
+            listener(&cause);
+        }
+    }
+
+    /// The same for an owner, any number but 0, that can take its listener back. A channel that has ended already gives
+    /// it back at once.
+    pub(super) fn listen_for(&self, owner: usize, listener: CloseListener) -> Result<(), CloseListener> {
+        debug_assert_ne!(owner, NOBODY);
+        self.shared.listen(owner, listener).map_err(|(listener, _)| listener)
+    }
+
     /// Why the channel ended, if it has.
     pub fn close_cause(&self) -> Option<CloseCause> {
         self.shared.close_cause()
@@ -406,6 +488,18 @@ impl<W: 'static> Channel<W> {
         let (answer, stages) = promise();
         self.shared.send(Command::Stages(answer));
         stages
+    }
+}
+
+impl<W> Channel<W> {
+    /// Takes back what [`listen_for`](Self::listen_for) was given. The caller drops it, with no lock held.
+    pub(super) fn take_listener(&self, owner: usize) -> Option<CloseListener> {
+        self.shared.take_listener(owner)
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn listeners(&self) -> usize {
+        self.shared.lock().listeners.len()
     }
 }
 
@@ -467,14 +561,15 @@ struct CompleteOnWake<W> {
 
 impl<W: Send + 'static> std::task::Wake for CompleteOnWake<W> {
     fn wake(self: Arc<Self>) {
-        match self.shared.close_cause() {
-            Some(cause) => {
-                let promise = self.promise.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(promise) = promise {
-                    promise.succeed(cause);
-                }
+        if self.shared.close_cause().is_none() {
+            self.shared.register(&Waker::from(self.clone()));
+        }
+        // Looked at again, because the end may have come just before we registered.
+        if let Some(cause) = self.shared.close_cause() {
+            let promise = self.promise.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(promise) = promise {
+                promise.succeed(cause);
             }
-            None => self.shared.register(&Waker::from(self.clone())),
         }
     }
 }

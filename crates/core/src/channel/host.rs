@@ -9,7 +9,8 @@
 //! Always true:
 //! 1. Between two calls of the transport everything that could happen has happened: no operation waits at a boundary,
 //!    and no message waits unless delivery is paused.
-//! 2. A panic in a handler ends in a request to close with that cause; the pipeline is not called again.
+//! 2. A panic in a handler ends in a request to close with that cause; the pipeline is not called again, but for
+//!    `removed`.
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
 
 use super::{
@@ -52,6 +53,7 @@ pub struct Host<P: Segment<BytesMut, W>, W: 'static> {
     ended: bool,
     /// A handler panicked, or the pipeline has been told of the end.
     silent: bool,
+    removed: bool,
 }
 
 impl<P, W> Host<P, W>
@@ -64,7 +66,15 @@ where
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
         let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.slots());
         core.set_handle(Channel::new(shared.clone()));
-        Self { core, root: Boundary::new(pipeline), shared, was_active: false, ended: false, silent: false }
+        Self {
+            core,
+            root: Boundary::new(pipeline),
+            shared,
+            was_active: false,
+            ended: false,
+            silent: false,
+            removed: false,
+        }
     }
 
     /// The handle for the outside.
@@ -157,7 +167,7 @@ where
         }
         self.shared.give_back(commands);
         self.tell_writability();
-        if room_again && self.core.outbound.is_writable() {
+        if room_again && !self.ended && self.core.outbound.is_writable() {
             // Whoever stopped because too much was on its way here waits for this.
             self.run(|root, core| root.event(core, Inbound::Writability(true)));
         }
@@ -165,7 +175,7 @@ where
 
     fn enter_at_tail(&mut self, op: Op<P::Tail>) {
         if !self.silent {
-            return self.run(|root, core| root.from_tail(core, op));
+            return self.run(|root, core| root.enter_at_tail(core, op));
         }
         let cause = self.shared.close_cause().unwrap_or(CloseCause::Requested);
         match op {
@@ -180,17 +190,13 @@ where
         if self.ended {
             return;
         }
-        self.ended = true;
-        self.core.disarm_all();
-        self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
-        self.shared.close(cause.clone());
-        for done in self.core.wishes.close_done.drain(..) {
-            done.succeed();
-        }
-        for done in self.core.wishes.shut_down_done.drain(..) {
-            done.fail(WriteError::Closed(cause.clone()));
-        }
+        let said_full = self.core.outbound.said_full();
+        self.tell_outside(&cause);
         if self.was_active {
+            if said_full {
+                // Whoever paused until there is room would wait for ever, and the end behind what is held with it.
+                self.run(|root, core| root.event(core, Inbound::Writability(true)));
+            }
             self.run(|root, core| root.event(core, Inbound::Inactive(cause)));
         }
     }
@@ -253,11 +259,11 @@ where
 
     /// The last act: handlers are told that they leave, from the last to the first.
     pub fn remove(&mut self) {
-        let removed = catch(|| self.root.removed());
-        if let Err(message) = removed {
-            tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked while it was removed");
+        if !std::mem::replace(&mut self.removed, true) {
+            self.silent = true;
+            self.root.removed();
+            self.shared.leave();
         }
-        self.silent = true;
     }
 
     // ---- inside ----
@@ -278,12 +284,17 @@ where
         loop {
             while let Some(op) = self.root.next_op() {
                 match op {
-                    Op::Write(msg, done) => self.core.outbound.push(msg.into(), done),
+                    Op::Write(msg, done) => self.push(msg, done),
                     Op::Flush => {
-                        self.core.outbound.flush();
-                        self.core.wishes.flush = true;
+                        if self.core.output_ended().is_none() {
+                            self.core.outbound.flush();
+                            self.core.wishes.flush = true;
+                        }
                     }
-                    Op::Close(cause, done) => self.core.request_close(cause, done),
+                    Op::Close(cause, done) => {
+                        self.core.request_close(cause, done);
+                        self.core.wishes.closing = true;
+                    }
                     Op::ShutDownOutput(done) => {
                         self.core.wishes.shut_down_output = true;
                         if done.is_tracked() {
@@ -292,16 +303,52 @@ where
                     }
                 }
             }
-            self.tell_writability_once();
-            if self.silent || self.core.demand.is_paused() {
+            if self.tell_writability_once() {
+                continue; // what it caused comes first, also while paused
+            }
+            if self.silent {
                 break;
             }
             let (root, core) = (&mut self.root, &mut self.core);
             match catch(|| root.step(core)) {
                 Ok(true) => {}
                 Ok(false) if self.root.has_ops() => {}
+                Ok(false) if self.flush_for_pause() => {}
                 Ok(false) => break,
                 Err(message) => return self.break_down(message),
+            }
+        }
+    }
+
+    /// A `read_complete` that waits behind held messages cannot tell anybody to flush, and who paused for lack of room
+    /// would wait for ever for what was never sent. So what was written before the pause is flushed here.
+    fn flush_for_pause(&mut self) -> bool {
+        if !self.core.demand.is_paused()
+            || !self.root.is_holding()
+            || !std::mem::take(&mut self.core.delivered)
+        {
+            return false;
+        }
+        let (root, core) = (&mut self.root, &mut self.core);
+        if let Err(message) = catch(|| root.enter_at_tail(core, Op::Flush)) {
+            self.break_down(message);
+        }
+        true
+    }
+
+    fn push(&mut self, msg: W, done: WritePromise) {
+        // Once it has ended, the queue itself says why.
+        if !self.ended
+            && let Some(error) = self.core.output_ended()
+        {
+            drop(msg);
+            return done.fail(error);
+        }
+        match catch(|| msg.into()) {
+            Ok(message) => self.core.outbound.push(message, done),
+            Err(panic) => {
+                done.fail(WriteError::Closed(CloseCause::Panicked(panic.clone())));
+                self.break_down(panic);
             }
         }
     }
@@ -333,5 +380,31 @@ where
     /// How far the channel is.
     pub fn state(&self) -> ChannelState {
         self.shared.state()
+    }
+}
+
+impl<P: Segment<BytesMut, W>, W: 'static> Host<P, W> {
+    /// Tells everybody but the pipeline of the end.
+    fn tell_outside(&mut self, cause: &CloseCause) {
+        self.ended = true;
+        self.core.disarm_all();
+        self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
+        self.shared.close(cause.clone());
+        for done in self.core.wishes.close_done.drain(..) {
+            done.succeed();
+        }
+        for done in self.core.wishes.shut_down_done.drain(..) {
+            done.fail(WriteError::Closed(cause.clone()));
+        }
+    }
+}
+
+/// Nobody waits for a channel whose loop has let it go.
+impl<P: Segment<BytesMut, W>, W: 'static> Drop for Host<P, W> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.tell_outside(&CloseCause::ShutDown);
+        }
+        self.shared.leave();
     }
 }

@@ -6,6 +6,7 @@
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
 //! | `outbound`, `file_region` | what was accepted and not yet sent |
+//! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
 //! | `cause` | who ended a channel and why; what became of a write |
 
@@ -13,6 +14,7 @@ mod cause;
 mod core;
 mod embedded;
 mod file_region;
+mod group;
 mod handle;
 mod host;
 mod id;
@@ -22,6 +24,7 @@ pub(crate) use self::core::ChannelCore;
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use file_region::{FileProgress, FileRegion};
+pub use group::{ChannelGroup, GroupResult, GroupWritten};
 pub use handle::{Channel, ChannelState, Closed};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;

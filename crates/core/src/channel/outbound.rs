@@ -364,6 +364,11 @@ impl Outbound {
         Some(writable)
     }
 
+    /// Whether [`take_flip`](Self::take_flip) last said that there is no room.
+    pub fn said_full(&self) -> bool {
+        !self.reported
+    }
+
     /// Sets a user's own condition: the channel is writable only while all of them are.
     ///
     /// # Errors

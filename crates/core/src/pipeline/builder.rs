@@ -75,6 +75,7 @@ impl<R: 'static, W: 'static, T: 'static> Ending for Joint<R, W, T> {
     }
 }
 
+#[allow(clippy::should_implement_trait)] // stages are added, not summed
 impl PipelineBuilder<()> {
     /// Adds the stage next to the wire.
     pub fn add<H: Handler>(self, handler: H) -> PipelineBuilder<((), H)> {
@@ -95,6 +96,7 @@ impl PipelineBuilder<()> {
     }
 }
 
+#[allow(clippy::should_implement_trait, clippy::type_complexity)] // the type is the list of stages: it grows with them
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// Adds a stage behind the last one. It has to read what that one passes on, and to write what that one takes.
     pub fn add<K>(self, handler: K) -> PipelineBuilder<((S, H), K)>
@@ -121,6 +123,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     }
 }
 
+#[allow(clippy::type_complexity)] // as above
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
     fn complete(self) -> PipelineBuilder<(S, H), Complete> {
         PipelineBuilder { stages: self.stages, end: Complete }

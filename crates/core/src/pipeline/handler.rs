@@ -46,7 +46,8 @@ pub trait Handler: Sized + 'static {
     /// The next message that the handler can make out of what it has read; `None` when it needs more.
     ///
     /// Asked for after every `read`, one message at a time: everything that a message causes has happened before the
-    /// next one is asked for, and none is asked for while reading is paused.
+    /// next one is asked for. None is asked for while reading is paused, but for one when an event comes: whether the
+    /// event has to wait for a message shows only then, and that message is held.
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
         None
     }

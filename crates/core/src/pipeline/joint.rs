@@ -95,8 +95,8 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         !self.waiting.is_empty() || self.segment.blocked(out)
     }
 
-    fn from_tail(&mut self, out: &mut Out<'_, W>, op: Op<T>) {
-        self.segment.from_tail(out, op);
+    fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<T>) {
+        self.segment.enter_at_tail(out, op);
         self.exchange(out);
     }
 

@@ -15,14 +15,14 @@
 //! Always true:
 //! 1. While a handler runs it is mutably borrowed, so nothing can call it: what the stages behind it ask for waits in
 //!    `ops` and is carried out when its call has returned (`settle`).
-//! 2. Messages and events leave a boundary in the order in which they came to it; while delivery is paused they wait in
-//!    `held`. Only news of room to write passes by.
+//! 2. Messages and events leave a boundary in the order in which they came to it. While delivery is paused, messages
+//!    wait in `held`, and so do the events behind them. Only news of room to write passes by.
 //! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
 //!    second one is looked at after everything that the first one caused, down to the wire.
 
 use super::{Context, Handler, Inbound, Op, StageTimer};
-use crate::channel::ChannelCore;
-use std::collections::VecDeque;
+use crate::{channel::ChannelCore, task_error::catch};
+use std::{any::TypeId, collections::VecDeque, convert::Infallible};
 
 /// Where a segment puts what it asks of the stage before it, and the channel it lives in.
 pub struct Out<'a, W> {
@@ -36,7 +36,7 @@ pub trait Segment<R, W>: 'static {
     /// What may be written at its far end, from outside the pipeline.
     type Tail: 'static;
 
-    /// Whether this is the end of the pipeline.
+    /// Whether no message can come this far, so that the stage before this is the last one.
     #[doc(hidden)]
     fn is_end(&self) -> bool;
     #[doc(hidden)]
@@ -53,7 +53,7 @@ pub trait Segment<R, W>: 'static {
     fn blocked(&mut self, out: &mut Out<'_, W>) -> bool;
     /// An operation that enters at the far end.
     #[doc(hidden)]
-    fn from_tail(&mut self, out: &mut Out<'_, W>, op: Op<Self::Tail>);
+    fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<Self::Tail>);
     /// Finds the stage that a signal is for. False if it has gone.
     #[doc(hidden)]
     fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, timer: StageTimer) -> bool;
@@ -114,8 +114,8 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.step(&mut Out { ops: &mut self.ops, core }) || self.release(core)
     }
 
-    pub(crate) fn from_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
-        self.segment.from_tail(&mut Out { ops: &mut self.ops, core }, op);
+    pub(crate) fn enter_at_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
+        self.segment.enter_at_tail(&mut Out { ops: &mut self.ops, core }, op);
     }
 
     pub(crate) fn signal(&mut self, core: &mut ChannelCore, stage: u32, timer: StageTimer) -> bool {
@@ -144,10 +144,14 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     /// Releases one thing that was held.
     fn release(&mut self, core: &mut ChannelCore) -> bool {
-        if self.held.is_empty() || core.demand.is_paused() {
-            return false;
-        }
         let out = &mut Out { ops: &mut self.ops, core };
+        match self.held.front() {
+            None => return false,
+            Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
+            // An event waits for messages, not for demand: with none before it, it goes on.
+            Some(Held::Event(_)) if out.core.demand.is_paused() && self.segment.blocked(out) => return false,
+            Some(_) => {}
+        }
         match self.held.pop_front() {
             Some(Held::Message(msg)) => self.segment.read(out, msg),
             Some(Held::Event(event)) => self.segment.event(out, event),
@@ -224,7 +228,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     type Tail = EndOf<N, H>;
 
     fn is_end(&self) -> bool {
-        false
+        // What reads messages that cannot exist stands behind the last stage, like the end itself.
+        TypeId::of::<H::Read>() == TypeId::of::<Infallible>()
     }
 
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
@@ -240,6 +245,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         }
         self.reads += 1;
         self.more = true;
+        out.core.delivered = true;
         self.run(out, |handler, cx| handler.read(cx, msg));
     }
 
@@ -256,8 +262,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        if self.rest.step(out.core) {
-            self.settle(out);
+        let stepped = self.rest.step(out.core);
+        self.settle(out); // a stage that had no message to give may still have written one
+        if stepped {
             return true;
         }
         if !self.more || out.core.demand.is_paused() {
@@ -280,6 +287,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         if !self.more {
             return false;
         }
+        if !self.rest.held.is_empty() {
+            return true; // one is enough: the handler is not asked for a second
+        }
         // Whether the handler holds a message shows only when it is asked for one. It then waits behind the handler.
         match self.run(out, |handler, cx| handler.pull(cx)) {
             Some(msg) => {
@@ -293,9 +303,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         }
     }
 
-    fn from_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
+    fn enter_at_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
-        self.rest.segment.from_tail(inner, op);
+        self.rest.segment.enter_at_tail(inner, op);
         self.settle(out);
     }
 
@@ -317,7 +327,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn removed(&mut self) {
         self.rest.segment.removed();
-        self.handler.removed();
+        if let Err(panic) = catch(|| self.handler.removed()) {
+            tracing::error!(stage = self.handler.name(), %panic, "a handler panicked while it was removed");
+        }
     }
 
     fn leftover(&mut self) -> super::Leftover<H::Read> {
@@ -363,7 +375,7 @@ impl<R, W: 'static> Segment<R, W> for End {
         false
     }
 
-    fn from_tail(&mut self, out: &mut Out<'_, W>, op: Op<W>) {
+    fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<W>) {
         out.ops.push_back(op);
     }
 

@@ -4,7 +4,7 @@ use super::{ConnectError, event_loops, race};
 use crate::{
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave},
-    tcp::{Adoption, ChannelSettings, adopt},
+    tcp::{Adoption, ChannelSettings, ConnectSettings, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
@@ -90,6 +90,7 @@ impl ClientBuilder {
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,
     {
+        self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         let group = match self.group {
             Some(group) => group,
             None => event_loops(1).map_err(|error| ConnectError::Setup(error.to_string()))?,
@@ -144,7 +145,7 @@ where
 {
     /// Connects to `host:port`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
-        let (promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
+        let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
         let event_loop = self.inner.group.next();
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
@@ -164,21 +165,26 @@ where
             if promise.is_cancelled() {
                 return;
             }
+            if addresses.is_empty() {
+                return promise
+                    .fail(ConnectError::Setup(format!("{address:?} has no address to connect to")));
+            }
             let Some(local) = LocalLoop::current() else { return };
-            let (timeout, from) = (inner.timeout, inner.from);
+            let (limit, options) = (inner.timeout, inner.settings.options.clone());
+            let connect = ConnectSettings { from: inner.from, limit, options };
             let place = local.clone();
             let done = move |result: Result<(socket2::Socket, SocketAddr), ConnectError>| {
-                if promise.is_cancelled() {
-                    return; // the socket is closed by its drop
+                if !promise.claim() {
+                    return; // cancelled at the last moment: the socket is closed by its drop
                 }
                 promise.complete(result.and_then(|(socket, peer)| {
                     let pipeline = (inner.make)();
                     let settings = &inner.settings;
                     let adoption = Adoption { local: &place, socket, peer: Some(peer), pipeline, settings };
-                    adopt(adoption, |_| None).map_err(|error| ConnectError::io(peer, timeout, error))
+                    adopt(adoption, |_| None).map_err(|error| ConnectError::io(peer, limit, error))
                 }));
             };
-            race::start(id, local, addresses, from, timeout, Box::new(done));
+            race::start(id, local, addresses, connect, Box::new(done));
         };
         // A loop that refuses drops the future, and with it the promise: the caller learns that.
         let _ = event_loop.spawn(future);

@@ -61,8 +61,12 @@ impl Live {
         state.waiting.push(promise);
         drop(state);
         let live = self.clone();
-        if timer.schedule(deadline, move || live.cut()).is_err() {
-            self.cut(); // the loop is ending, and its channels with it
+        match timer.schedule(deadline, move || live.cut()) {
+            // Once it is over nothing stays behind for the rest of the time.
+            Ok(at_deadline) => promised.listen(move |_| {
+                at_deadline.cancel();
+            }),
+            Err(_) => self.cut(), // the loop is ending, and its channels with it
         }
         promised
     }

@@ -16,7 +16,7 @@ mod server;
 pub use client::{Client, ClientBuilder};
 pub use error::{BindError, ConnectError};
 pub use live::ServerShutdown;
-pub use server::{Accepted, Server, ServerBuilder, ServerFigures};
+pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::readiness::ReadinessSeed;
 use netwright_core::{BuildError, EventLoopGroup};

@@ -2,7 +2,7 @@
 //! quarter of a second. The first to connect wins, and the others are given up.
 
 use super::ConnectError;
-use crate::tcp;
+use crate::tcp::{self, ConnectSettings};
 use netwright_core::{LocalLoop, Scheduled, driver::Token};
 use socket2::Socket;
 use std::{
@@ -22,8 +22,7 @@ type Done = Box<dyn FnOnce(Result<(Socket, SocketAddr), ConnectError>)>;
 struct Race {
     id: u64,
     local: LocalLoop,
-    from: Option<SocketAddr>,
-    limit: Duration,
+    settings: Rc<ConnectSettings>,
     left: VecDeque<SocketAddr>,
     running: Vec<(SocketAddr, Token)>,
     error: Option<ConnectError>,
@@ -36,15 +35,13 @@ pub(super) fn start(
     id: u64,
     local: LocalLoop,
     addresses: Vec<SocketAddr>,
-    from: Option<SocketAddr>,
-    limit: Duration,
+    settings: ConnectSettings,
     done: Done,
 ) {
     let race = Race {
         id,
         local,
-        from,
-        limit,
+        settings: Rc::new(settings),
         left: addresses.into(),
         running: Vec::new(),
         error: None,
@@ -93,14 +90,18 @@ fn stop(race: &Rc<RefCell<Race>>) {
 }
 
 fn next(race: &Rc<RefCell<Race>>) {
-    let (local, address, from, limit) = {
+    let timer = race.borrow_mut().timer.take();
+    if let Some(timer) = timer {
+        timer.cancel(); // the attempt that it would start is this one
+    }
+    let (local, address, settings) = {
         let mut race = race.borrow_mut();
         let Some(address) = race.left.pop_front() else { return };
-        (race.local.clone(), address, race.from, race.limit)
+        (race.local.clone(), address, race.settings.clone())
     };
     let told = race.clone();
     let on_connect = Box::new(move |result| finished(&told, address, result));
-    match tcp::connect(&local, address, from, limit, on_connect) {
+    match tcp::connect(&local, address, &settings, on_connect) {
         Ok(token) => race.borrow_mut().running.push((address, token)),
         Err(error) => return finished(race, address, Err(error)),
     }
@@ -112,7 +113,7 @@ fn next(race: &Rc<RefCell<Race>>) {
 }
 
 fn finished(race: &Rc<RefCell<Race>>, address: SocketAddr, result: io::Result<Socket>) {
-    let limit = race.borrow().limit;
+    let limit = race.borrow().settings.limit;
     race.borrow_mut().running.retain(|(running, _)| *running != address);
     match result {
         Ok(socket) => {

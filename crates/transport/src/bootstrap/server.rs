@@ -18,6 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     fmt, io,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -119,6 +120,7 @@ impl ServerBuilder {
         let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
         let counted = live.clone();
         let adopt: Adopt = Arc::new(move |local, socket, peer| {
+            settings.options.apply(&socket, Domain::for_address(peer)).map_err(io::Error::other)?;
             let pipeline = make(&Accepted { peer }).into_segment();
             let adoption = Adoption { local, socket, peer: Some(peer), pipeline, settings: &settings };
             adopt(adoption, |channel| Some(Box::new(counted.enter(channel)))).map(drop)
@@ -161,6 +163,7 @@ impl BoundPipeline {
     fn start(self) -> Result<(EventLoop, impl Future<Output = Result<Server, BindError>> + Send), BindError> {
         let Self { builder, adopt, live } = self;
         let setup = |error: netwright_core::BuildError| BindError::Setup(error.to_string());
+        builder.settings.check().map_err(|error| BindError::Setup(error.to_string()))?;
         let workers = match builder.workers {
             Some(workers) => workers,
             None => {
@@ -272,8 +275,11 @@ impl Plan {
 /// Hands an accepted connection to its loop.
 fn spread(local: LocalLoop, workers: Option<EventLoopGroup>, adopt: Adopt) -> OnAccept {
     let here = move |local: &LocalLoop, adopt: &Adopt, socket: Socket, peer: SocketAddr| {
-        if let Err(error) = adopt(local, socket, peer) {
-            tracing::warn!(%peer, %error, "an accepted connection could not be set up");
+        // A panic in the user's factory costs this connection, not the listener that may be calling.
+        match catch_unwind(AssertUnwindSafe(|| adopt(local, socket, peer))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%peer, %error, "an accepted connection could not be set up"),
+            Err(_) => tracing::error!(%peer, "making the pipeline of an accepted connection panicked"),
         }
     };
     Box::new(move |socket, peer| {
@@ -300,20 +306,25 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn close(&mut self) {
-        for (event_loop, token) in self.list.drain(..) {
+    /// Closes them, each on its loop. Resolves one by one, also for a loop that has ended.
+    fn close(&mut self) -> Vec<Promised<(), PromiseError>> {
+        let close = |(event_loop, token): (EventLoop, Token)| {
+            let (promise, closed) = promise();
             let _ = event_loop.execute(move || {
                 if let Some(local) = LocalLoop::current() {
                     local.deregister(token);
                 }
+                promise.succeed(());
             });
-        }
+            closed
+        };
+        self.list.drain(..).map(close).collect()
     }
 }
 
 impl Drop for Listeners {
     fn drop(&mut self) {
-        self.close();
+        drop(self.close());
     }
 }
 
@@ -392,13 +403,33 @@ impl Server {
 
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
     pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
-        self.stop_listening();
-        self.inner.live.drain(&self.inner.workers.next(), deadline)
+        let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
+        let (live, workers) = (self.inner.live.clone(), self.inner.workers.clone());
+        let place = workers.next();
+        let (promise, promised) = promise();
+        let (timer, begun) = (place.clone(), place.now());
+        let shutdown = async move {
+            for closed in listeners {
+                let _ = closed.await;
+            }
+            // What was accepted last may still be on its way to its loop. What follows it there finds it arrived.
+            for worker in &workers {
+                let (promise, arrived) = netwright_core::promise::<(), PromiseError>();
+                let _ = worker.execute(move || promise.succeed(()));
+                let _ = arrived.await;
+            }
+            let left = deadline.saturating_sub(timer.now().saturating_duration_since(begun));
+            promise.complete(live.drain(&timer, left).await);
+        };
+        match place.spawn(shutdown) {
+            Ok(_) => promised,
+            Err(_) => self.inner.live.drain(&place, deadline), // the loops have ended, and their channels with them
+        }
     }
 
     /// Stops accepting; connections go on.
     pub fn stop_listening(&self) {
-        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
+        drop(self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close());
     }
 }
 

@@ -6,11 +6,13 @@
 //! 2. A read that does not fill the room has emptied the socket: the next edge will tell of more, no `recv` is wasted on
 //!    hearing `WouldBlock`. Only a peer that has closed is read until the end.
 //! 3. At most [`READS_PER_TURN`] reads per turn; what is left goes on in the next one, behind other channels.
-//! 4. The descriptor is deregistered before it is closed, and closed before anybody is told.
+//! 4. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
+//! 5. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends.
+//! 6. The descriptor is deregistered before it is closed, and closed before anybody is told.
 
 use super::write::{Wrote, write_flushed};
 use crate::{
-    options::StreamOptions,
+    options::{OptionError, StreamOptions},
     readiness::{Interest, Readiness},
     scratch::Scratch,
 };
@@ -19,7 +21,7 @@ use netwright_core::{
     Channel, CloseCause, GatherCap, Host, HostSettings, LocalLoop, Outgoing, RefusedWhy, Segment, WriteError,
     driver::{Event, Ready, Source, Token},
 };
-use socket2::Socket;
+use socket2::{Domain, Socket};
 use std::{cell::RefCell, io, net::SocketAddr, rc::Rc};
 
 /// Reads of one channel before others get their turn.
@@ -31,6 +33,14 @@ pub(crate) struct ChannelSettings {
     pub(crate) host: HostSettings,
     pub(crate) half_closure: bool,
     pub(crate) options: StreamOptions,
+}
+
+impl ChannelSettings {
+    /// Whether connections of any family can be set up like this.
+    pub(crate) fn check(&self) -> Result<(), OptionError> {
+        let v4 = self.options.check(Domain::IPV4);
+        v4.or_else(|error| self.options.check(Domain::IPV6).map_err(|_| error))
+    }
 }
 
 pub(crate) struct TcpChannel<P: Segment<BytesMut, W>, W: 'static> {
@@ -48,6 +58,10 @@ pub(crate) struct TcpChannel<P: Segment<BytesMut, W>, W: 'static> {
     ending: bool,
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
+    /// Our end has been announced to the peer.
+    output_ended: bool,
+    /// Bytes have been delivered and `read_complete` has not been told yet.
+    incomplete: bool,
     /// The socket takes no more for now.
     blocked: bool,
     /// Closing may block, because unsent data is waited for.
@@ -88,8 +102,6 @@ where
 {
     let Adoption { local, socket, peer, pipeline, settings } = adoption;
     let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
-    let domain = peer.map_or(socket2::Domain::IPV4, socket2::Domain::for_address);
-    settings.options.apply(&socket, domain).map_err(io::Error::other)?;
     let host = Host::new(local.clone(), pipeline, settings.host);
     let channel = host.channel();
     let guard = introduce(&channel);
@@ -109,6 +121,8 @@ where
             readable: false,
             ending: false,
             input_ended: false,
+            output_ended: false,
+            incomplete: false,
             blocked: false,
             called: false,
             _guard: guard,
@@ -165,7 +179,13 @@ where
             if let Some(cause) = self.host.take_close() {
                 self.close(cause);
             }
-            if !self.readable || self.input_ended || self.socket.is_none() || !self.host.wants_read() {
+            if !self.readable || self.input_ended || self.socket.is_none() {
+                break;
+            }
+            if !self.host.wants_read() {
+                if self.ending && self.look_for_end() {
+                    continue;
+                }
                 break;
             }
             if reads == READS_PER_TURN {
@@ -198,39 +218,59 @@ where
                 if len == 0 {
                     return self.end_of_input();
                 }
+                self.incomplete = true;
                 self.host.received(bytes);
                 self.readable = len == room || self.ending;
                 // The last read of this turn, as far as we know: the pipeline may flush what it has gathered.
                 if !self.readable || reads == READS_PER_TURN || !self.host.wants_read() {
-                    self.host.read_complete();
+                    self.read_complete();
                 }
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => {
                     self.readable = false;
-                    if reads > 1 {
-                        self.host.read_complete();
-                    }
+                    self.read_complete();
                 }
                 io::ErrorKind::Interrupted => {}
-                _ => {
-                    if reads > 1 {
-                        self.host.read_complete();
-                    }
-                    self.close(CloseCause::io(error));
-                }
+                _ => self.fail(error),
             },
         }
+    }
+
+    fn read_complete(&mut self) {
+        if std::mem::take(&mut self.incomplete) {
+            self.host.read_complete();
+        }
+    }
+
+    /// Nobody wants to read and the peer is going: if nothing is left to be read, it has gone. True if so.
+    fn look_for_end(&mut self) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        match socket.peek(&mut [std::mem::MaybeUninit::uninit()]) {
+            Ok(0) => self.end_of_input(),
+            Ok(_) => return false,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return false,
+                _ => self.fail(error),
+            },
+        }
+        true
     }
 
     fn end_of_input(&mut self) {
         self.readable = false;
         self.input_ended = true;
+        self.read_complete();
+        self.send(); // answers to what came last
         if self.half_closure {
             self.host.input_closed();
-        } else {
-            self.close(CloseCause::PeerClosed);
+            if !self.output_ended {
+                return;
+            }
         }
+        // Nothing can happen any more.
+        let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
+        self.close(cause);
     }
 
     // ---- writing ----
@@ -256,10 +296,19 @@ where
     fn shut_down_output(&mut self) {
         let Some(socket) = &self.socket else { return };
         let result = socket.shutdown(std::net::Shutdown::Write);
+        self.output_ended = true;
         self.host.output_shut_down(result.map_err(|error| WriteError::Closed(CloseCause::io(error))));
+        if self.input_ended {
+            self.close(CloseCause::Requested); // nothing can happen any more
+        }
     }
 
     // ---- the end ----
+
+    fn fail(&mut self, error: io::Error) {
+        self.read_complete();
+        self.close(CloseCause::io(error));
+    }
 
     fn close(&mut self, cause: CloseCause) {
         let Some(socket) = self.socket.take() else { return };
@@ -295,6 +344,13 @@ where
             self.readable |= ending || event.ready.contains(Ready::READ);
             if event.ready.contains(Ready::WRITE) && std::mem::take(&mut self.blocked) {
                 self.host.wants_flush_again();
+            }
+            if self.input_ended
+                && event.ready.contains(Ready::ERROR)
+                && let Some(socket) = &self.socket
+                && let Ok(Some(error)) | Err(error) = socket.take_error()
+            {
+                self.fail(error); // no read will find it
             }
         }
         self.act();

@@ -1,7 +1,10 @@
 //! Opens one connection on a loop, within a time limit.
 
 use super::channel::no_driver;
-use crate::readiness::{Interest, Readiness};
+use crate::{
+    options::StreamOptions,
+    readiness::{Interest, Readiness},
+};
 use netwright_core::{
     LocalLoop, RefusedWhy, SourceTimer,
     driver::{Event, Source, Token},
@@ -23,19 +26,31 @@ struct Connecting {
     done: Option<OnConnect>,
 }
 
-/// Begins to connect, on the loop of the calling thread. `local_addr`: from where, if that matters. Dropping the token's
-/// source ([`LocalLoop::deregister`]) gives the attempt up.
+/// How to connect.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectSettings {
+    /// From where, if that matters.
+    pub(crate) from: Option<SocketAddr>,
+    /// How long it may take; zero: as long as the system likes.
+    pub(crate) limit: Duration,
+    /// Set before connecting, because some of them are part of the handshake.
+    pub(crate) options: StreamOptions,
+}
+
+/// Begins to connect, on the loop of the calling thread. Dropping the token's source ([`LocalLoop::deregister`]) gives
+/// the attempt up.
 pub(crate) fn connect(
     local: &LocalLoop,
     address: SocketAddr,
-    local_addr: Option<SocketAddr>,
-    limit: Duration,
+    settings: &ConnectSettings,
     done: OnConnect,
 ) -> Result<Token, io::Error> {
     let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let (domain, limit) = (Domain::for_address(address), settings.limit);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    if let Some(from) = local_addr {
+    settings.options.apply(&socket, domain).map_err(io::Error::other)?;
+    if let Some(from) = settings.from {
         socket.bind(&from.into())?;
     }
     match socket.connect(&address.into()) {

@@ -170,6 +170,9 @@ impl Source for Listener {
 
     fn signal(&mut self, _: u64) {
         self.resume = None;
+        if self.spare.is_none() {
+            self.spare = spare(); // another thread was faster when it was given up
+        }
         self.figures.paused.store(false, Ordering::Relaxed);
         self.accept_some();
     }

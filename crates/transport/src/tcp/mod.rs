@@ -13,5 +13,5 @@ mod listener;
 mod write;
 
 pub(crate) use channel::{Adoption, ChannelSettings, adopt};
-pub(crate) use connect::connect;
+pub(crate) use connect::{ConnectSettings, connect};
 pub(crate) use listener::{Listener, ListenerFigures, OnAccept};

@@ -118,8 +118,10 @@ fn send_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) 
     let mut offset = region.position();
     match rustix::fs::sendfile(socket, region.file(), Some(&mut offset), want) {
         Ok(written) => Ok(written),
-        // Not every file system can: then read and send.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => copy_file(socket, region, want),
+        // Not every file system can: then read and send. A file that is not open for reading says so itself.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::BADF) => {
+            copy_file(socket, region, want)
+        }
         Err(error) => Err(FileError::Socket(error.into())),
     }
 }

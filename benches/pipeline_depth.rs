@@ -1,0 +1,152 @@
+//! Question: what does one more handler cost?
+//!
+//! ```text
+//!   received ─▶ [pass]─▶[pass]─▶ … ─▶[echo]      1, 4 or 16 stages that pass everything on, both ways
+//!   flushed  ◀─ [pass]◀─[pass]◀─ … ◀─┘           in memory: no socket, no loop
+//! ```
+//! Answer in nanoseconds per additional stage, for a message that is read, written back, and flushed at the end of the
+//! read: four calls of each handler. The difference between two depths, so what comes before and behind the stages does
+//! not count. Target: at most 12 ns, and no allocation at any depth.
+
+use bytes::{Bytes, BytesMut};
+use netwright_benches::{Rounds, Scale, interleave_all};
+use netwright_core::{
+    AppContext, Application, Context, Handler, Host, HostSettings, LocalLoop, ManualLoop, Segment,
+    WritePromise,
+    driver::{Event, Source},
+    pipeline,
+};
+use netwright_testkit::{CountingAllocator, allocations_during};
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const MESSAGES: usize = 500_000;
+const STAGE_NS_MAX: f64 = 12.0;
+
+/// Type-preserving, and does nothing.
+struct Pass;
+
+impl Handler for Pass {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+/// Stages in a row: the depth of a pipeline is part of its type.
+macro_rules! stages {
+    (1) => {
+        pipeline().add(Pass)
+    };
+    (4) => {
+        stages!(1).add(Pass).add(Pass).add(Pass)
+    };
+    (8) => {
+        stages!(4).add(Pass).add(Pass).add(Pass).add(Pass)
+    };
+    (16) => {
+        stages!(8).add(Pass).add(Pass).add(Pass).add(Pass).add(Pass).add(Pass).add(Pass).add(Pass)
+    };
+}
+
+fn main() {
+    let Some(scale) = Scale::from_args() else { return };
+    let messages = scale.amount(MESSAGES);
+    ManualLoop::new().enter(|| {
+        let mut one = Wire::new(stages!(1).app(Echo).into_segment());
+        let mut four = Wire::new(stages!(4).app(Echo).into_segment());
+        let mut sixteen = Wire::new(stages!(16).app(Echo).into_segment());
+        let [of_one, of_four, of_sixteen] = interleave_all(scale.rounds(), |side| match side {
+            0 => one.time(messages),
+            1 => four.time(messages),
+            _ => sixteen.time(messages),
+        });
+        let allocations = [
+            allocations_during(|| one.time(messages)).0,
+            allocations_during(|| four.time(messages)).0,
+            allocations_during(|| sixteen.time(messages)).0,
+        ];
+        println!("\npipeline_depth: nanoseconds per message, read, written back and flushed\n");
+        println!(
+            "stages  per message  one more  middle half      target       allocations of {messages} messages"
+        );
+        let line = |stages: usize, rounds: &Rounds, more: Option<Rounds>, allocations| {
+            let more = more.map_or(String::new(), |more| {
+                let (low, high) = more.middle_half();
+                let met = if more.median() <= STAGE_NS_MAX { "met" } else { "MISSED" };
+                format!("{:.1}  {low:.1} … {high:.1}  <= {STAGE_NS_MAX} {met}", more.median())
+            });
+            let clean = if allocations == 0 { "met" } else { "MISSED" };
+            println!("{stages:>6}  {:>11.1}  {more:>41}  {allocations} {clean}", rounds.median());
+        };
+        line(1, &of_one, None, allocations[0]);
+        line(4, &of_four, Some(of_four.per_step(&of_one, 3)), allocations[1]);
+        line(16, &of_sixteen, Some(of_sixteen.per_step(&of_one, 15)), allocations[2]);
+    });
+}
+
+/// A channel without a socket, and the one buffer that a transport would read into.
+struct Wire<P: Segment<BytesMut, Bytes>> {
+    host: Host<P, Bytes>,
+    scratch: BytesMut,
+}
+
+/// Stands for a transport: a channel has to have a place on its loop.
+struct Place;
+
+impl Source for Place {
+    fn ready(&mut self, _: Event) {}
+    fn shut_down(&mut self) {}
+}
+
+impl<P: Segment<BytesMut, Bytes>> Wire<P> {
+    fn new(pipeline: P) -> Self {
+        let local = LocalLoop::current().expect("inside the loop");
+        let token = local.register(Place).expect("a new loop takes sources");
+        let mut host = Host::new(local, pipeline, HostSettings::default());
+        host.register(token);
+        host.activate(None, None);
+        Self { host, scratch: BytesMut::with_capacity(64 * 1024) }
+    }
+
+    /// Nanoseconds per message.
+    fn time(&mut self, messages: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..messages {
+            assert!(self.scratch.try_reclaim(1024), "nobody keeps anything");
+            self.scratch.extend_from_slice(&[7; 64]);
+            self.host.received(self.scratch.split());
+            self.host.read_complete();
+            assert!(self.host.take_flush());
+            let outbound = self.host.outbound();
+            let sent = outbound.first_bytes().map_or(0, Bytes::len);
+            assert_eq!(sent, 64, "what came goes back");
+            outbound.advance(sent);
+            self.host.wrote();
+        }
+        start.elapsed().as_secs_f64() * 1e9 / messages as f64
+    }
+}

@@ -1,0 +1,187 @@
+//! Load for an echo server: many connections on one thread that never sleeps, and every byte is looked at.
+//!
+//! ```text
+//!   pattern (endless)   … 7 1 4 9 2 …
+//!                           ▲     ▲
+//!                    received     sent        each connection starts at a place of its own
+//! ```
+//! A load that sleeps would have the server pay for waking it: an interrupt to the other core, which is dear in a virtual
+//! machine. So the poll has a timeout of 0 here.
+
+use crate::Dice;
+use rustix::{
+    event::{
+        Timespec,
+        epoll::{self, CreateFlags, EventData, EventFlags},
+    },
+    fs::{OFlags, fcntl_setfl},
+    io::Errno,
+    net::{
+        AddressFamily, RecvFlags, SendFlags, SocketType, bind, connect, recv, send, socket,
+        sockopt::set_tcp_nodelay,
+    },
+};
+use std::{
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+/// Length of the pattern: no shorter than a read, and a prime, so that no message meets the same part as the one before.
+const PATTERN: usize = 65_537;
+/// One read takes at most this much.
+const BUFFER: usize = 64 * 1024;
+const EVENTS: usize = 1024;
+/// Connections from one source address: well below the number of its ports.
+const PER_SOURCE: usize = 10_000;
+/// A server that answers nothing for so long never will.
+const SILENCE: Duration = Duration::from_secs(20);
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+struct Connection {
+    socket: OwnedFd,
+    /// Where in the pattern the next byte to be sent and the next to be received are.
+    sent: usize,
+    received: usize,
+    /// Bytes that should be sent and the socket did not take yet.
+    unsent: usize,
+    /// Bytes received of a message that is not complete.
+    part: usize,
+}
+
+/// Connections to one server.
+pub struct Load {
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    message: usize,
+    depth: usize,
+    /// Twice the same, so that a slice of it never has to wrap.
+    pattern: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Messages that came back.
+    pub requests: u64,
+    /// From the first byte sent to the last received.
+    pub time: Duration,
+}
+
+impl Load {
+    /// Connects; each connection will have `depth` messages of `message` bytes under way.
+    pub fn connect(server: SocketAddr, connections: usize, message: usize, depth: usize) -> Self {
+        let mut dice = Dice::new(1);
+        let mut pattern: Vec<u8> = (0..PATTERN).map(|_| dice.below(256) as u8).collect();
+        pattern.extend_from_within(..);
+        let epoll = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor is free");
+        let connections = (0..connections)
+            .map(|number| {
+                let socket = connect_from(source(number), server);
+                let edge = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+                epoll::add(&epoll, &socket, EventData::new_u64(number as u64), edge)
+                    .expect("registered once");
+                let start = dice.below(PATTERN as u64) as usize;
+                Connection { socket, sent: start, received: start, unsent: 0, part: 0 }
+            })
+            .collect();
+        Self { epoll, connections, message, depth, pattern, buffer: vec![0; BUFFER] }
+    }
+
+    /// Keeps all connections busy for `time`, then waits for the last answers.
+    pub fn run(&mut self, time: Duration) -> Run {
+        let start = Instant::now();
+        let (mut requests, mut last_answer) = (0, start);
+        let mut under_way = self.connections.len() * self.depth;
+        for at in 0..self.connections.len() {
+            self.order(at, self.depth);
+        }
+        let mut events = Vec::with_capacity(EVENTS);
+        while under_way > 0 {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&AT_ONCE)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("the load cannot poll: {error}"),
+            }
+            let now = Instant::now();
+            if !events.is_empty() {
+                last_answer = now;
+            }
+            assert!(now - last_answer < SILENCE, "{under_way} messages have not come back for {SILENCE:?}");
+            let go_on = now - start < time;
+            for event in &events {
+                let at = event.data.u64() as usize;
+                let answers = self.receive(at);
+                requests += answers as u64;
+                if go_on {
+                    self.order(at, answers);
+                } else {
+                    under_way -= answers;
+                    self.order(at, 0);
+                }
+            }
+        }
+        Run { requests, time: start.elapsed() }
+    }
+
+    /// Has `messages` sent on a connection, and what could not be sent before.
+    fn order(&mut self, at: usize, messages: usize) {
+        let connection = &mut self.connections[at];
+        connection.unsent += messages * self.message;
+        while connection.unsent > 0 {
+            let len = connection.unsent.min(PATTERN);
+            let bytes = &self.pattern[connection.sent..connection.sent + len];
+            match send(&connection.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => {
+                    connection.sent = (connection.sent + sent) % PATTERN;
+                    connection.unsent -= sent;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => panic!("connection {at} cannot send: {error}"),
+            }
+        }
+    }
+
+    /// Takes in what has come, and returns how many messages that completes.
+    fn receive(&mut self, at: usize) -> usize {
+        let (connection, mut bytes) = (&mut self.connections[at], 0);
+        loop {
+            let got = match recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((0, _)) => panic!("the server has closed connection {at}"),
+                Ok((got, _)) => got,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => break,
+                Err(error) => panic!("connection {at} cannot receive: {error}"),
+            };
+            let expected = &self.pattern[connection.received..];
+            let right = self.buffer[..got] == expected[..got];
+            assert!(right, "connection {at}: the {got} bytes that came are not those that were sent");
+            connection.received = (connection.received + got) % PATTERN;
+            bytes += got;
+            if got < self.buffer.len() {
+                break;
+            }
+        }
+        connection.part += bytes;
+        let complete = connection.part / self.message;
+        connection.part %= self.message;
+        complete
+    }
+}
+
+/// Ports of one address run out: then the next address of this machine.
+fn source(number: usize) -> SocketAddrV4 {
+    let host = u8::try_from(1 + number / PER_SOURCE).expect("fewer connections than 127.0.0.x has ports");
+    SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, host), 0)
+}
+
+fn connect_from(source: SocketAddrV4, server: SocketAddr) -> OwnedFd {
+    let own = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor is free");
+    bind(&own, &source).unwrap_or_else(|error| panic!("no port left on {source}: {error}"));
+    connect(&own, &server).unwrap_or_else(|error| panic!("cannot connect to {server}: {error}"));
+    set_tcp_nodelay(&own, true).expect("a TCP socket");
+    fcntl_setfl(&own, OFlags::NONBLOCK).expect("an open socket");
+    own
+}

@@ -1,0 +1,4 @@
+//! Echo servers written by hand, to compare with.
+
+pub mod epoll_echo;
+pub mod tokio_echo;

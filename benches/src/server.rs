@@ -1,0 +1,177 @@
+//! Echo servers in processes of their own, so that their CPU time and memory are theirs alone.
+//!
+//! ```text
+//!   the benchmark ── starts itself with `--serve KIND --core N` ──▶ the server
+//!                 ◀──────────────── its port, on a line ───────────
+//!                 ── /proc/PID/task/*/schedstat, /proc/PID/status
+//!                 ── closes the pipe to it ───────────────────────▶ ends
+//! ```
+
+use crate::reference::{epoll_echo, tokio_echo};
+use bytes::{Bytes, BytesMut};
+use netwright::{AppContext, Application, Server, event_loops, pipeline};
+use std::{
+    env, fs,
+    io::{self, BufRead, BufReader, Read},
+    net::{SocketAddr, TcpListener},
+    process::{self, Child, ChildStdin, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// Who echoes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The hand-written loop: [`epoll_echo`].
+    Epoll,
+    /// [`tokio_echo`].
+    Tokio,
+    /// Netwright on one loop with the readiness driver.
+    Netwright,
+}
+
+impl Kind {
+    /// All of them, the reference first.
+    pub const ALL: [Self; 3] = [Self::Epoll, Self::Tokio, Self::Netwright];
+
+    /// What to call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll loop",
+            Self::Tokio => "tokio",
+            Self::Netwright => "netwright",
+        }
+    }
+
+    fn serve(self) -> Result<(), Box<dyn std::error::Error>> {
+        let listen = || {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            println!("{}", listener.local_addr()?);
+            Ok::<_, io::Error>(listener)
+        };
+        match self {
+            Self::Epoll => Ok(epoll_echo::serve(&listen()?)?),
+            Self::Tokio => Ok(tokio_echo::serve(listen()?)?),
+            Self::Netwright => {
+                let server = Server::builder()
+                    .group(event_loops(1)?)
+                    .pipeline(|_| pipeline().app(Echo))
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.local_addr());
+                Ok(server.group().termination().wait()?)
+            }
+        }
+    }
+}
+
+struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush(); // once for all that came in this turn
+    }
+}
+
+/// In a process that was started to serve: serves, and does not return. To be called first in `main`.
+pub fn serve_if_asked() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let [serve, kind, core, id] = &args[..] else { return };
+    if serve != "--serve" || core != "--core" {
+        return;
+    }
+    if let Ok(id) = id.parse() {
+        core_affinity::set_for_current(core_affinity::CoreId { id });
+    }
+    thread::spawn(|| {
+        let _ = io::stdin().read(&mut [0]); // returns when the benchmark has ended, however it did
+        process::exit(0);
+    });
+    let _ = netwright::raise_descriptor_limit();
+    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+    let kind = kind.expect("only this benchmark starts servers, and it knows their names");
+    if let Err(error) = kind.serve() {
+        eprintln!("the {} server failed: {error}", kind.name());
+        process::exit(1);
+    }
+}
+
+/// A server that runs; it ends with this value.
+#[derive(Debug)]
+pub struct ServerProcess {
+    child: Child,
+    address: SocketAddr,
+    _alive: ChildStdin,
+}
+
+impl ServerProcess {
+    /// Starts this program again as a server, bound to that core.
+    pub fn start(kind: Kind, core: Option<usize>) -> Self {
+        let core = core.map_or("any".to_owned(), |core| core.to_string());
+        let mut child = Command::new(env::current_exe().expect("a program has a path"))
+            .args(["--serve", kind.name(), "--core", &core])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("what runs can be started again");
+        let (alive, says) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        BufReader::new(says).read_line(&mut line).expect("a server says where it listens");
+        let address =
+            line.trim().parse().unwrap_or_else(|_| panic!("the server says {line:?}, not an address"));
+        Self { child, address, _alive: alive }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// CPU time of all its threads so far. The scheduler adds it up when a thread sleeps or a tick comes, so it is exact
+    /// when the server has nothing to do: waits a moment for that.
+    pub fn cpu_time(&self) -> Duration {
+        thread::sleep(Duration::from_millis(1));
+        let tasks = format!("/proc/{}/task", self.pid());
+        let threads = fs::read_dir(&tasks).expect("the server runs").flatten();
+        let ns = threads.filter_map(|thread| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?; // a thread that has just ended
+            text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(ns.sum())
+    }
+
+    /// Its memory that is in RAM, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("every process has it");
+        let kib = line.split_ascii_whitespace().next().and_then(|kib| kib.parse::<u64>().ok());
+        kib.expect("a number of kB") * 1024
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A core for the server and one for the load, if there are two.
+pub fn two_cores() -> Option<[usize; 2]> {
+    match core_affinity::get_core_ids().unwrap_or_default()[..] {
+        [first, second, ..] => Some([first.id, second.id]),
+        _ => None,
+    }
+}

@@ -1,0 +1,71 @@
+//! `netwright` without a command: three servers to play with.
+
+use crate::{
+    failure::Failure,
+    running,
+    serve::{event_loops, raise_limit},
+    servers::{chat, echo, time},
+    stop::Stop,
+    terminal::say,
+};
+use netwright::{BindError, EventLoopGroup, Promised, Server, ServerBuilder};
+
+/// Enough to show that connections are spread over loops.
+const LOOPS: usize = 2;
+
+const TIME_PORT: u16 = 7001;
+const ECHO_PORT: u16 = 7002;
+const CHAT_PORT: u16 = 7003;
+
+pub(crate) fn run() -> Result<(), Failure> {
+    raise_limit();
+    let stop = Stop::listen()?;
+    let group = event_loops("loop", LOOPS)?;
+    let time = start(&group, TIME_PORT, time::bind)?;
+    let echo = start(&group, ECHO_PORT, echo::bind)?;
+    let chat = start(&group, CHAT_PORT, chat::bind)?;
+    explain(&time, &echo, &chat);
+    running::until_stopped(&stop, &[time, echo, chat], &[group])
+}
+
+/// On its own port, or on any other if somebody has that one.
+fn start(
+    group: &EventLoopGroup,
+    port: u16,
+    bind: impl Fn(ServerBuilder, &str) -> Promised<Server, BindError>,
+) -> Result<Server, BindError> {
+    let on = |port| bind(Server::builder().group(group.clone()), &format!("127.0.0.1:{port}")).wait();
+    match on(port) {
+        Err(BindError::InUse(_)) => on(0),
+        result => result,
+    }
+}
+
+fn explain(time: &Server, echo: &Server, chat: &Server) {
+    let port = |server: &Server| server.local_addr().port();
+    let (time, echo, chat) = (port(time), port(echo), port(chat));
+    say!(
+        "
+Three servers run on {LOOPS} event loops. From another terminal:
+
+time listens on 127.0.0.1:{time}, and tells the time to those who ask with QUERY TIME ORDER
+    nc 127.0.0.1 {time}                then type QUERY TIME ORDER
+    telnet 127.0.0.1 {time}            the same
+    (exec 3<>/dev/tcp/127.0.0.1/{time}; echo QUERY TIME ORDER >&3; head -n 1 <&3)      bash alone
+
+echo listens on 127.0.0.1:{echo}, and sends everything back
+    nc 127.0.0.1 {echo}                then type anything
+    telnet 127.0.0.1 {echo}            the same
+    (exec 3<>/dev/tcp/127.0.0.1/{echo}; echo hello >&3; head -n 1 <&3)                 bash alone
+    netwright load echo 127.0.0.1:{echo} --seconds 5      measures it and checks every byte
+
+chat listens on 127.0.0.1:{chat}, and tells everybody what one says: open it twice
+    nc 127.0.0.1 {chat}                in two terminals
+    telnet 127.0.0.1 {chat}            the same
+    (exec 3<>/dev/tcp/127.0.0.1/{chat}; cat <&3 & cat >&3; kill $!)                    bash alone
+
+`netwright connect 127.0.0.1:PORT` is a client for all three; `cargo run --release -- connect …` if it is not installed.
+Ctrl-C ends it.
+"
+    );
+}

@@ -1,0 +1,83 @@
+//! The `netwright` program.
+//!
+//! ```text
+//!   netwright            demo      time, echo and chat on loopback, with figures
+//!   netwright serve      serve     one of servers/*, in a chosen reactor model
+//!   netwright connect    connect   standard input to a peer, the peer to standard output
+//!   netwright load       load      verified load, with latencies
+//! ```
+//! `running` shows and ends what was started, `stop` hears Ctrl-C and SIGTERM, `failure` decides on the exit code.
+
+#![forbid(unsafe_code)]
+
+mod connect;
+mod demo;
+mod failure;
+mod figures;
+mod load;
+mod running;
+mod serve;
+mod servers;
+mod stop;
+mod terminal;
+
+use clap::{ArgAction, Parser, Subcommand};
+use std::{io::IsTerminal, process::ExitCode};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Servers, a line client and a verified load, built on Netwright.
+///
+/// Without a command it runs a demo: a time, an echo and a chat server on loopback ports, with hints on what to type
+/// to try each of them.
+#[derive(Parser)]
+#[command(name = "netwright", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// Say more on standard error: -v for information, -vv for debugging, -vvv for everything
+    #[arg(short, long, action = ArgAction::Count, global = true, display_order = 100)]
+    verbose: u8,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+    Connect(connect::Arguments),
+    Load(load::Arguments),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  netwright                                          the demo
+  netwright serve echo --listen 127.0.0.1:7007       an echo server
+  netwright connect 127.0.0.1:7007                   talk to it
+  netwright load echo 127.0.0.1:7007 --seconds 5     measure it, and check every byte
+
+Exit codes: 0 done, 1 failed, 2 the command line cannot be carried out.";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(arguments.verbose);
+    let result = match arguments.command {
+        None => demo::run(),
+        Some(Command::Serve(arguments)) => serve::run(arguments),
+        Some(Command::Connect(arguments)) => connect::run(arguments),
+        Some(Command::Load(arguments)) => load::run(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(colours).init();
+}

@@ -1,0 +1,239 @@
+//! `netwright serve`: one of the classic servers, in a chosen reactor model.
+
+use crate::{
+    failure::Failure,
+    running,
+    servers::{chat, discard, echo, proxy, time},
+    stop::Stop,
+    terminal::say,
+};
+use clap::{Args, ValueEnum};
+use netwright::{BuildError, EventLoopGroup, ReadinessSeed, Server, ServerBuilder, raise_descriptor_limit};
+use std::thread::available_parallelism;
+
+/// Run a server until Ctrl-C or SIGTERM
+///
+/// The limit on open descriptors is raised to the hard limit first, because every connection is one.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What the server does
+    #[arg(value_enum)]
+    protocol: Protocol,
+
+    /// Where to listen, as HOST:PORT; port 0 takes a free one and prints it. May be repeated
+    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:7007")]
+    listen: Vec<String>,
+
+    /// Where a proxy passes bytes on to, as HOST:PORT
+    #[arg(long, value_name = "ADDR", required_if_eq("protocol", "proxy"))]
+    to: Option<String>,
+
+    /// How many event loops serve connections [default: one for each core; 1 for the model single]
+    #[arg(long, value_name = "N", value_parser = loop_count())]
+    loops: Option<usize>,
+
+    /// How many event loops only accept, for the model acceptors [default: 2]
+    #[arg(long, value_name = "N", value_parser = loop_count())]
+    acceptors: Option<usize>,
+
+    /// Which loop accepts and which serves
+    #[arg(long, value_enum, default_value_t = Model::Workers)]
+    model: Model,
+
+    /// How the system is asked for input and output
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  netwright serve echo --listen 127.0.0.1:0               a free port, printed
+  netwright serve echo --model shared-port --loops 4      all loops accept
+  netwright serve time --listen 127.0.0.1:7001 --listen [::1]:7001
+  netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007";
+
+/// More than any machine has cores for.
+fn loop_count() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser;
+    clap::value_parser!(u16).range(1..=1024).map(usize::from)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Protocol {
+    /// Sends every byte back
+    Echo,
+    /// Answers the line QUERY TIME ORDER with the time, and everything else with BAD ORDER
+    Time,
+    /// Reads everything and answers nothing
+    Discard,
+    /// Tells every line to all others who are connected
+    Chat,
+    /// Passes bytes on to another address and back; reads each side only as fast as the other takes it
+    Proxy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Model {
+    /// One loop accepts and serves
+    Single,
+    /// One loop accepts, the others serve
+    Workers,
+    /// Several loops accept, each with a listening socket of its own; the others serve
+    Acceptors,
+    /// Every loop accepts for itself and serves; the system spreads the connections
+    SharedPort,
+    /// A thread for each connection (not there yet)
+    Blocking,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    /// The best that works here; readiness for now
+    Auto,
+    /// epoll, kqueue or IOCP
+    Readiness,
+    /// io_uring (not there yet)
+    Uring,
+    /// Blocking sockets (not there yet)
+    Blocking,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let plan = Plan::new(&arguments)?;
+    raise_limit();
+    match arguments.backend {
+        Backend::Auto => say!("backend: readiness, which is what auto takes for now"),
+        _ => say!("backend: readiness"),
+    }
+    say!("model: {plan}");
+
+    let stop = Stop::listen()?;
+    let workers = plan.workers()?;
+    let acceptors = plan.acceptors()?;
+    let server = start(&arguments, &plan, &workers, acceptors.as_ref())?;
+    for address in server.addresses() {
+        say!("{} listens on {address}", name(arguments.protocol));
+    }
+    if let Some(target) = &arguments.to {
+        say!("passing on to {target}");
+    }
+    say!("Ctrl-C ends it");
+    let groups: Vec<_> = acceptors.into_iter().chain([workers]).collect();
+    running::until_stopped(&stop, &[server], &groups)
+}
+
+fn start(
+    arguments: &Arguments,
+    plan: &Plan,
+    workers: &EventLoopGroup,
+    acceptors: Option<&EventLoopGroup>,
+) -> Result<Server, Failure> {
+    let mut server: ServerBuilder =
+        Server::builder().group(workers.clone()).shared_port(plan.model == Model::SharedPort);
+    if let Some(acceptors) = acceptors {
+        server = server.acceptors(acceptors.clone());
+    }
+    let [first, further @ ..] = &arguments.listen[..] else {
+        return Err(Failure::usage("--listen is missing"));
+    };
+    for address in further {
+        server = server.listen(address);
+    }
+    let mut bound = match (arguments.protocol, &arguments.to) {
+        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), workers.clone()),
+        (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
+        (Protocol::Echo, _) => echo::bind(server, first),
+        (Protocol::Time, _) => time::bind(server, first),
+        (Protocol::Discard, _) => discard::bind(server, first),
+        (Protocol::Chat, _) => chat::bind(server, first),
+    };
+    Ok(bound.wait()?)
+}
+
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Every connection needs a descriptor, and many systems start programs with few.
+pub(crate) fn raise_limit() {
+    let text = |limit| if limit == u64::MAX { "no limit".to_owned() } else { format!("{limit}") };
+    match raise_descriptor_limit() {
+        Ok(raised) if raised.from < raised.to => {
+            say!("descriptor limit: raised from {} to {}, the hard limit", raised.from, text(raised.to));
+        }
+        Ok(raised) => say!("descriptor limit: {}, the hard limit already", text(raised.to)),
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
+        Err(error) => tracing::warn!(%error, "the descriptor limit could not be raised"),
+    }
+}
+
+/// A reactor model with its numbers.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    model: Model,
+    loops: usize,
+    acceptors: usize,
+}
+
+impl Plan {
+    /// Refuses what does not exist and what does not go together.
+    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let Arguments { model, backend, loops, acceptors, .. } = *arguments;
+        if matches!(backend, Backend::Uring | Backend::Blocking) {
+            let text = "is not there yet; the backends so far are auto and readiness";
+            return Err(Failure::usage(format!("--backend {} {text}", name(backend))));
+        }
+        if model == Model::Blocking {
+            let text = "is not there yet; the models so far are single, workers, acceptors and shared-port";
+            return Err(Failure::usage(format!("--model blocking {text}")));
+        }
+        if let (Model::Single, Some(loops @ 2..)) = (model, loops) {
+            return Err(Failure::usage(format!(
+                "--loops {loops} does not go with --model single, which has one"
+            )));
+        }
+        if let (Model::Single | Model::Workers | Model::SharedPort, Some(acceptors)) = (model, acceptors) {
+            let text = "is for --model acceptors only";
+            return Err(Failure::usage(format!("--acceptors {acceptors} {text}, not for {}", name(model))));
+        }
+        if let (Some(target), true) = (&arguments.to, arguments.protocol != Protocol::Proxy) {
+            let text = format!("--to {target} is for serve proxy only, not for {}", name(arguments.protocol));
+            return Err(Failure::usage(text));
+        }
+        let cores = available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            model,
+            loops: if model == Model::Single { 1 } else { loops.unwrap_or(cores) },
+            acceptors: match model {
+                Model::Workers => 1,
+                Model::Acceptors => acceptors.unwrap_or(2),
+                Model::Single | Model::SharedPort | Model::Blocking => 0,
+            },
+        })
+    }
+
+    fn workers(&self) -> Result<EventLoopGroup, BuildError> {
+        event_loops("loop", self.loops)
+    }
+
+    fn acceptors(&self) -> Result<Option<EventLoopGroup>, BuildError> {
+        (self.acceptors > 0).then(|| event_loops("acceptor", self.acceptors)).transpose()
+    }
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { loops, acceptors, .. } = self;
+        match self.model {
+            Model::Single => write!(f, "single, one loop accepts and serves"),
+            Model::SharedPort => write!(f, "shared-port, loops that accept and serve: {loops}"),
+            model => write!(f, "{}, loops that accept: {acceptors}, loops that serve: {loops}", name(model)),
+        }
+    }
+}
+
+/// Loops for sockets, with a name that figures show.
+pub(crate) fn event_loops(name: &str, loops: usize) -> Result<EventLoopGroup, BuildError> {
+    EventLoopGroup::builder().name(name).loops(loops).driver(|_| ReadinessSeed::new()).build()
+}

@@ -1,0 +1,34 @@
+//! Every byte goes back to where it came from (RFC 862).
+
+use bytes::{Bytes, BytesMut};
+use netwright::{AppContext, Application, BindError, Promised, Server, ServerBuilder, pipeline};
+
+pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
+    server.half_closure(true).pipeline(|_| pipeline().app(Echo)).bind(address)
+}
+
+struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush(); // once for all that came in this turn
+    }
+
+    /// Who does not read the answers is not read either: what we hold for a peer is bounded by the water marks.
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
+        if writable { cx.resume() } else { cx.pause() }
+    }
+
+    /// `echo hello | nc …` announces its end together with the question; the answer is sent first.
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+        cx.close_when_flushed();
+    }
+}

@@ -1,0 +1,96 @@
+//! The time, for those who ask properly: `QUERY TIME ORDER`. Everything else is a `BAD ORDER`.
+
+use bytes::Bytes;
+use netwright::{
+    AppContext, Application, BindError, Fault, Promised, Server, ServerBuilder, codec::LineFrames, pipeline,
+};
+use std::time::SystemTime;
+
+/// Much longer than any order: whoever sends more is not talking to a time server.
+const LINE_MAX: usize = 1024;
+
+const ORDER: &[u8] = b"QUERY TIME ORDER";
+const BAD_ORDER: Bytes = Bytes::from_static(b"BAD ORDER");
+
+pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
+    server.half_closure(true).pipeline(|_| pipeline().add(lines()).app(Time)).bind(address)
+}
+
+fn lines() -> LineFrames {
+    LineFrames::max(LINE_MAX).fail_fast(true)
+}
+
+struct Time;
+
+impl Application for Time {
+    type Read = Bytes;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, order: Bytes) {
+        // A flush is only a wish until the turn's end: orders that came together are answered together all the same.
+        cx.write_and_flush(match &order[..] {
+            ORDER => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
+            _ => BAD_ORDER,
+        });
+    }
+
+    /// Who does not read the answers is not asked for more orders.
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
+        if writable { cx.resume() } else { cx.pause() }
+    }
+
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.close_when_flushed();
+    }
+
+    /// A line that is too long.
+    fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
+        tracing::info!(peer = ?cx.peer_addr(), error = %fault, "closing");
+        cx.write_and_flush(BAD_ORDER);
+        cx.close_when_flushed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netwright::EmbeddedChannel;
+
+    fn ask(question: &[u8]) -> String {
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        channel.write_inbound(question);
+        String::from_utf8(channel.outbound_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_the_exact_order_gets_the_time() {
+        assert!(ask(b"QUERY TIME ORDER\r\n").ends_with(" GMT\n"));
+        for order in ["query time order", " QUERY TIME ORDER", "QUERY TIME ORDER ", ""] {
+            assert_eq!(ask(format!("{order}\n").as_bytes()), "BAD ORDER\n", "{order:?}");
+        }
+    }
+
+    #[test]
+    fn orders_in_one_read_are_answered_one_by_one() {
+        assert_eq!(ask(b"a\nb\nc\nunfinished"), "BAD ORDER\n".repeat(3));
+    }
+
+    #[test]
+    fn an_order_beyond_the_limit_is_answered_and_ends_the_channel() {
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        channel.write_inbound([b'x'; LINE_MAX + 2]);
+        assert_eq!(channel.outbound_bytes(), b"BAD ORDER\n");
+        assert!(!channel.is_open());
+    }
+
+    #[test]
+    fn orders_without_end_from_a_peer_that_reads_nothing_pause_and_go_on() {
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        channel.block_output(true);
+        channel.write_inbound(b"x\n".repeat(10_000));
+        assert!(!channel.wants_read(), "too much waits to be sent");
+        channel.block_output(false).run();
+        assert_eq!(channel.outbound_bytes().len(), 10_000 * "BAD ORDER\n".len());
+        assert!(channel.wants_read());
+    }
+}

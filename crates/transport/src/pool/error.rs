@@ -1,0 +1,78 @@
+//! Why a pool has no connection to give.
+
+use crate::bootstrap::ConnectError;
+use netwright_core::PromiseError;
+use std::{error::Error, fmt, time::Duration};
+
+/// Why an acquire failed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// A new connection could not be made.
+    Connect(ConnectError),
+    /// None became free in time.
+    TimedOut {
+        /// How long was waited.
+        waited: Duration,
+        /// How many connections the pool may have.
+        max_connections: usize,
+        /// How many of them were on loan at the end; the others were being connected.
+        in_use: usize,
+    },
+    /// As many wait already as may wait.
+    TooManyWaiting {
+        /// How many may wait.
+        max_waiting: usize,
+        /// How many connections the pool may have.
+        max_connections: usize,
+    },
+    /// The pool was closed.
+    Closed,
+    /// Whoever asked for the connection changed their mind.
+    Cancelled,
+    /// The loop that runs the pool's timeouts has ended.
+    LoopEnded,
+    /// Waiting was asked for on a loop's own thread.
+    WouldBlockLoop,
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => error.fmt(f),
+            Self::TimedOut { waited, max_connections, in_use } => write!(
+                f,
+                "no connection became free within {waited:?}: {in_use} of at most {max_connections} are in use"
+            ),
+            Self::TooManyWaiting { max_waiting, max_connections } => write!(
+                f,
+                "all {max_connections} connections are taken, and {max_waiting} wait already, the limit of the pool"
+            ),
+            Self::Closed => f.write_str("the connection pool is closed"),
+            Self::Cancelled => f.write_str("the acquire was cancelled"),
+            Self::LoopEnded => f.write_str("the event loop that runs the pool's timeouts has ended"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop; await it or wait elsewhere")
+            }
+        }
+    }
+}
+
+impl Error for PoolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Connect(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<PromiseError> for PoolError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            PromiseError::Cancelled => Self::Cancelled,
+            _ => Self::Closed, // only a pool that is gone leaves an acquire without an answer
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Who waits, what is idle, what is under way.
+
+use super::{PoolError, PoolFigures, Pooled, nest};
+use crate::bootstrap::ConnectError;
+use netwright_core::{Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, promise};
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+pub(super) type Connect<W> = Box<dyn Fn() -> Promised<Channel<W>, ConnectError> + Send + Sync>;
+pub(super) type Health<W> = Box<dyn Fn(&Channel<W>) -> bool + Send + Sync>;
+
+pub(super) struct Settings<W> {
+    pub(super) connect: Connect<W>,
+    pub(super) healthy: Health<W>,
+    pub(super) check_on_release: bool,
+    pub(super) max_connections: usize,
+    pub(super) max_waiting: usize,
+    pub(super) acquire_timeout: Duration,
+    pub(super) timer: EventLoop,
+}
+
+pub(super) struct Inner<W: Send + 'static> {
+    settings: Settings<W>,
+    state: Mutex<State<W>>,
+}
+
+struct State<W: Send + 'static> {
+    /// The last one is lent first.
+    idle: Vec<Channel<W>>,
+    in_use: usize,
+    /// Connects that are under way; empty until the future is there, which can be given up.
+    attempts: HashMap<u64, Option<Attempt<W>>>,
+    waiting: VecDeque<Waiter<W>>,
+    created: u64,
+    closed: bool,
+    /// Names waiters and attempts.
+    last_number: u64,
+}
+
+type Attempt<W> = Arc<Promised<Channel<W>, ConnectError>>;
+
+struct Waiter<W: Send + 'static> {
+    number: u64,
+    promise: Promise<Pooled<W>, PoolError>,
+    timer: Option<Scheduled<()>>,
+}
+
+impl<W: Send + 'static> Waiter<W> {
+    fn answer(self, result: Result<Pooled<W>, PoolError>) {
+        if let Some(timer) = self.timer {
+            timer.cancel();
+        }
+        self.promise.complete(result);
+    }
+}
+
+impl<W: Send + 'static> State<W> {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn connections(&self) -> usize {
+        self.idle.len() + self.in_use + self.attempts.len()
+    }
+
+    /// Where in the line somebody is. Numbers grow from the first to the last.
+    fn place_of(&self, number: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()
+    }
+
+    fn take_waiter(&mut self, number: u64) -> Option<Waiter<W>> {
+        let place = self.place_of(number)?;
+        self.waiting.remove(place)
+    }
+}
+
+impl<W: Send + 'static> Inner<W> {
+    pub(super) fn new(settings: Settings<W>) -> Arc<Self> {
+        let state = State {
+            idle: Vec::new(),
+            in_use: 0,
+            attempts: HashMap::new(),
+            waiting: VecDeque::new(),
+            created: 0,
+            closed: false,
+            last_number: 0,
+        };
+        Arc::new(Self { settings, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- acquire ----
+
+    pub(super) fn acquire(self: &Arc<Self>) -> Promised<Pooled<W>, PoolError> {
+        loop {
+            let mut state = self.lock();
+            if state.closed {
+                return Promised::ready(Err(PoolError::Closed));
+            }
+            let Some(channel) = state.idle.pop() else { return self.wait_in_line(state) };
+            state.in_use += 1;
+            drop(state);
+            let pooled = Pooled::new(self.clone(), channel);
+            if self.is_healthy(&pooled) {
+                return Promised::ready(Ok(pooled));
+            }
+            pooled.discard();
+        }
+    }
+
+    fn wait_in_line(self: &Arc<Self>, mut state: MutexGuard<'_, State<W>>) -> Promised<Pooled<W>, PoolError> {
+        let Settings { max_connections, max_waiting, .. } = self.settings;
+        let full = state.connections() >= max_connections;
+        if full && state.waiting.len().saturating_sub(state.attempts.len()) >= max_waiting {
+            return Promised::ready(Err(PoolError::TooManyWaiting { max_waiting, max_connections }));
+        }
+        let (promise, promised) = promise();
+        let number = state.next_number();
+        state.waiting.push_back(Waiter { number, promise, timer: None });
+        drop(state);
+        let pool = Arc::downgrade(self);
+        promised.listen(move |result| {
+            if let (Err(PoolError::Cancelled), Some(inner)) = (result, pool.upgrade()) {
+                inner.answer(number, || PoolError::Cancelled);
+            }
+        });
+        self.connect_for_waiters();
+        self.arm_timeout(number);
+        promised
+    }
+
+    fn arm_timeout(self: &Arc<Self>, number: u64) {
+        let limit = self.settings.acquire_timeout;
+        if limit.is_zero() || !self.is_waiting(number) {
+            return;
+        }
+        let pool = Arc::downgrade(self);
+        let expire = move || {
+            if let Some(inner) = pool.upgrade() {
+                inner.expire(number);
+            }
+        };
+        let Ok(timer) = self.settings.timer.schedule(limit, expire) else {
+            return self.answer(number, || PoolError::LoopEnded);
+        };
+        let mut state = self.lock();
+        match state.place_of(number) {
+            Some(place) => state.waiting[place].timer = Some(timer),
+            None => {
+                drop(state);
+                timer.cancel();
+            }
+        }
+    }
+
+    fn is_waiting(&self, number: u64) -> bool {
+        self.lock().place_of(number).is_some()
+    }
+
+    fn expire(&self, number: u64) {
+        let max_connections = self.settings.max_connections;
+        let (waited, in_use) = (self.settings.acquire_timeout, self.lock().in_use);
+        self.answer(number, || PoolError::TimedOut { waited, max_connections, in_use });
+    }
+
+    /// Ends the wait of one who is still in the line.
+    fn answer(&self, number: u64, error: impl FnOnce() -> PoolError) {
+        let waiter = self.lock().take_waiter(number);
+        if let Some(waiter) = waiter {
+            waiter.answer(Err(error()));
+        }
+    }
+
+    // ---- connect ----
+
+    /// Starts as many connects as waiters need and the limit allows.
+    fn connect_for_waiters(self: &Arc<Self>) {
+        loop {
+            let mut state = self.lock();
+            let needed = state.waiting.len() > state.attempts.len();
+            if state.closed || !needed || state.connections() >= self.settings.max_connections {
+                return;
+            }
+            let number = state.next_number();
+            state.attempts.insert(number, None);
+            drop(state);
+            self.connect(number);
+        }
+    }
+
+    fn connect(self: &Arc<Self>, number: u64) {
+        let attempt = catch_unwind(AssertUnwindSafe(|| (self.settings.connect)()));
+        let attempt = Arc::new(attempt.unwrap_or_else(|_| {
+            Promised::ready(Err(ConnectError::Setup("the pool's way to connect panicked".to_owned())))
+        }));
+        let mut state = self.lock();
+        let wanted = match state.attempts.get_mut(&number) {
+            Some(place) => {
+                *place = Some(attempt.clone());
+                true
+            }
+            None => false, // the pool was closed meanwhile
+        };
+        drop(state);
+        let pool = Arc::downgrade(self);
+        attempt.listen(move |result| match (pool.upgrade(), result) {
+            (Some(inner), result) => inner.connected(number, result.clone()),
+            (None, Ok(channel)) => drop(channel.close()),
+            (None, Err(_)) => {}
+        });
+        if !wanted {
+            attempt.cancel();
+        }
+    }
+
+    fn connected(self: &Arc<Self>, number: u64, result: Result<Channel<W>, ConnectError>) {
+        let mut state = self.lock();
+        let attempt = state.attempts.remove(&number);
+        match result {
+            Ok(channel) if attempt.is_none() => {
+                drop(state);
+                channel.close();
+            }
+            Ok(channel) => {
+                state.created += 1;
+                state.in_use += 1;
+                drop(state);
+                let (pool, id) = (Arc::downgrade(self), channel.id());
+                channel.on_close(move |_| {
+                    if let Some(inner) = pool.upgrade() {
+                        inner.ended(id);
+                    }
+                });
+                self.give(channel);
+            }
+            Err(error) => {
+                let waiter = if attempt.is_some() { state.waiting.pop_front() } else { None };
+                drop(state);
+                if let Some(waiter) = waiter {
+                    waiter.answer(Err(PoolError::Connect(error)));
+                }
+                self.connect_for_waiters();
+            }
+        }
+        drop(attempt);
+    }
+
+    // ---- release ----
+
+    /// A connection comes back.
+    pub(super) fn release(self: &Arc<Self>, channel: Channel<W>, discarded: bool) {
+        let unchecked = !self.settings.check_on_release;
+        if !discarded && (unchecked || self.is_healthy(&channel)) {
+            let inner = self.clone();
+            return nest::run(move || inner.give(channel));
+        }
+        channel.close();
+        self.lock().in_use -= 1;
+        self.connect_for_waiters();
+    }
+
+    /// Passes a connection that counts as in use to the first waiter, or lays it down.
+    fn give(self: &Arc<Self>, channel: Channel<W>) {
+        let mut state = self.lock();
+        if let Some(waiter) = state.waiting.pop_front() {
+            drop(state);
+            return waiter.answer(Ok(Pooled::new(self.clone(), channel)));
+        }
+        state.in_use -= 1;
+        if state.closed {
+            drop(state);
+            channel.close();
+            return;
+        }
+        state.idle.push(channel.clone());
+        drop(state);
+        if channel.state() == ChannelState::Closed {
+            self.ended(channel.id()); // it ended before it was idle, so nobody has looked for it here
+        }
+    }
+
+    /// A connection has ended: if it is idle, it leaves.
+    fn ended(self: &Arc<Self>, id: ChannelId) {
+        let mut state = self.lock();
+        let index = state.idle.iter().position(|channel| channel.id() == id);
+        let gone = index.map(|index| state.idle.remove(index));
+        drop(state);
+        drop(gone);
+    }
+
+    fn is_healthy(&self, channel: &Channel<W>) -> bool {
+        channel.state() == ChannelState::Active
+            && catch_unwind(AssertUnwindSafe(|| (self.settings.healthy)(channel))).unwrap_or_else(|_| {
+                tracing::error!(channel = %channel.id(), "a pool's health check panicked, closing the connection");
+                false
+            })
+    }
+
+    // ---- the end, and what there is to see ----
+
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let idle = std::mem::take(&mut state.idle);
+        let waiting = std::mem::take(&mut state.waiting);
+        let attempts = std::mem::take(&mut state.attempts);
+        drop(state);
+        for waiter in waiting {
+            waiter.answer(Err(PoolError::Closed));
+        }
+        for attempt in attempts.into_values().flatten() {
+            attempt.cancel();
+        }
+        for channel in idle {
+            channel.close();
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    pub(super) fn figures(&self) -> PoolFigures {
+        let state = self.lock();
+        PoolFigures {
+            idle: state.idle.len(),
+            in_use: state.in_use,
+            connecting: state.attempts.len(),
+            waiting: state.waiting.len(),
+            created: state.created,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A connection on loan.
+
+use super::inner::Inner;
+use netwright_core::Channel;
+use std::{fmt, ops::Deref, sync::Arc};
+
+/// A connection of a [`Pool`](super::Pool): use it like its [`Channel`], and drop it to give it back.
+///
+/// What is cloned out of it should be forgotten by then: the next one who gets the connection writes to it as well.
+#[must_use = "dropping it gives the connection back"]
+pub struct Pooled<W: Send + 'static> {
+    channel: Channel<W>,
+    inner: Arc<Inner<W>>,
+    discarded: bool,
+}
+
+impl<W: Send + 'static> Pooled<W> {
+    /// For a connection that counts as in use.
+    pub(super) fn new(inner: Arc<Inner<W>>, channel: Channel<W>) -> Self {
+        Self { channel, inner, discarded: false }
+    }
+
+    /// Closes the connection instead of giving it back: after an error, or half an answer.
+    pub fn discard(mut self) {
+        self.discarded = true;
+    }
+}
+
+impl<W: Send + 'static> Deref for Pooled<W> {
+    type Target = Channel<W>;
+
+    fn deref(&self) -> &Channel<W> {
+        &self.channel
+    }
+}
+
+impl<W: Send + 'static> Drop for Pooled<W> {
+    fn drop(&mut self) {
+        self.inner.release(self.channel.clone(), self.discarded);
+    }
+}
+
+impl<W: Send + 'static> fmt::Debug for Pooled<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pooled").field(&self.channel).finish()
+    }
+}

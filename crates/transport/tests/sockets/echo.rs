@@ -1,0 +1,159 @@
+//! Bytes come back as they were sent, whatever their sizes and however many connections there are.
+
+use crate::support::{Model, Random, Soon, client, dial, for_each_model, pattern, round_trip, script};
+use bytes::Bytes;
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    thread,
+};
+
+for_each_model!(random_sizes_come_back_byte_for_byte);
+
+fn random_sizes_come_back_byte_for_byte(model: Model) {
+    let running = model.echo();
+    let mut random = Random::new();
+    let mut stream = running.dial();
+    for _ in 0..60 {
+        let size = match random.below(4) {
+            0 => 1 + random.below(16),
+            1 => 1 + random.below(2_000),
+            2 => 65_530 + random.below(12), // around what one read takes
+            _ => 1 + random.below(100_000),
+        };
+        let message = random.bytes(size);
+        round_trip(&mut stream, &message);
+    }
+}
+
+for_each_model!(one_byte_at_a_time_comes_back);
+
+fn one_byte_at_a_time_comes_back(model: Model) {
+    let running = model.echo();
+    let mut stream = running.dial();
+    for byte in 0..=255_u8 {
+        round_trip(&mut stream, &[byte]);
+    }
+}
+
+for_each_model!(a_stream_that_is_sent_and_read_at_once_comes_back);
+
+/// The sender does not wait for answers, so both directions are full at times.
+fn a_stream_that_is_sent_and_read_at_once_comes_back(model: Model) {
+    const LEN: usize = 4 << 20;
+    let running = model.echo();
+    let mut stream = running.dial();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        let mut random = Random::new();
+        let (data, mut at) = (pattern(LEN), 0);
+        while at < data.len() {
+            let end = data.len().min(at + 1 + random.below(50_000));
+            writer.write_all(&data[at..end]).unwrap();
+            at = end;
+        }
+    });
+    let mut got = vec![0; LEN];
+    stream.read_exact(&mut got).unwrap();
+    sender.join().unwrap();
+    assert!(got == pattern(LEN));
+}
+
+for_each_model!(a_client_of_ours_gets_its_bytes_back);
+
+fn a_client_of_ours_gets_its_bytes_back(model: Model) {
+    let running = model.echo();
+    let (script, events) = script();
+    let client = client(script);
+    let channel = client.connect(running.addr()).soon().unwrap();
+    events.active();
+    let mut random = Random::new();
+    for _ in 0..40 {
+        let size = 1 + random.below(100_000);
+        let message = random.bytes(size);
+        channel.write_and_flush(Bytes::from(message.clone())).soon().unwrap();
+        events.read(&message);
+    }
+}
+
+for_each_model!(many_connections_at_once_do_not_mix);
+
+fn many_connections_at_once_do_not_mix(model: Model) {
+    const CONNECTIONS: usize = 200;
+    let running = model.echo();
+    let mut random = Random::new();
+    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| running.dial()).collect();
+    for _ in 0..3 {
+        let messages: Vec<_> = streams
+            .iter()
+            .map(|_| {
+                let size = 1 + random.below(3_000);
+                random.bytes(size)
+            })
+            .collect();
+        for (stream, message) in streams.iter_mut().zip(&messages) {
+            stream.write_all(message).unwrap();
+        }
+        for (stream, message) in streams.iter_mut().zip(&messages) {
+            crate::support::expect(stream, message);
+        }
+    }
+    assert_eq!(running.server.figures().accepted, CONNECTIONS as u64);
+    assert_eq!(running.server.figures().open, CONNECTIONS);
+    drop(streams);
+    running.wait_for_open(0);
+}
+
+for_each_model!(many_short_connections_never_get_what_belongs_to_another);
+
+/// The system gives out the numbers of closed descriptors again at once: an event that is left from the connection
+/// before must not reach the next one.
+fn many_short_connections_never_get_what_belongs_to_another(model: Model) {
+    const PEERS: u32 = 3;
+    const ROUNDS: u32 = 150;
+    let running = model.echo();
+    let addr = running.addr();
+    let peers: Vec<_> = (0..PEERS)
+        .map(|peer| {
+            thread::spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut stream = dial(addr);
+                    let own: Vec<u8> = (peer * ROUNDS + round).to_le_bytes().repeat(50);
+                    match round % 3 {
+                        0 => round_trip(&mut stream, &own),
+                        1 => {
+                            stream.write_all(&own).unwrap();
+                            drop(stream); // with the answer on its way: a reset
+                        }
+                        _ => {
+                            round_trip(&mut stream, &own);
+                            stream.shutdown(Shutdown::Write).unwrap();
+                            crate::support::expect_end(&mut stream);
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    peers.into_iter().for_each(|peer| peer.join().unwrap());
+    running.wait_for_open(0);
+    assert_eq!(running.server.figures().accepted, u64::from(PEERS * ROUNDS));
+}
+
+for_each_model!(descriptor_numbers_that_a_client_gets_again_never_cross_its_channels);
+
+fn descriptor_numbers_that_a_client_gets_again_never_cross_its_channels(model: Model) {
+    let running = model.echo();
+    let (script, events) = script();
+    let client = client(script);
+    for round in 0..150_u32 {
+        let own: Vec<u8> = round.to_le_bytes().repeat(50);
+        let channel = client.connect(running.addr()).soon().unwrap();
+        assert_eq!(events.active(), channel);
+        channel.send(Bytes::from(own.clone()));
+        events.read(&own);
+        channel.close().soon();
+        events.end();
+    }
+    running.wait_for_open(0);
+}

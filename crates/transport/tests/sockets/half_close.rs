@@ -1,0 +1,306 @@
+//! One direction ends, the other goes on, if that is allowed.
+
+use crate::support::{
+    Model, Seen, Soon, client_with, expect, expect_end, for_each_model, pattern, reset, round_trip, script,
+};
+use netwright_core::{CloseCause, WriteError};
+use netwright_transport::StreamOptions;
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::Shutdown,
+    time::Duration,
+};
+
+for_each_model!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data);
+
+fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let data = pattern(500_000);
+    stream.write_all(&data).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    events.read(&data);
+    assert!(matches!(events.end(), CloseCause::PeerClosed));
+    assert!(matches!(channel.close_cause(), Some(CloseCause::PeerClosed)));
+    expect_end(&mut stream);
+    running.assert_quiet();
+}
+
+for_each_model!(answers_flushed_when_all_is_read_leave_before_the_channel_closes);
+
+/// The request and the end of the stream are there before the loop looks, so both are read in one turn.
+fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(model: Model) {
+    let running = model.echo();
+    let mut stream = running.dial();
+    round_trip(&mut stream, b"warm");
+    let hold = running.hold();
+    stream.write_all(b"question").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    drop(hold);
+    expect(&mut stream, b"question");
+    expect_end(&mut stream);
+}
+
+for_each_model!(read_complete_comes_after_the_last_read_and_before_the_end);
+
+fn read_complete_comes_after_the_last_read_and_before_the_end(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    events.active();
+    let hold = running.hold();
+    stream.write_all(b"all of it").unwrap();
+    drop(stream);
+    drop(hold);
+    assert!(matches!(events.next_of_all(), Seen::Read(bytes) if bytes == b"all of it"));
+    assert!(matches!(events.next_of_all(), Seen::ReadComplete));
+    assert!(matches!(events.next_of_all(), Seen::Inactive(CloseCause::PeerClosed)));
+}
+
+for_each_model!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on);
+
+fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(model: Model) {
+    let (script, events) = script();
+    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let mut stream = running.dial();
+    let channel = events.active();
+    let data = pattern(500_000);
+    stream.write_all(&data).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    events.read(&data);
+    events.input_closed();
+    running.settle();
+    events.nothing();
+    running.assert_quiet();
+    for _ in 0..3 {
+        channel.write_and_flush("still talking".into()).soon().unwrap();
+        expect(&mut stream, b"still talking");
+    }
+    running.settle();
+    events.nothing();
+    channel.close();
+    assert!(matches!(events.end(), CloseCause::Requested));
+    expect_end(&mut stream);
+}
+
+for_each_model!(with_half_closure_an_echo_answers_what_came_with_the_end);
+
+fn with_half_closure_an_echo_answers_what_came_with_the_end(model: Model) {
+    let (script, events) = script();
+    let script = script
+        .on_read(|cx, bytes| cx.write(bytes.freeze()))
+        .on_read_complete(|cx, ()| cx.flush())
+        .on_input_closed(|cx, ()| cx.close_when_flushed());
+    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let mut stream = running.dial();
+    events.active();
+    let hold = running.hold();
+    stream.write_all(b"question").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    drop(hold);
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"question");
+}
+
+for_each_model!(output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on);
+
+fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    channel.write("last ".into());
+    channel.flush();
+    channel.send("words".into());
+    channel.shut_down_output().soon().unwrap();
+    expect(&mut stream, b"last words");
+    expect_end(&mut stream);
+
+    let refused = channel.write_and_flush("more".into()).soon();
+    assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
+    stream.write_all(b"I can still talk").unwrap();
+    events.read(b"I can still talk");
+    running.settle();
+    events.nothing();
+    running.assert_quiet();
+    drop(stream);
+    assert!(matches!(events.end(), CloseCause::PeerClosed));
+}
+
+for_each_model!(shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later);
+
+fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(model: Model) {
+    const LEN: usize = 8 << 20; // more than the system holds for a narrow peer
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = crate::support::dial_narrow(running.addr());
+    let channel = events.active();
+    let mut sent = channel.write_and_flush(pattern(LEN).into());
+    let mut shut = channel.shut_down_output();
+    let mut late = channel.write_and_flush("late".into());
+    let refused = late.soon();
+    assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
+    assert!(!shut.is_done(), "what was flushed before is still under way");
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert!(got == pattern(LEN), "{} bytes", got.len());
+    sent.soon().unwrap();
+    shut.soon().unwrap();
+}
+
+for_each_model!(a_channel_whose_both_directions_have_ended_is_closed);
+
+/// Nothing can happen to it any more, so nothing but the descriptor would be left of it.
+fn a_channel_whose_both_directions_have_ended_is_closed(model: Model) {
+    // The peer ends first.
+    let (script, events) = script();
+    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let mut stream = running.dial();
+    let channel = events.active();
+    stream.shutdown(Shutdown::Write).unwrap();
+    events.input_closed();
+    channel.shut_down_output().soon().unwrap();
+    events.end();
+    expect_end(&mut stream);
+
+    // We end first.
+    let mut stream = running.dial();
+    let channel = events.active();
+    channel.shut_down_output().soon().unwrap();
+    expect_end(&mut stream);
+    stream.shutdown(Shutdown::Write).unwrap();
+    events.input_closed();
+    assert!(matches!(events.end(), CloseCause::PeerClosed));
+    running.wait_for_open(0);
+}
+
+for_each_model!(a_reset_after_half_closure_ends_the_channel_once);
+
+fn a_reset_after_half_closure_ends_the_channel_once(model: Model) {
+    let (script, events) = script();
+    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let stream = running.dial();
+    events.active();
+    stream.shutdown(Shutdown::Write).unwrap();
+    events.input_closed();
+    reset(stream);
+    let cause = events.end();
+    // Linux calls it a broken pipe once the peer has sent its end.
+    let gone = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+    assert!(matches!(&cause, CloseCause::Io(error) if gone.contains(&error.kind())), "{cause}");
+    running.settle();
+    events.nothing();
+    running.assert_quiet();
+}
+
+for_each_model!(a_reset_after_our_output_was_shut_down_ends_the_channel_once);
+
+fn a_reset_after_our_output_was_shut_down_ends_the_channel_once(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    channel.shut_down_output().soon().unwrap();
+    expect_end(&mut stream);
+    reset(stream);
+    let cause = events.end();
+    assert!(matches!(&cause, CloseCause::Io(error) if error.kind() == ErrorKind::ConnectionReset), "{cause}");
+    running.settle();
+    events.nothing();
+    running.assert_quiet();
+}
+
+for_each_model!(a_client_half_closes_too);
+
+fn a_client_half_closes_too(model: Model) {
+    let (server_script, at_server) = script();
+    let server_script =
+        server_script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze())).on_input_closed(|cx, ()| {
+            cx.write_and_flush(" and goodbye".into());
+            cx.close_when_flushed();
+        });
+    let running = model.serve_with(server_script, |builder| builder.half_closure(true));
+    let (script, events) = script();
+    let client = client_with(script, |builder| builder.half_closure(true));
+    let channel = client.connect(running.addr()).soon().unwrap();
+    events.active();
+    channel.send("hello".into());
+    channel.shut_down_output().soon().unwrap();
+    events.read(b"hello and goodbye");
+    events.input_closed();
+    events.end(); // both directions have ended
+    at_server.active();
+    at_server.read(b"hello");
+    at_server.input_closed();
+    assert!(matches!(at_server.end(), CloseCause::Requested));
+}
+
+for_each_model!(a_linger_of_zero_resets_the_peer);
+
+fn a_linger_of_zero_resets_the_peer(model: Model) {
+    let (script, events) = script();
+    let options = StreamOptions::new().linger(Duration::ZERO);
+    let running = model.serve_with(script, |builder| builder.options(options));
+    let mut stream = running.dial();
+    let channel = events.active();
+    channel.close().soon();
+    let error = stream.read(&mut [0; 16]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+for_each_model!(without_a_linger_a_close_is_clean);
+
+fn without_a_linger_a_close_is_clean(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    channel.send("goodbye".into());
+    channel.close().soon();
+    expect(&mut stream, b"goodbye");
+    expect_end(&mut stream);
+}
+
+for_each_model!(a_linger_with_time_does_not_hold_up_the_loop);
+
+/// The peer does not read, so the close would block its thread for the whole time.
+fn a_linger_with_time_does_not_hold_up_the_loop(model: Model) {
+    let (script, events) = script();
+    let script = script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    let options = StreamOptions::new().linger(Duration::from_secs(20));
+    let running = model.serve_with(script, |builder| builder.options(options));
+    let mut stream = crate::support::dial_narrow(running.addr());
+    let channel = events.active();
+    let data = pattern(200_000);
+    channel.send(data.clone().into());
+    channel.close().soon();
+    events.skip_to_end();
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        let mut neighbour = running.dial();
+        round_trip(&mut neighbour, b"not held up");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "a close held a loop up");
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert!(data.starts_with(&got), "{} bytes", got.len());
+}
+
+for_each_model!(a_client_with_a_linger_of_zero_resets_the_server);
+
+fn a_client_with_a_linger_of_zero_resets_the_server(model: Model) {
+    let (server_script, at_server) = script();
+    let running = model.serve(server_script);
+    let (script, events) = script();
+    let options = StreamOptions::new().linger(Duration::ZERO);
+    let client = client_with(script, |builder| builder.options(options));
+    let channel = client.connect(running.addr()).soon().unwrap();
+    events.active();
+    at_server.active();
+    channel.close().soon();
+    let cause = at_server.end();
+    assert!(matches!(&cause, CloseCause::Io(error) if error.kind() == ErrorKind::ConnectionReset), "{cause}");
+}

@@ -1,0 +1,551 @@
+//! A channel begins once and ends once, and everybody is told in the same order.
+
+use crate::support::{
+    ANY_PORT, Echo, Model, PATIENCE, Seen, Soon, client, dial, expect, expect_end, for_each_model,
+    round_trip, script,
+};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{ChannelState, CloseCause, Context, Handler, WriteError, WritePromise, pipeline};
+use netwright_transport::{BindError, Client, ConnectError, Server, event_loops};
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+for_each_model!(active_comes_first_then_reads_then_inactive_then_removed);
+
+fn active_comes_first_then_reads_then_inactive_then_removed(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    stream.write_all(b"hello").unwrap();
+    let channel = events.active();
+    assert_eq!(channel.state(), ChannelState::Active);
+    assert_eq!(channel.peer_addr(), stream.local_addr().ok());
+    assert_eq!(channel.local_addr(), stream.peer_addr().ok());
+    assert!(matches!(events.next_of_all(), Seen::Read(bytes) if bytes == b"hello"));
+    assert!(matches!(events.next_of_all(), Seen::ReadComplete));
+    drop(stream);
+    assert!(matches!(events.next_of_all(), Seen::Inactive(CloseCause::PeerClosed)));
+    assert!(matches!(events.next_of_all(), Seen::Removed));
+    assert_eq!(channel.state(), ChannelState::Closed);
+    running.settle();
+    events.nothing();
+}
+
+for_each_model!(a_client_channel_is_active_when_its_connect_resolves);
+
+fn a_client_channel_is_active_when_its_connect_resolves(model: Model) {
+    let running = model.echo();
+    let (script, events) = script();
+    let client = client(script);
+    let channel = client.connect(running.addr()).soon().unwrap();
+    assert_eq!(channel.state(), ChannelState::Active);
+    assert_eq!(channel.peer_addr(), Some(running.addr()));
+    assert_eq!(events.active(), channel);
+}
+
+for_each_model!(connect_then_immediate_close_is_active_once_and_inactive_once);
+
+fn connect_then_immediate_close_is_active_once_and_inactive_once(model: Model) {
+    let running = model.echo();
+    let (script, events) = script();
+    let client = client(script);
+    for _ in 0..20 {
+        let channel = client.connect(running.addr()).soon().unwrap();
+        let mut closed = channel.close();
+        assert_eq!(events.active(), channel);
+        assert!(matches!(events.end(), CloseCause::Requested));
+        assert!(matches!(closed.soon(), CloseCause::Requested));
+    }
+    crate::support::settle(client.group().iter());
+    events.nothing();
+    running.wait_for_open(0);
+}
+
+for_each_model!(a_close_in_the_listener_of_the_connect_ends_the_channel_once);
+
+fn a_close_in_the_listener_of_the_connect_ends_the_channel_once(model: Model) {
+    let running = model.echo();
+    let (script, events) = script();
+    let client = client(script);
+    let connecting = client.connect(running.addr());
+    connecting.listen(|connected| drop(connected.as_ref().unwrap().close()));
+    events.active();
+    assert!(matches!(events.end(), CloseCause::Requested));
+    crate::support::settle(client.group().iter());
+    events.nothing();
+}
+
+for_each_model!(a_handler_that_closes_in_active_is_told_inactive_afterwards);
+
+fn a_handler_that_closes_in_active_is_told_inactive_afterwards(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script.on_active(|cx, ()| {
+        cx.write_and_flush("too late".into());
+        cx.close();
+    }));
+    let mut stream = running.dial();
+    events.active();
+    assert!(matches!(events.end(), CloseCause::Requested));
+    expect(&mut stream, b"too late");
+    expect_end(&mut stream);
+    running.settle();
+    events.nothing();
+}
+
+for_each_model!(closing_twice_succeeds_twice_and_tells_the_pipeline_once);
+
+fn closing_twice_succeeds_twice_and_tells_the_pipeline_once(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let (mut first, mut second) = (channel.close(), channel.close());
+    assert!(matches!(first.soon(), CloseCause::Requested));
+    assert!(matches!(second.soon(), CloseCause::Requested));
+    events.end();
+    assert!(matches!(channel.close().soon(), CloseCause::Requested), "and long after");
+    expect_end(&mut stream);
+    running.settle();
+    events.nothing();
+}
+
+for_each_model!(the_first_cause_of_a_close_counts);
+
+fn the_first_cause_of_a_close_counts(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let _stream = running.dial();
+    let channel = events.active();
+    channel.close_because(CloseCause::TimedOut(Duration::from_secs(7)));
+    channel.close();
+    assert!(matches!(events.end(), CloseCause::TimedOut(time) if time.as_secs() == 7));
+    assert!(matches!(channel.close_cause(), Some(CloseCause::TimedOut(_))));
+}
+
+/// Counts its drops.
+struct Counted(Bytes, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+for_each_model!(a_message_is_released_once_when_it_is_sent);
+
+fn a_message_is_released_once_when_it_is_sent(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let message = Bytes::from_owner(Counted(Bytes::from_static(b"once"), drops.clone()));
+    channel.write_and_flush(message).soon().unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "released before its promise completes");
+    expect(&mut stream, b"once");
+    channel.close();
+    events.end();
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+for_each_model!(a_write_to_a_closed_channel_fails_at_once_and_releases_its_message);
+
+fn a_write_to_a_closed_channel_fails_at_once_and_releases_its_message(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let _stream = running.dial();
+    let channel = events.active();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let message = || Bytes::from_owner(Counted(Bytes::from_static(b"never"), drops.clone()));
+    channel.write(message());
+    channel.close().soon();
+    events.end();
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "not flushed, not sent");
+    let refused = channel.write_and_flush(message()).soon();
+    assert!(matches!(refused, Err(WriteError::Closed(CloseCause::Requested))), "{refused:?}");
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+    let refused = channel.shut_down_output().soon();
+    assert!(matches!(refused, Err(WriteError::Closed(_))), "{refused:?}");
+}
+
+for_each_model!(nobody_waits_for_ever_for_a_channel_that_is_over);
+
+fn nobody_waits_for_ever_for_a_channel_that_is_over(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let _stream = running.dial();
+    let channel = events.active();
+    channel.close().soon();
+    events.end();
+    running.settle();
+    let stages = channel.stages().wait_timeout(PATIENCE);
+    assert!(matches!(stages, Some(Err(_))), "{stages:?}");
+    channel.flush();
+    channel.resume();
+    assert!(matches!(channel.close().soon(), CloseCause::Requested));
+}
+
+for_each_model!(every_write_that_races_with_the_end_is_answered);
+
+/// Writes are on their way to the loop while the channel ends there: each is sent or fails, none is forgotten.
+fn every_write_that_races_with_the_end_is_answered(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script.on_read(|cx, _| cx.close()));
+    for _ in 0..50 {
+        let mut stream = running.dial();
+        let channel = events.active();
+        stream.write_all(b"end").unwrap();
+        let mut writes = Vec::new();
+        while channel.state() == ChannelState::Active && writes.len() < 10_000 {
+            writes.push(channel.write_and_flush("x".into()));
+        }
+        writes.push(channel.write_and_flush("x".into()));
+        for mut write in writes {
+            let answer =
+                write.wait_timeout(PATIENCE).expect("a write on its way when the channel ended is answered");
+            assert!(matches!(answer, Ok(()) | Err(WriteError::Closed(_))), "{answer:?}");
+        }
+        events.skip_to_end();
+    }
+}
+
+/// Writes before the channel is connected.
+struct Eager;
+
+impl Handler for Eager {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        cx.write("added ".into());
+        cx.flush();
+    }
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        cx.write("active ".into());
+        cx.flush();
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+for_each_model!(what_is_written_before_the_channel_is_active_is_sent_when_it_is);
+
+fn what_is_written_before_the_channel_is_active_is_sent_when_it_is(model: Model) {
+    let (builder, _loops) = model.builder();
+    let server = builder.pipeline(|_| pipeline().add(Eager).app(Echo)).bind(ANY_PORT).soon().unwrap();
+    let mut stream = dial(server.local_addr());
+    expect(&mut stream, b"added active ");
+    round_trip(&mut stream, b"and on");
+
+    // The same from the connecting side.
+    let (script, events) = script();
+    let running = model.serve(script);
+    let client = Client::builder().pipeline(|| pipeline().add(Eager).app(Echo)).unwrap();
+    let channel = client.connect(running.addr()).soon().unwrap();
+    events.active();
+    events.read(b"added active ");
+    channel.close();
+    events.end();
+}
+
+for_each_model!(attributes_belong_to_one_channel);
+
+fn attributes_belong_to_one_channel(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let (_first, first) = (running.dial(), events.active());
+    let (_second, second) = (running.dial(), events.active());
+    assert_eq!(first.set_attribute(7_u32), None);
+    assert_eq!(first.attribute::<u32>().as_deref(), Some(&7));
+    assert_eq!(second.attribute::<u32>(), None);
+    assert_ne!(first.id(), second.id());
+}
+
+for_each_model!(timers_fire_on_the_channel_and_are_forgotten_with_it);
+
+fn timers_fire_on_the_channel_and_are_forgotten_with_it(model: Model) {
+    let (script, events) = script();
+    let script = script
+        .on_active(|cx, ()| {
+            cx.arm(Duration::from_millis(1));
+            cx.arm(Duration::from_secs(3600));
+        })
+        .on_timer(|cx, _| cx.write_and_flush("tick".into()));
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    expect(&mut stream, b"tick");
+    channel.close();
+    events.end();
+    running.settle();
+    for event_loop in running.loops.all() {
+        assert_eq!(event_loop.figures().timers_pending, 0);
+    }
+}
+
+for_each_model!(bind_and_connect_on_a_loop_do_not_block_it);
+
+/// Waiting on a loop's thread is an error, not a deadlock; awaiting works, also for a server on the same loop.
+fn bind_and_connect_on_a_loop_do_not_block_it(model: Model) {
+    let (builder, loops) = model.builder();
+    let group = loops.workers.clone();
+    let (told, answer) = mpsc::channel();
+    let (client_script, events) = script();
+    let task = {
+        let group = group.clone();
+        async move {
+            let mut binding = builder.pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT);
+            let refused = binding.wait();
+            assert!(matches!(refused, Err(BindError::WouldBlockLoop)), "{refused:?}");
+            let server = binding.await.unwrap();
+            let client = Client::builder()
+                .group(group)
+                .pipeline(move || pipeline().app(client_script.probe()))
+                .unwrap();
+            let mut connecting = client.connect(server.local_addr());
+            let refused = connecting.wait();
+            assert!(matches!(refused, Err(ConnectError::WouldBlockLoop)), "{refused:?}");
+            let channel = connecting.await.unwrap();
+            channel.send("from a loop".into());
+            told.send((server, client, channel)).unwrap();
+        }
+    };
+    let mut spawned = group.next().spawn(task).unwrap();
+    spawned.soon().unwrap();
+    let (_server, _client, _channel) = answer.recv_timeout(PATIENCE).unwrap();
+    events.active();
+    events.read(b"from a loop");
+}
+
+for_each_model!(a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends);
+
+fn a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends(model: Model) {
+    let running = model.echo();
+    let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
+    streams.iter_mut().for_each(|stream| round_trip(stream, b"here"));
+    let mut shutdown = running.server.shutdown_gracefully(Duration::from_secs(3600));
+    streams.iter_mut().for_each(|stream| round_trip(stream, b"still served"));
+    assert!(!shutdown.is_done());
+    drop(streams);
+    let result = shutdown.wait_timeout(PATIENCE).expect("an hour early").unwrap();
+    assert_eq!(result.cut, 0);
+    assert_eq!(running.server.figures().open, 0);
+}
+
+for_each_model!(a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it);
+
+fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
+    let channels: Vec<_> = streams.iter().map(|_| events.active()).collect();
+    let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(30));
+    let result = shutdown.wait_timeout(PATIENCE).unwrap().unwrap();
+    assert_eq!(result.cut, 5);
+    for stream in &mut streams {
+        expect_end(stream);
+    }
+    for channel in channels {
+        assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
+    }
+    running.wait_for_open(0);
+}
+
+for_each_model!(after_a_graceful_shutdown_nobody_listens);
+
+fn after_a_graceful_shutdown_nobody_listens(model: Model) {
+    for _ in 0..10 {
+        let running = model.echo();
+        let result = running.server.shutdown_gracefully(Duration::from_secs(3600)).soon().unwrap();
+        assert_eq!(result.cut, 0);
+        let refused = std::net::TcpStream::connect(running.addr()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    }
+}
+
+for_each_model!(a_connection_accepted_just_before_a_graceful_shutdown_is_counted);
+
+/// Accepted by one loop and on its way to another when the shutdown is asked for: it is a connection like any other.
+fn a_connection_accepted_just_before_a_graceful_shutdown_is_counted(model: Model) {
+    for _ in 0..20 {
+        let (script, events) = script();
+        let running = model.serve(script);
+        let mut stream = running.dial();
+        let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(1));
+        let cut = shutdown.wait_timeout(PATIENCE).unwrap().unwrap().cut;
+        let accepted = running.server.figures().accepted as usize;
+        assert_eq!(cut, accepted, "what was accepted was open at the deadline, and cut");
+        if accepted == 1 {
+            events.active();
+            assert!(matches!(events.end(), CloseCause::ShutDown));
+            expect_end(&mut stream);
+        }
+    }
+}
+
+for_each_model!(dropping_the_server_stops_listening_and_leaves_connections_alone);
+
+fn dropping_the_server_stops_listening_and_leaves_connections_alone(model: Model) {
+    let running = model.echo();
+    let addr = running.addr();
+    let mut stream = running.dial();
+    round_trip(&mut stream, b"before");
+    let crate::support::Running { server, loops } = running;
+    let clone = server.clone();
+    drop(server);
+    round_trip(&mut dial(addr), b"a clone keeps it");
+    drop(clone);
+    crate::support::settle(loops.all());
+    let refused = std::net::TcpStream::connect(addr).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    round_trip(&mut stream, b"after: its loop is still held by the test");
+}
+
+for_each_model!(the_end_of_the_loops_ends_their_channels_with_that_cause);
+
+fn the_end_of_the_loops_ends_their_channels_with_that_cause(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let mut ended = running.loops.workers.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    assert!(matches!(events.end(), CloseCause::ShutDown));
+    expect_end(&mut stream);
+    ended.soon().unwrap();
+    assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
+    let late = channel.write_and_flush("late".into()).soon();
+    assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
+}
+
+#[test]
+fn a_paused_channel_ends_with_its_loop_although_it_holds_messages() {
+    let group = event_loops(1).unwrap();
+    let (script, events) = script();
+    // Two stages, so that a message can be held between them.
+    struct Pass;
+    impl Handler for Pass {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.pause();
+            cx.fire_read(bytes);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    let server = Server::builder()
+        .group(group.clone())
+        .pipeline(move |_| pipeline().add(Pass).app(script.probe()))
+        .bind(ANY_PORT)
+        .soon()
+        .unwrap();
+    let mut stream = dial(server.local_addr());
+    let channel = events.active();
+    stream.write_all(b"held").unwrap();
+    crate::support::settle(group.iter());
+    events.nothing();
+    group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().soon().unwrap();
+    assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
+}
+
+for_each_model!(a_handler_that_closes_in_read_gets_nothing_more);
+
+fn a_handler_that_closes_in_read_gets_nothing_more(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script.on_read(|cx, _| cx.close()));
+    let mut stream = running.dial();
+    events.active();
+    let hold = running.hold();
+    stream.write_all(&vec![1; 300_000]).unwrap(); // several reads
+    drop(hold);
+    assert!(matches!(events.next(), Seen::Read(_)));
+    assert!(matches!(events.end(), CloseCause::Requested));
+    running.settle();
+    events.nothing();
+}
+
+for_each_model!(what_a_handler_asks_for_after_the_end_is_without_effect);
+
+fn what_a_handler_asks_for_after_the_end_is_without_effect(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script.on_inactive(|cx, ()| {
+        cx.write_and_flush("too late".into());
+        cx.shut_down_output();
+        cx.close();
+        cx.resume();
+        cx.arm(Duration::from_millis(1));
+        assert!(!cx.is_writable());
+    }));
+    drop(running.dial());
+    events.active();
+    assert!(matches!(events.end(), CloseCause::PeerClosed));
+    running.settle();
+    events.nothing();
+    running.wait_for_open(0);
+    running.assert_quiet();
+}
+
+for_each_model!(a_channel_that_many_threads_close_ends_once);
+
+fn a_channel_that_many_threads_close_ends_once(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    for _ in 0..10 {
+        let stream = running.dial();
+        let channel = events.active();
+        let closers: Vec<_> = (0..4)
+            .map(|_| {
+                let channel = channel.clone();
+                std::thread::spawn(move || channel.close().soon())
+            })
+            .collect();
+        drop(stream); // and the peer too
+        closers.into_iter().for_each(|closer| drop(closer.join().unwrap()));
+        events.end();
+    }
+    running.settle();
+    events.nothing();
+}
+
+for_each_model!(a_graceful_shutdown_lets_an_answer_that_is_under_way_finish);
+
+fn a_graceful_shutdown_lets_an_answer_that_is_under_way_finish(model: Model) {
+    const LEN: usize = 8 << 20;
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = crate::support::dial_narrow(running.addr());
+    let channel = events.active();
+    channel.send(crate::support::pattern(LEN).into());
+    channel.close_when_flushed();
+    let mut shutdown = running.server.shutdown_gracefully(PATIENCE * 2);
+    expect(&mut stream, &crate::support::pattern(LEN));
+    expect_end(&mut stream);
+    assert_eq!(shutdown.soon().unwrap().cut, 0);
+    running.settle();
+    for event_loop in running.loops.all() {
+        assert_eq!(event_loop.figures().timers_pending, 0, "the deadline is forgotten");
+    }
+}

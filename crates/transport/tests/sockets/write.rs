@@ -1,0 +1,562 @@
+//! What is written arrives whole and in order, and somebody who does not read costs little.
+
+use crate::support::{
+    ANY_PORT, Events, Model, PATIENCE, Random, Running, Script, Soon, client_with, dial, dial_narrow, expect,
+    expect_end, for_each_model, pattern, pattern_at, round_trip, script,
+};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{
+    AppContext, Application, Channel, ENTRY_OVERHEAD, FileRegion, Outgoing, WaterMarks, WriteError, pipeline,
+};
+use netwright_transport::StreamOptions;
+use std::{
+    fs::{File, OpenOptions},
+    io::{ErrorKind, Read, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+for_each_model!(many_small_pieces_of_one_flush_arrive_in_order);
+
+/// More pieces than one gathering write takes, empty ones and large ones among them.
+fn many_small_pieces_of_one_flush_arrive_in_order(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let mut random = Random::new();
+    let mut expected = Vec::new();
+    for _ in 0..5_000 {
+        let size = match random.below(100) {
+            0 => 0,
+            1 => random.below(70_000),
+            _ => random.below(300),
+        };
+        let piece = random.bytes(size);
+        expected.extend(&piece);
+        channel.write(piece.into());
+    }
+    channel.flush();
+    expect(&mut stream, &expected);
+}
+
+for_each_model!(pieces_written_by_a_handler_arrive_in_order);
+
+fn pieces_written_by_a_handler_arrive_in_order(model: Model) {
+    const PIECES: usize = 3_000;
+    let (script, _events) = script();
+    let running = model.serve(script.on_active(|cx, ()| {
+        for piece in 0..PIECES {
+            cx.write(vec![piece as u8; piece % 97].into());
+        }
+        cx.flush();
+        cx.close_when_flushed();
+    }));
+    let mut stream = running.dial();
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    let expected: Vec<u8> = (0..PIECES).flat_map(|piece| vec![piece as u8; piece % 97]).collect();
+    assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
+}
+
+for_each_model!(what_one_thread_writes_arrives_in_the_order_in_which_it_wrote);
+
+fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(model: Model) {
+    const MESSAGES: u32 = 3_000;
+    const WRITERS: u32 = 3;
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let channel = channel.clone();
+            thread::spawn(move || {
+                for number in 0..MESSAGES {
+                    let message = [writer.to_le_bytes(), number.to_le_bytes()].concat();
+                    channel.send(message.into());
+                }
+            })
+        })
+        .collect();
+    let mut next = [0; WRITERS as usize];
+    for _ in 0..MESSAGES * WRITERS {
+        let mut message = [0; 8];
+        stream.read_exact(&mut message).unwrap();
+        let writer = u32::from_le_bytes(message[..4].try_into().unwrap()) as usize;
+        let number = u32::from_le_bytes(message[4..].try_into().unwrap());
+        assert_eq!(number, next[writer], "of writer {writer}");
+        next[writer] += 1;
+    }
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+}
+
+for_each_model!(writes_cancelled_before_the_flush_vanish);
+
+fn writes_cancelled_before_the_flush_vanish(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let mut writes: Vec<_> =
+        ["a", "b", "c", "d", "e"].map(|letter| channel.write_tracked(letter.into())).into_iter().collect();
+    assert!(writes[0].cancel());
+    assert!(writes[3].cancel());
+    channel.flush();
+    expect(&mut stream, b"bce");
+    for (index, write) in writes.iter_mut().enumerate() {
+        match write.soon() {
+            Ok(()) => assert!(![0, 3].contains(&index)),
+            Err(error) => {
+                assert!([0, 3].contains(&index) && matches!(error, WriteError::Cancelled), "{error}")
+            }
+        }
+    }
+}
+
+for_each_model!(what_was_flushed_cannot_be_cancelled);
+
+fn what_was_flushed_cannot_be_cancelled(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = dial_narrow(running.addr());
+    let channel = events.active();
+    // So much that it is certainly under way when it is cancelled.
+    let data = pattern(4 << 20);
+    let mut write = channel.write_and_flush(data.clone().into());
+    expect(&mut stream, &data[..1]);
+    assert!(!write.cancel());
+    expect(&mut stream, &data[1..]);
+    write.soon().unwrap();
+}
+
+for_each_model!(what_is_not_flushed_is_not_sent);
+
+fn what_is_not_flushed_is_not_sent(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = running.dial();
+    let channel = events.active();
+    let mut waits = channel.write_tracked("waits".into());
+    running.settle();
+    stream.set_nonblocking(true).unwrap();
+    assert_eq!(stream.read(&mut [0; 16]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    stream.set_nonblocking(false).unwrap();
+    assert!(!waits.is_done());
+    channel.flush();
+    expect(&mut stream, b"waits");
+    waits.soon().unwrap();
+}
+
+for_each_model!(a_close_when_flushed_sends_everything_first);
+
+fn a_close_when_flushed_sends_everything_first(model: Model) {
+    let (script, events) = script();
+    let running = model.serve(script);
+    let mut stream = dial_narrow(running.addr());
+    let channel = events.active();
+    let data = pattern(3 << 20);
+    channel.send(data.clone().into());
+    let mut closed = channel.close_when_flushed();
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert!(got == data, "{} bytes", got.len());
+    closed.soon();
+}
+
+// ---- water marks ----
+
+/// Sends `len` bytes of the pattern in pieces, and only while there is room.
+#[derive(Clone)]
+struct Considerate {
+    sent: Arc<AtomicUsize>,
+    most_pending: Arc<AtomicUsize>,
+    len: usize,
+    piece: usize,
+    marks: WaterMarks,
+}
+
+impl Considerate {
+    fn new(len: usize, piece: usize, marks: WaterMarks) -> Self {
+        Self { sent: Arc::default(), most_pending: Arc::default(), len, piece, marks }
+    }
+
+    /// Writes until the high mark is passed: then, and only then, news of room is sure to come.
+    fn fill(&self, cx: &mut crate::support::Cx<'_>) {
+        let mut pending = cx.pending_bytes();
+        self.most_pending.fetch_max(pending, Ordering::SeqCst);
+        let mut at = self.sent.load(Ordering::SeqCst);
+        while at < self.len && pending <= self.marks.high() {
+            let end = self.len.min(at + self.piece);
+            cx.write((at..end).map(pattern_at).collect::<Vec<u8>>().into());
+            pending += end - at + ENTRY_OVERHEAD;
+            at = end;
+        }
+        self.sent.store(at, Ordering::SeqCst);
+        cx.flush();
+    }
+
+    fn script(&self, script: Script) -> Script {
+        let (first, next) = (self.clone(), self.clone());
+        script.on_active(move |cx, ()| first.fill(cx)).on_writability(move |cx, writable| {
+            next.most_pending.fetch_max(cx.pending_bytes(), Ordering::SeqCst);
+            if writable {
+                next.fill(cx);
+            }
+        })
+    }
+
+    /// Beyond the mark by no more than one message.
+    fn assert_bounded(&self) {
+        let (most, high) = (self.most_pending.load(Ordering::SeqCst), self.marks.high());
+        assert!(most > high, "the mark was never reached, so nothing was tested: {most}");
+        assert!(most <= high + self.piece + ENTRY_OVERHEAD, "{most} bytes were pending, the mark is {high}");
+    }
+}
+
+const LARGE: usize = 20 << 20;
+
+fn small_marks() -> WaterMarks {
+    WaterMarks::new(8 * 1024, 16 * 1024).unwrap()
+}
+
+for_each_model!(a_large_transfer_with_small_marks_completes_writing_only_when_writable);
+
+fn a_large_transfer_with_small_marks_completes_writing_only_when_writable(model: Model) {
+    let (script, _events) = script();
+    let sender = Considerate::new(LARGE, 4_000, small_marks());
+    let running = model.serve_with(sender.script(script), |builder| builder.water_marks(small_marks()));
+    let mut stream = running.dial();
+    let (mut at, mut buffer) = (0, vec![0; 64 * 1024]);
+    while at < LARGE {
+        let len = stream.read(&mut buffer).unwrap();
+        assert!(len > 0, "the stream ended after {at} bytes");
+        let exact = buffer[..len].iter().enumerate().all(|(offset, &byte)| byte == pattern_at(at + offset));
+        assert!(exact, "wrong bytes between {at} and {}", at + len);
+        at += len;
+    }
+    sender.assert_bounded();
+}
+
+for_each_model!(a_large_transfer_between_two_channels_of_ours_completes);
+
+fn a_large_transfer_between_two_channels_of_ours_completes(model: Model) {
+    let received = Arc::new(AtomicUsize::new(0));
+    let (done, finished) = mpsc::channel();
+    let (server_script, _at_server) = script();
+    let server_script = {
+        let received = received.clone();
+        server_script.on_read(move |cx, bytes| {
+            let at = received.fetch_add(bytes.len(), Ordering::SeqCst);
+            let exact = bytes.iter().enumerate().all(|(offset, &byte)| byte == pattern_at(at + offset));
+            assert!(exact, "wrong bytes between {at} and {}", at + bytes.len());
+            if at + bytes.len() == LARGE {
+                done.send(()).unwrap();
+                cx.close();
+            }
+        })
+    };
+    let running = model.serve(server_script);
+    let (script, _events) = script();
+    let sender = Considerate::new(LARGE, 4_000, small_marks());
+    let client = client_with(sender.script(script), |builder| builder.water_marks(small_marks()));
+    let channel = client.connect(running.addr()).soon().unwrap();
+    finished.recv_timeout(PATIENCE).expect("all bytes arrive");
+    channel.closed().soon();
+    sender.assert_bounded();
+}
+
+for_each_model!(a_writer_outside_that_waits_for_room_gets_all_through);
+
+fn a_writer_outside_that_waits_for_room_gets_all_through(model: Model) {
+    const LEN: usize = 4 << 20;
+    const PIECE: usize = 4_096;
+    let (script, events) = script();
+    let running = model.serve_with(script, |builder| builder.water_marks(small_marks()));
+    let mut stream = running.dial();
+    let channel = events.active();
+    let writing = async move {
+        for at in (0..LEN).step_by(PIECE) {
+            channel.writable().await.unwrap();
+            channel.send((at..at + PIECE).map(pattern_at).collect::<Vec<u8>>().into());
+        }
+    };
+    let own_loop = netwright_core::EventLoop::new();
+    let mut written = own_loop.spawn(writing).unwrap();
+    expect(&mut stream, &pattern(LEN));
+    written.soon().unwrap();
+}
+
+/// A peer that asks for a message with each byte it sends, and never reads.
+struct Deaf {
+    running: Running,
+    events: Events,
+    stream: std::net::TcpStream,
+    channel: Channel<Bytes>,
+    pending: mpsc::Receiver<(bool, usize)>,
+}
+
+const MESSAGE: usize = 10_000;
+const HIGH: usize = 64 * 1024;
+
+impl Deaf {
+    fn new(model: Model) -> Self {
+        let (told, pending) = mpsc::channel();
+        let (script, events) = script();
+        let script = script.on_read(move |cx, bytes| {
+            if bytes.first() == Some(&b'e') {
+                return cx.write_and_flush(bytes.freeze());
+            }
+            if cx.is_writable() {
+                cx.write_and_flush(vec![b'.'; MESSAGE].into());
+            }
+            told.send((cx.is_writable(), cx.pending_bytes())).unwrap();
+        });
+        let options = StreamOptions::new().send_buffer_size(16 * 1024);
+        let running = model.serve_with(script, |builder| builder.options(options));
+        let stream = dial_narrow(running.addr());
+        let channel = events.active();
+        Self { running, events, stream, channel, pending }
+    }
+
+    /// Asks until there is no room; returns how many messages were written.
+    fn fill(&mut self) -> usize {
+        for asked in 0..10_000 {
+            self.stream.write_all(b".").unwrap();
+            let (writable, pending) = self.pending.recv_timeout(PATIENCE).unwrap();
+            assert!(
+                pending <= HIGH + MESSAGE + ENTRY_OVERHEAD,
+                "{pending} bytes wait for a peer that does not read"
+            );
+            if !writable {
+                return asked;
+            }
+        }
+        panic!("100 MB were taken by somebody who does not read");
+    }
+}
+
+for_each_model!(a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark);
+
+fn a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark(model: Model) {
+    let mut deaf = Deaf::new(model);
+    let written = deaf.fill();
+    for _ in 0..100 {
+        deaf.stream.write_all(b".").unwrap();
+        let (writable, pending) = deaf.pending.recv_timeout(PATIENCE).unwrap();
+        assert!(!writable);
+        assert!(pending <= HIGH + MESSAGE + ENTRY_OVERHEAD);
+    }
+    assert!(!deaf.channel.is_writable(), "and the outside knows");
+    let news = |events: &Events| {
+        let mut news = Vec::new();
+        deaf.running.settle();
+        while let Some(seen) = events.try_next() {
+            if let crate::support::Seen::Writability(writable) = seen {
+                news.push(writable);
+            }
+        }
+        news
+    };
+    assert_eq!(news(&deaf.events), [false], "told once");
+    deaf.running.assert_quiet();
+
+    // The peer changes its mind.
+    expect(&mut deaf.stream, &vec![b'.'; written * MESSAGE]);
+    deaf.running.settle();
+    assert_eq!(news(&deaf.events), [true], "told once");
+    assert!(deaf.channel.is_writable());
+    deaf.stream.write_all(b".").unwrap();
+    expect(&mut deaf.stream, &[b'.'; MESSAGE]);
+}
+
+for_each_model!(a_peer_that_never_reads_does_not_hold_up_its_neighbours);
+
+fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(model: Model) {
+    let mut deaf = Deaf::new(model);
+    deaf.fill();
+    // Enough of them that every loop has some.
+    let mut neighbours: Vec<_> = (0..8).map(|_| deaf.running.dial()).collect();
+    for _ in 0..50 {
+        neighbours.iter_mut().for_each(|neighbour| round_trip(neighbour, b"echo"));
+    }
+}
+
+for_each_model!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits);
+
+fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(model: Model) {
+    let mut deaf = Deaf::new(model);
+    deaf.fill();
+    let mut waiting = deaf.channel.write_and_flush("waiting".into());
+    deaf.running.settle();
+    assert!(!waiting.is_done());
+    deaf.channel.close().soon();
+    let failed = waiting.soon();
+    assert!(matches!(failed, Err(WriteError::Closed(_))), "{failed:?}");
+    deaf.events.skip_to_end();
+}
+
+for_each_model!(a_flood_does_not_keep_neighbours_from_being_read);
+
+/// A channel that always has something to read goes on in the next turn, behind the others.
+fn a_flood_does_not_keep_neighbours_from_being_read(model: Model) {
+    let running = model.echo();
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut floods = Vec::new();
+    for _ in 0..2 {
+        let mut stream = running.dial();
+        let mut reader = stream.try_clone().unwrap();
+        let stopped = stop.clone();
+        floods.push(thread::spawn(move || {
+            let data = vec![1; 1 << 20];
+            while !stopped.load(Ordering::Relaxed) {
+                stream.write_all(&data).unwrap();
+            }
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }));
+        floods.push(thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 20];
+            while reader.read(&mut buffer).is_ok_and(|len| len > 0) {}
+        }));
+    }
+    let mut neighbours: Vec<_> = (0..4).map(|_| running.dial()).collect();
+    for _ in 0..20 {
+        neighbours.iter_mut().for_each(|neighbour| round_trip(neighbour, b"in between"));
+    }
+    stop.store(true, Ordering::Relaxed);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+// ---- files ----
+
+/// Writes bytes and files.
+struct Files(mpsc::Sender<Channel<Outgoing>>);
+
+impl Application for Files {
+    type Read = BytesMut;
+    type Write = Outgoing;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.0.send(cx.channel()).unwrap();
+    }
+    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+}
+
+fn file_server(model: Model) -> (Running, mpsc::Receiver<Channel<Outgoing>>) {
+    let (told, channels) = mpsc::channel();
+    let (builder, loops) = model.builder();
+    let server =
+        builder.pipeline(move |_| pipeline().app(Files(told.clone()))).bind(ANY_PORT).soon().unwrap();
+    (Running { server, loops }, channels)
+}
+
+/// An open file with this content, which is gone when it is closed.
+fn file_with(content: &[u8], set_up: impl FnOnce(&mut OpenOptions)) -> File {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("netwright-sockets-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, content).unwrap();
+    let mut options = OpenOptions::new();
+    set_up(options.read(true));
+    let file = options.open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file
+}
+
+for_each_model!(a_file_arrives_byte_for_byte_between_other_messages);
+
+fn a_file_arrives_byte_for_byte_between_other_messages(model: Model) {
+    let (running, channels) = file_server(model);
+    let mut stream = dial(running.addr());
+    let channel = channels.recv_timeout(PATIENCE).unwrap();
+    let content = pattern(5 << 20);
+    let file = Arc::new(file_with(&content, |_| ()));
+    let mut whole = FileRegion::whole(file.clone()).unwrap();
+    let progress = whole.progress();
+    channel.write(Bytes::from_static(b"<").into());
+    let mut sent = channel.write_tracked(whole.into());
+    channel.write(Bytes::from_static(b"|").into());
+    channel.write(FileRegion::new(file.clone(), 1_000_003, 70_000).into());
+    channel.write(FileRegion::new(file, 17, 0).into());
+    channel.write(Bytes::from_static(b">").into());
+    channel.flush();
+    expect(&mut stream, b"<");
+    expect(&mut stream, &content);
+    expect(&mut stream, b"|");
+    expect(&mut stream, &content[1_000_003..1_070_003]);
+    expect(&mut stream, b">");
+    sent.soon().unwrap();
+    assert_eq!((progress.sent(), progress.total()), (content.len() as u64, content.len() as u64));
+}
+
+for_each_model!(a_region_longer_than_its_file_fails_and_the_channel_lives_on);
+
+fn a_region_longer_than_its_file_fails_and_the_channel_lives_on(model: Model) {
+    let (running, channels) = file_server(model);
+    let mut stream = dial(running.addr());
+    let channel = channels.recv_timeout(PATIENCE).unwrap();
+    let region = FileRegion::new(file_with(b"short", |_| ()), 0, 1_000);
+    let failed = channel.write_and_flush(region.into()).soon();
+    let Err(WriteError::File(error)) = failed else { panic!("{failed:?}") };
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    expect(&mut stream, b"short");
+    channel.write_and_flush(Bytes::from_static(b"next").into()).soon().unwrap();
+    expect(&mut stream, b"next");
+}
+
+for_each_model!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel);
+
+fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(model: Model) {
+    let (running, channels) = file_server(model);
+    let mut stream = dial(running.addr());
+    let channel = channels.recv_timeout(PATIENCE).unwrap();
+    let only_written = file_with(b"secret", |options| {
+        options.read(false).write(true);
+    });
+    let directory = File::open(std::env::temp_dir()).unwrap();
+    for file in [only_written, directory] {
+        let failed = channel.write_and_flush(FileRegion::new(file, 0, 6).into()).soon();
+        assert!(matches!(failed, Err(WriteError::File(_))), "{failed:?}");
+    }
+    channel.write_and_flush(Bytes::from_static(b"alive").into()).soon().unwrap();
+    expect(&mut stream, b"alive");
+}
+
+for_each_model!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel);
+
+fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(model: Model) {
+    let (running, channels) = file_server(model);
+    let mut stream = dial_narrow(running.addr());
+    let channel = channels.recv_timeout(PATIENCE).unwrap();
+    let content = pattern(16 << 20);
+    let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
+    let mut sent = channel.write_and_flush(region.into());
+    expect(&mut stream, &content[..1000]);
+    drop(stream); // with bytes unread: a reset
+    let failed = sent.wait_timeout(PATIENCE).unwrap();
+    assert!(matches!(failed, Err(WriteError::Closed(_))), "{failed:?}");
+    channel.closed().soon();
+    running.wait_for_open(0);
+}
+
+for_each_model!(one_file_goes_to_many_peers_at_once);
+
+fn one_file_goes_to_many_peers_at_once(model: Model) {
+    let (running, channels) = file_server(model);
+    let content = pattern(1 << 20);
+    let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
+    let mut streams: Vec<_> = (0..8).map(|_| running.dial()).collect();
+    for _ in &streams {
+        let channel = channels.recv_timeout(PATIENCE).unwrap();
+        channel.send(region.clone().into());
+        channel.close_when_flushed();
+    }
+    for stream in &mut streams {
+        expect(stream, &content);
+        expect_end(stream);
+    }
+}

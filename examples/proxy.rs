@@ -1,0 +1,140 @@
+//! A TCP proxy with back pressure both ways: `cargo run --release --example proxy -- 127.0.0.1:7011 127.0.0.1:7007`
+//!
+//! ```text
+//!   client ◀──▶ [ front ] ══ pairs ══ [ back ] ◀──▶ server
+//! ```
+//!
+//! Each side reads only while the other has room to write. An end of input is passed on as one, and when one side is
+//! over, so is the other.
+
+use bytes::{Bytes, BytesMut};
+use netwright::{
+    AppContext, Application, Channel, Client, CloseCause, EventLoopGroup, Server, event_loops, pipeline,
+};
+use std::{
+    error::Error,
+    sync::{Arc, OnceLock},
+};
+
+/// One side of a pair. Knows the other side once that is connected; until then it does not read.
+struct Side {
+    other: Arc<OnceLock<Channel<Bytes>>>,
+}
+
+impl Side {
+    fn other(&self) -> Option<&Channel<Bytes>> {
+        self.other.get()
+    }
+}
+
+impl Application for Side {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        let Some(other) = self.other() else { return };
+        other.send(bytes.freeze());
+        if !other.is_writable() {
+            cx.pause(); // the other side resumes us when it has room
+        }
+    }
+
+    fn writability(&mut self, _: &mut AppContext<'_, Self>, writable: bool) {
+        if let (true, Some(other)) = (writable, self.other()) {
+            other.resume();
+        }
+    }
+
+    fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+        if let Some(other) = self.other() {
+            drop(other.shut_down_output());
+        }
+    }
+
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {
+        if let Some(other) = self.other() {
+            let _ = other.close_when_flushed();
+        }
+    }
+}
+
+/// Connects to the server for each client, then lets both sides read.
+struct Front {
+    side: Side,
+    target: String,
+    group: EventLoopGroup,
+}
+
+impl Application for Front {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        let (front, to_back) = (cx.channel(), self.side.other.clone());
+        let to_front = Arc::new(OnceLock::from(front.clone()));
+        let client = Client::builder()
+            .group(self.group.clone())
+            .half_closure(true)
+            .pipeline(move || pipeline().app(Side { other: to_front.clone() }));
+        let back = match client {
+            Ok(client) => client.connect(&self.target),
+            Err(error) => return cx.fire_error(error),
+        };
+        back.listen(move |back| match back {
+            Ok(back) => {
+                let _ = to_back.set(back.clone());
+                front.resume();
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                let _ = front.close();
+            }
+        });
+    }
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        let Some(back) = self.side.other() else { return };
+        back.send(bytes.freeze());
+        if !back.is_writable() {
+            cx.pause();
+        }
+    }
+
+    fn writability(&mut self, _: &mut AppContext<'_, Self>, writable: bool) {
+        if let (true, Some(back)) = (writable, self.side.other()) {
+            back.resume();
+        }
+    }
+
+    fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+        if let Some(back) = self.side.other() {
+            drop(back.shut_down_output());
+        }
+    }
+
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {
+        if let Some(back) = self.side.other() {
+            let _ = back.close_when_flushed();
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let listen = args.next().unwrap_or_else(|| "127.0.0.1:7011".to_owned());
+    let target = args.next().unwrap_or_else(|| "127.0.0.1:7007".to_owned());
+    let group = event_loops(2)?;
+    let (loops, to) = (group.clone(), target.clone());
+    let server = Server::builder()
+        .group(group)
+        .auto_read(false) // nothing is read before the other side is there
+        .half_closure(true)
+        .pipeline(move |_| {
+            let side = Side { other: Arc::default() };
+            pipeline().app(Front { side, target: to.clone(), group: loops.clone() })
+        })
+        .bind(listen)
+        .wait()?;
+    println!("proxy on {} to {target}", server.local_addr());
+    Ok(server.group().termination().wait()?)
+}

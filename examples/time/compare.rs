@@ -1,0 +1,87 @@
+//! What do the three time servers cost under 1,000 connections? `cargo run --release --example time_compare`
+//!
+//! Starts each server as a process of its own, opens the connections, asks on each once, and looks at the process while
+//! all of them are open. Linux only: the figures come from `/proc`.
+
+use netwright_examples::QUERY;
+use std::{
+    error::Error,
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const CONNECTIONS: usize = 1000;
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!(
+        "| server | threads | resident memory | all {CONNECTIONS} answered after |\n| --- | --- | --- | --- |"
+    );
+    for (name, program) in [
+        ("a thread per connection", "time_thread_per_connection"),
+        ("a pool of 50 threads", "time_thread_pool"),
+        ("two event loops", "time_event_loop"),
+    ] {
+        println!("{}", measure(name, program)?);
+    }
+    Ok(())
+}
+
+fn measure(name: &str, program: &str) -> Result<String, Box<dyn Error>> {
+    let path = sibling(program)?;
+    let mut child =
+        Running(Command::new(&path).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().map_err(|error| {
+            format!(
+                "{} is not there ({error}): build it with `cargo build --release --examples`",
+                path.display()
+            )
+        })?);
+    let mut line = String::new();
+    BufReader::new(child.0.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    let address = line.trim().rsplit(' ').next().ok_or("no address")?.to_owned();
+
+    let start = Instant::now();
+    let mut peers = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let mut peer = TcpStream::connect(&address)?;
+        writeln!(peer, "{QUERY}")?;
+        peers.push(BufReader::new(peer));
+    }
+    let mut answered = 0;
+    let mut answer = String::new();
+    for peer in &mut peers {
+        // A pool frees a thread only when a silent peer is given up, so this can take a while.
+        peer.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
+        answer.clear();
+        answered += usize::from(peer.read_line(&mut answer)? > 0);
+    }
+    let took = start.elapsed();
+    let status = fs::read_to_string(format!("/proc/{}/status", child.0.id()))?;
+    let figure = |key: &str| -> u64 {
+        let line = status.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).unwrap_or_default()
+    };
+    if answered < CONNECTIONS {
+        return Err(format!("{name}: only {answered} of {CONNECTIONS} were answered").into());
+    }
+    Ok(format!("| {name} | {} | {} KiB | {took:.2?} |", figure("Threads:"), figure("VmRSS:")))
+}
+
+/// Another example, built beside this one.
+fn sibling(program: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let mut path = std::env::current_exe()?;
+    path.set_file_name(program);
+    Ok(path)
+}

@@ -1,0 +1,34 @@
+//! The time server with Netwright: two event loops, any number of connections.
+//!
+//! A silent peer costs a few hundred bytes and no thread. The pipeline cuts lines, makes text of them, and asks the
+//! handler; each stage is one job, and their types say that they fit.
+
+use netwright::{
+    AppContext, Application, Server,
+    codec::{LineFrames, Utf8},
+    event_loops, pipeline,
+};
+use netwright_examples::{ORDER_MAX, answer};
+use std::error::Error;
+
+struct Time;
+
+impl Application for Time {
+    type Read = String;
+    type Write = String;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, order: String) {
+        cx.write_and_flush(answer(&order));
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7001".to_owned());
+    let server = Server::builder()
+        .group(event_loops(2)?)
+        .pipeline(|_| pipeline().add(LineFrames::max(ORDER_MAX)).add(Utf8::strict()).app(Time))
+        .bind(address)
+        .wait()?;
+    println!("time, two event loops, on {}", server.local_addr());
+    Ok(server.group().termination().wait()?)
+}
