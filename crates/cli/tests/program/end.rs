@@ -22,7 +22,6 @@ fn both_signals_end_servers_in_order_although_connections_are_open() {
 }
 
 #[test]
-#[ignore = "until a channel that ends tells whoever paused because of it that there is room: its end waits behind what is held"]
 fn a_peer_that_asks_without_reading_and_breaks_off_leaves_nothing_behind() {
     let (mut server, addresses) = Running::serve(&["serve", "time", "--listen", "127.0.0.1:0"], 1);
     let peer = Peer::connect(addresses[0]);

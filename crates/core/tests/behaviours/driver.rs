@@ -107,7 +107,7 @@ fn a_driver_that_wakes_up_for_nothing_is_rebuilt_and_keeps_its_registrations() {
     eventually("the source hears again", || log.take() == ["source {\"READ\"}"]);
     let figures = event_loop.figures();
     assert_eq!(figures.rebuilds, 1);
-    assert_eq!(figures.premature_wakeups, 512);
+    assert!(figures.premature_wakeups >= 512, "{figures:?}");
     assert_eq!(on(&event_loop, || 7), 7);
 }
 

@@ -486,7 +486,7 @@ fn a_channel_that_ends_while_paused_still_delivers_what_it_has_when_resumed() {
         }),
     );
     channel.write_inbound("a\nb\n");
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.run();
     assert!(!channel.is_open());
     assert_eq!(log.take(), ["app read a"]);
@@ -512,7 +512,7 @@ fn closing_a_channel_that_has_ended_lets_go_of_what_it_holds() {
     channel.write_inbound("a\nb\n");
     channel.close_by_peer();
     assert_eq!(log.take(), ["app read a"]);
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.run();
     assert_eq!(
         log.take(),

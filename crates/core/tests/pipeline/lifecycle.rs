@@ -32,7 +32,7 @@ fn every_stage_is_added_once_in_order_and_removed_once_from_the_last_to_the_firs
             "one removed",
         ]
     );
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.run();
     drop(channel);
     assert_eq!(log.take(), [""; 0]);
@@ -78,10 +78,10 @@ fn writers_hear_of_the_end_first_then_those_who_wait_for_it_then_the_pipeline() 
 fn closing_twice_ends_once_with_the_first_cause() {
     let log = Log::default();
     let mut channel = lines(&log, watch(&log));
-    let _ = channel.channel().close_because(CloseCause::TimedOut(ms(7)));
-    let _ = channel.channel().close();
+    drop(channel.channel().close_because(CloseCause::TimedOut(ms(7))));
+    drop(channel.channel().close());
     channel.run();
-    let _ = channel.channel().close_because(CloseCause::ShutDown);
+    drop(channel.channel().close_because(CloseCause::ShutDown));
     channel.run();
     channel.close_by_peer();
     assert_eq!(log.take(), ["app inactive timed out after 7ms", "app removed"]);
@@ -162,7 +162,7 @@ fn a_handler_may_put_the_close_off() {
         }
     }
     let mut channel = EmbeddedChannel::new(pipeline().add(Slow::default()).add(Lines::default()));
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.advance(ms(4999));
     assert!(channel.is_open());
     channel.write_outbound("still here".into());

@@ -11,7 +11,7 @@ fn tour(channel: &mut EmbeddedChannel<String, String>) {
     channel.block_output(true);
     channel.write_outbound("x".repeat(70_000));
     channel.block_output(false);
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.run();
 }
 

@@ -136,7 +136,7 @@ fn a_panic_in_any_method_closes_the_channel_with_what_it_said() {
         ("write", write),
         ("flush", write),
         ("close", |channel| {
-            let _ = channel.channel().close();
+            drop(channel.channel().close());
             channel.run();
         }),
         ("timer", |channel| ignore(channel.write_inbound("timer\n").advance(ms(1)))),
@@ -154,7 +154,7 @@ fn a_panic_in_any_method_closes_the_channel_with_what_it_said() {
         channel.block_output(false);
         let mut late = channel.channel().write_and_flush("late".into());
         channel.channel().resume();
-        let _ = channel.channel().close();
+        drop(channel.channel().close());
         channel.run();
         assert_eq!(log.take(), [""; 0], "after {method}");
         assert_eq!(

@@ -271,7 +271,7 @@ fn the_close_fails_what_was_not_sent_with_its_cause() {
     channel.block_output(true);
     let mut flushed = channel.channel().write_and_flush("flushed".into());
     let mut waiting = channel.channel().write_tracked("not flushed".into());
-    let _ = channel.channel().close_because(CloseCause::TimedOut(ms(5)));
+    drop(channel.channel().close_because(CloseCause::TimedOut(ms(5))));
     channel.run();
     let error = "the channel is closed: timed out after 5ms";
     assert_eq!([outcome(flushed.try_take()), outcome(waiting.try_take())], [error, error]);
@@ -284,7 +284,7 @@ fn what_was_flushed_before_the_close_is_sent_and_what_was_not_fails() {
     let mut channel = text();
     let mut flushed = channel.channel().write_and_flush("flushed".into());
     let mut waiting = channel.channel().write_tracked("not flushed".into());
-    let _ = channel.channel().close();
+    drop(channel.channel().close());
     channel.run();
     assert_eq!(outcome(flushed.try_take()), "done");
     assert_eq!(outcome(waiting.try_take()), "the channel is closed: closed by our side");
@@ -422,7 +422,7 @@ fn close_when_flushed_waits_for_the_peer_and_sends_everything_that_was_flushed()
     channel.block_output(true);
     channel.write_outbound("a".into());
     let mut waiting = channel.channel().write_tracked("not flushed".into());
-    let _ = channel.channel().close_when_flushed();
+    drop(channel.channel().close_when_flushed());
     channel.run();
     assert!(channel.is_open());
     channel.block_output(false);

@@ -38,11 +38,18 @@ pub(super) fn start(
     settings: ConnectSettings,
     done: Done,
 ) {
+    let mut left = VecDeque::new();
+    for address in addresses {
+        // An attempt is known by its address, and a second one to the same would not do better.
+        if !left.contains(&address) {
+            left.push_back(address);
+        }
+    }
     let race = Race {
         id,
         local,
         settings: Rc::new(settings),
-        left: addresses.into(),
+        left,
         running: Vec::new(),
         error: None,
         timer: None,

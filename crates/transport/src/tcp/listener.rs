@@ -132,8 +132,8 @@ impl Listener {
         }
         if let Some(timer) = self.resume.take() {
             self.local.disarm(timer);
+            self.figures.paused.store(false, Ordering::Relaxed);
         }
-        self.local.deregister(self.token);
     }
 }
 
@@ -179,14 +179,13 @@ impl Source for Listener {
 
     fn shut_down(&mut self) {
         self.close();
+        self.local.deregister(self.token);
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            let _ = self.readiness.deregister(&socket);
-        }
+        self.close();
     }
 }
 
