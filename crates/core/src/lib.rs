@@ -88,8 +88,8 @@ pub use group::{
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
     Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, Open, OutboundOnly,
-    OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageInfo, StageTimer, Switch, inbound,
-    observe, outbound, pipeline, slot,
+    OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageCaller, StageInfo, StageTimer, Switch,
+    inbound, observe, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
@@ -104,6 +104,6 @@ pub use workers::{
 pub mod internal {
     pub use crate::{
         channel::Collector,
-        pipeline::{End, Inbound, Op, Out},
+        pipeline::{End, Inbound, Op, Out, Signal},
     };
 }

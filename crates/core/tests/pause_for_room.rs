@@ -71,3 +71,61 @@ fn a_channel_that_ends_while_it_waits_for_room_is_told_everything() {
     let finished = channel.finish();
     assert!(finished.inbound.is_empty());
 }
+
+/// Writes as long as there is room, as users of other frameworks do.
+struct Flood {
+    left: usize,
+}
+
+impl Flood {
+    fn fill(&mut self, cx: &mut AppContext<'_, Self>) {
+        while self.left > 0 && cx.is_writable() {
+            cx.write(Bytes::from_static(&[7; 100]));
+            self.left -= 1;
+        }
+        cx.flush();
+    }
+}
+
+impl Application for Flood {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.fill(cx);
+    }
+    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
+        if writable {
+            self.fill(cx);
+        }
+    }
+}
+
+#[test]
+fn a_loop_that_writes_while_there_is_room_ends_and_goes_on_when_there_is_room_again() {
+    let mut settings = HostSettings::default();
+    settings.water_marks = WaterMarks::new(1000, 2000).unwrap();
+    let mut channel = EmbeddedChannel::with_settings(pipeline().app(Flood { left: 10_000 }), settings);
+    assert_eq!(channel.outbound_bytes().len(), 1_000_000);
+}
+
+#[test]
+fn a_peer_that_does_not_read_costs_no_more_than_the_mark_and_one_message() {
+    let pending = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = pending.clone();
+    let mut channel = EmbeddedChannel::new(pipeline().handle(move |cx, _| {
+        while cx.is_writable() {
+            cx.write(Bytes::from_static(&[7; 1000]));
+        }
+        cx.flush();
+        seen.set(cx.pending_bytes());
+    }));
+    channel.block_output(true);
+    for _ in 0..100 {
+        channel.write_inbound(b"more");
+    }
+    assert!(!channel.channel().is_writable());
+    let (mark, message) = (WaterMarks::default().high(), 1000 + 96 + 32);
+    assert!((mark..=mark + message).contains(&pending.get()), "{} bytes wait", pending.get());
+}

@@ -1,21 +1,34 @@
 //! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
 
-use super::{Channel, ChannelId, CloseCause, Fault, Outbound, WaterMarks, WriteError, WritePromise};
+use super::{
+    Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError, WritePromise,
+    handle::size_of_message,
+};
 use crate::{
     driver::Token,
     event_loop::{LocalLoop, SourceTimer},
-    pipeline::StageTimer,
+    pipeline::{Handler, StageCaller, StageTimer},
 };
 use std::{
     any::Any,
+    cell::Cell,
+    marker::PhantomData,
     net::SocketAddr,
     rc::Rc,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-/// The slots of a pipeline by name.
-pub(super) type SlotTable = Arc<Mutex<Vec<(&'static str, Box<dyn Any + Send>)>>>;
+/// What a channel shares with others beside its typed handle: one allocation for all of it.
+pub(crate) type SideTable = Arc<Mutex<Side>>;
+
+#[derive(Default)]
+pub(crate) struct Side {
+    /// Slots by name.
+    pub(crate) slots: Vec<(&'static str, Box<dyn Any + Send>)>,
+    /// Calls of stages that are on their way.
+    pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
+}
 
 /// Whether messages may be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +87,15 @@ pub(crate) struct ChannelCore {
     pub(crate) local_addr: Option<SocketAddr>,
     pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) unhandled_messages: u64,
+    /// Bytes written during the call that is under way, which the outbound queue has not seen yet.
+    unsettled: usize,
+    /// Somebody was told that there is no room because of them, and has to be told when there is.
+    told_full: Cell<bool>,
     /// A stage has read a message since the last flush for a pause.
     pub(crate) delivered: bool,
     /// The channel's own handle, of a type that only its last stage knows.
     handle: Option<Rc<dyn Any>>,
-    slots: SlotTable,
+    side: SideTable,
     token: Option<Token>,
     timers: Vec<Armed>,
     last_timer: u32,
@@ -101,9 +118,11 @@ impl ChannelCore {
             local_addr: None,
             peer_addr: None,
             unhandled_messages: 0,
+            unsettled: 0,
+            told_full: Cell::new(false),
             delivered: false,
             handle: None,
-            slots: SlotTable::default(),
+            side: SideTable::default(),
             token: None,
             timers: Vec::new(),
             last_timer: 0,
@@ -120,15 +139,14 @@ impl ChannelCore {
         self.handle.as_ref()?.downcast_ref::<Channel<W>>().cloned()
     }
 
-    /// Where slots are found from outside. Empty, and without memory of its own, until the first slot is added.
-    pub(super) fn slots(&self) -> SlotTable {
-        self.slots.clone()
+    pub(super) fn side(&self) -> SideTable {
+        self.side.clone()
     }
 
     pub(crate) fn publish_slot(&mut self, name: &'static str, slot: Box<dyn Any + Send>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
-        slots.push((name, slot));
+        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        side.slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
+        side.slots.push((name, slot));
     }
 
     pub(super) fn set_token(&mut self, token: Token) {
@@ -139,6 +157,48 @@ impl ChannelCore {
     pub(crate) fn next_stage_id(&mut self) -> u32 {
         self.last_stage += 1;
         self.last_stage
+    }
+
+    // ---- room to write ----
+
+    /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
+    pub(crate) fn is_writable(&self) -> bool {
+        if !self.outbound.is_writable() {
+            return false;
+        }
+        let room = self.outbound.pending_bytes() + self.unsettled <= self.outbound.water_marks().high();
+        if !room {
+            self.told_full.set(true);
+        }
+        room
+    }
+
+    pub(crate) fn count_write<W: 'static>(&mut self, msg: &W) {
+        self.unsettled += size_of_message(msg) + ENTRY_OVERHEAD;
+    }
+
+    /// Everything that was written has reached the queue. True if somebody was told that there is no room and the queue
+    /// has room after all.
+    pub(super) fn writes_settled(&mut self) -> bool {
+        self.unsettled = 0;
+        self.told_full.get() && self.outbound.is_writable() && self.told_full.replace(false)
+    }
+
+    /// The queue itself has news: nobody waits for ours any more.
+    pub(super) fn told_by_queue(&self) {
+        self.told_full.set(false);
+    }
+
+    // ---- calls ----
+
+    pub(crate) fn caller<H: Handler>(&self, stage: u32) -> StageCaller<H> {
+        let channel = self.token.map(|token| self.local.caller(token));
+        StageCaller { table: self.side.clone(), channel, stage, handler: PhantomData }
+    }
+
+    /// Takes the calls that have arrived.
+    pub(super) fn take_calls(&self) -> Vec<(u32, Box<dyn Any + Send>)> {
+        std::mem::take(&mut self.side.lock().unwrap_or_else(PoisonError::into_inner).calls)
     }
 
     // ---- timers ----

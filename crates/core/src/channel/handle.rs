@@ -1,6 +1,6 @@
 //! The handle to a channel: what every thread may ask of it.
 
-use super::{ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written, core::SlotTable};
+use super::{ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written, core::SideTable};
 use crate::{
     event_loop::SourceCaller,
     pipeline::{Slot, StageInfo},
@@ -44,7 +44,7 @@ impl<W> Command<W> {
 }
 
 /// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
-fn size_of_message<W: 'static>(msg: &W) -> usize {
+pub(super) fn size_of_message<W: 'static>(msg: &W) -> usize {
     let msg: &dyn Any = msg;
     let len = |len: Option<usize>| len.unwrap_or(0);
     size_of::<W>()
@@ -77,7 +77,7 @@ pub(super) struct ChannelShared<W> {
     /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
     on_their_way: AtomicUsize,
     high_mark: usize,
-    slots: SlotTable,
+    side: SideTable,
     outside: Mutex<Outside<W>>,
 }
 
@@ -101,7 +101,7 @@ struct Outside<W> {
 }
 
 impl<W> ChannelShared<W> {
-    pub(super) fn new(id: ChannelId, high_mark: usize, slots: SlotTable) -> Arc<Self> {
+    pub(super) fn new(id: ChannelId, high_mark: usize, side: SideTable) -> Arc<Self> {
         Arc::new(Self {
             id,
             caller: OnceLock::new(),
@@ -109,7 +109,7 @@ impl<W> ChannelShared<W> {
             writable: AtomicBool::new(true),
             on_their_way: AtomicUsize::new(0),
             high_mark,
-            slots,
+            side,
             outside: Mutex::new(Outside {
                 commands: Vec::new(),
                 called: false,
@@ -476,8 +476,8 @@ impl<W: 'static> Channel<W> {
 
     /// The slot of this name, if the pipeline has one for these types.
     pub fn slot<R: 'static, X: 'static>(&self, name: &str) -> Option<Slot<R, X>> {
-        let slots = self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots
+        let side = self.shared.side.lock().unwrap_or_else(PoisonError::into_inner);
+        side.slots
             .iter()
             .find(|(known, _)| *known == name)
             .and_then(|(_, slot)| slot.downcast_ref::<Slot<R, X>>().cloned())

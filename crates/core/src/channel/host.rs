@@ -21,7 +21,7 @@ use super::{
 use crate::{
     driver::Token,
     event_loop::LocalLoop,
-    pipeline::{Boundary, Inbound, Next, Op, Segment},
+    pipeline::{Boundary, Inbound, Next, Op, Segment, Signal},
     task_error::catch,
 };
 use bytes::BytesMut;
@@ -64,7 +64,7 @@ where
     /// A host for a pipeline on the loop of the calling thread.
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
-        let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.slots());
+        let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.side());
         core.set_handle(Channel::new(shared.clone()));
         Self {
             core,
@@ -123,7 +123,7 @@ where
     /// A timer of a stage is due.
     pub fn signal(&mut self, signal: u64) {
         if let Some((stage, timer)) = self.core.due(signal) {
-            self.run(|root, core| root.signal(core, stage, timer));
+            self.run(|root, core| root.signal(core, stage, Signal::Timer(timer)));
         }
     }
 
@@ -166,6 +166,9 @@ where
             }
         }
         self.shared.give_back(commands);
+        for (stage, call) in self.core.take_calls() {
+            self.run(|root, core| root.signal(core, stage, Signal::Call(call)));
+        }
         self.tell_writability();
         if room_again && !self.ended && self.core.outbound.is_writable() {
             // Whoever stopped because too much was on its way here waits for this.
@@ -303,7 +306,7 @@ where
                     }
                 }
             }
-            if self.tell_writability_once() {
+            if self.tell_writability_once() || self.tell_room() {
                 continue; // what it caused comes first, also while paused
             }
             if self.silent {
@@ -359,8 +362,21 @@ where
         }
     }
 
+    /// Somebody stopped because of what one call wrote, but the queue took it without being full.
+    fn tell_room(&mut self) -> bool {
+        if !self.core.writes_settled() || self.silent || self.ended {
+            return false;
+        }
+        let (root, core) = (&mut self.root, &mut self.core);
+        if let Err(message) = catch(|| root.event(core, Inbound::Writability(true))) {
+            self.break_down(message);
+        }
+        true
+    }
+
     fn tell_writability_once(&mut self) -> bool {
         let Some(writable) = self.core.outbound.take_flip() else { return false };
+        self.core.told_by_queue();
         self.shared.set_writable(writable);
         if !self.silent && !self.ended {
             let (root, core) = (&mut self.root, &mut self.core);

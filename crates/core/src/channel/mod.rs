@@ -20,7 +20,7 @@ mod host;
 mod id;
 mod outbound;
 
-pub(crate) use self::core::ChannelCore;
+pub(crate) use self::core::{ChannelCore, SideTable};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use file_region::{FileProgress, FileRegion};

@@ -1,6 +1,6 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Inbound, Op, StageTimer, segment::Next};
+use super::{Event, Handler, Inbound, Op, StageCaller, StageTimer, segment::Next};
 use crate::{
     channel::{ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
@@ -65,11 +65,12 @@ impl<H: Handler> Context<'_, H> {
 
     /// Writes a message that nobody tracks. It is sent at the next flush.
     pub fn write(&mut self, msg: H::WriteOut) {
-        self.ops.push_back(Op::Write(msg, WritePromise::untracked()));
+        self.write_with(msg, WritePromise::untracked());
     }
 
     /// Writes a message for somebody who may be waiting to hear of it.
     pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
+        self.core.count_write(&msg);
         self.ops.push_back(Op::Write(msg, done));
     }
 
@@ -151,6 +152,13 @@ impl<H: Handler> Context<'_, H> {
         self.core.disarm(timer)
     }
 
+    // ---- the way back ----
+
+    /// Calls this handler back later, from any thread.
+    pub fn caller(&self) -> StageCaller<H> {
+        self.core.caller(self.stage)
+    }
+
     // ---- the channel ----
 
     /// The channel's number, unique in this process.
@@ -158,9 +166,10 @@ impl<H: Handler> Context<'_, H> {
         self.core.id
     }
 
-    /// Whether there is room to write: less than the high water mark waits to be sent.
+    /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
+    /// included. Whoever is told that there is none hears [`Handler::writability`] when there is.
     pub fn is_writable(&self) -> bool {
-        self.core.outbound.is_writable()
+        self.core.is_writable()
     }
 
     /// Bytes accepted and not yet taken by the transport.

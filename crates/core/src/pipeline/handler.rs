@@ -1,6 +1,6 @@
 //! The handler: one job on the way of a byte.
 
-use super::{Context, Event, Leftover};
+use super::{Context, Event, Leftover, caller::Call};
 use crate::channel::{CloseCause, Fault, WritePromise};
 
 /// A timer of one stage.
@@ -97,6 +97,14 @@ pub trait Handler: Sized + 'static {
 
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
+
+    /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller).
+    #[doc(hidden)]
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn std::any::Any + Send>) {
+        if let Ok(call) = call.downcast::<Call<Self>>() {
+            call.run(self, cx);
+        }
+    }
 
     /// The handler leaves its pipeline for good; nothing else happens to it after.
     fn removed(&mut self) {}

@@ -12,9 +12,7 @@
 //! 2. What the first stage of the old segment had read and not used is the first thing that the new one reads.
 //! 3. The old segment hears `removed`, the new one `added` and, on a connected channel, `active`, before anything else.
 
-use super::{
-    Ending, Inbound, Leftover, Link, Op, PipelineBuilder, Segment, StageInfo, StageTimer, segment::Out,
-};
+use super::{Ending, Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, segment::Out};
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
 type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
@@ -100,10 +98,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         self.exchange(out);
     }
 
-    fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, timer: StageTimer) -> bool {
-        let found = self.segment.signal(out, stage, timer);
+    fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, signal: Signal) -> Option<Signal> {
+        let left = self.segment.signal(out, stage, signal);
         self.exchange(out);
-        found
+        left
     }
 
     fn is_holding(&self) -> bool {

@@ -8,11 +8,13 @@
 //! | `builder` | [`pipeline`], stages one after the other |
 //! | `simple` | smaller traits for handlers that look one way |
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
+//! | `caller` | [`StageCaller`], the way back to a handler from any thread |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
 mod builder;
+mod caller;
 mod context;
 mod event;
 mod handler;
@@ -25,6 +27,7 @@ mod simple;
 mod slot;
 
 pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, pipeline};
+pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};

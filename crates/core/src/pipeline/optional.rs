@@ -4,7 +4,7 @@
 
 use super::{Context, Event, Handler, Leftover, Op, StageTimer, segment::Next};
 use crate::channel::{ChannelCore, CloseCause, Fault, WritePromise};
-use std::collections::VecDeque;
+use std::{any::Any, collections::VecDeque};
 
 /// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
 fn lend<'a, O, H>(cx: &'a mut Context<'_, O>) -> Context<'a, H>
@@ -116,6 +116,11 @@ where
             handler.timer(&mut lend(cx), timer);
         }
     }
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+        if let Some(handler) = self {
+            handler.called(&mut lend(cx), call); // callers are made by the handler inside
+        }
+    }
     fn removed(&mut self) {
         if let Some(handler) = self {
             handler.removed();
@@ -199,6 +204,9 @@ where
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         either!(self, cx, timer, timer);
+    }
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+        either!(self, cx, called, call);
     }
     fn removed(&mut self) {
         match self {

@@ -20,7 +20,7 @@
 //! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
 //!    second one is looked at after everything that the first one caused, down to the wire.
 
-use super::{Context, Handler, Inbound, Op, StageTimer};
+use super::{Context, Handler, Inbound, Op, Signal};
 use crate::{channel::ChannelCore, task_error::catch};
 use std::{any::TypeId, collections::VecDeque, convert::Infallible};
 
@@ -54,9 +54,9 @@ pub trait Segment<R, W>: 'static {
     /// An operation that enters at the far end.
     #[doc(hidden)]
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<Self::Tail>);
-    /// Finds the stage that a signal is for. False if it has gone.
+    /// Finds the stage that a signal is for. Gives the signal back if that has gone.
     #[doc(hidden)]
-    fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, timer: StageTimer) -> bool;
+    fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, signal: Signal) -> Option<Signal>;
     /// Whether a message or an event waits somewhere inside.
     #[doc(hidden)]
     fn is_holding(&self) -> bool;
@@ -118,8 +118,8 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.enter_at_tail(&mut Out { ops: &mut self.ops, core }, op);
     }
 
-    pub(crate) fn signal(&mut self, core: &mut ChannelCore, stage: u32, timer: StageTimer) -> bool {
-        self.segment.signal(&mut Out { ops: &mut self.ops, core }, stage, timer)
+    pub(crate) fn signal(&mut self, core: &mut ChannelCore, stage: u32, signal: Signal) -> Option<Signal> {
+        self.segment.signal(&mut Out { ops: &mut self.ops, core }, stage, signal)
     }
 
     pub(crate) fn next_op(&mut self) -> Option<Op<W>> {
@@ -262,9 +262,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        let stepped = self.rest.step(out.core);
-        self.settle(out); // a stage that had no message to give may still have written one
-        if stepped {
+        if self.rest.step(out.core) {
+            self.settle(out);
             return true;
         }
         if !self.more || out.core.demand.is_paused() {
@@ -278,7 +277,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             }
             None => {
                 self.more = false;
-                false
+                !out.ops.is_empty() // it had no message to give, but something to say
             }
         }
     }
@@ -309,16 +308,19 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.settle(out);
     }
 
-    fn signal(&mut self, out: &mut Out<'_, H::WriteOut>, stage: u32, timer: StageTimer) -> bool {
+    fn signal(&mut self, out: &mut Out<'_, H::WriteOut>, stage: u32, signal: Signal) -> Option<Signal> {
         if stage == self.id {
-            self.run(out, |handler, cx| handler.timer(cx, timer));
+            self.run(out, |handler, cx| match signal {
+                Signal::Timer(timer) => handler.timer(cx, timer),
+                Signal::Call(call) => handler.called(cx, call),
+            });
             self.more = true;
-            return true;
+            return None;
         }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
-        let found = self.rest.segment.signal(inner, stage, timer);
+        let left = self.rest.segment.signal(inner, stage, signal);
         self.settle(out);
-        found
+        left
     }
 
     fn is_holding(&self) -> bool {
@@ -379,8 +381,8 @@ impl<R, W: 'static> Segment<R, W> for End {
         out.ops.push_back(op);
     }
 
-    fn signal(&mut self, _: &mut Out<'_, W>, _: u32, _: StageTimer) -> bool {
-        false
+    fn signal(&mut self, _: &mut Out<'_, W>, _: u32, signal: Signal) -> Option<Signal> {
+        Some(signal)
     }
 
     fn is_holding(&self) -> bool {

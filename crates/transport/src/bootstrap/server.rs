@@ -427,6 +427,25 @@ impl Server {
         }
     }
 
+    /// Lets new connections wait in the system's queue until [`resume_accepting`](Self::resume_accepting).
+    pub fn pause_accepting(&self) {
+        self.inner.figures.held.store(true, Ordering::Release);
+    }
+
+    /// Accepts again, those that waited first.
+    pub fn resume_accepting(&self) {
+        self.inner.figures.held.store(false, Ordering::Release);
+        let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        for (event_loop, token) in &listeners.list {
+            let token = *token;
+            let _ = event_loop.execute(move || {
+                if let Some(local) = LocalLoop::current() {
+                    local.call(token);
+                }
+            });
+        }
+    }
+
     /// Stops accepting; connections go on.
     pub fn stop_listening(&self) {
         drop(self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close());

@@ -38,6 +38,8 @@ pub(crate) struct ListenerFigures {
     pub(crate) refused: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) paused: AtomicBool,
+    /// Accepting is to rest until somebody says otherwise.
+    pub(crate) held: AtomicBool,
 }
 
 pub(crate) type OnAccept = Box<dyn FnMut(Socket, SocketAddr)>;
@@ -83,6 +85,9 @@ impl Listener {
 
     fn accept_some(&mut self) {
         for _ in 0..ACCEPTS_PER_TURN {
+            if self.figures.held.load(Ordering::Acquire) {
+                return;
+            }
             let Some(socket) = &self.socket else { return };
             match accept(socket) {
                 Ok((connection, peer)) => {

@@ -1,0 +1,87 @@
+//! The way back to a handler: closures from anywhere that run on one stage, with the handler in hand and no lock.
+//!
+//! ```text
+//!   handler ── cx.caller() ──▶ StageCaller ── any thread ── call(|handler, cx| …) ──▶ the channel's loop ──▶ the stage
+//! ```
+//!
+//! A call finds its stage by a number that is never used again. If the stage has left, or the channel has ended, the
+//! closure is dropped, not run.
+
+use super::{Context, Handler};
+use crate::{channel::SideTable, event_loop::SourceCaller};
+use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
+
+/// What a stage is told beside messages and events.
+#[doc(hidden)]
+pub enum Signal {
+    Timer(super::StageTimer),
+    Call(Box<dyn Any + Send>),
+}
+
+/// A closure for the handler `H`.
+pub(crate) struct Call<H: Handler>(Box<dyn FnOnce(&mut H, &mut Context<'_, H>) + Send>);
+
+impl<H: Handler> Call<H> {
+    pub(crate) fn run(self, handler: &mut H, cx: &mut Context<'_, H>) {
+        (self.0)(handler, cx);
+    }
+}
+
+/// Calls one handler back, from any thread. Cheap to clone; keeps neither the channel nor its loop alive.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Answers each request from another thread, and counts the answers without a lock.
+/// struct Slow { answers: usize }
+///
+/// impl Application for Slow {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, request: BytesMut) {
+///         let back = cx.caller();
+///         std::thread::spawn(move || {
+///             let answer = Bytes::from(request.to_ascii_uppercase());
+///             back.call(move |handler, cx| {
+///                 handler.0.answers += 1;
+///                 cx.write_and_flush(answer);
+///             });
+///         }).join().unwrap();
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().app(Slow { answers: 0 }));
+/// channel.write_inbound(b"hello");
+/// assert_eq!(channel.read_outbound().unwrap(), "HELLO");
+/// ```
+pub struct StageCaller<H: Handler> {
+    pub(crate) table: SideTable,
+    pub(crate) channel: Option<SourceCaller>,
+    pub(crate) stage: u32,
+    pub(crate) handler: PhantomData<fn(H)>,
+}
+
+impl<H: Handler> StageCaller<H> {
+    /// Has the closure run on the channel's loop with the handler and its context, after the calls before it.
+    pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static) {
+        let Some(channel) = &self.channel else { return }; // the channel had ended when this caller was made
+        let call: Box<dyn Any + Send> = Box::new(Call::<H>(Box::new(call)));
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).calls.push((self.stage, call));
+        channel.call();
+    }
+}
+
+impl<H: Handler> Clone for StageCaller<H> {
+    fn clone(&self) -> Self {
+        let Self { table, channel, stage, .. } = self;
+        Self { table: table.clone(), channel: channel.clone(), stage: *stage, handler: PhantomData }
+    }
+}
+
+impl<H: Handler> fmt::Debug for StageCaller<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageCaller").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}
