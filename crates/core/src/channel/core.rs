@@ -91,6 +91,11 @@ pub(crate) struct ChannelCore {
     unsettled: usize,
     /// Somebody was told that there is no room because of them, and has to be told when there is.
     told_full: Cell<bool>,
+    /// Something may wait inside the pipeline: a message to be pulled, or one that was held. If not, there is no need to
+    /// walk through the stages and look.
+    pub(crate) waiting_inside: bool,
+    /// The handler that was asked for a message is one that never has any to give.
+    pub(crate) never_pulls: bool,
     /// A stage has read a message since the last flush for a pause.
     pub(crate) delivered: bool,
     /// The channel's own handle, of a type that only its last stage knows.
@@ -120,6 +125,8 @@ impl ChannelCore {
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
+            waiting_inside: false,
+            never_pulls: false,
             delivered: false,
             handle: None,
             side: SideTable::default(),
@@ -157,6 +164,18 @@ impl ChannelCore {
     pub(crate) fn next_stage_id(&mut self) -> u32 {
         self.last_stage += 1;
         self.last_stage
+    }
+
+    // ---- demand ----
+
+    pub(crate) fn resume(&mut self) {
+        self.demand.resume();
+        self.waiting_inside = true;
+    }
+
+    pub(crate) fn request(&mut self) {
+        self.demand.request();
+        self.waiting_inside = true;
     }
 
     // ---- room to write ----

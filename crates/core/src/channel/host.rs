@@ -141,7 +141,7 @@ where
                 Command::Close(cause, done) => {
                     if self.ended {
                         done.succeed();
-                        self.core.demand.resume(); // nobody waits for what is held any more
+                        self.core.resume(); // nobody waits for what is held any more
                         self.settle();
                     } else {
                         self.enter_at_tail(Op::Close(cause, done));
@@ -151,11 +151,11 @@ where
                 Command::ShutDownOutput(done) => self.enter_at_tail(Op::ShutDownOutput(done)),
                 Command::Pause => self.core.demand.pause(),
                 Command::Resume => {
-                    self.core.demand.resume();
+                    self.core.resume();
                     self.settle();
                 }
                 Command::Request => {
-                    self.core.demand.request();
+                    self.core.request();
                     self.settle();
                 }
                 Command::Stages(answer) => {
@@ -234,7 +234,9 @@ where
     /// Whether the channel should be closed now, and why.
     pub fn take_close(&mut self) -> Option<CloseCause> {
         if self.core.wishes.close_when_flushed && !self.core.outbound.has_flushed() {
-            self.core.request_close(CloseCause::Requested, WritePromise::untracked());
+            self.core.wishes.close_when_flushed = false;
+            // Through the pipeline, like any close: a stage may have something to send first.
+            self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
         }
         if self.ended { None } else { self.core.wishes.close.take() }
     }
@@ -312,8 +314,7 @@ where
             if self.silent {
                 break;
             }
-            let (root, core) = (&mut self.root, &mut self.core);
-            match catch(|| root.step(core)) {
+            match self.step() {
                 Ok(true) => {}
                 Ok(false) if self.root.has_ops() => {}
                 Ok(false) if self.flush_for_pause() => {}
@@ -321,6 +322,17 @@ where
                 Err(message) => return self.break_down(message),
             }
         }
+    }
+
+    /// Delivers one thing that waits inside, if anything may.
+    fn step(&mut self) -> Result<bool, String> {
+        if !self.core.waiting_inside {
+            return Ok(false);
+        }
+        let (root, core) = (&mut self.root, &mut self.core);
+        let stepped = catch(|| root.step(core))?;
+        self.core.waiting_inside = stepped;
+        Ok(stepped)
     }
 
     /// A `read_complete` that waits behind held messages cannot tell anybody to flush, and who paused for lack of room

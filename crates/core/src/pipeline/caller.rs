@@ -45,7 +45,7 @@ impl<H: Handler> Call<H> {
 ///         std::thread::spawn(move || {
 ///             let answer = Bytes::from(request.to_ascii_uppercase());
 ///             back.call(move |handler, cx| {
-///                 handler.0.answers += 1;
+///                 handler.answers += 1;
 ///                 cx.write_and_flush(answer);
 ///             });
 ///         }).join().unwrap();

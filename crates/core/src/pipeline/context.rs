@@ -127,12 +127,12 @@ impl<H: Handler> Context<'_, H> {
 
     /// Lets delivery go on.
     pub fn resume(&mut self) {
-        self.core.demand.resume();
+        self.core.resume();
     }
 
     /// Asks for one message while paused: it reaches the last stage, then delivery stops again.
     pub fn request(&mut self) {
-        self.core.demand.request();
+        self.core.request();
     }
 
     /// Whether delivery is stopped.
@@ -150,6 +150,11 @@ impl<H: Handler> Context<'_, H> {
     /// Takes a timer back. False if it was due already.
     pub fn disarm(&mut self, timer: StageTimer) -> bool {
         self.core.disarm(timer)
+    }
+
+    /// This handler never has a message to be pulled: it need not be asked again.
+    pub(super) fn never_pulls(&mut self) {
+        self.core.never_pulls = true;
     }
 
     // ---- the way back ----

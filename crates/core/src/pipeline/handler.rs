@@ -49,6 +49,7 @@ pub trait Handler: Sized + 'static {
     /// next one is asked for. None is asked for while reading is paused, but for one when an event comes: whether the
     /// event has to wait for a message shows only then, and that message is held.
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+        cx.never_pulls();
         None
     }
 

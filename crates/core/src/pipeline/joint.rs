@@ -39,6 +39,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
             for message in leftover.into_iter().rev() {
                 self.waiting.push_front(message);
             }
+            out.core.waiting_inside |= !self.waiting.is_empty();
             old.removed();
             drop(old);
             self.segment.link(out);
@@ -67,6 +68,7 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
             self.exchange(out);
         } else {
             self.waiting.push_back(msg);
+            out.core.waiting_inside = true;
         }
     }
 

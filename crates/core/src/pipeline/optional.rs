@@ -55,7 +55,13 @@ where
         }
     }
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<R> {
-        self.as_mut().and_then(|handler| handler.pull(&mut lend(cx)))
+        match self {
+            Some(handler) => handler.pull(&mut lend(cx)),
+            None => {
+                cx.never_pulls();
+                None
+            }
+        }
     }
     fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
         match self {

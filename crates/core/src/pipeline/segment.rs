@@ -165,6 +165,7 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
     fn read(&mut self, core: &mut ChannelCore, msg: R) {
         if !self.held.is_empty() || core.demand.is_paused() {
             self.held.push_back(Held::Message(msg));
+            core.waiting_inside = true;
         } else {
             self.segment.read(&mut Out { ops: &mut self.ops, core }, msg);
         }
@@ -174,6 +175,7 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
         let out = &mut Out { ops: &mut self.ops, core };
         if !event.overtakes() && (!self.held.is_empty() || self.segment.blocked(out)) {
             self.held.push_back(Held::Event(event));
+            out.core.waiting_inside = true;
         } else {
             self.segment.event(out, event);
         }
@@ -186,6 +188,8 @@ pub struct Stage<H: Handler, N> {
     id: u32,
     /// Whether the handler may have something to be pulled.
     more: bool,
+    /// Whether it ever has: most handlers do not, and say so when they are asked first.
+    pulls: bool,
     reads: u64,
     writes: u64,
     rest: Boundary<N, H::ReadOut, H::Write>,
@@ -193,7 +197,7 @@ pub struct Stage<H: Handler, N> {
 
 impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     pub(super) fn new(handler: H, next: N) -> Self {
-        Self { handler, id: 0, more: false, reads: 0, writes: 0, rest: Boundary::new(next) }
+        Self { handler, id: 0, more: false, pulls: true, reads: 0, writes: 0, rest: Boundary::new(next) }
     }
 
     /// Runs the handler, then what the stages behind it asked for meanwhile.
@@ -208,6 +212,21 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
         result
     }
 
+    fn may_have_more(&mut self, core: &mut ChannelCore) {
+        self.more = self.pulls;
+        core.waiting_inside |= self.pulls;
+    }
+
+    fn pull(&mut self, out: &mut Out<'_, H::WriteOut>) -> Option<H::ReadOut> {
+        out.core.never_pulls = false;
+        let message = self.run(out, |handler, cx| handler.pull(cx));
+        if message.is_none() {
+            self.more = false;
+            self.pulls = !std::mem::take(&mut out.core.never_pulls);
+        }
+        message
+    }
+
     fn settle(&mut self, out: &mut Out<'_, H::WriteOut>) {
         while let Some(op) = self.rest.ops.pop_front() {
             let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
@@ -215,6 +234,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
                 Op::Write(msg, done) => {
                     self.writes += 1;
                     self.handler.write(&mut cx, msg, done);
+                    self.may_have_more(out.core); // a decoder may have waited for this very answer
                 }
                 Op::Flush => self.handler.flush(&mut cx),
                 Op::Close(cause, done) => self.handler.close(&mut cx, cause, done),
@@ -244,7 +264,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             out.core.demand.delivered();
         }
         self.reads += 1;
-        self.more = true;
+        self.may_have_more(out.core);
         out.core.delivered = true;
         self.run(out, |handler, cx| handler.read(cx, msg));
     }
@@ -269,14 +289,13 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         if !self.more || out.core.demand.is_paused() {
             return false;
         }
-        match self.run(out, |handler, cx| handler.pull(cx)) {
+        match self.pull(out) {
             Some(msg) => {
                 self.rest.read(out.core, msg);
                 self.settle(out);
                 true
             }
             None => {
-                self.more = false;
                 !out.ops.is_empty() // it had no message to give, but something to say
             }
         }
@@ -290,15 +309,13 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             return true; // one is enough: the handler is not asked for a second
         }
         // Whether the handler holds a message shows only when it is asked for one. It then waits behind the handler.
-        match self.run(out, |handler, cx| handler.pull(cx)) {
+        match self.pull(out) {
             Some(msg) => {
                 self.rest.held.push_back(Held::Message(msg));
+                out.core.waiting_inside = true;
                 true
             }
-            None => {
-                self.more = false;
-                false
-            }
+            None => false,
         }
     }
 
@@ -314,7 +331,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
                 Signal::Timer(timer) => handler.timer(cx, timer),
                 Signal::Call(call) => handler.called(cx, call),
             });
-            self.more = true;
+            self.may_have_more(out.core);
             return None;
         }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };

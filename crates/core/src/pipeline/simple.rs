@@ -9,7 +9,10 @@
 
 use super::{Context, Event, Handler, Leftover, StageTimer};
 use crate::channel::{Channel, CloseCause, Fault, WritePromise};
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    ops::{Deref, DerefMut},
+};
 
 /// The view of an [`Application`] on its pipeline and channel.
 pub type AppContext<'a, A> = Context<'a, ApplicationStage<A>>;
@@ -63,6 +66,21 @@ pub trait Application: Sized + 'static {
 
 /// An [`Application`] as a stage.
 pub struct ApplicationStage<A>(pub(crate) A);
+
+/// The application itself, for closures that come back to it.
+impl<A> Deref for ApplicationStage<A> {
+    type Target = A;
+
+    fn deref(&self) -> &A {
+        &self.0
+    }
+}
+
+impl<A> DerefMut for ApplicationStage<A> {
+    fn deref_mut(&mut self) -> &mut A {
+        &mut self.0
+    }
+}
 
 impl<A: Application> Handler for ApplicationStage<A> {
     type Read = A::Read;
