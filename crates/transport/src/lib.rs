@@ -31,7 +31,7 @@ mod scratch;
 mod tcp;
 
 pub use bootstrap::{
-    Accepted, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,
+    Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,
     ServerFigures, ServerShutdown, event_loops,
 };
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};

@@ -465,6 +465,12 @@ impl<W: 'static> Channel<W> {
         before.and_then(|before| before.downcast().ok())
     }
 
+    /// Attaches values that many channels share. For transports: servers and clients are given them once for all.
+    #[doc(hidden)]
+    pub fn attach(&self, attributes: &[(TypeId, Arc<dyn Any + Send + Sync>)]) {
+        self.shared.lock().attributes.extend(attributes.iter().cloned());
+    }
+
     /// The value of this type that is attached to the channel.
     pub fn attribute<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let key = TypeId::of::<T>();

@@ -19,6 +19,7 @@ pub enum Signal {
 }
 
 /// A closure for the handler `H`.
+#[allow(clippy::type_complexity)] // a closure and its two arguments
 pub(crate) struct Call<H: Handler>(Box<dyn FnOnce(&mut H, &mut Context<'_, H>) + Send>);
 
 impl<H: Handler> Call<H> {

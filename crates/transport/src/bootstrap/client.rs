@@ -1,6 +1,6 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
-use super::{ConnectError, event_loops, race};
+use super::{Backend, ConnectError, race};
 use crate::{
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave},
@@ -30,6 +30,7 @@ pub struct ClientBuilder {
     timeout: Duration,
     from: Option<SocketAddr>,
     resolver: Option<Arc<dyn Resolve>>,
+    backend: Backend,
 }
 
 impl ClientBuilder {
@@ -75,6 +76,19 @@ impl ClientBuilder {
         self
     }
 
+    /// Attaches a value to every connection, one for each type; handlers find it with
+    /// [`Channel::attribute`](netwright_core::Channel::attribute).
+    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.settings.attach(value);
+        self
+    }
+
+    /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
     /// Who turns names into addresses.
     pub fn resolver(mut self, resolver: impl Resolve) -> Self {
         self.resolver = Some(Arc::new(resolver));
@@ -93,7 +107,7 @@ impl ClientBuilder {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         let group = match self.group {
             Some(group) => group,
-            None => event_loops(1).map_err(|error| ConnectError::Setup(error.to_string()))?,
+            None => self.backend.event_loops(1).map_err(|error| ConnectError::Setup(error.to_string()))?,
         };
         let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         Ok(Client {
@@ -134,6 +148,7 @@ impl Client<(), ()> {
             timeout: Duration::from_secs(30),
             from: None,
             resolver: None,
+            backend: Backend::Auto,
         }
     }
 }

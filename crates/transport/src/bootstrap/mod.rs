@@ -21,6 +21,26 @@ pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 use crate::readiness::ReadinessSeed;
 use netwright_core::{BuildError, EventLoopGroup};
 
+/// What waits for I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Backend {
+    /// The best that works on this machine. Readiness is the only one so far.
+    #[default]
+    Auto,
+    /// `epoll`, `kqueue` or IOCP, by `mio`.
+    Readiness,
+}
+
+impl Backend {
+    /// A group of event loops that can host sockets by this backend.
+    pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
+        match self {
+            Self::Auto | Self::Readiness => event_loops(loops),
+        }
+    }
+}
+
 /// A group of `loops` event loops that can host sockets.
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! Servers: where they listen, which loops accept, and what becomes of a connection.
 
 use super::{
-    BindError, event_loops,
+    Backend, BindError,
     live::{Live, ServerShutdown},
 };
 use crate::{
@@ -44,6 +44,7 @@ pub struct ServerBuilder {
     settings: ChannelSettings,
     addresses: Vec<String>,
     resolver: Option<Arc<dyn Resolve>>,
+    backend: Backend,
 }
 
 impl ServerBuilder {
@@ -99,6 +100,19 @@ impl ServerBuilder {
     /// A further address to listen on.
     pub fn listen(mut self, address: impl ToString) -> Self {
         self.addresses.push(address.to_string());
+        self
+    }
+
+    /// Attaches a value to every connection, one for each type; handlers find it with
+    /// [`Channel::attribute`](netwright_core::Channel::attribute).
+    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.settings.attach(value);
+        self
+    }
+
+    /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
         self
     }
 
@@ -168,7 +182,7 @@ impl BoundPipeline {
             Some(workers) => workers,
             None => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                event_loops(cores).map_err(setup)?
+                builder.backend.event_loops(cores).map_err(setup)?
             }
         };
         let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
@@ -371,6 +385,7 @@ impl Server {
             settings: ChannelSettings { host: HostSettings::default(), ..ChannelSettings::default() },
             addresses: Vec::new(),
             resolver: None,
+            backend: Backend::Auto,
         }
     }
 

@@ -22,7 +22,14 @@ use netwright_core::{
     driver::{Event, Ready, Source, Token},
 };
 use socket2::{Domain, Socket};
-use std::{cell::RefCell, io, net::SocketAddr, rc::Rc};
+use std::{
+    any::{Any, TypeId},
+    cell::RefCell,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// Reads of one channel before others get their turn.
 const READS_PER_TURN: usize = 16;
@@ -33,9 +40,17 @@ pub(crate) struct ChannelSettings {
     pub(crate) host: HostSettings,
     pub(crate) half_closure: bool,
     pub(crate) options: StreamOptions,
+    /// What every channel has attached from the start.
+    pub(crate) attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
 impl ChannelSettings {
+    /// Attaches a value to every channel, one for each type.
+    pub(crate) fn attach<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
+        self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
+    }
+
     /// Whether connections of any family can be set up like this.
     pub(crate) fn check(&self) -> Result<(), OptionError> {
         let v4 = self.options.check(Domain::IPV4);
@@ -104,6 +119,7 @@ where
     let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
     let host = Host::new(local.clone(), pipeline, settings.host);
     let channel = host.channel();
+    channel.attach(&settings.attributes);
     let guard = introduce(&channel);
     local.register_with(|token| {
         readiness.register(&socket, token, Interest::READABLE | Interest::WRITABLE)?;
