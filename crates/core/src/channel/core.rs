@@ -260,6 +260,11 @@ impl ChannelCore {
         self.wishes.close_when_flushed = true;
     }
 
+    /// Whether nothing more may be written, as far as the order of operations says so.
+    pub(super) fn has_output_ended(&self) -> bool {
+        self.wishes.closing || self.wishes.shut_down_output
+    }
+
     /// Why nothing more may be written, as far as the order of operations says so.
     pub(super) fn output_ended(&self) -> Option<WriteError> {
         if self.wishes.closing {

@@ -107,7 +107,7 @@ where
 
     /// Everything that was there has been received.
     pub fn read_complete(&mut self) {
-        self.run(|root, core| root.event(core, Inbound::ReadComplete));
+        self.run(|root, core| root.read_complete(core));
     }
 
     /// The peer sends no more, and half-closure is allowed.
@@ -287,15 +287,19 @@ where
 
     fn settle(&mut self) {
         loop {
-            while let Some(op) = self.root.next_op() {
+            while self.root.has_ops() {
+                if let Some((msg, done)) = self.root.ops().take_write() {
+                    self.push(msg, done);
+                    continue;
+                }
+                if self.root.ops().take_flush() {
+                    self.flush();
+                    continue;
+                }
+                let Some(op) = self.root.ops().take_rest() else { break };
                 match op {
                     Op::Write(msg, done) => self.push(msg, done),
-                    Op::Flush => {
-                        if self.core.output_ended().is_none() {
-                            self.core.outbound.flush();
-                            self.core.wishes.flush = true;
-                        }
-                    }
+                    Op::Flush => self.flush(),
                     Op::Close(cause, done) => {
                         self.core.request_close(cause, done);
                         self.core.wishes.closing = true;
@@ -351,9 +355,17 @@ where
         true
     }
 
+    fn flush(&mut self) {
+        if !self.core.has_output_ended() {
+            self.core.outbound.flush();
+            self.core.wishes.flush = true;
+        }
+    }
+
     fn push(&mut self, msg: W, done: WritePromise) {
         // Once it has ended, the queue itself says why.
         if !self.ended
+            && self.core.has_output_ended()
             && let Some(error) = self.core.output_ended()
         {
             drop(msg);

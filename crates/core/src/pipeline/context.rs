@@ -1,11 +1,11 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Inbound, Op, StageCaller, StageTimer, segment::Next};
+use super::{Event, Handler, Inbound, Op, Ops, StageCaller, StageTimer, segment::Next};
 use crate::{
     channel::{ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
 };
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
@@ -13,7 +13,7 @@ use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 /// at the boundary to the stage before, in order, and carried out when that stage is free.
 pub struct Context<'a, H: Handler> {
     pub(super) next: &'a mut dyn Next<H::ReadOut>,
-    pub(super) ops: &'a mut VecDeque<Op<H::WriteOut>>,
+    pub(super) ops: &'a mut Ops<H::WriteOut>,
     pub(super) core: &'a mut ChannelCore,
     pub(super) stage: u32,
 }
@@ -33,7 +33,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// Passes on that the transport has delivered all for now.
     pub fn fire_read_complete(&mut self) {
-        self.next.event(self.core, Inbound::ReadComplete);
+        self.next.read_complete(self.core);
     }
 
     /// Tells the stages behind this one something.
@@ -71,7 +71,7 @@ impl<H: Handler> Context<'_, H> {
     /// Writes a message for somebody who may be waiting to hear of it.
     pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
         self.core.count_write(&msg);
-        self.ops.push_back(Op::Write(msg, done));
+        self.ops.push_write(msg, done);
     }
 
     /// Writes a message and returns a future of its fate.
@@ -83,7 +83,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// Sends what was written so far.
     pub fn flush(&mut self) {
-        self.ops.push_back(Op::Flush);
+        self.ops.push_flush();
     }
 
     /// Writes a message and sends it.
@@ -104,7 +104,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// Closes the channel, and tells when that is done.
     pub fn close_with(&mut self, cause: CloseCause, done: WritePromise) {
-        self.ops.push_back(Op::Close(cause, done));
+        self.ops.push(Op::Close(cause, done));
     }
 
     /// Closes the channel once everything that was flushed is sent.
@@ -114,7 +114,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
     pub fn shut_down_output(&mut self) {
-        self.ops.push_back(Op::ShutDownOutput(WritePromise::untracked()));
+        self.ops.push(Op::ShutDownOutput(WritePromise::untracked()));
     }
 
     // ---- demand ----

@@ -34,6 +34,7 @@ pub use handler::{Handler, StageTimer};
 pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
 pub use op::Op;
+pub(crate) use op::Ops;
 pub use optional::Either;
 pub(crate) use segment::{Boundary, Next};
 pub use segment::{End, Out, Segment, StageInfo};

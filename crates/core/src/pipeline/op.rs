@@ -1,6 +1,17 @@
 //! What travels from the application towards the wire.
+//!
+//! ```text
+//!   write   flush   rest
+//!   [ w ]   [ f ]   [ … ]      taken from the left, added at the first place that has nothing behind it
+//! ```
+//! Nearly always a handler asks for one write, or one flush, or one write and one flush: these have places of their own,
+//! next to the stage. A write that passes through ten stages is then moved ten times as it is, and an idle channel has no
+//! queue allocated.
+//!
+//! Always true: operations come out in the order in which they went in.
 
 use crate::channel::{CloseCause, WritePromise};
+use std::collections::VecDeque;
 
 /// An outbound operation, waiting at the boundary between two stages.
 #[doc(hidden)]
@@ -10,4 +21,78 @@ pub enum Op<W> {
     Close(CloseCause, WritePromise),
     /// Send what is queued, then tell the peer that no more will come.
     ShutDownOutput(WritePromise),
+}
+
+/// Outbound operations in order.
+pub(crate) struct Ops<W> {
+    write: Option<(W, WritePromise)>,
+    flush: bool,
+    /// How many there are in all places.
+    len: u32,
+    rest: VecDeque<Op<W>>,
+}
+
+impl<W> Ops<W> {
+    pub(crate) const fn new() -> Self {
+        Self { write: None, flush: false, len: 0, rest: VecDeque::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    pub(crate) fn push_write(&mut self, msg: W, done: WritePromise) {
+        self.len += 1;
+        if self.len == 1 {
+            self.write = Some((msg, done));
+        } else {
+            self.rest.push_back(Op::Write(msg, done));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push_flush(&mut self) {
+        self.len += 1;
+        if self.len == 1 || self.len == 2 && self.write.is_some() {
+            self.flush = true;
+        } else {
+            self.rest.push_back(Op::Flush);
+        }
+    }
+
+    pub(crate) fn push(&mut self, op: Op<W>) {
+        match op {
+            Op::Write(msg, done) => self.push_write(msg, done),
+            Op::Flush => self.push_flush(),
+            other => {
+                self.len += 1;
+                self.rest.push_back(other);
+            }
+        }
+    }
+
+    /// The next operation, if it is a write in its own place. To be asked first.
+    #[inline]
+    pub(crate) fn take_write(&mut self) -> Option<(W, WritePromise)> {
+        let write = self.write.take();
+        self.len -= u32::from(write.is_some());
+        write
+    }
+
+    /// Whether the next operation is a flush in its own place. To be asked second.
+    #[inline]
+    pub(crate) fn take_flush(&mut self) -> bool {
+        let flush = std::mem::take(&mut self.flush);
+        self.len -= u32::from(flush);
+        flush
+    }
+
+    /// The next operation of all others. To be asked last.
+    #[inline]
+    pub(crate) fn take_rest(&mut self) -> Option<Op<W>> {
+        let op = self.rest.pop_front();
+        self.len -= u32::from(op.is_some());
+        op
+    }
 }

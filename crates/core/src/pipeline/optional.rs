@@ -2,9 +2,9 @@
 //!
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
-use super::{Context, Event, Handler, Leftover, Op, StageTimer, segment::Next};
+use super::{Context, Event, Handler, Leftover, Ops, StageTimer, segment::Next};
 use crate::channel::{ChannelCore, CloseCause, Fault, WritePromise};
-use std::{any::Any, collections::VecDeque};
+use std::any::Any;
 
 /// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
 fn lend<'a, O, H>(cx: &'a mut Context<'_, O>) -> Context<'a, H>
@@ -13,7 +13,7 @@ where
     H: Handler<ReadOut = O::ReadOut, WriteOut = O::WriteOut>,
 {
     let next: &mut dyn Next<H::ReadOut> = &mut *cx.next;
-    let ops: &mut VecDeque<Op<H::WriteOut>> = &mut *cx.ops;
+    let ops: &mut Ops<H::WriteOut> = &mut *cx.ops;
     let core: &mut ChannelCore = &mut *cx.core;
     Context { next, ops, core, stage: cx.stage }
 }

@@ -20,13 +20,16 @@
 //! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
 //!    second one is looked at after everything that the first one caused, down to the wire.
 
-use super::{Context, Handler, Inbound, Op, Signal};
-use crate::{channel::ChannelCore, task_error::catch};
+use super::{Context, Handler, Inbound, Op, Ops, Signal};
+use crate::{
+    channel::{ChannelCore, WritePromise},
+    task_error::catch,
+};
 use std::{any::TypeId, collections::VecDeque, convert::Infallible};
 
 /// Where a segment puts what it asks of the stage before it, and the channel it lives in.
 pub struct Out<'a, W> {
-    pub(crate) ops: &'a mut VecDeque<Op<W>>,
+    pub(crate) ops: &'a mut Ops<W>,
     pub(crate) core: &'a mut ChannelCore,
 }
 
@@ -45,6 +48,11 @@ pub trait Segment<R, W>: 'static {
     fn read(&mut self, out: &mut Out<'_, W>, msg: R);
     #[doc(hidden)]
     fn event(&mut self, out: &mut Out<'_, W>, event: Inbound);
+    /// The event that comes with nearly every message.
+    #[doc(hidden)]
+    fn read_complete(&mut self, out: &mut Out<'_, W>) {
+        self.event(out, Inbound::ReadComplete);
+    }
     /// Delivers one message that waits somewhere inside. False if none does or delivery is paused.
     #[doc(hidden)]
     fn step(&mut self, out: &mut Out<'_, W>) -> bool;
@@ -84,6 +92,7 @@ pub struct StageInfo {
 pub(crate) trait Next<R> {
     fn read(&mut self, core: &mut ChannelCore, msg: R);
     fn event(&mut self, core: &mut ChannelCore, event: Inbound);
+    fn read_complete(&mut self, core: &mut ChannelCore);
 }
 
 enum Held<R> {
@@ -94,13 +103,13 @@ enum Held<R> {
 /// What lies between a handler and the rest of its pipeline.
 pub(crate) struct Boundary<N, R, W> {
     segment: N,
-    ops: VecDeque<Op<W>>,
+    ops: Ops<W>,
     held: VecDeque<Held<R>>,
 }
 
 impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     pub(crate) fn new(segment: N) -> Self {
-        Self { segment, ops: VecDeque::new(), held: VecDeque::new() }
+        Self { segment, ops: Ops::new(), held: VecDeque::new() }
     }
 
     // ---- for the channel, whose boundary to the first stage this is ----
@@ -122,8 +131,8 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.signal(&mut Out { ops: &mut self.ops, core }, stage, signal)
     }
 
-    pub(crate) fn next_op(&mut self) -> Option<Op<W>> {
-        self.ops.pop_front()
+    pub(crate) fn ops(&mut self) -> &mut Ops<W> {
+        &mut self.ops
     }
 
     pub(crate) fn has_ops(&self) -> bool {
@@ -180,6 +189,16 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
             self.segment.event(out, event);
         }
     }
+
+    fn read_complete(&mut self, core: &mut ChannelCore) {
+        let out = &mut Out { ops: &mut self.ops, core };
+        if !self.held.is_empty() || self.segment.blocked(out) {
+            self.held.push_back(Held::Event(Inbound::ReadComplete));
+            out.core.waiting_inside = true;
+        } else {
+            self.segment.read_complete(out);
+        }
+    }
 }
 
 /// A handler and what lies behind it.
@@ -227,19 +246,51 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
         message
     }
 
+    #[inline]
     fn settle(&mut self, out: &mut Out<'_, H::WriteOut>) {
-        while let Some(op) = self.rest.ops.pop_front() {
-            let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
-            match op {
-                Op::Write(msg, done) => {
-                    self.writes += 1;
-                    self.handler.write(&mut cx, msg, done);
-                    self.may_have_more(out.core); // a decoder may have waited for this very answer
-                }
-                Op::Flush => self.handler.flush(&mut cx),
-                Op::Close(cause, done) => self.handler.close(&mut cx, cause, done),
-                Op::ShutDownOutput(done) => cx.ops.push_back(Op::ShutDownOutput(done)),
+        if !self.rest.ops.is_empty() {
+            self.drain(out);
+        }
+    }
+
+    /// Carries out what the stages behind the handler asked for.
+    #[inline(never)]
+    fn drain(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        while !self.rest.ops.is_empty() {
+            if let Some((msg, done)) = self.rest.ops.take_write() {
+                self.write(out, msg, done);
+            } else if self.rest.ops.take_flush() {
+                self.flush(out);
+            } else if let Some(op) = self.rest.ops.take_rest() {
+                self.carry_out(out, op);
             }
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, out: &mut Out<'_, H::WriteOut>, msg: H::Write, done: WritePromise) {
+        self.writes += 1;
+        let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+        self.handler.write(&mut cx, msg, done);
+        self.may_have_more(out.core); // a decoder may have waited for this very answer
+    }
+
+    #[inline]
+    fn flush(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+        self.handler.flush(&mut cx);
+    }
+
+    #[cold]
+    fn carry_out(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<H::Write>) {
+        match op {
+            Op::Write(msg, done) => self.write(out, msg, done),
+            Op::Flush => self.flush(out),
+            Op::Close(cause, done) => {
+                let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+                self.handler.close(&mut cx, cause, done);
+            }
+            Op::ShutDownOutput(done) => out.ops.push(Op::ShutDownOutput(done)),
         }
     }
 }
@@ -279,6 +330,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             Inbound::User(event) => handler.event(cx, event),
             Inbound::Inactive(cause) => handler.inactive(cx, cause),
         });
+    }
+
+    fn read_complete(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        self.run(out, |handler, cx| handler.read_complete(cx));
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
@@ -395,7 +450,7 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<W>) {
-        out.ops.push_back(op);
+        out.ops.push(op);
     }
 
     fn signal(&mut self, _: &mut Out<'_, W>, _: u32, signal: Signal) -> Option<Signal> {
