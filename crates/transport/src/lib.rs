@@ -27,6 +27,8 @@ pub mod options;
 mod pool;
 pub mod readiness;
 pub mod resolve;
+#[cfg(unix)]
+mod return_stack;
 mod scratch;
 mod tcp;
 

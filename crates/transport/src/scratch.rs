@@ -28,6 +28,7 @@ impl Scratch {
 
     /// Calls `read` with the free room and splits off what it filled. Also tells how much room there was: a read that did
     /// not fill it has emptied the socket.
+    #[inline(always)] // the system call in it too: see `return_stack`
     pub(crate) fn fill(
         &self,
         read: impl FnOnce(&mut [std::mem::MaybeUninit<u8>]) -> io::Result<usize>,

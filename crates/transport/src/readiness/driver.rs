@@ -48,6 +48,8 @@ pub struct ReadinessSeed {
 impl ReadinessSeed {
     /// Asks the system for what it takes: fails when descriptors have run out, and not later.
     pub fn new() -> io::Result<Self> {
+        #[cfg(unix)]
+        crate::return_stack::look();
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         Ok(Self { poll, waker: Arc::new(PollWaker { present: Mutex::new(waker) }) })

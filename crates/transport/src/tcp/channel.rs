@@ -10,7 +10,10 @@
 //! 5. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends.
 //! 6. The descriptor is deregistered before it is closed, and closed before anybody is told.
 
-use super::write::{Wrote, write_flushed};
+use super::{
+    calls,
+    write::{Wrote, write_flushed},
+};
 use crate::{
     options::{OptionError, StreamOptions},
     readiness::{Interest, Readiness},
@@ -228,7 +231,7 @@ where
     /// One `recv`, and what follows from it.
     fn receive(&mut self, reads: usize) {
         let Some(socket) = &self.socket else { return };
-        match self.scratch.fill(|room| socket.recv(room)) {
+        match self.scratch.fill(|room| calls::recv(socket, room)) {
             Ok((bytes, room)) => {
                 let len = bytes.len();
                 if len == 0 {

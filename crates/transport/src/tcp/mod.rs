@@ -6,7 +6,9 @@
 //! | `listener` | accepts, and keeps listening when the system has no descriptor left |
 //! | `connect` | opens a connection, within a time limit |
 //! | `write` | gathering writes and files |
+//! | `calls` | the system calls that come with every message |
 
+mod calls;
 mod channel;
 mod connect;
 mod listener;

@@ -1,5 +1,6 @@
 //! What leaves a channel: one piece by `send`, several by one `writev`, a file by `sendfile`.
 
+use super::calls;
 use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound, WriteError};
 use socket2::Socket;
 use std::{
@@ -57,22 +58,12 @@ fn write_once(socket: &Socket, outbound: &mut Outbound, bytes_max: usize) -> io:
     match outbound.len() {
         0 => Ok((0, 0)),
         1 => match outbound.first_bytes() {
-            Some(bytes) => Ok((bytes.len(), send(socket, bytes)?)),
+            Some(bytes) => Ok((bytes.len(), calls::send(socket, bytes)?)),
             None => Ok((0, 0)),
         },
         2..=FEW => gather::<FEW>(socket, outbound, bytes_max),
         _ => gather::<GATHER_PIECES_MAX>(socket, outbound, bytes_max),
     }
-}
-
-#[cfg(unix)]
-fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL)?)
-}
-
-#[cfg(not(unix))]
-fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
-    socket.send(bytes)
 }
 
 #[inline(never)]
@@ -83,7 +74,7 @@ fn gather<const N: usize>(
 ) -> io::Result<(usize, usize)> {
     let mut slices = [IoSlice::new(&[]); N];
     let gathered = outbound.gather(&mut slices, bytes_max);
-    let written = socket.send_vectored(&slices[..gathered.pieces])?;
+    let written = calls::send_pieces(socket, &slices[..gathered.pieces])?;
     Ok((gathered.bytes, written))
 }
 
@@ -133,5 +124,5 @@ fn send_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) 
 
 fn copy_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) -> Result<usize, FileError> {
     let chunk = region.read_chunk(want.min(64 * 1024)).map_err(FileError::File)?;
-    send(socket, &chunk).map_err(FileError::Socket)
+    calls::send(socket, &chunk).map_err(FileError::Socket)
 }

@@ -1,0 +1,61 @@
+//! The system calls of a connection that come with every message.
+//!
+//! Inlined into their callers down to the instruction that enters the kernel: see [`return_stack`](crate::return_stack).
+
+use socket2::Socket;
+use std::{
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+};
+
+#[cfg(unix)]
+mod unix {
+    use super::{IoSlice, MaybeUninit, Socket, io};
+    use crate::return_stack::refill;
+    use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+
+    #[inline(always)]
+    pub(in crate::tcp) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        let result = rustix::net::recv(socket, room, RecvFlags::empty());
+        refill();
+        match result {
+            Ok((_, len)) => Ok(len),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::tcp) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        let result = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL);
+        refill();
+        Ok(result?)
+    }
+
+    #[inline(always)]
+    pub(in crate::tcp) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let none = &mut SendAncillaryBuffer::default();
+        let result = rustix::net::sendmsg(socket, pieces, none, SendFlags::NOSIGNAL);
+        refill();
+        Ok(result?)
+    }
+}
+
+#[cfg(not(unix))]
+mod elsewhere {
+    use super::{IoSlice, MaybeUninit, Socket, io};
+
+    pub(in crate::tcp) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        socket.recv(room)
+    }
+    pub(in crate::tcp) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        socket.send(bytes)
+    }
+    pub(in crate::tcp) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket.send_vectored(pieces)
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) use elsewhere::{recv, send, send_pieces};
+#[cfg(unix)]
+pub(super) use unix::{recv, send, send_pieces};
