@@ -18,6 +18,7 @@ mod group;
 mod handle;
 mod host;
 mod id;
+mod line;
 mod outbound;
 
 pub(crate) use self::core::{ChannelCore, SideTable};

@@ -22,10 +22,11 @@
 use super::{
     cause::{WriteError, WritePromise},
     file_region::FileRegion,
+    line::Line,
 };
 use crate::error::InvalidArgument;
 use bytes::{Buf, Bytes, BytesMut};
-use std::{collections::VecDeque, fmt, io::IoSlice, mem};
+use std::{fmt, io::IoSlice, mem};
 
 /// What a message costs besides its bytes, so that a flood of tiny or empty messages counts too. Netty's figure; an
 /// entry with its promise and the bookkeeping of its `Bytes` takes about that much.
@@ -188,6 +189,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether there is something to send and nobody who waits for it.
+    fn is_plain(&self) -> bool {
+        !self.promise.is_tracked() && !self.rest.is_empty()
+    }
+
     /// What it adds to the pending bytes.
     fn charge(&self) -> usize {
         self.rest.held() + ENTRY_OVERHEAD
@@ -214,7 +220,7 @@ impl Entry {
 /// assert_eq!(outbound.first_bytes().unwrap(), "rld");
 /// ```
 pub struct Outbound {
-    entries: VecDeque<Entry>,
+    entries: Line<Entry>,
     /// How many entries, from the front, may be sent.
     flushed: usize,
     queued: usize,
@@ -235,7 +241,7 @@ impl Outbound {
     /// An empty queue, writable.
     pub fn new(marks: WaterMarks) -> Self {
         Self {
-            entries: VecDeque::new(),
+            entries: Line::new(),
             flushed: 0,
             queued: 0,
             outside: 0,
@@ -270,7 +276,7 @@ impl Outbound {
 
     /// How many bytes the transport may send, those of files included. Walks along the flushed messages.
     pub fn flushed_bytes(&self) -> u64 {
-        self.entries.range(..self.flushed).fold(0, |sum, entry| sum.saturating_add(entry.rest.len()))
+        self.entries.iter().take(self.flushed).fold(0, |sum, entry| sum.saturating_add(entry.rest.len()))
     }
 }
 
@@ -297,8 +303,12 @@ impl Outbound {
     ///
     /// Empty messages that nothing precedes are complete with this.
     pub fn flush(&mut self) {
+        if self.flushed == 0 && self.entries.only().is_some_and(Entry::is_plain) {
+            self.flushed = 1; // nearly always: one message, which nobody can have cancelled
+            return;
+        }
         let (mut cancelled, mut released) = (0, 0);
-        for entry in self.entries.range_mut(self.flushed..) {
+        for entry in self.entries.iter_mut().skip(self.flushed) {
             if !entry.promise.claim() {
                 cancelled += 1;
                 released += entry.charge();
@@ -355,9 +365,10 @@ impl Outbound {
     }
 
     /// The new state, if writability has changed since this was last asked. A change there and back is none.
+    #[inline]
     pub fn take_flip(&mut self) -> Option<bool> {
-        let writable = self.is_writable();
-        if self.ended.is_some() || writable == self.reported {
+        let writable = !self.above && self.user_bits == 0;
+        if writable == self.reported || self.ended.is_some() {
             return None;
         }
         self.reported = writable;
@@ -451,7 +462,7 @@ impl Outbound {
 
     /// The flushed pieces in order, none of them empty, as far as the next file region.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
-        let rests = self.entries.range(..self.flushed).map(|entry| &entry.rest);
+        let rests = self.entries.iter().take(self.flushed).map(|entry| &entry.rest);
         rests.filter(|rest| !rest.is_empty()).map_while(|rest| match rest {
             Outgoing::Bytes(bytes) => Some(bytes),
             Outgoing::File(_) => None,
@@ -484,8 +495,13 @@ impl Outbound {
     /// # Panics
     /// If fewer were flushed.
     pub fn advance(&mut self, taken: usize) {
+        if taken > 0 && self.first_bytes().is_some_and(|bytes| bytes.len() == taken) {
+            // Nearly always: one message, taken as a whole.
+            self.complete_first();
+            return self.complete_finished();
+        }
         let (mut left, mut released) = (taken as u64, 0);
-        for entry in self.entries.range_mut(..self.flushed) {
+        for entry in self.entries.iter_mut().take(self.flushed) {
             if left == 0 {
                 break;
             }
@@ -515,18 +531,22 @@ impl Outbound {
     }
 
     fn first_flushed(&self) -> Option<&Outgoing> {
-        self.entries.range(..self.flushed).next().map(|entry| &entry.rest)
+        if self.flushed == 0 { None } else { self.entries.first().map(|entry| &entry.rest) }
     }
 
     /// Completes what is at the front and has nothing left to send. Each step leaves the queue right, so the next call
     /// goes on where a panic in a message's own drop interrupted.
     fn complete_finished(&mut self) {
         while self.first_flushed().is_some_and(Outgoing::is_empty) {
-            let Some(Entry { rest, promise }) = self.pop_flushed() else { return };
-            // Released first: who waits for the promise may want the memory back.
-            drop(rest);
-            promise.succeed();
+            self.complete_first();
         }
+    }
+
+    fn complete_first(&mut self) {
+        let Some(Entry { rest, promise }) = self.pop_flushed() else { return };
+        // Released first: who waits for the promise may want the memory back.
+        drop(rest);
+        promise.succeed();
     }
 
     fn pop_flushed(&mut self) -> Option<Entry> {
@@ -540,8 +560,9 @@ impl Outbound {
         Some(entry)
     }
 
+    #[inline]
     fn give_room_back(&mut self) {
-        if self.entries.is_empty() && self.entries.capacity() > ENTRIES_KEPT {
+        if self.entries.capacity() > ENTRIES_KEPT && self.entries.is_empty() {
             self.entries.shrink_to(ENTRIES_KEPT);
         }
     }

@@ -5,6 +5,7 @@ use crate::channel::{
     cause::{CloseCause, Written},
     file_region::tests::file_with,
 };
+use std::collections::VecDeque;
 use std::{
     io,
     sync::{

@@ -1,0 +1,95 @@
+//! A queue that keeps its first element in place.
+//!
+//! ```text
+//!   first   rest
+//!   [ a ]   [ b, c, … ]      `rest` is empty unless `first` is there
+//! ```
+//! Most queues of a channel hold one element for a moment and nothing for hours: then nothing is allocated.
+
+use std::collections::{VecDeque, vec_deque};
+
+pub(super) struct Line<T> {
+    first: Option<T>,
+    rest: VecDeque<T>,
+}
+
+impl<T> Line<T> {
+    pub(super) const fn new() -> Self {
+        Self { first: None, rest: VecDeque::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(super) fn first(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
+    /// The first, if there is no other.
+    #[inline]
+    pub(super) fn only(&self) -> Option<&T> {
+        if self.rest.is_empty() { self.first.as_ref() } else { None }
+    }
+
+    #[inline]
+    pub(super) fn push_back(&mut self, element: T) {
+        if self.first.is_none() {
+            self.first = Some(element);
+        } else {
+            self.rest.push_back(element);
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop_front(&mut self) -> Option<T> {
+        let first = self.first.take();
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        first
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.first.iter_mut().chain(&mut self.rest)
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.rest.retain(&mut keep);
+        if self.first.as_ref().is_some_and(|first| !keep(first)) {
+            self.first = self.rest.pop_front();
+        }
+    }
+
+    /// Room for elements behind the first.
+    pub(super) fn capacity(&self) -> usize {
+        self.rest.capacity()
+    }
+
+    pub(super) fn shrink_to(&mut self, capacity: usize) {
+        self.rest.shrink_to(capacity);
+    }
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> IntoIterator for Line<T> {
+    type Item = T;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<T>, vec_deque::IntoIter<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.rest)
+    }
+}
