@@ -1,6 +1,63 @@
-//! Netwright: a network application framework with Netty's architecture, for Rust.
+//! Netwright: a network application framework with Netty's architecture, for Rust. Event loops own channels, channels own
+//! pipelines of handlers, codecs are handlers.
 //!
-//! This crate gathers what the others offer; it has no logic of its own. Begin with [`EventLoop`].
+//! ```text
+//!  other threads ──tasks──▶ ┌────────── event loop (one thread, one driver) ──────────┐
+//!                           │ 1 poll   2 deliver I/O   3 run tasks   4 tail tasks  5 … │
+//!                           └──────────────────────────────────────────────────────────┘
+//!   socket ──▶ loop's buffer ──▶ [ stage ] ── call ─▶ [ stage ] ── call ─▶ [ stage ]    (active, read, …, inactive)
+//!   socket ◀── outbound queue ◀─ [ stage ] ◀─ ops ── [ stage ] ◀─ ops ── [ stage ]      (write, flush, close)
+//!                                wire side                          application side
+//! ```
+//!
+//! ```
+//! use netwright::{AppContext, Application, Client, Server, codec::{LineFrames, Utf8}, event_loops, pipeline};
+//! use std::sync::mpsc;
+//!
+//! struct Greeter;
+//!
+//! impl Application for Greeter {
+//!     type Read = String;
+//!     type Write = String;
+//!
+//!     fn read(&mut self, cx: &mut AppContext<'_, Self>, name: String) {
+//!         cx.write_and_flush(format!("hello, {name}"));
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder()
+//!     .group(event_loops(1)?)
+//!     .pipeline(|_| pipeline().add(LineFrames::max(1024)).add(Utf8::strict()).app(Greeter))
+//!     .bind("127.0.0.1:0")
+//!     .wait()?;
+//!
+//! let (send, greetings) = mpsc::channel();
+//! let client = Client::builder().pipeline(move || {
+//!     let send = send.clone();
+//!     pipeline()
+//!         .add(LineFrames::max(1024))
+//!         .add(Utf8::strict())
+//!         .handle(move |_, greeting| send.send(greeting).unwrap())
+//! })?;
+//! let channel = client.connect(server.local_addr()).wait()?;
+//! channel.write_and_flush("world".to_owned()).wait()?;
+//! assert_eq!(greetings.recv()?, "hello, world");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to find what
+//!
+//! - Servers and clients: [`Server`], [`Client`], [`Pool`], [`ChannelGroup`].
+//! - What you write: [`Handler`] and its smaller relatives [`Application`], [`Observer`], [`InboundOnly`] and
+//!   [`OutboundOnly`]; put together by [`pipeline`].
+//! - What you hold: [`Channel`], from any thread.
+//! - Frames and text: [`codec`].
+//! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`].
+//! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
+//!
+//! This crate gathers what the others offer; it has no logic of its own.
 
 #![forbid(unsafe_code)]
 
