@@ -63,6 +63,7 @@ mod loop_thread;
 mod pipeline;
 mod promise;
 mod refused;
+mod spill;
 mod sync;
 mod task_error;
 mod timer;

@@ -23,6 +23,7 @@
 
 mod bootstrap;
 pub mod limits;
+mod live;
 pub mod options;
 mod pool;
 pub mod readiness;

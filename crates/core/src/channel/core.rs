@@ -2,19 +2,19 @@
 
 use super::{
     Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError, WritePromise,
-    handle::size_of_message,
+    handle::{AnyShared, ChannelShared, size_of_message},
 };
 use crate::{
     driver::Token,
     event_loop::{LocalLoop, SourceTimer},
     pipeline::{Handler, StageCaller, StageTimer},
+    spill::Spill,
 };
 use std::{
     any::Any,
     cell::Cell,
     marker::PhantomData,
     net::SocketAddr,
-    rc::Rc,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -22,10 +22,15 @@ use std::{
 /// What a channel shares with others beside its typed handle: one allocation for all of it.
 pub(crate) type SideTable = Arc<Mutex<Side>>;
 
+/// Our address and the peer's.
+pub(crate) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
+
 #[derive(Default)]
 pub(crate) struct Side {
     /// Slots by name.
     pub(crate) slots: Vec<(&'static str, Box<dyn Any + Send>)>,
+    /// Ours and the peer's, once connected.
+    pub(crate) addresses: Option<Addresses>,
     /// Calls of stages that are on their way.
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
 }
@@ -70,12 +75,12 @@ impl Demand {
 pub(crate) struct Wishes {
     pub(crate) flush: bool,
     pub(crate) close: Option<CloseCause>,
-    pub(crate) close_done: Vec<WritePromise>,
+    pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
     pub(crate) closing: bool,
     pub(crate) shut_down_output: bool,
-    pub(crate) shut_down_done: Vec<WritePromise>,
+    pub(crate) shut_down_done: Spill<WritePromise>,
 }
 
 pub(crate) struct ChannelCore {
@@ -84,8 +89,6 @@ pub(crate) struct ChannelCore {
     pub(crate) outbound: Outbound,
     pub(crate) wishes: Wishes,
     pub(crate) local: LocalLoop,
-    pub(crate) local_addr: Option<SocketAddr>,
-    pub(crate) peer_addr: Option<SocketAddr>,
     pub(crate) unhandled_messages: u64,
     /// Bytes written during the call that is under way, which the outbound queue has not seen yet.
     unsettled: usize,
@@ -99,7 +102,7 @@ pub(crate) struct ChannelCore {
     /// A stage has read a message since the last flush for a pause.
     pub(crate) delivered: bool,
     /// The channel's own handle, of a type that only its last stage knows.
-    handle: Option<Rc<dyn Any>>,
+    handle: Option<Arc<dyn AnyShared>>,
     side: SideTable,
     token: Option<Token>,
     timers: Vec<Armed>,
@@ -120,8 +123,6 @@ impl ChannelCore {
             outbound: Outbound::new(marks),
             wishes: Wishes::default(),
             local,
-            local_addr: None,
-            peer_addr: None,
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
@@ -137,13 +138,13 @@ impl ChannelCore {
         }
     }
 
-    pub(super) fn set_handle<W: 'static>(&mut self, handle: Channel<W>) {
-        self.handle = Some(Rc::new(handle));
+    pub(super) fn set_handle(&mut self, handle: Arc<dyn AnyShared>) {
+        self.handle = Some(handle);
     }
 
     /// The channel's handle. `None` for any but the last stage's type.
     pub(crate) fn handle<W: 'static>(&self) -> Option<Channel<W>> {
-        self.handle.as_ref()?.downcast_ref::<Channel<W>>().cloned()
+        self.handle.as_ref()?.as_any().downcast_ref::<ChannelShared<W>>().and_then(ChannelShared::channel)
     }
 
     pub(super) fn side(&self) -> SideTable {
@@ -206,6 +207,11 @@ impl ChannelCore {
     /// The queue itself has news: nobody waits for ours any more.
     pub(super) fn told_by_queue(&self) {
         self.told_full.set(false);
+    }
+
+    /// Ours and the peer's address, as far as they are known.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.unwrap_or_default()
     }
 
     // ---- calls ----
@@ -278,7 +284,7 @@ impl ChannelCore {
     pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
         self.wishes.close.get_or_insert(cause);
         if done.is_tracked() {
-            self.wishes.close_done.push(done);
+            self.wishes.close_done.push_back(done);
         }
     }
 

@@ -1,6 +1,9 @@
 //! The handle to a channel: what every thread may ask of it.
 
-use super::{ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written, core::SideTable};
+use super::{
+    ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written,
+    core::{Side, SideTable},
+};
 use crate::{
     event_loop::SourceCaller,
     pipeline::{Slot, StageInfo},
@@ -15,7 +18,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -70,15 +73,27 @@ pub enum ChannelState {
 }
 
 pub(super) struct ChannelShared<W> {
+    /// Itself, for who has it without its type.
+    me: Weak<Self>,
     id: ChannelId,
     caller: OnceLock<SourceCaller>,
-    addresses: OnceLock<(Option<SocketAddr>, Option<SocketAddr>)>,
     writable: AtomicBool,
     /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
     on_their_way: AtomicUsize,
     high_mark: usize,
     side: SideTable,
     outside: Mutex<Outside<W>>,
+}
+
+/// A channel's shared part of any type.
+pub(super) trait AnyShared {
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<W: 'static> AnyShared for ChannelShared<W> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 /// Called once, with the cause of a channel's end.
@@ -94,18 +109,30 @@ struct Outside<W> {
     closed: Option<CloseCause>,
     /// Nobody carries out commands any more.
     gone: bool,
+    /// What most channels never have: one pointer until one does.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
     wakers: Vec<Waker>,
     /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
     listeners: Vec<(usize, CloseListener)>,
     attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
+impl<W> Outside<W> {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+}
+
 impl<W> ChannelShared<W> {
     pub(super) fn new(id: ChannelId, high_mark: usize, side: SideTable) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             id,
             caller: OnceLock::new(),
-            addresses: OnceLock::new(),
             writable: AtomicBool::new(true),
             on_their_way: AtomicUsize::new(0),
             high_mark,
@@ -115,11 +142,17 @@ impl<W> ChannelShared<W> {
                 called: false,
                 closed: None,
                 gone: false,
-                wakers: Vec::new(),
-                listeners: Vec::new(),
-                attributes: Vec::new(),
+                rare: None,
             }),
         })
+    }
+
+    pub(super) fn channel(&self) -> Option<Channel<W>> {
+        self.me.upgrade().map(|shared| Channel { shared })
+    }
+
+    fn side(&self) -> MutexGuard<'_, Side> {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Outside<W>> {
@@ -138,7 +171,7 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn activate(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
-        let _ = self.addresses.set((local, peer));
+        self.side().addresses = Some((local, peer));
     }
 
     pub(super) fn take_commands(&self) -> Vec<Command<W>> {
@@ -179,7 +212,8 @@ impl<W> ChannelShared<W> {
     pub(super) fn close(&self, cause: CloseCause) {
         let mut outside = self.lock();
         let cause = outside.closed.get_or_insert(cause).clone();
-        let listeners = std::mem::take(&mut outside.listeners);
+        let listeners =
+            outside.rare.as_mut().map(|rare| std::mem::take(&mut rare.listeners)).unwrap_or_default();
         // From here on writes are answered by `send`; those that are on their way already are answered here, because a
         // channel that has ended is not called again unless it holds messages.
         let commands = std::mem::take(&mut outside.commands);
@@ -224,7 +258,7 @@ impl<W> ChannelShared<W> {
         match outside.closed.clone() {
             Some(cause) => Err((listener, cause)),
             None => {
-                outside.listeners.push((owner, listener));
+                outside.rare().listeners.push((owner, listener));
                 Ok(())
             }
         }
@@ -232,8 +266,9 @@ impl<W> ChannelShared<W> {
 
     fn take_listener(&self, owner: usize) -> Option<CloseListener> {
         let mut outside = self.lock();
-        let index = outside.listeners.iter().position(|(known, _)| *known == owner)?;
-        Some(outside.listeners.swap_remove(index).1)
+        let listeners = &mut outside.rare.as_mut()?.listeners;
+        let index = listeners.iter().position(|(known, _)| *known == owner)?;
+        Some(listeners.swap_remove(index).1)
     }
 
     pub(super) fn close_cause(&self) -> Option<CloseCause> {
@@ -243,7 +278,7 @@ impl<W> ChannelShared<W> {
     pub(super) fn state(&self) -> ChannelState {
         if self.lock().closed.is_some() {
             ChannelState::Closed
-        } else if self.addresses.get().is_some() {
+        } else if self.side().addresses.is_some() {
             ChannelState::Active
         } else {
             ChannelState::Opening
@@ -251,7 +286,8 @@ impl<W> ChannelShared<W> {
     }
 
     fn wake(&self) {
-        let wakers = std::mem::take(&mut self.lock().wakers);
+        let wakers =
+            self.lock().rare.as_mut().map(|rare| std::mem::take(&mut rare.wakers)).unwrap_or_default();
         for waker in wakers {
             waker.wake();
         }
@@ -279,8 +315,9 @@ impl<W> ChannelShared<W> {
     fn register(&self, waker: &Waker) {
         let waker = waker.clone();
         let mut outside = self.lock();
-        if !outside.wakers.iter().any(|known| known.will_wake(&waker)) {
-            outside.wakers.push(waker);
+        let wakers = &mut outside.rare().wakers;
+        if !wakers.iter().any(|known| known.will_wake(&waker)) {
+            wakers.push(waker);
         }
     }
 }
@@ -310,12 +347,12 @@ impl<W: 'static> Channel<W> {
 
     /// Our address, once connected.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.shared.addresses.get().and_then(|addresses| addresses.0)
+        self.shared.side().addresses.and_then(|addresses| addresses.0)
     }
 
     /// The peer's address, once connected.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.shared.addresses.get().and_then(|addresses| addresses.1)
+        self.shared.side().addresses.and_then(|addresses| addresses.1)
     }
 
     // ---- writing ----
@@ -454,10 +491,11 @@ impl<W: 'static> Channel<W> {
         let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
         let mut outside = self.shared.lock();
         let key = TypeId::of::<T>();
-        let before = match outside.attributes.iter_mut().find(|(known, _)| *known == key) {
+        let attributes = &mut outside.rare().attributes;
+        let before = match attributes.iter_mut().find(|(known, _)| *known == key) {
             Some((_, place)) => Some(std::mem::replace(place, value)),
             None => {
-                outside.attributes.push((key, value));
+                attributes.push((key, value));
                 None
             }
         };
@@ -468,14 +506,16 @@ impl<W: 'static> Channel<W> {
     /// Attaches values that many channels share. For transports: servers and clients are given them once for all.
     #[doc(hidden)]
     pub fn attach(&self, attributes: &[(TypeId, Arc<dyn Any + Send + Sync>)]) {
-        self.shared.lock().attributes.extend(attributes.iter().cloned());
+        if !attributes.is_empty() {
+            self.shared.lock().rare().attributes.extend(attributes.iter().cloned());
+        }
     }
 
     /// The value of this type that is attached to the channel.
     pub fn attribute<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let key = TypeId::of::<T>();
         let outside = self.shared.lock();
-        let found = outside.attributes.iter().find(|(known, _)| *known == key)?.1.clone();
+        let found = outside.rare.as_ref()?.attributes.iter().find(|(known, _)| *known == key)?.1.clone();
         drop(outside);
         found.downcast().ok()
     }
@@ -505,7 +545,7 @@ impl<W> Channel<W> {
 
     #[cfg(all(test, not(loom)))]
     pub(super) fn listeners(&self) -> usize {
-        self.shared.lock().listeners.len()
+        self.shared.lock().rare.as_ref().map_or(0, |rare| rare.listeners.len())
     }
 }
 

@@ -65,7 +65,7 @@ where
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
         let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.side());
-        core.set_handle(Channel::new(shared.clone()));
+        core.set_handle(shared.clone());
         Self {
             core,
             root: Boundary::new(pipeline),
@@ -93,8 +93,6 @@ where
 
     /// The channel is connected.
     pub fn activate(&mut self, local_addr: Option<SocketAddr>, peer_addr: Option<SocketAddr>) {
-        self.core.local_addr = local_addr;
-        self.core.peer_addr = peer_addr;
         self.shared.activate(local_addr, peer_addr);
         self.was_active = true;
         self.run(|root, core| root.event(core, Inbound::Active));
@@ -249,7 +247,7 @@ where
     /// The output side is shut down, or could not be.
     pub fn output_shut_down(&mut self, result: Result<(), WriteError>) {
         self.core.outbound.fail_all(WriteError::OutputShutDown);
-        for done in self.core.wishes.shut_down_done.drain(..) {
+        for done in self.core.wishes.shut_down_done.take() {
             match &result {
                 Ok(()) => done.succeed(),
                 Err(error) => done.fail(error.clone()),
@@ -307,7 +305,7 @@ where
                     Op::ShutDownOutput(done) => {
                         self.core.wishes.shut_down_output = true;
                         if done.is_tracked() {
-                            self.core.wishes.shut_down_done.push(done);
+                            self.core.wishes.shut_down_done.push_back(done);
                         }
                     }
                 }
@@ -430,10 +428,10 @@ impl<P: Segment<BytesMut, W>, W: 'static> Host<P, W> {
         self.core.disarm_all();
         self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
         self.shared.close(cause.clone());
-        for done in self.core.wishes.close_done.drain(..) {
+        for done in self.core.wishes.close_done.take() {
             done.succeed();
         }
-        for done in self.core.wishes.shut_down_done.drain(..) {
+        for done in self.core.wishes.shut_down_done.take() {
             done.fail(WriteError::Closed(cause.clone()));
         }
     }

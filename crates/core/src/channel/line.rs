@@ -6,16 +6,17 @@
 //! ```
 //! Most queues of a channel hold one element for a moment and nothing for hours: then nothing is allocated.
 
-use std::collections::{VecDeque, vec_deque};
+use crate::spill::Spill;
+use std::collections::vec_deque;
 
 pub(super) struct Line<T> {
     first: Option<T>,
-    rest: VecDeque<T>,
+    rest: Spill<T>,
 }
 
 impl<T> Line<T> {
     pub(super) const fn new() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self { first: None, rest: Spill::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -55,11 +56,11 @@ impl<T> Line<T> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(&self.rest)
+        self.first.iter().chain(self.rest.iter())
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(&mut self.rest)
+        self.first.iter_mut().chain(self.rest.iter_mut())
     }
 
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
@@ -89,7 +90,7 @@ impl<T> IntoIterator for Line<T> {
     type Item = T;
     type IntoIter = std::iter::Chain<std::option::IntoIter<T>, vec_deque::IntoIter<T>>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
+    fn into_iter(mut self) -> Self::IntoIter {
+        self.first.take().into_iter().chain(self.rest.take())
     }
 }

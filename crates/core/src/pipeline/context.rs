@@ -184,12 +184,12 @@ impl<H: Handler> Context<'_, H> {
 
     /// Our address, if the transport has one.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.core.local_addr
+        self.core.addresses().0
     }
 
     /// The peer's address, if the transport has one.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.core.peer_addr
+        self.core.addresses().1
     }
 
     /// The loop on which this channel lives.

@@ -10,8 +10,10 @@
 //!
 //! Always true: operations come out in the order in which they went in.
 
-use crate::channel::{CloseCause, WritePromise};
-use std::collections::VecDeque;
+use crate::{
+    channel::{CloseCause, WritePromise},
+    spill::Spill,
+};
 
 /// An outbound operation, waiting at the boundary between two stages.
 #[doc(hidden)]
@@ -29,12 +31,12 @@ pub(crate) struct Ops<W> {
     flush: bool,
     /// How many there are in all places.
     len: u32,
-    rest: VecDeque<Op<W>>,
+    rest: Spill<Op<W>>,
 }
 
 impl<W> Ops<W> {
     pub(crate) const fn new() -> Self {
-        Self { write: None, flush: false, len: 0, rest: VecDeque::new() }
+        Self { write: None, flush: false, len: 0, rest: Spill::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -23,9 +23,10 @@
 use super::{Context, Handler, Inbound, Op, Ops, Signal};
 use crate::{
     channel::{ChannelCore, WritePromise},
+    spill::Spill,
     task_error::catch,
 };
-use std::{any::TypeId, collections::VecDeque, convert::Infallible};
+use std::{any::TypeId, convert::Infallible};
 
 /// Where a segment puts what it asks of the stage before it, and the channel it lives in.
 pub struct Out<'a, W> {
@@ -104,12 +105,12 @@ enum Held<R> {
 pub(crate) struct Boundary<N, R, W> {
     segment: N,
     ops: Ops<W>,
-    held: VecDeque<Held<R>>,
+    held: Spill<Held<R>>,
 }
 
 impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     pub(crate) fn new(segment: N) -> Self {
-        Self { segment, ops: Ops::new(), held: VecDeque::new() }
+        Self { segment, ops: Ops::new(), held: Spill::new() }
     }
 
     // ---- for the channel, whose boundary to the first stage this is ----

@@ -9,13 +9,12 @@
 
 mod client;
 mod error;
-mod live;
 mod race;
 mod server;
 
+pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};
 pub use error::{BindError, ConnectError};
-pub use live::ServerShutdown;
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::readiness::ReadinessSeed;

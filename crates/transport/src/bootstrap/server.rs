@@ -1,10 +1,8 @@
 //! Servers: where they listen, which loops accept, and what becomes of a connection.
 
-use super::{
-    Backend, BindError,
-    live::{Live, ServerShutdown},
-};
+use super::{Backend, BindError};
 use crate::{
+    live::{Live, ServerShutdown},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
     tcp::{Adoption, ChannelSettings, Listener, ListenerFigures, OnAccept, adopt},
@@ -137,7 +135,7 @@ impl ServerBuilder {
             settings.options.apply(&socket, Domain::for_address(peer)).map_err(io::Error::other)?;
             let pipeline = make(&Accepted { peer }).into_segment();
             let adoption = Adoption { local, socket, peer: Some(peer), pipeline, settings: &settings };
-            adopt(adoption, |channel| Some(Box::new(counted.enter(channel)))).map(drop)
+            adopt(adoption, |channel| Some(counted.enter(channel))).map(drop)
         });
         BoundPipeline { builder: self, adopt, live }
     }

@@ -15,6 +15,7 @@ use super::{
     write::{Wrote, write_flushed},
 };
 use crate::{
+    live::Guard,
     options::{OptionError, StreamOptions},
     readiness::{Interest, Readiness},
     scratch::Scratch,
@@ -87,7 +88,7 @@ pub(crate) struct TcpChannel<P: Segment<BytesMut, W>, W: 'static> {
     /// A call for the next turn is under way.
     called: bool,
     /// Keeps whoever counts connections informed: dropped with the channel.
-    _guard: Option<Box<dyn std::any::Any>>,
+    _guard: Option<Guard>,
 }
 
 thread_local! {
@@ -112,7 +113,7 @@ pub(crate) struct Adoption<'a, P> {
 /// handle before anything happens to the channel; what it returns is dropped with the channel.
 pub(crate) fn adopt<P, W>(
     adoption: Adoption<'_, P>,
-    introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Box<dyn std::any::Any>>,
+    introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
 ) -> io::Result<Channel<P::Tail>>
 where
     P: Segment<BytesMut, W>,

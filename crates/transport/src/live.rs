@@ -25,7 +25,7 @@ struct State {
 
 /// Open connections by number.
 #[derive(Clone, Default)]
-pub(super) struct Live {
+pub(crate) struct Live {
     state: Arc<Mutex<State>>,
 }
 
@@ -35,18 +35,18 @@ impl Live {
     }
 
     /// Counts a connection until the guard is dropped.
-    pub(super) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
+    pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
         let (id, handle) = (channel.id(), channel.clone());
         self.lock().channels.insert(id, Box::new(move |cause| drop(handle.close_because(cause))));
         Guard { live: self.clone(), id }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lock().channels.len()
     }
 
     /// Resolves when the last connection has ended; at the deadline the rest is closed.
-    pub(super) fn drain(
+    pub(crate) fn drain(
         &self,
         timer: &EventLoop,
         deadline: Duration,
@@ -86,7 +86,7 @@ impl Live {
 }
 
 /// Leaves the list when it is dropped.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     live: Live,
     id: ChannelId,
 }
