@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   core 1                                        core 0
-//!   load: one thread that never sleeps ─ loopback ─ one of three servers, a process each:
-//!         every byte is compared                    a hand-written epoll loop, tokio, Netwright on one loop
+//!   load: one thread that never sleeps ─ loopback ─ one of four servers, a process each:
+//!         every byte is compared                    a hand-written epoll loop, the same with the
+//!                                                   system calls of libc, tokio, Netwright on one loop
 //! ```
 //! Answer in microseconds of the server's CPU time per message, which holds when the load is what saturates. Loopback
 //! echo is nearly all kernel time, the same for everybody, so what a framework adds shows as a few per cent. Targets: at
@@ -118,7 +119,7 @@ mod linux {
             let (mut busy, mut rate) = (figures.clone(), figures.clone());
             for _ in 0..GENERATIONS {
                 let mut pairs = Kind::ALL.map(|kind| Pair::start(kind, scenario, core));
-                let rounds = interleave_all::<3>(scale.rounds(), |side| {
+                let rounds = interleave_all::<4>(scale.rounds(), |side| {
                     let Pair { server, load } = &mut pairs[side];
                     let before = server.cpu_time();
                     let run = load.run(TURN);
@@ -131,15 +132,15 @@ mod linux {
                     all.append(new);
                 }
             }
-            let [epoll, tokio, own] = &figures;
+            let [epoll, libc, tokio, own] = &figures;
             table.row(format!("{}, epoll loop", scenario.name), epoll, own, Target::AtMost(1.04));
+            table.row(format!("{}, epoll loop, libc", scenario.name), libc, own, Target::AtMost(1.04));
             table.row(format!("{}, tokio", scenario.name), tokio, own, Target::AtMost(1.0));
             notes += &format!("\n{:<10}", scenario.name);
             for (side, kind) in Kind::ALL.into_iter().enumerate() {
                 let (rate, busy) = (rate[side].median() / 1e3, busy[side].median() * 100.0);
-                notes += &format!("  {} {rate:.0} k/s at {busy:.0} %", kind.name());
+                notes += &format!("  {}: {rate:.0} k/s at {busy:.0} %", kind.name());
             }
-            notes += &format!("  (tokio to epoll loop: {:.3})", tokio.over(epoll).median);
         }
         println!("{table}");
         println!("messages per second, and how much of its core the server used:{notes}");
@@ -166,7 +167,7 @@ mod linux {
             return;
         };
         println!("\necho: system calls per message, counted by {tool:?}\n");
-        println!("{:<10}  {:<10}  receive     send     poll    other", "scenario", "server");
+        println!("{:<10}  {:<16}  receive     send     poll    other", "scenario", "server");
         for scenario in scenarios {
             for kind in Kind::ALL {
                 let mut pair = Pair::start(kind, scenario, core);
@@ -187,7 +188,7 @@ mod linux {
                 let other = per_message(counts.total() - known.iter().sum::<f64>());
                 let [receive, send, poll] = known.map(per_message);
                 println!(
-                    "{:<10}  {:<10}  {receive:>7.3}  {send:>7.3}  {poll:>7.3}  {other:>7.3}",
+                    "{:<10}  {:<16}  {receive:>7.3}  {send:>7.3}  {poll:>7.3}  {other:>7.3}",
                     scenario.name,
                     kind.name()
                 );

@@ -7,7 +7,10 @@
 //!                 ── closes the pipe to it ───────────────────────▶ ends
 //! ```
 
-use crate::reference::{epoll_echo, tokio_echo};
+use crate::reference::{
+    epoll_echo::{self, Inlined, Libc},
+    tokio_echo,
+};
 use bytes::{Bytes, BytesMut};
 use netwright::{AppContext, Application, Server, event_loops, pipeline};
 use std::{
@@ -22,8 +25,10 @@ use std::{
 /// Who echoes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The hand-written loop: [`epoll_echo`].
+    /// The hand-written loop, in one function with its system calls: [`epoll_echo`].
     Epoll,
+    /// The same loop with the system calls of the C library.
+    EpollLibc,
     /// [`tokio_echo`].
     Tokio,
     /// Netwright on one loop with the readiness driver.
@@ -32,12 +37,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, the reference first.
-    pub const ALL: [Self; 3] = [Self::Epoll, Self::Tokio, Self::Netwright];
+    pub const ALL: [Self; 4] = [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright];
 
     /// What to call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll loop",
+            Self::EpollLibc => "epoll loop, libc",
             Self::Tokio => "tokio",
             Self::Netwright => "netwright",
         }
@@ -50,7 +56,8 @@ impl Kind {
             Ok::<_, io::Error>(listener)
         };
         match self {
-            Self::Epoll => Ok(epoll_echo::serve(&listen()?)?),
+            Self::Epoll => Ok(epoll_echo::serve::<Inlined>(&listen()?)?),
+            Self::EpollLibc => Ok(epoll_echo::serve::<Libc>(&listen()?)?),
             Self::Tokio => Ok(tokio_echo::serve(listen()?)?),
             Self::Netwright => {
                 let server = Server::builder()

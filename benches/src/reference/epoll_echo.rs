@@ -4,6 +4,10 @@
 //!   epoll_wait ─▶ recv into the one buffer ─▶ send from it ─▶ short read? then the socket is empty: next event
 //!                                              └ short send? then the rest is kept, and nothing is read meanwhile
 //! ```
+//! It comes in two kinds. With [`Inlined`] system calls the whole loop is one function: on processors that have to be kept
+//! from speculating past returns (AMD's Zen 3 and 4) that makes a difference of up to a fifth, because the first return
+//! after each system call is dear there. With [`Libc`] they are functions, as in nearly every program.
+//!
 //! Nothing is left out that a server needs (back pressure, resets, half-sent answers), and nothing is in it that an echo
 //! server does not need: no timers, no tasks, no second protocol.
 
@@ -13,15 +17,57 @@ use rustix::{
     net::{RecvFlags, SendFlags, recv, send},
 };
 use std::{
-    io,
+    io::{self, Read, Write},
     net::{TcpListener, TcpStream},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
 };
 
 /// As much as one read takes.
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
 const LISTENER: u64 = u64::MAX;
+
+/// How the system is called.
+pub trait Calls {
+    /// As much as there is, as far as it fits.
+    fn recv(stream: &TcpStream, room: &mut [u8]) -> Result<usize, Errno>;
+    /// As much as the socket takes.
+    fn send(stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno>;
+}
+
+/// By instructions in the middle of the loop.
+#[derive(Debug)]
+pub struct Inlined;
+
+impl Calls for Inlined {
+    #[inline(always)]
+    fn recv(stream: &TcpStream, room: &mut [u8]) -> Result<usize, Errno> {
+        recv(stream, room, RecvFlags::empty()).map(|(_, len)| len)
+    }
+
+    #[inline(always)]
+    fn send(stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno> {
+        send(stream, bytes, SendFlags::NOSIGNAL)
+    }
+}
+
+/// By the functions of the C library.
+#[derive(Debug)]
+pub struct Libc;
+
+impl Calls for Libc {
+    fn recv(mut stream: &TcpStream, room: &mut [u8]) -> Result<usize, Errno> {
+        stream.read(room).map_err(errno)
+    }
+
+    fn send(mut stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno> {
+        stream.write(bytes).map_err(errno)
+    }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
 
 struct Connection {
     stream: TcpStream,
@@ -30,7 +76,7 @@ struct Connection {
 }
 
 /// Echoes on the calling thread until a system call fails that has no reason to.
-pub fn serve(listener: &TcpListener) -> io::Result<()> {
+pub fn serve<C: Calls>(listener: &TcpListener) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let edge = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
@@ -54,7 +100,7 @@ pub fn serve(listener: &TcpListener) -> io::Result<()> {
             }
             let Some(place) = connections.get_mut(at as usize) else { continue };
             let Some(connection) = place else { continue };
-            if !echo(connection, &mut buffer) {
+            if !echo::<C>(connection, &mut buffer) {
                 *place = None;
             }
         }
@@ -87,10 +133,11 @@ fn accept(
 }
 
 /// Sends back what there is. False if the connection is over.
-fn echo(connection: &mut Connection, buffer: &mut [u8]) -> bool {
-    let socket = connection.stream.as_fd();
+#[inline(always)]
+fn echo<C: Calls>(connection: &mut Connection, buffer: &mut [u8]) -> bool {
+    let stream = &connection.stream;
     if !connection.rest.is_empty() {
-        match send_all(socket, &connection.rest) {
+        match send_all::<C>(stream, &connection.rest) {
             Some(sent) => drop(connection.rest.drain(..sent)),
             None => return false,
         }
@@ -99,14 +146,14 @@ fn echo(connection: &mut Connection, buffer: &mut [u8]) -> bool {
         }
     }
     loop {
-        let got = match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((0, _)) => return false,
-            Ok((got, _)) => got,
+        let got = match C::recv(stream, buffer) {
+            Ok(0) => return false,
+            Ok(got) => got,
             Err(Errno::AGAIN) => return true,
             Err(Errno::INTR) => continue,
             Err(_) => return false,
         };
-        match send_all(socket, &buffer[..got]) {
+        match send_all::<C>(stream, &buffer[..got]) {
             Some(sent) if sent == got => {}
             Some(sent) => {
                 connection.rest.extend_from_slice(&buffer[sent..got]);
@@ -121,9 +168,10 @@ fn echo(connection: &mut Connection, buffer: &mut [u8]) -> bool {
 }
 
 /// How much the socket took; a short send means that it is full. `None` if the connection is over.
-fn send_all(socket: impl AsFd, bytes: &[u8]) -> Option<usize> {
+#[inline(always)]
+fn send_all<C: Calls>(stream: &TcpStream, bytes: &[u8]) -> Option<usize> {
     loop {
-        return match send(&socket, bytes, SendFlags::NOSIGNAL) {
+        return match C::send(stream, bytes) {
             Ok(sent) => Some(sent),
             Err(Errno::AGAIN) => Some(0),
             Err(Errno::INTR) => continue,

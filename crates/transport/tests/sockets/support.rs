@@ -690,6 +690,11 @@ pub(crate) fn child(test: &str) -> std::process::Command {
     command
 }
 
+/// Waits until this process has so many sockets open.
+pub(crate) fn wait_for_sockets(open: usize) {
+    wait_until(|| open_sockets() == open, || format!("{open} sockets, there are {}", open_sockets()));
+}
+
 /// How many descriptors of this process are sockets.
 pub(crate) fn open_sockets() -> usize {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
