@@ -54,6 +54,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(address)
         .wait()?;
-    println!("chat on {}; `bye` leaves", server.local_addr());
+    println!("chat on {}; `bye` leaves", server.address());
     Ok(server.group().termination().wait()?)
 }

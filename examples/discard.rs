@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(address)
         .wait()?;
-    println!("discard on {}", server.local_addr());
+    println!("discard on {}", server.address());
     let mut before = 0;
     let report = move || {
         let now = total.load(Ordering::Relaxed);

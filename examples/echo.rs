@@ -22,6 +22,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7007".to_owned());
     let server =
         Server::builder().group(event_loops(1)?).pipeline(|_| pipeline().app(Echo)).bind(address).wait()?;
-    println!("echo on {}; stop with Ctrl-C", server.local_addr());
+    println!("echo on {}; stop with Ctrl-C", server.address());
     Ok(server.group().termination().wait()?)
 }

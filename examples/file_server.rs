@@ -82,6 +82,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline(move |_| pipeline().add(inbound(Names::default())).app(Files { root: root.clone() }))
         .bind(address)
         .wait()?;
-    println!("files on {}", server.local_addr());
+    println!("files on {}", server.address());
     Ok(server.group().termination().wait()?)
 }

@@ -135,6 +135,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(listen)
         .wait()?;
-    println!("proxy on {} to {target}", server.local_addr());
+    println!("proxy on {} to {target}", server.address());
     Ok(server.group().termination().wait()?)
 }

@@ -65,7 +65,7 @@ impl Kind {
                     .pipeline(|_| pipeline().app(Echo))
                     .bind("127.0.0.1:0")
                     .wait()?;
-                println!("{}", server.local_addr());
+                println!("{}", server.address());
                 Ok(server.group().termination().wait()?)
             }
         }

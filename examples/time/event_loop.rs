@@ -29,6 +29,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pipeline(|_| pipeline().add(LineFrames::max(ORDER_MAX)).add(Utf8::strict()).app(Time))
         .bind(address)
         .wait()?;
-    println!("time, two event loops, on {}", server.local_addr());
+    println!("time, two event loops, on {}", server.address());
     Ok(server.group().termination().wait()?)
 }

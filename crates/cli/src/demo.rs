@@ -42,7 +42,7 @@ fn start(
 }
 
 fn explain(time: &Server, echo: &Server, chat: &Server) {
-    let port = |server: &Server| server.local_addr().port();
+    let port = |server: &Server| server.local_addr().map_or(0, |address| address.port());
     let (time, echo, chat) = (port(time), port(echo), port(chat));
     say!(
         "

@@ -70,10 +70,10 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel,
-    Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered,
-    GroupResult, GroupWritten, Host, HostSettings, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
-    Written,
+    Address, AddressError, Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed,
+    ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
+    GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostSettings, Outbound,
+    Outgoing, UnixName, WaterMarks, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};

@@ -40,7 +40,7 @@
 //!         .add(Utf8::strict())
 //!         .handle(move |_, greeting| send.send(greeting).unwrap())
 //! })?;
-//! let channel = client.connect(server.local_addr()).wait()?;
+//! let channel = client.connect(server.address()).wait()?;
 //! channel.write_and_flush("world".to_owned()).wait()?;
 //! assert_eq!(greetings.recv()?, "hello, world");
 //! # Ok(())

@@ -31,7 +31,8 @@ pub mod resolve;
 #[cfg(unix)]
 mod return_stack;
 mod scratch;
-mod tcp;
+mod socket;
+mod stream;
 
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,

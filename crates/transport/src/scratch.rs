@@ -9,7 +9,7 @@
 //! When pieces are kept and the room runs short, the loop takes a fresh buffer and leaves the old one to them.
 
 use bytes::BytesMut;
-use std::{cell::RefCell, io};
+use std::{cell::RefCell, io, rc::Rc};
 
 /// One read takes at most this much: as much as a socket buffer usually holds.
 const SCRATCH_LEN: usize = 64 * 1024;
@@ -19,6 +19,15 @@ const ROOM_MIN: usize = 16 * 1024;
 /// A loop's read buffer.
 pub(crate) struct Scratch {
     buffer: RefCell<BytesMut>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Option<Rc<Scratch>>> = const { RefCell::new(None) };
+}
+
+/// The read buffer of this thread's loop.
+pub(crate) fn scratch() -> Rc<Scratch> {
+    SCRATCH.with_borrow_mut(|scratch| scratch.get_or_insert_with(|| Rc::new(Scratch::new())).clone())
 }
 
 impl Scratch {

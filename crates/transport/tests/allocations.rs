@@ -107,7 +107,7 @@ fn echo(stream: &mut TcpStream, messages: usize, depth: usize) {
 /// What the loop's thread allocates for [`MESSAGES`] messages over one connection to this server.
 fn allocated_by(server: &Server, depth: usize) -> u64 {
     let event_loop = server.group().iter().next().unwrap().clone();
-    let mut stream = TcpStream::connect(server.local_addr()).unwrap();
+    let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     echo(&mut stream, 200, depth); // what grows once has grown after this

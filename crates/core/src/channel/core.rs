@@ -1,7 +1,8 @@
 //! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
 
 use super::{
-    Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError, WritePromise,
+    Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
+    WritePromise,
     handle::{AnyShared, ChannelShared, size_of_message},
 };
 use crate::{
@@ -14,7 +15,6 @@ use std::{
     any::Any,
     cell::Cell,
     marker::PhantomData,
-    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -23,7 +23,7 @@ use std::{
 pub(crate) type SideTable = Arc<Mutex<Side>>;
 
 /// Our address and the peer's.
-pub(crate) type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
+pub(crate) type Addresses = (Option<Address>, Option<Address>);
 
 #[derive(Default)]
 pub(crate) struct Side {
@@ -211,7 +211,7 @@ impl ChannelCore {
 
     /// Ours and the peer's address, as far as they are known.
     pub(crate) fn addresses(&self) -> Addresses {
-        self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.unwrap_or_default()
+        self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone().unwrap_or_default()
     }
 
     // ---- calls ----

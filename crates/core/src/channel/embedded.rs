@@ -307,6 +307,8 @@ where
                     wire.push_back(bytes.clone());
                 }
                 outbound.advance(bytes.len());
+            } else if outbound.first_envelope().is_some() {
+                outbound.open_first_envelope();
             } else if let Some(file) = outbound.first_file() {
                 match file.read_chunk(64 * 1024) {
                     Ok(bytes) => {

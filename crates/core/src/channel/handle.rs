@@ -1,7 +1,7 @@
 //! The handle to a channel: what every thread may ask of it.
 
 use super::{
-    ChannelId, CloseCause, Outgoing, WriteError, WritePromise, Written,
+    Address, ChannelId, CloseCause, Envelope, Outgoing, WriteError, WritePromise, Written,
     core::{Side, SideTable},
 };
 use crate::{
@@ -55,8 +55,10 @@ pub(super) fn size_of_message<W: 'static>(msg: &W) -> usize {
         + len(msg.downcast_ref::<BytesMut>().map(BytesMut::len))
         + len(msg.downcast_ref::<Vec<u8>>().map(Vec::len))
         + len(msg.downcast_ref::<String>().map(String::len))
+        + len(msg.downcast_ref::<Envelope>().map(|envelope| envelope.bytes.len()))
         + match msg.downcast_ref::<Outgoing>() {
             Some(Outgoing::Bytes(bytes)) => bytes.len(),
+            Some(Outgoing::Envelope(envelope)) => envelope.bytes.len(),
             _ => 0,
         }
 }
@@ -170,7 +172,7 @@ impl<W> ChannelShared<W> {
         }
     }
 
-    pub(super) fn activate(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) {
+    pub(super) fn activate(&self, local: Option<Address>, peer: Option<Address>) {
         self.side().addresses = Some((local, peer));
     }
 
@@ -345,14 +347,24 @@ impl<W: 'static> Channel<W> {
         self.shared.state()
     }
 
-    /// Our address, once connected.
+    /// Our host and port, once connected; `None` if the channel is not on the network.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.shared.side().addresses.and_then(|addresses| addresses.0)
+        self.local().as_ref().and_then(Address::ip)
     }
 
-    /// The peer's address, once connected.
+    /// The peer's host and port, once connected; `None` if the channel is not on the network.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.shared.side().addresses.and_then(|addresses| addresses.1)
+        self.peer().as_ref().and_then(Address::ip)
+    }
+
+    /// Our address of any kind, once connected.
+    pub fn local(&self) -> Option<Address> {
+        self.shared.side().addresses.as_ref().and_then(|addresses| addresses.0.clone())
+    }
+
+    /// The peer's address of any kind, once connected.
+    pub fn peer(&self) -> Option<Address> {
+        self.shared.side().addresses.as_ref().and_then(|addresses| addresses.1.clone())
     }
 
     // ---- writing ----

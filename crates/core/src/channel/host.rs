@@ -14,7 +14,7 @@
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
 
 use super::{
-    ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
+    Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
     core::ChannelCore,
     handle::{Channel, ChannelShared, Command},
 };
@@ -25,7 +25,7 @@ use crate::{
     task_error::catch,
 };
 use bytes::BytesMut;
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 /// What a channel is set up with.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +43,10 @@ impl Default for HostSettings {
     }
 }
 
-/// Runs one channel's pipeline; transports drive it.
-pub struct Host<P: Segment<BytesMut, W>, W: 'static> {
+/// Runs one channel's pipeline; transports drive it. `R` is what they bring: bytes, or datagrams.
+pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut> {
     core: ChannelCore,
-    root: Boundary<P, BytesMut, W>,
+    root: Boundary<P, R, W>,
     shared: Arc<ChannelShared<P::Tail>>,
     was_active: bool,
     /// The socket is closed.
@@ -56,9 +56,9 @@ pub struct Host<P: Segment<BytesMut, W>, W: 'static> {
     removed: bool,
 }
 
-impl<P, W> Host<P, W>
+impl<P, W, R: 'static> Host<P, W, R>
 where
-    P: Segment<BytesMut, W>,
+    P: Segment<R, W>,
     W: Into<Outgoing> + 'static,
 {
     /// A host for a pipeline on the loop of the calling thread.
@@ -92,15 +92,15 @@ where
     }
 
     /// The channel is connected.
-    pub fn activate(&mut self, local_addr: Option<SocketAddr>, peer_addr: Option<SocketAddr>) {
-        self.shared.activate(local_addr, peer_addr);
+    pub fn activate(&mut self, local: Option<Address>, peer: Option<Address>) {
+        self.shared.activate(local, peer);
         self.was_active = true;
         self.run(|root, core| root.event(core, Inbound::Active));
     }
 
-    /// Bytes from the peer.
-    pub fn received(&mut self, bytes: BytesMut) {
-        self.run(|root, core| root.read(core, bytes));
+    /// Bytes, or a datagram, from the peer.
+    pub fn received(&mut self, message: R) {
+        self.run(|root, core| root.read(core, message));
     }
 
     /// Everything that was there has been received.
@@ -272,7 +272,7 @@ where
     // ---- inside ----
 
     /// Calls the pipeline, then does all that follows from it.
-    fn run<T>(&mut self, call: impl FnOnce(&mut Boundary<P, BytesMut, W>, &mut ChannelCore) -> T) {
+    fn run<T>(&mut self, call: impl FnOnce(&mut Boundary<P, R, W>, &mut ChannelCore) -> T) {
         if self.silent {
             return;
         }
@@ -421,7 +421,7 @@ where
     }
 }
 
-impl<P: Segment<BytesMut, W>, W: 'static> Host<P, W> {
+impl<P: Segment<R, W>, W: 'static, R: 'static> Host<P, W, R> {
     /// Tells everybody but the pipeline of the end.
     fn tell_outside(&mut self, cause: &CloseCause) {
         self.ended = true;
@@ -438,7 +438,7 @@ impl<P: Segment<BytesMut, W>, W: 'static> Host<P, W> {
 }
 
 /// Nobody waits for a channel whose loop has let it go.
-impl<P: Segment<BytesMut, W>, W: 'static> Drop for Host<P, W> {
+impl<P: Segment<R, W>, W: 'static, R: 'static> Drop for Host<P, W, R> {
     fn drop(&mut self) {
         if !self.ended {
             self.tell_outside(&CloseCause::ShutDown);

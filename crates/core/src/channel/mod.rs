@@ -5,14 +5,17 @@
 //! | `handle` | [`Channel`], what every thread may ask of a channel |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
-//! | `outbound`, `file_region` | what was accepted and not yet sent |
+//! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
+//! | `address` | where the two ends are |
 //! | `cause` | who ended a channel and why; what became of a write |
 
+mod address;
 mod cause;
 mod core;
 mod embedded;
+mod envelope;
 mod file_region;
 mod group;
 mod handle;
@@ -22,8 +25,10 @@ mod line;
 mod outbound;
 
 pub(crate) use self::core::{ChannelCore, SideTable};
+pub use address::{Address, AddressError, UnixName};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use embedded::{Collector, EmbeddedChannel, Finished};
+pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
 pub use handle::{Channel, ChannelState, Closed};

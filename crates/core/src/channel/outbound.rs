@@ -21,6 +21,7 @@
 
 use super::{
     cause::{WriteError, WritePromise},
+    envelope::Envelope,
     file_region::FileRegion,
     line::Line,
 };
@@ -42,13 +43,15 @@ pub const GATHER_BYTES_MAX: usize = i32::MAX as usize;
 /// idle connections do not pay for the largest burst they ever had.
 const ENTRIES_KEPT: usize = 64;
 
-/// Something that can be sent: bytes, or a part of a file.
+/// Something that can be sent: bytes, a part of a file, or bytes with an address.
 #[derive(Clone)]
 pub enum Outgoing {
     /// Bytes in memory.
     Bytes(Bytes),
     /// Bytes of a file, which need not pass through our memory.
     File(FileRegion),
+    /// Bytes with a target or descriptors. Never finished before it is sent, also if it has no bytes.
+    Envelope(Box<Envelope>),
 }
 
 impl Outgoing {
@@ -57,12 +60,17 @@ impl Outgoing {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(region) => region.remaining(),
+            Self::Envelope(envelope) => envelope.bytes.len() as u64,
         }
     }
 
-    /// Whether there is nothing to send.
+    /// Whether there is nothing to send. An envelope is something, also without bytes.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match self {
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::File(region) => region.remaining() == 0,
+            Self::Envelope(_) => false,
+        }
     }
 
     /// How many bytes of our memory it holds.
@@ -70,6 +78,7 @@ impl Outgoing {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::File(_) => 0,
+            Self::Envelope(envelope) => envelope.bytes.len(),
         }
     }
 }
@@ -80,6 +89,9 @@ impl fmt::Debug for Outgoing {
         match self {
             Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
             Self::File(region) => region.fmt(f),
+            Self::Envelope(envelope) => {
+                write!(f, "Envelope({} bytes, to {:?})", envelope.bytes.len(), envelope.to)
+            }
         }
     }
 }
@@ -99,6 +111,12 @@ impl From<BytesMut> for Outgoing {
 impl From<FileRegion> for Outgoing {
     fn from(region: FileRegion) -> Self {
         Self::File(region)
+    }
+}
+
+impl From<Envelope> for Outgoing {
+    fn from(envelope: Envelope) -> Self {
+        Self::Envelope(Box::new(envelope))
     }
 }
 
@@ -447,7 +465,7 @@ impl Outbound {
     pub fn first_bytes(&self) -> Option<&Bytes> {
         match self.first_flushed()? {
             Outgoing::Bytes(bytes) => Some(bytes),
-            Outgoing::File(_) => None,
+            Outgoing::File(_) | Outgoing::Envelope(_) => None,
         }
     }
 
@@ -455,17 +473,47 @@ impl Outbound {
     /// [`advance`](Self::advance) here, not to the region.
     pub fn first_file(&self) -> Option<&FileRegion> {
         match self.first_flushed()? {
-            Outgoing::Bytes(_) => None,
             Outgoing::File(region) => Some(region),
+            Outgoing::Bytes(_) | Outgoing::Envelope(_) => None,
         }
     }
 
-    /// The flushed pieces in order, none of them empty, as far as the next file region.
+    /// The first flushed message, if it is an envelope.
+    pub fn first_envelope(&self) -> Option<&Envelope> {
+        match self.first_flushed()? {
+            Outgoing::Envelope(envelope) => Some(envelope),
+            Outgoing::Bytes(_) | Outgoing::File(_) => None,
+        }
+    }
+
+    /// The first flushed message becomes plain bytes if it is an envelope: what went along with them has been sent, so
+    /// that a rest of the bytes goes without.
+    pub fn open_first_envelope(&mut self) {
+        if self.flushed > 0
+            && let Some(entry) = self.entries.iter_mut().next()
+            && let Outgoing::Envelope(envelope) = &mut entry.rest
+        {
+            entry.rest = Outgoing::Bytes(mem::take(&mut envelope.bytes));
+        }
+    }
+
+    /// All flushed messages in order, for a transport that keeps their boundaries.
+    pub fn messages(&self) -> impl Iterator<Item = &Outgoing> {
+        self.entries.iter().take(self.flushed).map(|entry| &entry.rest)
+    }
+
+    /// The transport has sent the first flushed message as a whole.
+    pub fn first_sent(&mut self) {
+        self.complete_first();
+        self.complete_finished();
+    }
+
+    /// The flushed pieces in order, none of them empty, as far as the next file region or envelope.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         let rests = self.entries.iter().take(self.flushed).map(|entry| &entry.rest);
         rests.filter(|rest| !rest.is_empty()).map_while(|rest| match rest {
             Outgoing::Bytes(bytes) => Some(bytes),
-            Outgoing::File(_) => None,
+            Outgoing::File(_) | Outgoing::Envelope(_) => None,
         })
     }
 
@@ -507,12 +555,16 @@ impl Outbound {
             }
             let here = left.min(entry.rest.len());
             left -= here;
+            if let Outgoing::Envelope(envelope) = &mut entry.rest {
+                entry.rest = Outgoing::Bytes(mem::take(&mut envelope.bytes)); // sent with what goes along
+            }
             match &mut entry.rest {
                 Outgoing::Bytes(bytes) => {
                     bytes.advance(here as usize); // no longer than `bytes`, so it fits
                     released += here as usize;
                 }
                 Outgoing::File(region) => region.advance(here),
+                Outgoing::Envelope(_) => {}
             }
         }
         self.discharge(released);

@@ -2,7 +2,7 @@
 
 use super::{Event, Handler, Inbound, Op, Ops, StageCaller, StageTimer, segment::Next};
 use crate::{
-    channel::{ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
+    channel::{Address, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
 };
 use std::{net::SocketAddr, time::Duration};
@@ -182,13 +182,23 @@ impl<H: Handler> Context<'_, H> {
         self.core.outbound.pending_bytes()
     }
 
-    /// Our address, if the transport has one.
+    /// Our host and port, if the channel is on the network.
     pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.core.addresses().0.as_ref().and_then(Address::ip)
+    }
+
+    /// The peer's host and port, if the channel is on the network.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.core.addresses().1.as_ref().and_then(Address::ip)
+    }
+
+    /// Our address of any kind.
+    pub fn local(&self) -> Option<Address> {
         self.core.addresses().0
     }
 
-    /// The peer's address, if the transport has one.
-    pub fn peer_addr(&self) -> Option<SocketAddr> {
+    /// The peer's address of any kind.
+    pub fn peer(&self) -> Option<Address> {
         self.core.addresses().1
     }
 

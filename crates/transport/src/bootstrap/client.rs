@@ -4,11 +4,12 @@ use super::{Backend, ConnectError, race};
 use crate::{
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave},
-    tcp::{Adoption, ChannelSettings, ConnectSettings, adopt},
+    socket::ConnectSettings,
+    stream::{Adoption, ChannelSettings, Connection, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Channel, Ending, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
+    Address, Channel, Ending, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
     WaterMarks, promise,
 };
 use std::{
@@ -158,7 +159,7 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    /// Connects to `host:port`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
+    /// Connects to `host:port`, or to `unix:/path`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
         let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
         let event_loop = self.inner.group.next();
@@ -171,11 +172,10 @@ where
             }
         });
         let (inner, address) = (self.inner.clone(), address.to_string());
-        let found = inner.resolver.resolve(&address);
         let future = async move {
-            let addresses = match found.await {
-                Ok(addresses) => interleave(&addresses, FamilyPreference::AsResolved),
-                Err(error) => return promise.fail(error.into()),
+            let addresses = match find(&*inner.resolver, &address).await {
+                Ok(addresses) => addresses,
+                Err(error) => return promise.fail(error),
             };
             if promise.is_cancelled() {
                 return;
@@ -188,14 +188,16 @@ where
             let (limit, options) = (inner.timeout, inner.settings.options.clone());
             let connect = ConnectSettings { from: inner.from, limit, options };
             let place = local.clone();
-            let done = move |result: Result<(socket2::Socket, SocketAddr), ConnectError>| {
+            let done = move |result: Result<(socket2::Socket, Address), ConnectError>| {
                 if !promise.claim() {
                     return; // cancelled at the last moment: the socket is closed by its drop
                 }
                 promise.complete(result.and_then(|(socket, peer)| {
                     let pipeline = (inner.make)();
                     let settings = &inner.settings;
-                    let adoption = Adoption { local: &place, socket, peer: Some(peer), pipeline, settings };
+                    let connection = Connection::Socket(socket);
+                    let to = Some(peer.clone());
+                    let adoption = Adoption { local: &place, connection, peer: to, pipeline, settings };
                     adopt(adoption, |_| None).map_err(|error| ConnectError::io(peer, limit, error))
                 }));
             };
@@ -210,6 +212,15 @@ where
     pub fn group(&self) -> &EventLoopGroup {
         &self.inner.group
     }
+}
+
+/// The addresses to try, in order.
+async fn find(resolver: &dyn Resolve, text: &str) -> Result<Vec<Address>, ConnectError> {
+    if let Some(address) = Address::parse_prefixed(text) {
+        return Ok(vec![address?]);
+    }
+    let found = resolver.resolve(text).await?;
+    Ok(interleave(&found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect())
 }
 
 impl<P, W> Clone for Client<P, W> {

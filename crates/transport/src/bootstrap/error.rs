@@ -1,21 +1,21 @@
 //! Why there is no listener, or no connection. Every text names the address.
 
 use crate::resolve::ResolveError;
-use netwright_core::PromiseError;
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use netwright_core::{Address, AddressError, PromiseError};
+use std::{fmt, io, sync::Arc, time::Duration};
 
 /// Why a server does not listen.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum BindError {
     /// The address is taken.
-    InUse(SocketAddr),
+    InUse(Address),
     /// The name has no address.
     Resolve(ResolveError),
     /// The system refused.
     Io {
         /// Where the server was to listen.
-        address: SocketAddr,
+        address: Address,
         /// What the system said.
         error: Arc<io::Error>,
     },
@@ -28,7 +28,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    pub(super) fn io(address: SocketAddr, error: io::Error) -> Self {
+    pub(super) fn io(address: Address, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::AddrInUse => Self::InUse(address),
             _ => Self::Io { address, error: Arc::new(error) },
@@ -62,6 +62,12 @@ impl From<PromiseError> for BindError {
     }
 }
 
+impl From<AddressError> for BindError {
+    fn from(error: AddressError) -> Self {
+        Self::Setup(error.to_string())
+    }
+}
+
 impl From<ResolveError> for BindError {
     fn from(error: ResolveError) -> Self {
         Self::Resolve(error)
@@ -75,18 +81,18 @@ pub enum ConnectError {
     /// The name has no address.
     Resolve(ResolveError),
     /// The peer's system refused: nobody listens there.
-    Refused(SocketAddr),
+    Refused(Address),
     /// No answer came in time.
     TimedOut {
         /// The peer.
-        address: SocketAddr,
+        address: Address,
         /// How long was waited.
         limit: Duration,
     },
     /// Another error of the system.
     Io {
         /// The peer.
-        address: SocketAddr,
+        address: Address,
         /// What the system said.
         error: Arc<io::Error>,
     },
@@ -101,7 +107,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    pub(super) fn io(address: SocketAddr, limit: Duration, error: io::Error) -> Self {
+    pub(super) fn io(address: Address, limit: Duration, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused(address),
             io::ErrorKind::TimedOut => Self::TimedOut { address, limit },
@@ -136,6 +142,12 @@ impl From<PromiseError> for ConnectError {
             PromiseError::Cancelled => Self::Cancelled,
             _ => Self::LoopEnded,
         }
+    }
+}
+
+impl From<AddressError> for ConnectError {
+    fn from(error: AddressError) -> Self {
+        Self::Setup(error.to_string())
     }
 }
 

@@ -2,14 +2,13 @@
 //! quarter of a second. The first to connect wins, and the others are given up.
 
 use super::ConnectError;
-use crate::tcp::{self, ConnectSettings};
-use netwright_core::{LocalLoop, Scheduled, driver::Token};
+use crate::socket::{self, ConnectSettings};
+use netwright_core::{Address, LocalLoop, Scheduled, driver::Token};
 use socket2::Socket;
 use std::{
     cell::RefCell,
     collections::{HashMap, VecDeque},
     io,
-    net::SocketAddr,
     rc::{Rc, Weak},
     time::Duration,
 };
@@ -17,14 +16,14 @@ use std::{
 /// How long an attempt has before the next one joins it (RFC 8305 recommends this).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-type Done = Box<dyn FnOnce(Result<(Socket, SocketAddr), ConnectError>)>;
+type Done = Box<dyn FnOnce(Result<(Socket, Address), ConnectError>)>;
 
 struct Race {
     id: u64,
     local: LocalLoop,
     settings: Rc<ConnectSettings>,
-    left: VecDeque<SocketAddr>,
-    running: Vec<(SocketAddr, Token)>,
+    left: VecDeque<Address>,
+    running: Vec<(Address, Token)>,
     error: Option<ConnectError>,
     timer: Option<Scheduled<()>>,
     done: Option<Done>,
@@ -34,7 +33,7 @@ struct Race {
 pub(super) fn start(
     id: u64,
     local: LocalLoop,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     settings: ConnectSettings,
     done: Done,
 ) {
@@ -107,8 +106,9 @@ fn next(race: &Rc<RefCell<Race>>) {
         (race.local.clone(), address, race.settings.clone())
     };
     let told = race.clone();
-    let on_connect = Box::new(move |result| finished(&told, address, result));
-    match tcp::connect(&local, address, &settings, on_connect) {
+    let to = address.clone();
+    let on_connect = Box::new(move |result| finished(&told, to, result));
+    match socket::connect(&local, address.clone(), &settings, on_connect) {
         Ok(token) => race.borrow_mut().running.push((address, token)),
         Err(error) => return finished(race, address, Err(error)),
     }
@@ -119,7 +119,7 @@ fn next(race: &Rc<RefCell<Race>>) {
     }
 }
 
-fn finished(race: &Rc<RefCell<Race>>, address: SocketAddr, result: io::Result<Socket>) {
+fn finished(race: &Rc<RefCell<Race>>, address: Address, result: io::Result<Socket>) {
     let limit = race.borrow().settings.limit;
     race.borrow_mut().running.retain(|(running, _)| *running != address);
     match result {

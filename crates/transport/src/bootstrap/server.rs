@@ -5,14 +5,15 @@ use crate::{
     live::{Live, ServerShutdown},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
-    tcp::{Adoption, ChannelSettings, Listener, ListenerFigures, OnAccept, adopt},
+    socket::{self, Listener, ListenerFigures, OnAccept},
+    stream::{Adoption, ChannelSettings, Connection, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
+    Address, Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
     PromiseError, Promised, Segment, WaterMarks, driver::Token, promise,
 };
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 use std::{
     fmt, io,
     net::SocketAddr,
@@ -22,15 +23,15 @@ use std::{
 };
 
 /// A connection that has been accepted and gets its pipeline.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Accepted {
     /// Where it comes from.
-    pub peer: SocketAddr,
+    pub peer: Address,
 }
 
-/// Makes a channel of an accepted socket, on the loop of the calling thread.
-type Adopt = Arc<dyn Fn(&LocalLoop, Socket, SocketAddr) -> io::Result<()> + Send + Sync>;
+/// Makes a channel of an accepted connection, on the loop of the calling thread.
+type Adopt = Arc<dyn Fn(&LocalLoop, Connection, Address) -> io::Result<()> + Send + Sync>;
 
 /// Sets up a [`Server`].
 #[must_use = "a builder does nothing until `bind`"]
@@ -131,10 +132,13 @@ impl ServerBuilder {
     {
         let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
         let counted = live.clone();
-        let adopt: Adopt = Arc::new(move |local, socket, peer| {
-            settings.options.apply(&socket, Domain::for_address(peer)).map_err(io::Error::other)?;
-            let pipeline = make(&Accepted { peer }).into_segment();
-            let adoption = Adoption { local, socket, peer: Some(peer), pipeline, settings: &settings };
+        let adopt: Adopt = Arc::new(move |local, connection, peer| {
+            let Connection::Socket(socket) = &connection;
+            settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
+            let accepted = Accepted { peer };
+            let pipeline = make(&accepted).into_segment();
+            let peer = Some(accepted.peer);
+            let adoption = Adoption { local, connection, peer, pipeline, settings: &settings };
             adopt(adoption, |channel| Some(counted.enter(channel))).map(drop)
         });
         BoundPipeline { builder: self, adopt, live }
@@ -225,17 +229,22 @@ impl Plan {
         let mut listeners = Listeners { list: Vec::new() };
         let mut bound = Vec::new();
         for address in addresses {
-            let found = resolver.resolve(&address).await?;
-            let Some(&first) = found.first() else {
-                return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
+            let mut address = match Address::parse_prefixed(&address) {
+                Some(parsed) => parsed?,
+                None => match resolver.resolve(&address).await?.first() {
+                    Some(first) => Address::Ip(*first),
+                    None => {
+                        return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
+                    }
+                },
             };
-            let mut address = first;
             for acceptor in &self.acceptors {
-                let socket = self.listen_on(address).map_err(|error| BindError::io(address, error))?;
-                let taken = socket.local_addr().ok().and_then(|taken| taken.as_socket());
+                let socket =
+                    self.listen_on(&address).map_err(|error| BindError::io(address.clone(), error))?;
+                let taken = socket.local_addr().ok().and_then(|taken| socket::address(&taken));
                 address = taken.unwrap_or(address); // a port of 0 has become a real one, which the others share
                 let token = self.start(acceptor, socket, &figures).await?;
-                let token = token.map_err(|error| BindError::io(address, error))?;
+                let token = token.map_err(|error| BindError::io(address.clone(), error))?;
                 listeners.list.push((acceptor.clone(), token));
             }
             bound.push(address);
@@ -251,16 +260,17 @@ impl Plan {
         Ok(Server { inner: Arc::new(inner) })
     }
 
-    fn listen_on(&self, address: SocketAddr) -> io::Result<Socket> {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    fn listen_on(&self, address: &Address) -> io::Result<Socket> {
+        let address = socket::sock_addr(address)?;
+        let domain = address.domain();
+        let socket = Socket::new(domain, Type::STREAM, None)?;
         let mut options = self.options.clone();
         if self.acceptors.len() > 1 {
             options = options.reuse_port(true);
         }
         options.apply(&socket, domain).map_err(io::Error::other)?;
         socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
+        socket.bind(&address)?;
         socket.listen(options.listen_backlog())?;
         Ok(socket)
     }
@@ -286,29 +296,32 @@ impl Plan {
 
 /// Hands an accepted connection to its loop.
 fn spread(local: LocalLoop, workers: Option<EventLoopGroup>, adopt: Adopt) -> OnAccept {
-    let here = move |local: &LocalLoop, adopt: &Adopt, socket: Socket, peer: SocketAddr| {
+    let here = move |local: &LocalLoop, adopt: &Adopt, connection: Connection, peer: Address| {
+        let from = peer.clone();
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch_unwind(AssertUnwindSafe(|| adopt(local, socket, peer))) {
+        match catch_unwind(AssertUnwindSafe(|| adopt(local, connection, peer))) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%peer, %error, "an accepted connection could not be set up"),
-            Err(_) => tracing::error!(%peer, "making the pipeline of an accepted connection panicked"),
+            Ok(Err(error)) => {
+                tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
+            }
+            Err(_) => tracing::error!(peer = %from, "making the pipeline of an accepted connection panicked"),
         }
     };
-    Box::new(move |socket, peer| {
+    Box::new(move |connection, peer| {
         let target = workers.as_ref().map(EventLoopGroup::next);
         match target {
             Some(target) if !target.in_event_loop() => {
-                let adopt = adopt.clone();
+                let (adopt, from) = (adopt.clone(), peer.clone());
                 let moved = target.execute(move || {
                     if let Some(local) = LocalLoop::current() {
-                        here(&local, &adopt, socket, peer);
+                        here(&local, &adopt, connection, peer);
                     }
                 });
                 if let Err(refused) = moved {
-                    tracing::warn!(%peer, why = %refused.why, "an accepted connection was refused by its loop");
+                    tracing::warn!(peer = %from, why = %refused.why, "an accepted connection was refused by its loop");
                 }
             }
-            _ => here(&local, &adopt, socket, peer),
+            _ => here(&local, &adopt, connection, peer),
         }
     })
 }
@@ -348,7 +361,7 @@ pub struct Server {
 }
 
 struct ServerInner {
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     listeners: Mutex<Listeners>,
     figures: Arc<ListenerFigures>,
     live: Live,
@@ -388,13 +401,18 @@ impl Server {
     }
 
     /// Where it listens, the ports taken.
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[Address] {
         &self.inner.addresses
     }
 
-    /// The first address.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.inner.addresses[0]
+    /// The first address. Clients can connect to it as it is.
+    pub fn address(&self) -> &Address {
+        &self.inner.addresses[0]
+    }
+
+    /// The first host and port, if it listens on the network.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.inner.addresses.iter().find_map(Address::ip)
     }
 
     /// The loops that host its connections.

@@ -59,7 +59,7 @@ use std::{fmt, sync::Arc};
 ///     .bind("127.0.0.1:0")
 ///     .wait()?;
 /// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| ()))?;
-/// let pool = Pool::to(&client, server.local_addr()).max_connections(4).build()?;
+/// let pool = Pool::to(&client, server.address()).max_connections(4).build()?;
 ///
 /// let connection = pool.acquire().wait()?;
 /// connection.write_and_flush(Bytes::from("hello")).wait()?;

@@ -308,10 +308,11 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(model: Model) {
             .bind(crate::support::ANY_PORT)
             .soon()
             .unwrap();
-        let mut live: Vec<_> = (0..4).map(|_| crate::support::dial(neighbours.local_addr())).collect();
+        let mut live: Vec<_> =
+            (0..4).map(|_| crate::support::dial(neighbours.local_addr().unwrap())).collect();
         live.iter_mut().for_each(|stream| round_trip(stream, b"before"));
 
-        let stream = crate::support::dial(server.local_addr());
+        let stream = crate::support::dial(server.local_addr().unwrap());
         let channel = events.active();
         let peer = std::thread::spawn(move || provoke(stream));
         if ["inactive", "removed"].contains(&at) {

@@ -253,7 +253,7 @@ for_each_model!(what_is_written_before_the_channel_is_active_is_sent_when_it_is)
 fn what_is_written_before_the_channel_is_active_is_sent_when_it_is(model: Model) {
     let (builder, _loops) = model.builder();
     let server = builder.pipeline(|_| pipeline().add(Eager).app(Echo)).bind(ANY_PORT).soon().unwrap();
-    let mut stream = dial(server.local_addr());
+    let mut stream = dial(server.local_addr().unwrap());
     expect(&mut stream, b"added active ");
     round_trip(&mut stream, b"and on");
 
@@ -322,7 +322,7 @@ fn bind_and_connect_on_a_loop_do_not_block_it(model: Model) {
                 .group(group)
                 .pipeline(move || pipeline().app(client_script.probe()))
                 .unwrap();
-            let mut connecting = client.connect(server.local_addr());
+            let mut connecting = client.connect(server.address());
             let refused = connecting.wait();
             assert!(matches!(refused, Err(ConnectError::WouldBlockLoop)), "{refused:?}");
             let channel = connecting.await.unwrap();
@@ -462,7 +462,7 @@ fn a_paused_channel_ends_with_its_loop_although_it_holds_messages() {
         .bind(ANY_PORT)
         .soon()
         .unwrap();
-    let mut stream = dial(server.local_addr());
+    let mut stream = dial(server.local_addr().unwrap());
     let channel = events.active();
     stream.write_all(b"held").unwrap();
     crate::support::settle(group.iter());

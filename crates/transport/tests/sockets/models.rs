@@ -31,7 +31,7 @@ fn every_worker_gets_connections_and_loops_that_only_accept_get_none(model: Mode
     let (builder, loops) = model.builder();
     let server =
         builder.pipeline(move |_| pipeline().app(WhereAmI(told.clone()))).bind(ANY_PORT).soon().unwrap();
-    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| dial(server.local_addr())).collect();
+    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| dial(server.local_addr().unwrap())).collect();
     let places: Vec<_> = streams.iter().map(|_| places.recv_timeout(PATIENCE).unwrap()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"hello"));
     for worker in &loops.workers {
@@ -67,7 +67,7 @@ fn a_shared_port_and_loops_that_only_accept_exclude_each_other() {
 fn without_a_group_a_server_brings_its_own_loops() {
     let server = Server::builder().pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap();
     assert_eq!(server.group().len(), std::thread::available_parallelism().map_or(1, usize::from));
-    round_trip(&mut dial(server.local_addr()), b"hello");
+    round_trip(&mut dial(server.local_addr().unwrap()), b"hello");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn one_group_serves_several_servers_and_clients() {
     let (script, events) = crate::support::script();
     let client = crate::support::client_with(script, |builder| builder.group(group.clone()));
     for server in &servers {
-        let channel = client.connect(server.local_addr()).soon().unwrap();
+        let channel = client.connect(server.address()).soon().unwrap();
         events.active();
         channel.send("on the same loops".into());
         events.read(b"on the same loops");

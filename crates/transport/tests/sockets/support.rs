@@ -132,7 +132,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn addr(&self) -> SocketAddr {
-        self.server.local_addr()
+        self.server.local_addr().unwrap()
     }
 
     pub(crate) fn dial(&self) -> TcpStream {

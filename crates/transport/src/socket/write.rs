@@ -1,6 +1,7 @@
 //! What leaves a channel: one piece by `send`, several by one `writev`, a file by `sendfile`.
 
 use super::calls;
+use crate::stream::Wrote;
 use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound, WriteError};
 use socket2::Socket;
 use std::{
@@ -13,15 +14,6 @@ const WRITE_SPINS: usize = 16;
 
 /// Pieces that are gathered without clearing a large array on the stack first.
 const FEW: usize = 64;
-
-pub(super) enum Wrote {
-    /// Nothing flushed is left.
-    All,
-    /// The socket takes no more for now.
-    Blocked,
-    /// There is more to send and the socket might take it, but it is others' turn.
-    Enough,
-}
 
 /// Sends what is flushed, as far as the socket takes it.
 pub(super) fn write_flushed(

@@ -5,17 +5,19 @@
 //!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
 //! ```
 
-use super::channel::no_driver;
-use crate::readiness::{Interest, Readiness};
+use super::no_driver;
+use crate::{
+    readiness::{Interest, Readiness},
+    stream::Connection,
+};
 use netwright_core::{
-    LocalLoop, SourceTimer,
+    Address, LocalLoop, SourceTimer,
     driver::{Event, Ready, Source, Token},
 };
 use socket2::Socket;
 use std::{
     fs::File,
     io,
-    net::SocketAddr,
     rc::Rc,
     sync::{
         Arc,
@@ -42,7 +44,7 @@ pub(crate) struct ListenerFigures {
     pub(crate) held: AtomicBool,
 }
 
-pub(crate) type OnAccept = Box<dyn FnMut(Socket, SocketAddr)>;
+pub(crate) type OnAccept = Box<dyn FnMut(Connection, Address)>;
 
 pub(crate) struct Listener {
     local: LocalLoop,
@@ -92,7 +94,7 @@ impl Listener {
             match accept(socket) {
                 Ok((connection, peer)) => {
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    (self.on_accept)(connection, peer);
+                    (self.on_accept)(Connection::Socket(connection), peer);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
@@ -148,20 +150,25 @@ fn spare() -> Option<File> {
 }
 
 #[cfg(unix)]
-fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
-    use rustix::net::SocketFlags;
+fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
+    use rustix::net::{AddressFamily, SocketFlags};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, peer) = rustix::net::acceptfrom_with(socket, flags)?;
-    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-    let peer = peer.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
-    Ok((Socket::from(connection), peer))
+    let connection = Socket::from(connection);
+    let aborted = || io::Error::from(io::ErrorKind::ConnectionAborted);
+    let peer = peer.ok_or_else(aborted)?;
+    let peer = match peer.address_family() {
+        AddressFamily::UNIX => connection.peer_addr().ok().and_then(|peer| super::address(&peer)),
+        _ => std::net::SocketAddr::try_from(peer).ok().map(Address::Ip),
+    };
+    Ok((connection, peer.ok_or_else(aborted)?))
 }
 
 #[cfg(not(unix))]
-fn accept(socket: &Socket) -> io::Result<(Socket, SocketAddr)> {
+fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
     let (connection, peer) = socket.accept()?;
     connection.set_nonblocking(true)?;
-    let peer = peer.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
+    let peer = super::address(&peer).ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
     Ok((connection, peer))
 }
 

@@ -15,7 +15,7 @@ mod unix {
     use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
     #[inline(always)]
-    pub(in crate::tcp) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    pub(in crate::socket) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         let result = rustix::net::recv(socket, room, RecvFlags::empty());
         refill();
         match result {
@@ -25,14 +25,14 @@ mod unix {
     }
 
     #[inline(always)]
-    pub(in crate::tcp) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    pub(in crate::socket) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         let result = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL);
         refill();
         Ok(result?)
     }
 
     #[inline(always)]
-    pub(in crate::tcp) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(in crate::socket) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let none = &mut SendAncillaryBuffer::default();
         let result = rustix::net::sendmsg(socket, pieces, none, SendFlags::NOSIGNAL);
         refill();
@@ -44,13 +44,13 @@ mod unix {
 mod elsewhere {
     use super::{IoSlice, MaybeUninit, Socket, io};
 
-    pub(in crate::tcp) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    pub(in crate::socket) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         socket.recv(room)
     }
-    pub(in crate::tcp) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    pub(in crate::socket) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         socket.send(bytes)
     }
-    pub(in crate::tcp) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(in crate::socket) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         socket.send_vectored(pieces)
     }
 }

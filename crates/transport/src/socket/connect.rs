@@ -1,15 +1,15 @@
 //! Opens one connection on a loop, within a time limit.
 
-use super::channel::no_driver;
+use super::{no_driver, sock_addr};
 use crate::{
     options::StreamOptions,
     readiness::{Interest, Readiness},
 };
 use netwright_core::{
-    LocalLoop, RefusedWhy, SourceTimer,
+    Address, LocalLoop, RefusedWhy, SourceTimer,
     driver::{Event, Source, Token},
 };
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
 /// Told once: the connected socket, or why there is none.
@@ -19,7 +19,7 @@ struct Connecting {
     local: LocalLoop,
     readiness: Rc<Readiness>,
     socket: Option<Socket>,
-    address: SocketAddr,
+    address: Address,
     token: Token,
     limit: Duration,
     timer: Option<SourceTimer>,
@@ -41,19 +41,20 @@ pub(crate) struct ConnectSettings {
 /// the attempt up.
 pub(crate) fn connect(
     local: &LocalLoop,
-    address: SocketAddr,
+    address: Address,
     settings: &ConnectSettings,
     done: OnConnect,
 ) -> Result<Token, io::Error> {
     let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
-    let (domain, limit) = (Domain::for_address(address), settings.limit);
-    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    let (target, limit) = (sock_addr(&address)?, settings.limit);
+    let domain = target.domain();
+    let socket = Socket::new(domain, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     settings.options.apply(&socket, domain).map_err(io::Error::other)?;
     if let Some(from) = settings.from {
         socket.bind(&from.into())?;
     }
-    match socket.connect(&address.into()) {
+    match socket.connect(&target) {
         Ok(()) => {}
         Err(error) if is_in_progress(&error) => {}
         Err(error) => return Err(error),

@@ -1,0 +1,32 @@
+//! Sockets of the system, by readiness.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `stream` | one connection: reads into the loop's scratch buffer, writes at flush |
+//! | `listener` | accepts, and keeps listening when the system has no descriptor left |
+//! | `connect` | opens a connection, within a time limit |
+//! | `write` | gathering writes and files |
+//! | `calls` | the system calls that come with every message |
+//! | `address` | the system's addresses and ours |
+
+mod address;
+mod calls;
+mod connect;
+mod listener;
+mod stream;
+mod write;
+
+pub(crate) use address::{address, domain, sock_addr};
+pub(crate) use connect::{ConnectSettings, connect};
+pub(crate) use listener::{Listener, ListenerFigures, OnAccept};
+pub(crate) use stream::SocketStream;
+
+use std::io;
+
+/// Sockets need a loop that can wait for them.
+pub(crate) fn no_driver() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this event loop has no readiness driver: build its group with `event_loops`, or give it a `ReadinessSeed`",
+    )
+}

@@ -1,0 +1,86 @@
+//! A connected socket, TCP or Unix, told by readiness when to try.
+//!
+//! Always true:
+//! 1. The descriptor is registered once, for reading and writing, edge-triggered; no further registration call is made in
+//!    its life.
+//! 2. A read that does not fill the room has emptied the socket: the next edge will tell of more.
+//! 3. The descriptor is deregistered before it is closed.
+
+use super::{calls, write::write_flushed};
+use crate::{
+    readiness::{Interest, Readiness},
+    scratch::{Scratch, scratch},
+    stream::{Received, Stream, Wrote},
+};
+use netwright_core::{GatherCap, Outbound, driver::Token};
+use socket2::Socket;
+use std::{io, net::Shutdown, rc::Rc};
+
+pub(crate) struct SocketStream {
+    readiness: Rc<Readiness>,
+    scratch: Rc<Scratch>,
+    socket: Socket,
+    cap: GatherCap,
+    /// Closing may block, because unsent data is waited for.
+    lingers: bool,
+}
+
+impl SocketStream {
+    /// Registers a non-blocking socket under the token.
+    pub(crate) fn open(
+        readiness: Rc<Readiness>,
+        socket: Socket,
+        token: Token,
+        lingers: bool,
+    ) -> io::Result<Self> {
+        readiness.register(&socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), lingers })
+    }
+}
+
+impl Stream for SocketStream {
+    #[inline(always)] // the system call in it too: see `return_stack`
+    fn receive(&mut self) -> io::Result<Received> {
+        let (bytes, room) = self.scratch.fill(|room| calls::recv(&self.socket, room))?;
+        let more = bytes.len() == room;
+        Ok(Received { bytes, more })
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.socket.peek(&mut [std::mem::MaybeUninit::uninit()])? == 0)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
+        write_flushed(&self.socket, outbound, &mut self.cap)
+    }
+
+    fn shut_down_output(&mut self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)
+    }
+
+    fn take_error(&mut self) -> Option<io::Error> {
+        match self.socket.take_error() {
+            Ok(error) => error,
+            Err(error) => Some(error),
+        }
+    }
+}
+
+impl Drop for SocketStream {
+    fn drop(&mut self) {
+        let _ = self.readiness.deregister(&self.socket);
+        if self.lingers
+            && let Ok(socket) = self.socket.try_clone()
+        {
+            close_elsewhere(socket); // the last of the two descriptors waits
+        }
+    }
+}
+
+/// Closing a socket that lingers may block until the peer has everything: not on a loop.
+fn close_elsewhere(socket: Socket) {
+    let closer = std::thread::Builder::new().name("netwright-linger".to_owned());
+    // Without a thread it is closed here after all: late is better than never.
+    let _ = closer.spawn(move || drop(socket));
+}

@@ -1,0 +1,104 @@
+//! From a connection to its channel.
+
+use super::{ChannelSettings, Stream, channel::StreamChannel};
+use crate::{
+    live::Guard,
+    readiness::Readiness,
+    socket::{self, SocketStream},
+};
+use bytes::BytesMut;
+use netwright_core::{Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token};
+use socket2::Socket;
+use std::io;
+
+/// What a listener accepted or a client opened.
+pub(crate) enum Connection {
+    /// A socket of the system, TCP or Unix, non-blocking.
+    Socket(Socket),
+}
+
+/// What a channel is made of.
+pub(crate) struct Adoption<'a, P> {
+    pub(crate) local: &'a LocalLoop,
+    pub(crate) connection: Connection,
+    pub(crate) peer: Option<Address>,
+    pub(crate) pipeline: P,
+    pub(crate) settings: &'a ChannelSettings,
+}
+
+/// Takes a connection into the loop of the calling thread and makes its channel active. `introduce` sees the handle
+/// before anything happens to the channel; what it returns is dropped with the channel.
+pub(crate) fn adopt<P, W>(
+    adoption: Adoption<'_, P>,
+    introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
+) -> io::Result<Channel<P::Tail>>
+where
+    P: Segment<BytesMut, W>,
+    W: Into<Outgoing> + 'static,
+{
+    let Adoption { local, connection, peer, pipeline, settings } = adoption;
+    let make = Make { local, peer, pipeline, settings };
+    match connection {
+        Connection::Socket(socket) => {
+            let readiness = local.driver::<Readiness>().ok_or_else(socket::no_driver)?;
+            let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
+            let lingers = settings.options.blocks_on_close();
+            make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, lingers))
+        }
+    }
+}
+
+struct Make<'a, P> {
+    local: &'a LocalLoop,
+    peer: Option<Address>,
+    pipeline: P,
+    settings: &'a ChannelSettings,
+}
+
+impl<P> Make<'_, P> {
+    fn channel<S, W>(
+        self,
+        introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
+        address: Option<Address>,
+        open: impl FnOnce(Token) -> io::Result<S>,
+    ) -> io::Result<Channel<P::Tail>>
+    where
+        S: Stream,
+        P: Segment<BytesMut, W>,
+        W: Into<Outgoing> + 'static,
+    {
+        let Self { local, peer, pipeline, settings } = self;
+        let host = Host::new(local.clone(), pipeline, settings.host);
+        let channel = host.channel();
+        channel.attach(&settings.attributes);
+        let guard = introduce(&channel);
+        local.register_with(|token| {
+            let stream = open(token)?;
+            let channel =
+                StreamChannel::new(host, local.clone(), stream, token, settings.half_closure, guard);
+            Ok::<_, AdoptError>(channel.begin(address, peer))
+        })?;
+        Ok(channel)
+    }
+}
+
+/// Lets `?` take both what the loop and what the system says.
+struct AdoptError(io::Error);
+
+impl From<io::Error> for AdoptError {
+    fn from(error: io::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl From<RefusedWhy> for AdoptError {
+    fn from(why: RefusedWhy) -> Self {
+        Self(io::Error::other(why.to_string()))
+    }
+}
+
+impl From<AdoptError> for io::Error {
+    fn from(error: AdoptError) -> Self {
+        error.0
+    }
+}

@@ -1,0 +1,298 @@
+//! One channel over a byte stream, on its loop.
+//!
+//! Always true:
+//! 1. `readable` and `blocked` remember what events said. A stream that says "no more" after a receive is not asked again
+//!    before the next event: no call is wasted on hearing `WouldBlock`. Only a peer that has closed is read until the end.
+//! 2. At most [`READS_PER_TURN`] reads per turn; what is left goes on in the next one, behind other channels.
+//! 3. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
+//! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends.
+//! 5. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]), nothing else
+//!    happens to the channel.
+
+use super::{Received, Stream, Wrote};
+use crate::live::Guard;
+use bytes::BytesMut;
+use netwright_core::{
+    Address, CloseCause, Host, LocalLoop, Outgoing, Segment, WriteError,
+    driver::{Event, Ready, Source, Token},
+};
+use std::io;
+
+/// Reads of one channel before others get their turn.
+const READS_PER_TURN: usize = 16;
+
+pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> {
+    host: Host<P, W>,
+    local: LocalLoop,
+    stream: Option<S>,
+    token: Token,
+    half_closure: bool,
+    /// There may be something to read.
+    readable: bool,
+    /// The peer's end has been seen: read until it comes.
+    ending: bool,
+    /// The end has come; only with half-closure the channel lives on.
+    input_ended: bool,
+    /// Our end has been announced to the peer.
+    output_ended: bool,
+    /// Bytes have been delivered and `read_complete` has not been told yet.
+    incomplete: bool,
+    /// No more can be sent for now.
+    blocked: bool,
+    /// A call for the next turn is under way.
+    called: bool,
+    /// Keeps whoever counts connections informed: dropped with the channel.
+    _guard: Option<Guard>,
+}
+
+impl<S, P, W> StreamChannel<S, P, W>
+where
+    S: Stream,
+    P: Segment<BytesMut, W>,
+    W: Into<Outgoing> + 'static,
+{
+    pub(super) fn new(
+        host: Host<P, W>,
+        local: LocalLoop,
+        stream: S,
+        token: Token,
+        half_closure: bool,
+        guard: Option<Guard>,
+    ) -> Self {
+        Self {
+            host,
+            local,
+            stream: Some(stream),
+            token,
+            half_closure,
+            readable: false,
+            ending: false,
+            input_ended: false,
+            output_ended: false,
+            incomplete: false,
+            blocked: false,
+            called: false,
+            _guard: guard,
+        }
+    }
+
+    /// Handlers are added, the channel becomes active, and what they asked for is done.
+    pub(super) fn begin(mut self, local: Option<Address>, peer: Option<Address>) -> Self {
+        self.host.register(self.token);
+        self.host.activate(local, peer);
+        self.act();
+        self
+    }
+
+    /// Does everything that can be done now.
+    fn act(&mut self) {
+        let mut reads = 0;
+        while !self.is_closing() {
+            self.send();
+            if self.host.take_output_shutdown() {
+                self.shut_down_output();
+            }
+            if let Some(cause) = self.host.take_close() {
+                self.close(cause);
+            }
+            if !self.readable || self.input_ended || self.stream.is_none() {
+                break;
+            }
+            if !self.host.wants_read() {
+                if self.ending && self.look_for_end() {
+                    continue;
+                }
+                break;
+            }
+            if reads == READS_PER_TURN {
+                self.call_again();
+                break;
+            }
+            reads += 1;
+            self.receive(reads);
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.settle(!self.input_ended && self.host.wants_read(), self.blocked);
+        } else if self.host.is_finished() {
+            self.host.remove();
+            self.local.deregister(self.token);
+        }
+    }
+
+    /// Whether a close waits for a send: until then nothing else happens.
+    fn is_closing(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_closing)
+    }
+
+    fn call_again(&mut self) {
+        if !std::mem::replace(&mut self.called, true) {
+            self.local.call(self.token);
+        }
+    }
+
+    // ---- reading ----
+
+    /// One receive, and what follows from it.
+    fn receive(&mut self, reads: usize) {
+        let Some(stream) = &mut self.stream else { return };
+        match stream.receive() {
+            Ok(Received { bytes, more }) => {
+                if bytes.is_empty() {
+                    return self.end_of_input();
+                }
+                self.incomplete = true;
+                self.host.received(bytes);
+                self.readable = more || self.ending;
+                // The last read of this turn, as far as we know: the pipeline may flush what it has gathered.
+                if !self.readable || reads == READS_PER_TURN || !self.host.wants_read() {
+                    self.read_complete();
+                }
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    self.read_complete();
+                }
+                io::ErrorKind::Interrupted => {}
+                _ => self.fail(error),
+            },
+        }
+    }
+
+    fn read_complete(&mut self) {
+        if std::mem::take(&mut self.incomplete) {
+            self.host.read_complete();
+        }
+    }
+
+    /// Nobody wants to read and the peer is going: if nothing is left to be read, it has gone. True if so.
+    fn look_for_end(&mut self) -> bool {
+        let Some(stream) = &mut self.stream else { return false };
+        match stream.has_ended() {
+            Ok(true) => self.end_of_input(),
+            Ok(false) => return false,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return false,
+                _ => self.fail(error),
+            },
+        }
+        true
+    }
+
+    fn end_of_input(&mut self) {
+        self.readable = false;
+        self.input_ended = true;
+        self.read_complete();
+        self.send(); // answers to what came last
+        if self.half_closure {
+            self.host.input_closed();
+            if !self.output_ended {
+                return;
+            }
+        }
+        // Nothing can happen any more.
+        let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
+        self.close(cause);
+    }
+
+    // ---- writing ----
+
+    fn send(&mut self) {
+        while self.host.take_flush() && !self.blocked {
+            let Some(stream) = &mut self.stream else { return };
+            match stream.send(self.host.outbound()) {
+                Ok(Wrote::All) => {}
+                Ok(Wrote::Blocked) => self.blocked = true,
+                Ok(Wrote::Enough) => {
+                    self.host.wants_flush_again();
+                    self.call_again();
+                    self.host.wrote();
+                    return;
+                }
+                Err(error) => return self.close(CloseCause::io(error)),
+            }
+            self.host.wrote(); // there may be room again, and so a new wish to flush
+        }
+    }
+
+    fn shut_down_output(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        let result = stream.shut_down_output();
+        self.output_ended = true;
+        self.host.output_shut_down(result.map_err(|error| WriteError::Closed(CloseCause::io(error))));
+        if self.input_ended {
+            self.close(CloseCause::Requested); // nothing can happen any more
+        }
+    }
+
+    // ---- the end ----
+
+    fn fail(&mut self, error: io::Error) {
+        self.read_complete();
+        self.close(CloseCause::io(error));
+    }
+
+    fn close(&mut self, cause: CloseCause) {
+        let Some(stream) = &mut self.stream else { return };
+        if let Err(cause) = stream.close_later(cause) {
+            self.close_now(cause);
+        }
+    }
+
+    fn close_now(&mut self, cause: CloseCause) {
+        drop(self.stream.take());
+        self.host.closed(cause);
+    }
+
+    /// A stream whose sends end later has news.
+    fn sent(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        match stream.sent(self.host.outbound()) {
+            Ok(None) => self.host.wrote(),
+            Ok(Some(cause)) => self.close_now(cause),
+            Err(error) => self.close_now(CloseCause::io(error)),
+        }
+    }
+}
+
+impl<S, P, W> Source for StreamChannel<S, P, W>
+where
+    S: Stream,
+    P: Segment<BytesMut, W>,
+    W: Into<Outgoing> + 'static,
+{
+    fn ready(&mut self, event: Event) {
+        let mut ready = event.ready;
+        if ready == Ready::NONE {
+            self.called = false;
+            self.host.run_commands();
+            ready = self.stream.as_mut().map_or(Ready::NONE, Stream::look);
+        }
+        if ready != Ready::NONE {
+            let ending = ready.contains(Ready::READ_CLOSED) || ready.contains(Ready::ERROR);
+            self.ending |= ending;
+            self.readable |= ending || ready.contains(Ready::READ);
+            if ready.contains(Ready::WRITE) && std::mem::take(&mut self.blocked) {
+                self.sent();
+                self.host.wants_flush_again();
+            }
+            if self.input_ended
+                && ready.contains(Ready::ERROR)
+                && let Some(error) = self.stream.as_mut().and_then(Stream::take_error)
+            {
+                self.fail(error); // no read will find it
+            }
+        }
+        self.act();
+    }
+
+    fn signal(&mut self, signal: u64) {
+        self.host.signal(signal);
+        self.act();
+    }
+
+    fn shut_down(&mut self) {
+        self.close(CloseCause::ShutDown);
+        self.act();
+    }
+}

@@ -1,0 +1,33 @@
+//! How a channel behaves.
+
+use crate::options::{OptionError, StreamOptions};
+use netwright_core::HostSettings;
+use socket2::Domain;
+use std::{
+    any::{Any, TypeId},
+    sync::Arc,
+};
+
+/// What servers and clients set up for each of their channels.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChannelSettings {
+    pub(crate) host: HostSettings,
+    pub(crate) half_closure: bool,
+    pub(crate) options: StreamOptions,
+    /// What every channel has attached from the start.
+    pub(crate) attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+}
+
+impl ChannelSettings {
+    /// Attaches a value to every channel, one for each type.
+    pub(crate) fn attach<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
+        self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
+    }
+
+    /// Whether connections of any family can be set up like this.
+    pub(crate) fn check(&self) -> Result<(), OptionError> {
+        let v4 = self.options.check(Domain::IPV4);
+        v4.or_else(|error| self.options.check(Domain::IPV6).map_err(|_| error))
+    }
+}
