@@ -59,6 +59,12 @@ impl Key {
     }
 }
 
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Arena<T> {
     /// An empty arena; allocates at the first insert.
     pub(crate) const fn new() -> Self {

@@ -66,6 +66,7 @@ mod refused;
 mod spill;
 mod sync;
 mod task_error;
+pub mod time;
 mod timer;
 mod workers;
 
@@ -88,9 +89,9 @@ pub use group::{
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
-    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, Open, OutboundOnly,
-    OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageCaller, StageInfo, StageTimer, Switch,
-    inbound, observe, outbound, pipeline, slot,
+    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError, Open,
+    OutboundOnly, OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageCaller, StageInfo,
+    StageTask, StageTimer, Switch, inbound, observe, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

@@ -6,15 +6,17 @@ use super::{
     handle::{AnyShared, ChannelShared, size_of_message},
 };
 use crate::{
+    arena::Key,
     driver::Token,
     event_loop::{LocalLoop, SourceTimer},
-    pipeline::{Handler, StageCaller, StageTimer},
+    pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
 };
 use std::{
     any::Any,
     cell::Cell,
     marker::PhantomData,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -33,40 +35,59 @@ pub(crate) struct Side {
     pub(crate) addresses: Option<Addresses>,
     /// Calls of stages that are on their way.
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
+    /// Futures of stages that want to be polled.
+    pub(crate) woken: Vec<Key>,
 }
 
-/// Whether messages may be delivered.
+/// Whether messages may be delivered: what the application says, and whether a stage cannot take more for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Demand {
-    Flowing,
-    /// So many messages, then stop.
-    Permits(u32),
+pub(crate) struct Demand {
+    /// So many messages, then stop; `FLOWING` if there is no such limit.
+    permits: u32,
+    /// Stages that are full.
+    holds: u32,
 }
+
+const FLOWING: u32 = u32::MAX;
 
 impl Demand {
+    pub(crate) fn new(flowing: bool) -> Self {
+        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0 }
+    }
+
     pub(crate) fn is_paused(self) -> bool {
-        self == Self::Permits(0)
+        self.permits == 0 || self.holds > 0
     }
 
     pub(crate) fn pause(&mut self) {
-        *self = Self::Permits(0);
+        self.permits = 0;
     }
 
     pub(crate) fn resume(&mut self) {
-        *self = Self::Flowing;
+        self.permits = FLOWING;
     }
 
     pub(crate) fn request(&mut self) {
-        if let Self::Permits(permits) = self {
-            *permits = permits.saturating_add(1);
+        if self.permits < FLOWING - 1 {
+            self.permits += 1;
         }
     }
 
     /// A message has reached the last stage.
     pub(crate) fn delivered(&mut self) {
-        if let Self::Permits(permits) = self {
-            *permits = permits.saturating_sub(1);
+        if self.permits != FLOWING {
+            self.permits = self.permits.saturating_sub(1);
         }
+    }
+
+    /// A stage is full.
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    /// A stage that was full has room again.
+    pub(crate) fn release(&mut self) {
+        self.holds = self.holds.saturating_sub(1);
     }
 }
 
@@ -105,9 +126,16 @@ pub(crate) struct ChannelCore {
     handle: Option<Arc<dyn AnyShared>>,
     side: SideTable,
     token: Option<Token>,
-    timers: Vec<Armed>,
+    /// What most channels never have: one pointer until one does.
+    extras: Option<Box<Extras>>,
     last_timer: u32,
     last_stage: u32,
+}
+
+#[derive(Default)]
+struct Extras {
+    timers: Vec<Armed>,
+    tasks: Tasks,
 }
 
 struct Armed {
@@ -119,7 +147,7 @@ impl ChannelCore {
     pub(super) fn new(local: LocalLoop, marks: WaterMarks, auto_read: bool) -> Self {
         Self {
             id: ChannelId::next(),
-            demand: if auto_read { Demand::Flowing } else { Demand::Permits(0) },
+            demand: Demand::new(auto_read),
             outbound: Outbound::new(marks),
             wishes: Wishes::default(),
             local,
@@ -132,7 +160,7 @@ impl ChannelCore {
             handle: None,
             side: SideTable::default(),
             token: None,
-            timers: Vec::new(),
+            extras: None,
             last_timer: 0,
             last_stage: 0,
         }
@@ -165,6 +193,11 @@ impl ChannelCore {
     pub(crate) fn next_stage_id(&mut self) -> u32 {
         self.last_stage += 1;
         self.last_stage
+    }
+
+    /// The number that the next stage will get.
+    pub(crate) fn first_free_stage(&self) -> u32 {
+        self.last_stage + 1
     }
 
     // ---- demand ----
@@ -234,30 +267,96 @@ impl ChannelCore {
         if let Some(token) = self.token {
             let signal = u64::from(stage) << 32 | u64::from(timer.0);
             let key = self.local.arm(token, delay, signal);
-            self.timers.push(Armed { timer, key });
+            self.extras.get_or_insert_default().timers.push(Armed { timer, key });
         }
         timer
     }
 
     pub(crate) fn disarm(&mut self, timer: StageTimer) -> bool {
-        let Some(index) = self.timers.iter().position(|armed| armed.timer == timer) else { return false };
-        self.local.disarm(self.timers.swap_remove(index).key)
+        self.take_timer(timer).is_some_and(|armed| self.local.disarm(armed.key))
     }
 
     /// A signal that came back: which stage it is for, if its timer still counts.
     pub(super) fn due(&mut self, signal: u64) -> Option<(u32, StageTimer)> {
         let (stage, timer) = ((signal >> 32) as u32, StageTimer(signal as u32));
-        let index = self.timers.iter().position(|armed| armed.timer == timer)?;
-        self.timers.swap_remove(index);
+        self.take_timer(timer)?;
         Some((stage, timer))
+    }
+
+    fn take_timer(&mut self, timer: StageTimer) -> Option<Armed> {
+        let timers = &mut self.extras.as_mut()?.timers;
+        let index = timers.iter().position(|armed| armed.timer == timer)?;
+        Some(timers.swap_remove(index))
     }
 
     /// The channel has ended: no timer comes any more, and none can be armed.
     pub(super) fn disarm_all(&mut self) {
         self.token = None;
-        for armed in self.timers.drain(..) {
+        let timers = self.extras.as_mut().map(|extras| std::mem::take(&mut extras.timers));
+        for armed in timers.unwrap_or_default() {
             self.local.disarm(armed.key);
         }
+    }
+
+    // ---- futures ----
+
+    /// Takes a future of a stage; its first poll comes in a turn of its own. Dropped if the channel has ended.
+    pub(crate) fn spawn<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
+        let extras = self.extras.get_or_insert_default();
+        let task = extras.tasks.insert(stage, job);
+        match self.token {
+            Some(token) => self.local.call(token),
+            None => self.drop_tasks(0),
+        }
+        task
+    }
+
+    /// The futures that want to be polled.
+    pub(super) fn take_woken(&mut self) -> Vec<Key> {
+        let Some(extras) = &mut self.extras else { return Vec::new() };
+        let mut woken = extras.tasks.take_woken();
+        woken.append(&mut self.side.lock().unwrap_or_else(PoisonError::into_inner).woken);
+        woken
+    }
+
+    /// Lets the room of a list be used again.
+    pub(super) fn give_woken_back(&mut self, list: Vec<Key>) {
+        if let Some(extras) = &mut self.extras {
+            extras.tasks.give_back(list);
+        }
+    }
+
+    pub(super) fn take_task(&mut self, key: Key) -> Option<(u32, Box<dyn Any>)> {
+        self.extras.as_mut()?.tasks.take(key)
+    }
+
+    pub(crate) fn put_task_back(&mut self, key: Key, task: Box<dyn Any>) {
+        if let Some(extras) = &mut self.extras {
+            extras.tasks.put_back(key, task);
+        }
+    }
+
+    pub(crate) fn task_done(&mut self, key: Key, stage: u32, emptied: Box<dyn Any>) {
+        if let Some(extras) = &mut self.extras {
+            extras.tasks.done(key, stage, emptied);
+        }
+    }
+
+    pub(crate) fn task_waker(&self, key: Key) -> Option<Arc<TaskWaker>> {
+        Some(TaskWaker::new(self.side.clone(), self.local.caller(self.token?), key))
+    }
+
+    pub(crate) fn abort_task(&mut self, key: Key) -> bool {
+        let known = self.extras.as_mut().is_some_and(|extras| extras.tasks.contains(key));
+        let task = self.extras.as_mut().and_then(|extras| extras.tasks.remove(key));
+        drop(task); // outside of every borrow: it may be a user's
+        known
+    }
+
+    /// Drops the futures of all stages from this number on: they leave.
+    pub(crate) fn drop_tasks(&mut self, from: u32) {
+        let leaving = self.extras.as_mut().map(|extras| extras.tasks.take_from(from));
+        drop(leaving);
     }
 
     // ---- the end ----

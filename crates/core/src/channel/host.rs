@@ -167,6 +167,17 @@ where
         for (stage, call) in self.core.take_calls() {
             self.run(|root, core| root.signal(core, stage, Signal::Call(call)));
         }
+        let woken = self.core.take_woken();
+        for &key in &woken {
+            if let Some((stage, task)) = self.core.take_task(key) {
+                self.run(|root, core| {
+                    if root.signal(core, stage, Signal::Call(task)).is_some() {
+                        core.abort_task(key); // its stage has gone
+                    }
+                });
+            }
+        }
+        self.core.give_woken_back(woken);
         self.tell_writability();
         if room_again && !self.ended && self.core.outbound.is_writable() {
             // Whoever stopped because too much was on its way here waits for this.
@@ -264,6 +275,10 @@ where
     pub fn remove(&mut self) {
         if !std::mem::replace(&mut self.removed, true) {
             self.silent = true;
+            let core = &mut self.core;
+            if let Err(panic) = catch(|| core.drop_tasks(0)) {
+                tracing::error!(channel = %self.core.id, %panic, "dropping a future of a stage panicked");
+            }
             self.root.removed();
             self.shared.leave();
         }

@@ -15,7 +15,7 @@ use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
 #[doc(hidden)]
 pub enum Signal {
     Timer(super::StageTimer),
-    Call(Box<dyn Any + Send>),
+    Call(Box<dyn Any>),
 }
 
 /// A closure for the handler `H`.

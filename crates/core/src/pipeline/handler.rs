@@ -1,6 +1,6 @@
 //! The handler: one job on the way of a byte.
 
-use super::{Context, Event, Leftover, caller::Call};
+use super::{Context, Event, Leftover, caller::Call, task::Running};
 use crate::channel::{CloseCause, Fault, WritePromise};
 
 /// A timer of one stage.
@@ -99,11 +99,17 @@ pub trait Handler: Sized + 'static {
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
 
-    /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller).
+    /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller), or one of its futures
+    /// has to be polled.
     #[doc(hidden)]
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn std::any::Any + Send>) {
-        if let Ok(call) = call.downcast::<Call<Self>>() {
-            call.run(self, cx);
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn std::any::Any>) {
+        match call.downcast::<Call<Self>>() {
+            Ok(call) => call.run(self, cx),
+            Err(other) => {
+                if let Ok(task) = other.downcast::<Running<Self>>() {
+                    task.poll(self, cx);
+                }
+            }
         }
     }
 

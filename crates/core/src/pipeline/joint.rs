@@ -24,17 +24,20 @@ pub struct Joint<R, W, T> {
     /// What the old segment left for the new one.
     waiting: VecDeque<R>,
     active: bool,
+    /// The number of the first stage of the segment; everything behind the joint has a higher one.
+    first: u32,
 }
 
 impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<R, W, T>) -> Self {
-        Self { segment, switch, waiting: VecDeque::new(), active: false }
+        Self { segment, switch, waiting: VecDeque::new(), active: false, first: u32::MAX }
     }
 
     /// Exchanges the segment if that was asked for during the call that has just ended.
     fn exchange(&mut self, out: &mut Out<'_, W>) {
         while let Some(segment) = self.switch.wanted.take() {
             let mut old = std::mem::replace(&mut self.segment, segment);
+            out.core.drop_tasks(self.first);
             let leftover = old.leftover().into_messages();
             for message in leftover.into_iter().rev() {
                 self.waiting.push_front(message);
@@ -42,6 +45,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
             out.core.waiting_inside |= !self.waiting.is_empty();
             old.removed();
             drop(old);
+            self.first = out.core.first_free_stage();
             self.segment.link(out);
             if self.active {
                 self.segment.event(out, Inbound::Active);
@@ -58,6 +62,7 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
     }
 
     fn link(&mut self, out: &mut Out<'_, W>) {
+        self.first = out.core.first_free_stage();
         self.segment.link(out);
         self.exchange(out);
     }

@@ -9,6 +9,7 @@
 //! | `simple` | smaller traits for handlers that look one way |
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
 //! | `caller` | [`StageCaller`], the way back to a handler from any thread |
+//! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
@@ -25,6 +26,7 @@ mod optional;
 mod segment;
 mod simple;
 mod slot;
+mod task;
 
 pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, pipeline};
 pub use caller::{Signal, StageCaller};
@@ -43,3 +45,5 @@ pub use simple::{
     ObserverStage, OutboundOnly, OutboundStage, inbound, observe, outbound,
 };
 pub use slot::{Slot, SlotStage, slot};
+pub(crate) use task::{Job, TaskWaker, Tasks};
+pub use task::{OffloadError, StageTask};

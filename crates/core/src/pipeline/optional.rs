@@ -122,7 +122,7 @@ where
             handler.timer(&mut lend(cx), timer);
         }
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
         if let Some(handler) = self {
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
         }
@@ -211,7 +211,7 @@ where
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         either!(self, cx, timer, timer);
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
         either!(self, cx, called, call);
     }
     fn removed(&mut self) {

@@ -114,6 +114,20 @@ impl Workers {
         WorkersBuilder::new()
     }
 
+    /// The workers of the whole process, for whoever has none of his own: made when first asked for, as
+    /// [`builder`](Self::builder) makes them, and never ended.
+    ///
+    /// # Errors
+    /// The system had no threads for them; asking again tries again.
+    pub fn common() -> Result<&'static Self, WorkersError> {
+        static COMMON: std::sync::OnceLock<Workers> = std::sync::OnceLock::new();
+        if let Some(workers) = COMMON.get() {
+            return Ok(workers);
+        }
+        let workers = Self::builder().name("common").build()?;
+        Ok(COMMON.get_or_init(|| workers)) // of two at the same moment one is dropped, and its threads end
+    }
+
     /// Runs `task` on any thread, in no order with others.
     ///
     /// # Errors
