@@ -1,7 +1,13 @@
 //! What tests of Netwright share.
 //!
-//! [`CountingAllocator`] counts heap allocations per thread, so that "allocates nothing" can be a test.
+//! - [`CountingAllocator`] counts heap allocations per thread, so that "allocates nothing" can be a test.
+//! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
+//!   every transport.
 
 mod allocations;
+// What a full queue, a reset before accept or a descriptor limit look like is the system's affair, and the contract says how
+// Linux has it.
+#[cfg(all(feature = "contract", target_os = "linux"))]
+pub mod contract;
 
 pub use allocations::{CountingAllocator, allocations_during, allocations_so_far};

@@ -1,8 +1,11 @@
 //! What is written arrives whole and in order, and somebody who does not read costs little.
 
-use crate::support::{
-    ANY_PORT, Events, Model, PATIENCE, Random, Running, Script, Soon, client_with, dial, dial_narrow, expect,
-    expect_end, for_each_model, pattern, pattern_at, round_trip, script,
+use super::{
+    Behaviour, Setup, behaviour,
+    support::{
+        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, expect_end, pattern,
+        pattern_at, round_trip, script,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
@@ -20,12 +23,32 @@ use std::{
     thread,
 };
 
-for_each_model!(many_small_pieces_of_one_flush_arrive_in_order);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(many_small_pieces_of_one_flush_arrive_in_order).shows(&[49]),
+    behaviour!(pieces_written_by_a_handler_arrive_in_order).shows(&[49]),
+    behaviour!(what_one_thread_writes_arrives_in_the_order_in_which_it_wrote),
+    behaviour!(writes_cancelled_before_the_flush_vanish).shows(&[53]),
+    behaviour!(what_was_flushed_cannot_be_cancelled).shows(&[53]),
+    behaviour!(what_is_not_flushed_is_not_sent),
+    behaviour!(a_close_when_flushed_sends_everything_first),
+    behaviour!(a_large_transfer_with_small_marks_completes_writing_only_when_writable).shows(&[52]),
+    behaviour!(a_large_transfer_between_two_channels_of_ours_completes).shows(&[52]),
+    behaviour!(a_writer_outside_that_waits_for_room_gets_all_through).shows(&[52]),
+    behaviour!(a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark),
+    behaviour!(a_peer_that_never_reads_does_not_hold_up_its_neighbours),
+    behaviour!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits),
+    behaviour!(a_flood_does_not_keep_neighbours_from_being_read),
+    behaviour!(a_file_arrives_byte_for_byte_between_other_messages).shows(&[62]),
+    behaviour!(a_region_longer_than_its_file_fails_and_the_channel_lives_on).shows(&[62]),
+    behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel).shows(&[62]),
+    behaviour!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel),
+    behaviour!(one_file_goes_to_many_peers_at_once),
+];
 
 /// More pieces than one gathering write takes, empty ones and large ones among them.
-fn many_small_pieces_of_one_flush_arrive_in_order(model: Model) {
+fn many_small_pieces_of_one_flush_arrive_in_order(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let mut random = Random::new();
@@ -44,12 +67,10 @@ fn many_small_pieces_of_one_flush_arrive_in_order(model: Model) {
     expect(&mut stream, &expected);
 }
 
-for_each_model!(pieces_written_by_a_handler_arrive_in_order);
-
-fn pieces_written_by_a_handler_arrive_in_order(model: Model) {
+fn pieces_written_by_a_handler_arrive_in_order(setup: Setup) {
     const PIECES: usize = 3_000;
     let (script, _events) = script();
-    let running = model.serve(script.on_active(|cx, ()| {
+    let running = setup.serve(script.on_active(|cx, ()| {
         for piece in 0..PIECES {
             cx.write(vec![piece as u8; piece % 97].into());
         }
@@ -63,13 +84,11 @@ fn pieces_written_by_a_handler_arrive_in_order(model: Model) {
     assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
 }
 
-for_each_model!(what_one_thread_writes_arrives_in_the_order_in_which_it_wrote);
-
-fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(model: Model) {
+fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(setup: Setup) {
     const MESSAGES: u32 = 3_000;
     const WRITERS: u32 = 3;
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let writers: Vec<_> = (0..WRITERS)
@@ -95,11 +114,9 @@ fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(model: Model) {
     writers.into_iter().for_each(|writer| writer.join().unwrap());
 }
 
-for_each_model!(writes_cancelled_before_the_flush_vanish);
-
-fn writes_cancelled_before_the_flush_vanish(model: Model) {
+fn writes_cancelled_before_the_flush_vanish(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let mut writes: Vec<_> =
@@ -118,12 +135,10 @@ fn writes_cancelled_before_the_flush_vanish(model: Model) {
     }
 }
 
-for_each_model!(what_was_flushed_cannot_be_cancelled);
-
-fn what_was_flushed_cannot_be_cancelled(model: Model) {
+fn what_was_flushed_cannot_be_cancelled(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
-    let mut stream = dial_narrow(running.addr());
+    let running = setup.serve(script);
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     // So much that it is certainly under way when it is cancelled.
     let data = pattern(4 << 20);
@@ -134,30 +149,26 @@ fn what_was_flushed_cannot_be_cancelled(model: Model) {
     write.soon().unwrap();
 }
 
-for_each_model!(what_is_not_flushed_is_not_sent);
-
-fn what_is_not_flushed_is_not_sent(model: Model) {
+fn what_is_not_flushed_is_not_sent(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let mut waits = channel.write_tracked("waits".into());
     running.settle();
-    stream.set_nonblocking(true).unwrap();
+    stream.set_nonblocking(true);
     assert_eq!(stream.read(&mut [0; 16]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    stream.set_nonblocking(false).unwrap();
+    stream.set_nonblocking(false);
     assert!(!waits.is_done());
     channel.flush();
     expect(&mut stream, b"waits");
     waits.soon().unwrap();
 }
 
-for_each_model!(a_close_when_flushed_sends_everything_first);
-
-fn a_close_when_flushed_sends_everything_first(model: Model) {
+fn a_close_when_flushed_sends_everything_first(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
-    let mut stream = dial_narrow(running.addr());
+    let running = setup.serve(script);
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let data = pattern(3 << 20);
     channel.send(data.clone().into());
@@ -186,7 +197,7 @@ impl Considerate {
     }
 
     /// Writes until the high mark is passed: then, and only then, news of room is sure to come.
-    fn fill(&self, cx: &mut crate::support::Cx<'_>) {
+    fn fill(&self, cx: &mut Cx<'_>) {
         let mut pending = cx.pending_bytes();
         self.most_pending.fetch_max(pending, Ordering::SeqCst);
         let mut at = self.sent.load(Ordering::SeqCst);
@@ -224,12 +235,10 @@ fn small_marks() -> WaterMarks {
     WaterMarks::new(8 * 1024, 16 * 1024).unwrap()
 }
 
-for_each_model!(a_large_transfer_with_small_marks_completes_writing_only_when_writable);
-
-fn a_large_transfer_with_small_marks_completes_writing_only_when_writable(model: Model) {
+fn a_large_transfer_with_small_marks_completes_writing_only_when_writable(setup: Setup) {
     let (script, _events) = script();
     let sender = Considerate::new(LARGE, 4_000, small_marks());
-    let running = model.serve_with(sender.script(script), |builder| builder.water_marks(small_marks()));
+    let running = setup.serve_with(sender.script(script), |builder| builder.water_marks(small_marks()));
     let mut stream = running.dial();
     let (mut at, mut buffer) = (0, vec![0; 64 * 1024]);
     while at < LARGE {
@@ -242,9 +251,7 @@ fn a_large_transfer_with_small_marks_completes_writing_only_when_writable(model:
     sender.assert_bounded();
 }
 
-for_each_model!(a_large_transfer_between_two_channels_of_ours_completes);
-
-fn a_large_transfer_between_two_channels_of_ours_completes(model: Model) {
+fn a_large_transfer_between_two_channels_of_ours_completes(setup: Setup) {
     let received = Arc::new(AtomicUsize::new(0));
     let (done, finished) = mpsc::channel();
     let (server_script, _at_server) = script();
@@ -260,23 +267,21 @@ fn a_large_transfer_between_two_channels_of_ours_completes(model: Model) {
             }
         })
     };
-    let running = model.serve(server_script);
+    let running = setup.serve(server_script);
     let (script, _events) = script();
     let sender = Considerate::new(LARGE, 4_000, small_marks());
-    let client = client_with(sender.script(script), |builder| builder.water_marks(small_marks()));
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client_with(sender.script(script), |builder| builder.water_marks(small_marks()));
+    let channel = client.connect(running.address()).soon().unwrap();
     finished.recv_timeout(PATIENCE).expect("all bytes arrive");
     channel.closed().soon();
     sender.assert_bounded();
 }
 
-for_each_model!(a_writer_outside_that_waits_for_room_gets_all_through);
-
-fn a_writer_outside_that_waits_for_room_gets_all_through(model: Model) {
+fn a_writer_outside_that_waits_for_room_gets_all_through(setup: Setup) {
     const LEN: usize = 4 << 20;
     const PIECE: usize = 4_096;
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.water_marks(small_marks()));
+    let running = setup.serve_with(script, |builder| builder.water_marks(small_marks()));
     let mut stream = running.dial();
     let channel = events.active();
     let writing = async move {
@@ -295,7 +300,7 @@ fn a_writer_outside_that_waits_for_room_gets_all_through(model: Model) {
 struct Deaf {
     running: Running,
     events: Events,
-    stream: std::net::TcpStream,
+    stream: Peer,
     channel: Channel<Bytes>,
     pending: mpsc::Receiver<(bool, usize)>,
 }
@@ -304,7 +309,7 @@ const MESSAGE: usize = 10_000;
 const HIGH: usize = 64 * 1024;
 
 impl Deaf {
-    fn new(model: Model) -> Self {
+    fn new(setup: Setup) -> Self {
         let (told, pending) = mpsc::channel();
         let (script, events) = script();
         let script = script.on_read(move |cx, bytes| {
@@ -314,11 +319,11 @@ impl Deaf {
             if cx.is_writable() {
                 cx.write_and_flush(vec![b'.'; MESSAGE].into());
             }
-            told.send((cx.is_writable(), cx.pending_bytes())).unwrap();
+            let _ = told.send((cx.is_writable(), cx.pending_bytes())); // a test that is over does not listen
         });
         let options = StreamOptions::new().send_buffer_size(16 * 1024);
-        let running = model.serve_with(script, |builder| builder.options(options));
-        let stream = dial_narrow(running.addr());
+        let running = setup.serve_with(script, |builder| builder.options(options));
+        let stream = running.dial_narrow();
         let channel = events.active();
         Self { running, events, stream, channel, pending }
     }
@@ -340,10 +345,8 @@ impl Deaf {
     }
 }
 
-for_each_model!(a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark);
-
-fn a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark(model: Model) {
-    let mut deaf = Deaf::new(model);
+fn a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_than_the_mark(setup: Setup) {
+    let mut deaf = Deaf::new(setup);
     let written = deaf.fill();
     for _ in 0..100 {
         deaf.stream.write_all(b".").unwrap();
@@ -356,7 +359,7 @@ fn a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_t
         let mut news = Vec::new();
         deaf.running.settle();
         while let Some(seen) = events.try_next() {
-            if let crate::support::Seen::Writability(writable) = seen {
+            if let Seen::Writability(writable) = seen {
                 news.push(writable);
             }
         }
@@ -374,10 +377,8 @@ fn a_peer_that_never_reads_makes_its_channel_unwritable_once_and_costs_no_more_t
     expect(&mut deaf.stream, &[b'.'; MESSAGE]);
 }
 
-for_each_model!(a_peer_that_never_reads_does_not_hold_up_its_neighbours);
-
-fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(model: Model) {
-    let mut deaf = Deaf::new(model);
+fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(setup: Setup) {
+    let mut deaf = Deaf::new(setup);
     deaf.fill();
     // Enough of them that every loop has some.
     let mut neighbours: Vec<_> = (0..8).map(|_| deaf.running.dial()).collect();
@@ -386,10 +387,8 @@ fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(model: Model) {
     }
 }
 
-for_each_model!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits);
-
-fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(model: Model) {
-    let mut deaf = Deaf::new(model);
+fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(setup: Setup) {
+    let mut deaf = Deaf::new(setup);
     deaf.fill();
     let mut waiting = deaf.channel.write_and_flush("waiting".into());
     deaf.running.settle();
@@ -400,11 +399,9 @@ fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(model:
     deaf.events.skip_to_end();
 }
 
-for_each_model!(a_flood_does_not_keep_neighbours_from_being_read);
-
 /// A channel that always has something to read goes on in the next turn, behind the others.
-fn a_flood_does_not_keep_neighbours_from_being_read(model: Model) {
-    let running = model.echo();
+fn a_flood_does_not_keep_neighbours_from_being_read(setup: Setup) {
+    let running = setup.echo();
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let mut floods = Vec::new();
     for _ in 0..2 {
@@ -416,7 +413,7 @@ fn a_flood_does_not_keep_neighbours_from_being_read(model: Model) {
             while !stopped.load(Ordering::Relaxed) {
                 stream.write_all(&data).unwrap();
             }
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            stream.shut_down().unwrap();
         }));
         floods.push(thread::spawn(move || {
             let mut buffer = vec![0; 1 << 20];
@@ -446,12 +443,15 @@ impl Application for Files {
     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
 }
 
-fn file_server(model: Model) -> (Running, mpsc::Receiver<Channel<Outgoing>>) {
+fn file_server(setup: Setup) -> (Running, mpsc::Receiver<Channel<Outgoing>>) {
     let (told, channels) = mpsc::channel();
-    let (builder, loops) = model.builder();
-    let server =
-        builder.pipeline(move |_| pipeline().app(Files(told.clone()))).bind(ANY_PORT).soon().unwrap();
-    (Running { server, loops }, channels)
+    let (builder, loops) = setup.server();
+    let server = builder
+        .pipeline(move |_| pipeline().app(Files(told.clone())))
+        .bind(setup.listen_at())
+        .soon()
+        .unwrap();
+    (Running { setup, server, loops }, channels)
 }
 
 /// An open file with this content, which is gone when it is closed.
@@ -467,11 +467,9 @@ fn file_with(content: &[u8], set_up: impl FnOnce(&mut OpenOptions)) -> File {
     file
 }
 
-for_each_model!(a_file_arrives_byte_for_byte_between_other_messages);
-
-fn a_file_arrives_byte_for_byte_between_other_messages(model: Model) {
-    let (running, channels) = file_server(model);
-    let mut stream = dial(running.addr());
+fn a_file_arrives_byte_for_byte_between_other_messages(setup: Setup) {
+    let (running, channels) = file_server(setup);
+    let mut stream = running.dial();
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let content = pattern(5 << 20);
     let file = Arc::new(file_with(&content, |_| ()));
@@ -493,11 +491,9 @@ fn a_file_arrives_byte_for_byte_between_other_messages(model: Model) {
     assert_eq!((progress.sent(), progress.total()), (content.len() as u64, content.len() as u64));
 }
 
-for_each_model!(a_region_longer_than_its_file_fails_and_the_channel_lives_on);
-
-fn a_region_longer_than_its_file_fails_and_the_channel_lives_on(model: Model) {
-    let (running, channels) = file_server(model);
-    let mut stream = dial(running.addr());
+fn a_region_longer_than_its_file_fails_and_the_channel_lives_on(setup: Setup) {
+    let (running, channels) = file_server(setup);
+    let mut stream = running.dial();
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let region = FileRegion::new(file_with(b"short", |_| ()), 0, 1_000);
     let failed = channel.write_and_flush(region.into()).soon();
@@ -508,11 +504,9 @@ fn a_region_longer_than_its_file_fails_and_the_channel_lives_on(model: Model) {
     expect(&mut stream, b"next");
 }
 
-for_each_model!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel);
-
-fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(model: Model) {
-    let (running, channels) = file_server(model);
-    let mut stream = dial(running.addr());
+fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(setup: Setup) {
+    let (running, channels) = file_server(setup);
+    let mut stream = running.dial();
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let only_written = file_with(b"secret", |options| {
         options.read(false).write(true);
@@ -526,11 +520,9 @@ fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(model: Model
     expect(&mut stream, b"alive");
 }
 
-for_each_model!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel);
-
-fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(model: Model) {
-    let (running, channels) = file_server(model);
-    let mut stream = dial_narrow(running.addr());
+fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(setup: Setup) {
+    let (running, channels) = file_server(setup);
+    let mut stream = running.dial_narrow();
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let content = pattern(16 << 20);
     let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
@@ -543,10 +535,8 @@ fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(model: Model) {
     running.wait_for_open(0);
 }
 
-for_each_model!(one_file_goes_to_many_peers_at_once);
-
-fn one_file_goes_to_many_peers_at_once(model: Model) {
-    let (running, channels) = file_server(model);
+fn one_file_goes_to_many_peers_at_once(setup: Setup) {
+    let (running, channels) = file_server(setup);
     let content = pattern(1 << 20);
     let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
     let mut streams: Vec<_> = (0..8).map(|_| running.dial()).collect();

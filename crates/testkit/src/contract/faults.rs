@@ -1,15 +1,32 @@
 //! Peers that vanish and handlers that panic: the right event once, no spin, nothing left, neighbours live.
 
-use crate::support::{
-    Cx, Events, Model, Random, Running, Script, Seen, Soon, dial_narrow, expect_end, for_each_model,
-    in_own_process, open_sockets, pattern, reset, round_trip, script, wait_for_sockets,
+use super::{
+    Behaviour, Need, ON_PURPOSE, Setup, behaviour,
+    support::{
+        Cx, Echo, Events, Peer, Random, Running, Script, Seen, Soon, assert_quiet, expect_end,
+        in_own_process, open_sockets, pattern, reset, round_trip, script, settle, wait_for_sockets,
+    },
 };
 use netwright_core::{CloseCause, WriteError};
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{Shutdown, TcpStream},
     time::Duration,
 };
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(a_reset_of_an_idle_connection_is_told_once).needs(&[Need::Reset]),
+    behaviour!(a_reset_in_the_middle_of_reading_is_told_once_after_what_came).needs(&[Need::Reset]),
+    behaviour!(a_reset_that_is_there_before_the_data_is_read_is_told_once).needs(&[Need::Reset]),
+    behaviour!(a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once).needs(&[Need::Reset]),
+    behaviour!(a_peer_that_closes_with_data_unread_ends_a_writer_once),
+    behaviour!(a_peer_that_shuts_down_and_then_resets_ends_the_channel_once).needs(&[Need::Reset]),
+    behaviour!(a_client_is_told_of_a_reset_once).needs(&[Need::Reset]),
+    behaviour!(a_client_that_is_reset_at_once_begins_and_ends_once).needs(&[Need::Reset]).in_one_model(),
+    behaviour!(resets_at_every_point_leave_no_descriptor).needs(&[Need::Reset, Need::Descriptors]),
+    behaviour!(a_handler_that_panics_costs_its_own_channel_and_nothing_else).shows(&[51]),
+    behaviour!(a_channel_that_panics_fails_what_waits_with_that_cause),
+    behaviour!(an_error_that_nobody_handles_closes_the_channel_with_it).shows(&[51]),
+];
 
 fn is_reset(cause: &CloseCause) -> bool {
     let gone = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
@@ -25,11 +42,9 @@ fn assert_over(running: &Running, events: &Events) {
     running.assert_quiet();
 }
 
-for_each_model!(a_reset_of_an_idle_connection_is_told_once);
-
-fn a_reset_of_an_idle_connection_is_told_once(model: Model) {
+fn a_reset_of_an_idle_connection_is_told_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let stream = running.dial();
     let channel = events.active();
     reset(stream);
@@ -40,11 +55,9 @@ fn a_reset_of_an_idle_connection_is_told_once(model: Model) {
     assert_over(&running, &events);
 }
 
-for_each_model!(a_reset_in_the_middle_of_reading_is_told_once_after_what_came);
-
-fn a_reset_in_the_middle_of_reading_is_told_once_after_what_came(model: Model) {
+fn a_reset_in_the_middle_of_reading_is_told_once_after_what_came(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     events.active();
     stream.write_all(b"half a mess").unwrap();
@@ -55,12 +68,10 @@ fn a_reset_in_the_middle_of_reading_is_told_once_after_what_came(model: Model) {
     assert_over(&running, &events);
 }
 
-for_each_model!(a_reset_that_is_there_before_the_data_is_read_is_told_once);
-
 /// Data and reset are there before the loop looks. Whether the data is still handed over is the system's choice.
-fn a_reset_that_is_there_before_the_data_is_read_is_told_once(model: Model) {
+fn a_reset_that_is_there_before_the_data_is_read_is_told_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     events.active();
     let hold = running.hold();
@@ -82,12 +93,10 @@ fn a_reset_that_is_there_before_the_data_is_read_is_told_once(model: Model) {
     assert_over(&running, &events);
 }
 
-for_each_model!(a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once);
-
-fn a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once(model: Model) {
+fn a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
-    let mut stream = dial_narrow(running.addr());
+    let running = setup.serve(script);
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let mut under_way = channel.write_and_flush(pattern(8 << 20).into());
     let mut behind = channel.write_and_flush("behind".into());
@@ -103,15 +112,13 @@ fn a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once(model: Mod
     assert_over(&running, &events);
 }
 
-for_each_model!(a_peer_that_closes_with_data_unread_ends_a_writer_once);
-
 /// The peer's system answers what comes after its close with a reset.
-fn a_peer_that_closes_with_data_unread_ends_a_writer_once(model: Model) {
+fn a_peer_that_closes_with_data_unread_ends_a_writer_once(setup: Setup) {
     let (script, events) = script();
     let script = script.on_active(|cx, ()| {
         cx.arm(Duration::from_millis(1));
     });
-    let running = model.serve(script.on_timer(|cx, _| {
+    let running = setup.serve(script.on_timer(|cx, _| {
         cx.write_and_flush(vec![1; 1000].into());
         cx.arm(Duration::from_millis(1));
     }));
@@ -123,49 +130,44 @@ fn a_peer_that_closes_with_data_unread_ends_a_writer_once(model: Model) {
     assert_over(&running, &events);
 }
 
-for_each_model!(a_peer_that_shuts_down_and_then_resets_ends_the_channel_once);
-
-fn a_peer_that_shuts_down_and_then_resets_ends_the_channel_once(model: Model) {
+fn a_peer_that_shuts_down_and_then_resets_ends_the_channel_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let stream = running.dial();
     events.active();
     let hold = running.hold();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     reset(stream);
     drop(hold);
     events.end();
     assert_over(&running, &events);
 }
 
-for_each_model!(a_client_is_told_of_a_reset_once);
-
-fn a_client_is_told_of_a_reset_once(model: Model) {
+fn a_client_is_told_of_a_reset_once(setup: Setup) {
     let options = netwright_transport::StreamOptions::new().linger(Duration::ZERO);
     let (server_script, _at_server) = script();
     let running =
-        model.serve_with(server_script.on_read(|cx, _| cx.close()), |builder| builder.options(options));
+        setup.serve_with(server_script.on_read(|cx, _| cx.close()), |builder| builder.options(options));
     let (script, events) = script();
-    let client = crate::support::client(script);
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client(script);
+    let channel = client.connect(running.address()).soon().unwrap();
     events.active();
     channel.send("please reset me".into());
     let cause = events.end();
     assert!(is_reset(&cause), "{cause}");
-    crate::support::settle(client.group().iter());
+    settle(client.group().iter());
     events.nothing();
-    crate::support::assert_quiet(client.group().iter());
+    assert_quiet(client.group().iter());
 }
 
 /// The connection is reset as soon as it is established, so the client finds both at once, or one after the other.
-#[test]
-fn a_client_that_is_reset_at_once_begins_and_ends_once() {
-    let listener = std::net::TcpListener::bind(crate::support::ANY_PORT).unwrap();
+fn a_client_that_is_reset_at_once_begins_and_ends_once(setup: Setup) {
+    let listener = std::net::TcpListener::bind(setup.listen_at()).unwrap();
     let (script, events) = script();
-    let client = crate::support::client(script);
+    let client = setup.client(script);
     let mut connecting = client.connect(listener.local_addr().unwrap());
     let (stream, _) = listener.accept().unwrap();
-    reset(stream);
+    reset(Peer::tcp(stream));
     match connecting.soon() {
         Ok(channel) => {
             assert_eq!(events.active(), channel);
@@ -176,23 +178,20 @@ fn a_client_that_is_reset_at_once_begins_and_ends_once() {
             assert!(error.to_string().contains(&listener.local_addr().unwrap().to_string()), "{error}")
         }
     }
-    crate::support::settle(client.group().iter());
+    settle(client.group().iter());
     events.nothing();
-    crate::support::assert_quiet(client.group().iter());
+    assert_quiet(client.group().iter());
     assert_eq!(client.group().next().figures().sources, 0);
 }
 
-for_each_model!(resets_at_every_point_leave_no_descriptor);
-
-fn resets_at_every_point_leave_no_descriptor(model: Model) {
-    let name = format!("faults::resets_at_every_point_leave_no_descriptor::{}", model.test_name());
-    in_own_process(&name, || {
+fn resets_at_every_point_leave_no_descriptor(setup: Setup) {
+    in_own_process(setup, || {
         let (script, events) = script();
         let script = script.on_read(|cx, bytes| {
             let answer = if bytes[0] == b'w' { 4 << 20 } else { 10 };
             cx.write_and_flush(vec![7; answer].into());
         });
-        let running = model.serve_with(script, |builder| builder.half_closure(true));
+        let running = setup.serve_with(script, |builder| builder.half_closure(true));
         let before = open_sockets();
         let mut random = Random::new();
         const POINTS: usize = 7;
@@ -221,7 +220,7 @@ fn resets_at_every_point_leave_no_descriptor(model: Model) {
                 }
                 4 => {
                     let (stream, _) = begin(&events);
-                    stream.shutdown(Shutdown::Write).unwrap();
+                    stream.shut_down().unwrap();
                     events.input_closed();
                     reset(stream);
                 }
@@ -250,7 +249,7 @@ fn resets_at_every_point_leave_no_descriptor(model: Model) {
 
 // ---- panics ----
 
-const WHY: &str = "on purpose";
+const WHY: &str = ON_PURPOSE;
 
 /// One script for each call in which a handler can panic, and what a peer does to bring it about.
 fn panicking() -> Vec<(&'static str, Script, Events)> {
@@ -284,35 +283,33 @@ fn panicking() -> Vec<(&'static str, Script, Events)> {
 }
 
 /// Does what brings every call about; the connection may end at any time.
-fn provoke(mut stream: TcpStream) {
+fn provoke(mut stream: Peer) {
     let _ = stream.write_all(b"hello");
-    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.shut_down();
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-for_each_model!(a_handler_that_panics_costs_its_own_channel_and_nothing_else);
-
-fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(model: Model) {
+fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
     for (at, script, events) in panicking() {
         // The neighbours run the same pipeline on the same loops, without the panic: they are asked by another server.
-        let (builder, loops) = model.builder();
+        let (builder, loops) = setup.server();
         let server = builder
             .half_closure(true)
             .pipeline(move |_| netwright_core::pipeline().app(script.probe()))
-            .bind(crate::support::ANY_PORT)
+            .bind(setup.listen_at())
             .soon()
             .unwrap();
-        let neighbours = netwright_transport::Server::builder()
+        let neighbours = setup
+            .bare_server()
             .group(loops.workers.clone())
-            .pipeline(|_| netwright_core::pipeline().app(crate::support::Echo))
-            .bind(crate::support::ANY_PORT)
+            .pipeline(|_| netwright_core::pipeline().app(Echo))
+            .bind(setup.listen_at())
             .soon()
             .unwrap();
-        let mut live: Vec<_> =
-            (0..4).map(|_| crate::support::dial(neighbours.local_addr().unwrap())).collect();
+        let mut live: Vec<_> = (0..4).map(|_| setup.dial(neighbours.address())).collect();
         live.iter_mut().for_each(|stream| round_trip(stream, b"before"));
 
-        let stream = crate::support::dial(server.local_addr().unwrap());
+        let stream = setup.dial(server.address());
         let channel = events.active();
         let peer = std::thread::spawn(move || provoke(stream));
         if ["inactive", "removed"].contains(&at) {
@@ -328,7 +325,7 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(model: Model) {
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
 
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
-        let running = Running { server, loops };
+        let running = Running { setup, server, loops };
         running.wait_for_open(0);
         running.assert_quiet();
         for event_loop in running.loops.all() {
@@ -338,12 +335,10 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(model: Model) {
     }
 }
 
-for_each_model!(a_channel_that_panics_fails_what_waits_with_that_cause);
-
-fn a_channel_that_panics_fails_what_waits_with_that_cause(model: Model) {
+fn a_channel_that_panics_fails_what_waits_with_that_cause(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_read(|_, _| panic!("{WHY}")));
-    let mut stream = dial_narrow(running.addr());
+    let running = setup.serve(script.on_read(|_, _| panic!("{WHY}")));
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let mut waits = channel.write_and_flush(pattern(8 << 20).into());
     stream.write_all(b"go").unwrap();
@@ -354,11 +349,9 @@ fn a_channel_that_panics_fails_what_waits_with_that_cause(model: Model) {
     running.wait_for_open(0);
 }
 
-for_each_model!(an_error_that_nobody_handles_closes_the_channel_with_it);
-
-fn an_error_that_nobody_handles_closes_the_channel_with_it(model: Model) {
+fn an_error_that_nobody_handles_closes_the_channel_with_it(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_read(|cx, _| cx.fire_error(std::fmt::Error)));
+    let running = setup.serve(script.on_read(|cx, _| cx.fire_error(std::fmt::Error)));
     let mut stream = running.dial();
     let channel = events.active();
     stream.write_all(b"go").unwrap();

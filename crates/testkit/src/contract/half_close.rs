@@ -1,26 +1,42 @@
 //! One direction ends, the other goes on, if that is allowed.
 
-use crate::support::{
-    Model, Seen, Soon, client_with, expect, expect_end, for_each_model, pattern, reset, round_trip, script,
+use super::{
+    Behaviour, Need, Setup, behaviour,
+    support::{Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
 };
 use netwright_core::{CloseCause, WriteError};
 use netwright_transport::StreamOptions;
 use std::{
     io::{ErrorKind, Read, Write},
-    net::Shutdown,
     time::Duration,
 };
 
-for_each_model!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data).shows(&[58]),
+    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes),
+    behaviour!(read_complete_comes_after_the_last_read_and_before_the_end).shows(&[58]),
+    behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on).shows(&[58]),
+    behaviour!(with_half_closure_an_echo_answers_what_came_with_the_end),
+    behaviour!(output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on).shows(&[59]),
+    behaviour!(shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later).shows(&[59]),
+    behaviour!(a_channel_whose_both_directions_have_ended_is_closed).shows(&[59]),
+    behaviour!(a_reset_after_half_closure_ends_the_channel_once).needs(&[Need::Reset]),
+    behaviour!(a_reset_after_our_output_was_shut_down_ends_the_channel_once).needs(&[Need::Reset]),
+    behaviour!(a_client_half_closes_too),
+    behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
+    behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
+    behaviour!(a_linger_with_time_does_not_hold_up_the_loop).shows(&[60]).needs(&[Need::Reset]),
+    behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
+];
 
-fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(model: Model) {
+fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let data = pattern(500_000);
     stream.write_all(&data).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     events.read(&data);
     assert!(matches!(events.end(), CloseCause::PeerClosed));
     assert!(matches!(channel.close_cause(), Some(CloseCause::PeerClosed)));
@@ -28,26 +44,22 @@ fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(model
     running.assert_quiet();
 }
 
-for_each_model!(answers_flushed_when_all_is_read_leave_before_the_channel_closes);
-
 /// The request and the end of the stream are there before the loop looks, so both are read in one turn.
-fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(model: Model) {
-    let running = model.echo();
+fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(setup: Setup) {
+    let running = setup.echo();
     let mut stream = running.dial();
     round_trip(&mut stream, b"warm");
     let hold = running.hold();
     stream.write_all(b"question").unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     drop(hold);
     expect(&mut stream, b"question");
     expect_end(&mut stream);
 }
 
-for_each_model!(read_complete_comes_after_the_last_read_and_before_the_end);
-
-fn read_complete_comes_after_the_last_read_and_before_the_end(model: Model) {
+fn read_complete_comes_after_the_last_read_and_before_the_end(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     events.active();
     let hold = running.hold();
@@ -59,16 +71,14 @@ fn read_complete_comes_after_the_last_read_and_before_the_end(model: Model) {
     assert!(matches!(events.next_of_all(), Seen::Inactive(CloseCause::PeerClosed)));
 }
 
-for_each_model!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on);
-
-fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(model: Model) {
+fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let running = setup.serve_with(script, |builder| builder.half_closure(true));
     let mut stream = running.dial();
     let channel = events.active();
     let data = pattern(500_000);
     stream.write_all(&data).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     events.read(&data);
     events.input_closed();
     running.settle();
@@ -85,31 +95,27 @@ fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(model: Mo
     expect_end(&mut stream);
 }
 
-for_each_model!(with_half_closure_an_echo_answers_what_came_with_the_end);
-
-fn with_half_closure_an_echo_answers_what_came_with_the_end(model: Model) {
+fn with_half_closure_an_echo_answers_what_came_with_the_end(setup: Setup) {
     let (script, events) = script();
     let script = script
         .on_read(|cx, bytes| cx.write(bytes.freeze()))
         .on_read_complete(|cx, ()| cx.flush())
         .on_input_closed(|cx, ()| cx.close_when_flushed());
-    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let running = setup.serve_with(script, |builder| builder.half_closure(true));
     let mut stream = running.dial();
     events.active();
     let hold = running.hold();
     stream.write_all(b"question").unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     drop(hold);
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     assert_eq!(answer, b"question");
 }
 
-for_each_model!(output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on);
-
-fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(model: Model) {
+fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     channel.write("last ".into());
@@ -130,13 +136,11 @@ fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(model: Mode
     assert!(matches!(events.end(), CloseCause::PeerClosed));
 }
 
-for_each_model!(shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later);
-
-fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(model: Model) {
+fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(setup: Setup) {
     const LEN: usize = 8 << 20; // more than the system holds for a narrow peer
     let (script, events) = script();
-    let running = model.serve(script);
-    let mut stream = crate::support::dial_narrow(running.addr());
+    let running = setup.serve(script);
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let mut sent = channel.write_and_flush(pattern(LEN).into());
     let mut shut = channel.shut_down_output();
@@ -151,16 +155,14 @@ fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(
     shut.soon().unwrap();
 }
 
-for_each_model!(a_channel_whose_both_directions_have_ended_is_closed);
-
 /// Nothing can happen to it any more, so nothing but the descriptor would be left of it.
-fn a_channel_whose_both_directions_have_ended_is_closed(model: Model) {
+fn a_channel_whose_both_directions_have_ended_is_closed(setup: Setup) {
     // The peer ends first.
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let running = setup.serve_with(script, |builder| builder.half_closure(true));
     let mut stream = running.dial();
     let channel = events.active();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     events.input_closed();
     channel.shut_down_output().soon().unwrap();
     events.end();
@@ -171,20 +173,18 @@ fn a_channel_whose_both_directions_have_ended_is_closed(model: Model) {
     let channel = events.active();
     channel.shut_down_output().soon().unwrap();
     expect_end(&mut stream);
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     events.input_closed();
     assert!(matches!(events.end(), CloseCause::PeerClosed));
     running.wait_for_open(0);
 }
 
-for_each_model!(a_reset_after_half_closure_ends_the_channel_once);
-
-fn a_reset_after_half_closure_ends_the_channel_once(model: Model) {
+fn a_reset_after_half_closure_ends_the_channel_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.half_closure(true));
+    let running = setup.serve_with(script, |builder| builder.half_closure(true));
     let stream = running.dial();
     events.active();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     events.input_closed();
     reset(stream);
     let cause = events.end();
@@ -196,11 +196,9 @@ fn a_reset_after_half_closure_ends_the_channel_once(model: Model) {
     running.assert_quiet();
 }
 
-for_each_model!(a_reset_after_our_output_was_shut_down_ends_the_channel_once);
-
-fn a_reset_after_our_output_was_shut_down_ends_the_channel_once(model: Model) {
+fn a_reset_after_our_output_was_shut_down_ends_the_channel_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     channel.shut_down_output().soon().unwrap();
@@ -213,19 +211,17 @@ fn a_reset_after_our_output_was_shut_down_ends_the_channel_once(model: Model) {
     running.assert_quiet();
 }
 
-for_each_model!(a_client_half_closes_too);
-
-fn a_client_half_closes_too(model: Model) {
+fn a_client_half_closes_too(setup: Setup) {
     let (server_script, at_server) = script();
     let server_script =
         server_script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze())).on_input_closed(|cx, ()| {
             cx.write_and_flush(" and goodbye".into());
             cx.close_when_flushed();
         });
-    let running = model.serve_with(server_script, |builder| builder.half_closure(true));
+    let running = setup.serve_with(server_script, |builder| builder.half_closure(true));
     let (script, events) = script();
-    let client = client_with(script, |builder| builder.half_closure(true));
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client_with(script, |builder| builder.half_closure(true));
+    let channel = client.connect(running.address()).soon().unwrap();
     events.active();
     channel.send("hello".into());
     channel.shut_down_output().soon().unwrap();
@@ -238,12 +234,10 @@ fn a_client_half_closes_too(model: Model) {
     assert!(matches!(at_server.end(), CloseCause::Requested));
 }
 
-for_each_model!(a_linger_of_zero_resets_the_peer);
-
-fn a_linger_of_zero_resets_the_peer(model: Model) {
+fn a_linger_of_zero_resets_the_peer(setup: Setup) {
     let (script, events) = script();
     let options = StreamOptions::new().linger(Duration::ZERO);
-    let running = model.serve_with(script, |builder| builder.options(options));
+    let running = setup.serve_with(script, |builder| builder.options(options));
     let mut stream = running.dial();
     let channel = events.active();
     channel.close().soon();
@@ -251,11 +245,9 @@ fn a_linger_of_zero_resets_the_peer(model: Model) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-for_each_model!(without_a_linger_a_close_is_clean);
-
-fn without_a_linger_a_close_is_clean(model: Model) {
+fn without_a_linger_a_close_is_clean(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     channel.send("goodbye".into());
@@ -264,15 +256,13 @@ fn without_a_linger_a_close_is_clean(model: Model) {
     expect_end(&mut stream);
 }
 
-for_each_model!(a_linger_with_time_does_not_hold_up_the_loop);
-
 /// The peer does not read, so the close would block its thread for the whole time.
-fn a_linger_with_time_does_not_hold_up_the_loop(model: Model) {
+fn a_linger_with_time_does_not_hold_up_the_loop(setup: Setup) {
     let (script, events) = script();
     let script = script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze()));
     let options = StreamOptions::new().linger(Duration::from_secs(20));
-    let running = model.serve_with(script, |builder| builder.options(options));
-    let mut stream = crate::support::dial_narrow(running.addr());
+    let running = setup.serve_with(script, |builder| builder.options(options));
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let data = pattern(200_000);
     channel.send(data.clone().into());
@@ -289,15 +279,13 @@ fn a_linger_with_time_does_not_hold_up_the_loop(model: Model) {
     assert!(data.starts_with(&got), "{} bytes", got.len());
 }
 
-for_each_model!(a_client_with_a_linger_of_zero_resets_the_server);
-
-fn a_client_with_a_linger_of_zero_resets_the_server(model: Model) {
+fn a_client_with_a_linger_of_zero_resets_the_server(setup: Setup) {
     let (server_script, at_server) = script();
-    let running = model.serve(server_script);
+    let running = setup.serve(server_script);
     let (script, events) = script();
     let options = StreamOptions::new().linger(Duration::ZERO);
-    let client = client_with(script, |builder| builder.options(options));
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client_with(script, |builder| builder.options(options));
+    let channel = client.connect(running.address()).soon().unwrap();
     events.active();
     at_server.active();
     channel.close().soon();

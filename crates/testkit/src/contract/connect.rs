@@ -1,16 +1,49 @@
 //! Connecting: what can go wrong has a name of its own, and the address is in the text.
 
-use crate::support::{
-    ANY_PORT, Echo, Model, PATIENCE, Refusing, Soon, Unanswering, assert_quiet, client, client_with, dial,
-    for_each_model, round_trip, script, settle, wait_until,
+use super::{
+    Behaviour, Need, Setup, behaviour,
+    support::{
+        Echo, Hold, PATIENCE, Peer, Refusing, Soon, Unanswering, assert_quiet, expect, round_trip, script,
+        settle, wait_until,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Channel, Promised, Segment, pipeline};
-use netwright_transport::{Client, ConnectError, ResolveError, Server, StreamOptions};
+use netwright_transport::{Client, ConnectError, ResolveError, StreamOptions};
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
 };
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(a_refused_connect_says_so_and_by_whom_and_no_channel_begins)
+        .shows(&[54])
+        .needs(&[Need::Network])
+        .in_one_model(),
+    behaviour!(a_connect_that_is_not_answered_ends_at_its_limit_and_not_before)
+        .shows(&[54])
+        .needs(&[Need::Network])
+        .in_one_model(),
+    behaviour!(a_name_that_cannot_be_resolved_says_so_and_which).needs(&[Need::Network]).in_one_model(),
+    behaviour!(an_address_without_a_port_is_told_what_is_expected).needs(&[Need::Network]).in_one_model(),
+    behaviour!(a_resolver_that_fails_fails_the_connect_and_one_that_finds_nothing_as_well)
+        .shows(&[44])
+        .needs(&[Need::Network])
+        .in_one_model(),
+    behaviour!(a_cancelled_connect_is_given_up_at_once).shows(&[54]).needs(&[Need::Network]).in_one_model(),
+    behaviour!(a_connect_cancelled_before_it_begins_never_begins).in_one_model(),
+    behaviour!(a_connect_cannot_be_cancelled_once_it_has_succeeded).in_one_model(),
+    behaviour!(settings_that_cannot_work_are_refused_with_their_name).needs(&[Need::Network]).in_one_model(),
+    behaviour!(a_client_connects_from_the_address_it_is_told).needs(&[Need::Network]),
+    behaviour!(a_name_is_resolved_and_connected).needs(&[Need::Network]),
+    behaviour!(of_several_addresses_the_first_that_answers_wins).needs(&[Need::Network]),
+    behaviour!(if_no_address_answers_the_error_is_that_of_the_first).needs(&[Need::Network]).in_one_model(),
+    behaviour!(many_connects_at_once_all_succeed),
+    behaviour!(a_client_connects_to_a_server_of_the_standard_library).in_one_model(),
+    behaviour!(the_last_handle_of_a_client_may_go_while_it_connects).in_one_model(),
+    behaviour!(a_loop_without_a_driver_for_sockets_is_refused_with_advice).in_one_model(),
+    behaviour!(options_are_set_before_the_handshake).shows(&[44]).needs(&[Need::Network]).in_one_model(),
+];
 
 fn error<W: 'static>(mut connecting: Promised<Channel<W>, ConnectError>) -> ConnectError {
     connecting.wait_timeout(PATIENCE).expect("the connect has an end").expect_err("nobody is there")
@@ -28,11 +61,10 @@ fn assert_clean<P: Segment<BytesMut, W, Tail: Send>, W: Into<netwright_core::Out
     assert_quiet(client.group().iter());
 }
 
-#[test]
-fn a_refused_connect_says_so_and_by_whom_and_no_channel_begins() {
+fn a_refused_connect_says_so_and_by_whom_and_no_channel_begins(setup: Setup) {
     let nobody = Refusing::new();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     let error = error(client.connect(nobody.addr()));
     assert!(matches!(&error, ConnectError::Refused(address) if *address == nobody.addr()), "{error:?}");
     assert!(error.to_string().contains(&nobody.addr().to_string()), "{error}");
@@ -40,12 +72,11 @@ fn a_refused_connect_says_so_and_by_whom_and_no_channel_begins() {
     events.nothing();
 }
 
-#[test]
-fn a_connect_that_is_not_answered_ends_at_its_limit_and_not_before() {
+fn a_connect_that_is_not_answered_ends_at_its_limit_and_not_before(setup: Setup) {
     const LIMIT: Duration = Duration::from_millis(60);
     let silent = Unanswering::new();
     let (script, events) = script();
-    let client = client_with(script, |builder| builder.connect_timeout(LIMIT));
+    let client = setup.client_with(script, |builder| builder.connect_timeout(LIMIT));
     let begun = Instant::now();
     let error = error(client.connect(silent.addr()));
     assert!(begun.elapsed() >= LIMIT);
@@ -60,10 +91,9 @@ fn a_connect_that_is_not_answered_ends_at_its_limit_and_not_before() {
 /// A label of 64 bytes is no name, so that no name server has to be asked.
 const NO_NAME: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid:80";
 
-#[test]
-fn a_name_that_cannot_be_resolved_says_so_and_which() {
+fn a_name_that_cannot_be_resolved_says_so_and_which(setup: Setup) {
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     let error = error(client.connect(NO_NAME));
     assert!(matches!(error, ConnectError::Resolve(_)), "{error:?}");
     assert!(error.to_string().contains(NO_NAME), "{error}");
@@ -71,32 +101,29 @@ fn a_name_that_cannot_be_resolved_says_so_and_which() {
     events.nothing();
 }
 
-#[test]
-fn an_address_without_a_port_is_told_what_is_expected() {
-    let client = client(script().0);
+fn an_address_without_a_port_is_told_what_is_expected(setup: Setup) {
+    let client = setup.client(script().0);
     let error = error(client.connect("localhost"));
     assert!(matches!(error, ConnectError::Resolve(_)), "{error:?}");
     assert!(error.to_string().contains("localhost") && error.to_string().contains("host:port"), "{error}");
 }
 
-#[test]
-fn a_resolver_that_fails_fails_the_connect_and_one_that_finds_nothing_as_well() {
+fn a_resolver_that_fails_fails_the_connect_and_one_that_finds_nothing_as_well(setup: Setup) {
     let fails = |name: &str| Promised::ready(Err(ResolveError::malformed(name, "something else")));
-    let client = client_with(script().0, |builder| builder.resolver(fails));
+    let client = setup.client_with(script().0, |builder| builder.resolver(fails));
     let failed = error(client.connect("anything:1"));
     assert!(failed.to_string().contains("anything:1"), "{failed}");
 
     let finds_nothing = |_: &str| Promised::ready(Ok(Vec::new()));
-    let client = client_with(script().0, |builder| builder.resolver(finds_nothing));
+    let client = setup.client_with(script().0, |builder| builder.resolver(finds_nothing));
     let failed = error(client.connect("nowhere:1"));
     assert!(failed.to_string().contains("nowhere:1"), "{failed:?}: {failed}");
 }
 
-#[test]
-fn a_cancelled_connect_is_given_up_at_once() {
+fn a_cancelled_connect_is_given_up_at_once(setup: Setup) {
     let silent = Unanswering::new();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     let mut connecting = client.connect(silent.addr());
     let event_loop = client.group().next();
     wait_until(|| event_loop.figures().sources == 1, || "the attempt".to_owned());
@@ -106,13 +133,12 @@ fn a_cancelled_connect_is_given_up_at_once() {
     events.nothing();
 }
 
-#[test]
-fn a_connect_cancelled_before_it_begins_never_begins() {
-    let server = Model::OneLoop.echo();
+fn a_connect_cancelled_before_it_begins_never_begins(setup: Setup) {
+    let server = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let hold = crate::support::Hold::new(&client.group().next());
-    let mut connecting = client.connect(server.addr());
+    let client = setup.client(script);
+    let hold = Hold::new(&client.group().next());
+    let mut connecting = client.connect(server.address());
     assert!(connecting.cancel());
     drop(hold);
     assert!(matches!(connecting.soon(), Err(ConnectError::Cancelled)));
@@ -122,51 +148,45 @@ fn a_connect_cancelled_before_it_begins_never_begins() {
     assert_eq!(server.server.figures().accepted, 0);
 }
 
-#[test]
-fn a_connect_cannot_be_cancelled_once_it_has_succeeded() {
-    let server = Model::OneLoop.echo();
+fn a_connect_cannot_be_cancelled_once_it_has_succeeded(setup: Setup) {
+    let server = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let mut connecting = client.connect(server.addr());
+    let client = setup.client(script);
+    let mut connecting = client.connect(server.address());
     events.active();
     settle(client.group().iter());
     assert!(!connecting.cancel());
     connecting.soon().unwrap();
 }
 
-#[test]
-fn settings_that_cannot_work_are_refused_with_their_name() {
-    let server = Model::OneLoop.echo();
+fn settings_that_cannot_work_are_refused_with_their_name(setup: Setup) {
+    let server = setup.echo();
     let options = StreamOptions::new().cork(true).nodelay(true);
-    let made = Client::builder().options(options).pipeline(|| pipeline().app(Echo));
+    let made = setup.client_builder().options(options).pipeline(|| pipeline().app(Echo));
     let error = match made {
         Err(error) => error,
-        Ok(client) => error(client.connect(server.addr())),
+        Ok(client) => error(client.connect(server.address())),
     };
     assert!(matches!(error, ConnectError::Setup(_)), "{error:?}");
     assert!(error.to_string().contains("cork"), "{error}");
 }
 
-for_each_model!(a_client_connects_from_the_address_it_is_told);
-
 /// All of 127.0.0.0/8 is loopback.
-fn a_client_connects_from_the_address_it_is_told(model: Model) {
+fn a_client_connects_from_the_address_it_is_told(setup: Setup) {
     let (server_script, at_server) = script();
-    let running = model.serve(server_script);
+    let running = setup.serve(server_script);
     let from: SocketAddr = "127.0.0.2:0".parse().unwrap();
-    let client = client_with(script().0, |builder| builder.local_addr(from));
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client_with(script().0, |builder| builder.local_addr(from));
+    let channel = client.connect(running.address()).soon().unwrap();
     let seen = at_server.active().peer_addr().unwrap();
     assert_eq!(seen.ip(), from.ip());
     assert_eq!(channel.local_addr(), Some(seen));
 }
 
-for_each_model!(a_name_is_resolved_and_connected);
-
-fn a_name_is_resolved_and_connected(model: Model) {
-    let running = model.echo();
+fn a_name_is_resolved_and_connected(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     // `localhost` may be ::1 first, where nobody listens: then the next address is tried.
     let channel = client.connect(format!("localhost:{}", running.addr().port())).soon().unwrap();
     assert_eq!(channel.peer_addr(), Some(running.addr()));
@@ -175,15 +195,13 @@ fn a_name_is_resolved_and_connected(model: Model) {
     events.read(b"hello");
 }
 
-for_each_model!(of_several_addresses_the_first_that_answers_wins);
-
-fn of_several_addresses_the_first_that_answers_wins(model: Model) {
-    let running = model.echo();
+fn of_several_addresses_the_first_that_answers_wins(setup: Setup) {
+    let running = setup.echo();
     let (nobody, silent) = (Refusing::new(), Unanswering::new());
     let addresses = vec![nobody.addr(), silent.addr(), running.addr()];
     let resolver = move |_: &str| Promised::ready(Ok(addresses.clone()));
     let (script, events) = script();
-    let client = client_with(script, |builder| builder.resolver(resolver));
+    let client = setup.client_with(script, |builder| builder.resolver(resolver));
     let channel = client.connect("many:1").soon().unwrap();
     assert_eq!(channel.peer_addr(), Some(running.addr()));
     events.active();
@@ -193,25 +211,22 @@ fn of_several_addresses_the_first_that_answers_wins(model: Model) {
     events.nothing();
 }
 
-#[test]
-fn if_no_address_answers_the_error_is_that_of_the_first() {
+fn if_no_address_answers_the_error_is_that_of_the_first(setup: Setup) {
     let (first, second) = (Refusing::new(), Refusing::new());
     let addresses = vec![first.addr(), second.addr()];
     let resolver = move |_: &str| Promised::ready(Ok(addresses.clone()));
-    let client = client_with(script().0, |builder| builder.resolver(resolver));
+    let client = setup.client_with(script().0, |builder| builder.resolver(resolver));
     let error = error(client.connect("many:1"));
     assert!(matches!(&error, ConnectError::Refused(address) if *address == first.addr()), "{error:?}");
     assert_clean(&client);
 }
 
-for_each_model!(many_connects_at_once_all_succeed);
-
-fn many_connects_at_once_all_succeed(model: Model) {
+fn many_connects_at_once_all_succeed(setup: Setup) {
     const CONNECTIONS: usize = 100;
-    let running = model.echo();
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let connecting: Vec<_> = (0..CONNECTIONS).map(|_| client.connect(running.addr())).collect();
+    let client = setup.client(script);
+    let connecting: Vec<_> = (0..CONNECTIONS).map(|_| client.connect(running.address())).collect();
     let channels: Vec<Channel<Bytes>> =
         connecting.into_iter().map(|mut connecting| connecting.soon().unwrap()).collect();
     for _ in 0..CONNECTIONS {
@@ -225,29 +240,27 @@ fn many_connects_at_once_all_succeed(model: Model) {
     running.wait_for_open(CONNECTIONS);
 }
 
-#[test]
-fn a_client_connects_to_a_server_of_the_standard_library() {
-    let listener = std::net::TcpListener::bind(ANY_PORT).unwrap();
+fn a_client_connects_to_a_server_of_the_standard_library(setup: Setup) {
+    let listener = std::net::TcpListener::bind(setup.listen_at()).unwrap();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     let channel = client.connect(listener.local_addr().unwrap()).soon().unwrap();
     let (stream, peer) = listener.accept().unwrap();
-    let mut stream = crate::support::patient(stream);
+    let mut stream = Peer::tcp(stream);
     assert_eq!(channel.local_addr(), Some(peer));
     events.active();
     channel.send("hello".into());
-    crate::support::expect(&mut stream, b"hello");
+    expect(&mut stream, b"hello");
     std::io::Write::write_all(&mut stream, b"and back").unwrap();
     events.read(b"and back");
     drop(stream);
     events.end();
 }
 
-#[test]
-fn the_last_handle_of_a_client_may_go_while_it_connects() {
-    let server = Model::OneLoop.echo();
+fn the_last_handle_of_a_client_may_go_while_it_connects(setup: Setup) {
+    let server = setup.echo();
     let (script, events) = script();
-    let mut connecting = client(script).connect(server.addr());
+    let mut connecting = setup.client(script).connect(server.address());
     // The loop goes with its last handle: either the connect was faster, or it is told that the loop has ended.
     match connecting.wait_timeout(PATIENCE).expect("the connect has an end") {
         Ok(channel) => {
@@ -261,25 +274,28 @@ fn the_last_handle_of_a_client_may_go_while_it_connects() {
     }
 }
 
-#[test]
-fn a_loop_without_a_driver_for_sockets_is_refused_with_advice() {
+fn a_loop_without_a_driver_for_sockets_is_refused_with_advice(setup: Setup) {
     let group = netwright_core::EventLoopGroup::new(1).unwrap();
-    let server = Model::OneLoop.echo();
-    let client = client_with(script().0, |builder| builder.group(group.clone()));
-    let error = error(client.connect(server.addr()));
+    let server = setup.echo();
+    let client = setup.client_with(script().0, |builder| builder.group(group.clone()));
+    let error = error(client.connect(server.address()));
     assert!(error.to_string().contains("event_loops"), "{error}");
-    let error =
-        Server::builder().group(group).pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap_err();
+    let error = setup
+        .bare_server()
+        .group(group)
+        .pipeline(|_| pipeline().app(Echo))
+        .bind(setup.listen_at())
+        .soon()
+        .unwrap_err();
     assert!(error.to_string().contains("event_loops"), "{error}");
-    round_trip(&mut dial(server.addr()), b"unharmed");
+    round_trip(&mut server.dial(), b"unharmed");
 }
 
 /// The largest segment is announced in the handshake, so it has to be set before.
-#[test]
-fn options_are_set_before_the_handshake() {
-    let listener = std::net::TcpListener::bind(ANY_PORT).unwrap();
+fn options_are_set_before_the_handshake(setup: Setup) {
+    let listener = std::net::TcpListener::bind(setup.listen_at()).unwrap();
     let options = StreamOptions::new().mss(600);
-    let client = client_with(script().0, |builder| builder.options(options));
+    let client = setup.client_with(script().0, |builder| builder.options(options));
     let _channel = client.connect(listener.local_addr().unwrap()).soon().unwrap();
     let (stream, _) = listener.accept().unwrap();
     let announced = socket2::SockRef::from(&stream).tcp_mss().unwrap();

@@ -1,12 +1,15 @@
 //! A channel begins once and ends once, and everybody is told in the same order.
 
-use crate::support::{
-    ANY_PORT, Echo, Model, PATIENCE, Seen, Soon, client, dial, expect, expect_end, for_each_model,
-    round_trip, script,
+use super::{
+    Behaviour, Setup, behaviour,
+    support::{
+        Echo, PATIENCE, Running, Seen, Soon, assert_nobody_listens, expect, expect_end, pattern, round_trip,
+        script, settle,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{ChannelState, CloseCause, Context, Handler, WriteError, WritePromise, pipeline};
-use netwright_transport::{BindError, Client, ConnectError, Server, event_loops};
+use netwright_transport::{BindError, ConnectError};
 use std::{
     io::Write,
     sync::{
@@ -17,17 +20,44 @@ use std::{
     time::Duration,
 };
 
-for_each_model!(active_comes_first_then_reads_then_inactive_then_removed);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(active_comes_first_then_reads_then_inactive_then_removed),
+    behaviour!(a_client_channel_is_active_when_its_connect_resolves).shows(&[42]),
+    behaviour!(connect_then_immediate_close_is_active_once_and_inactive_once).shows(&[56]),
+    behaviour!(a_close_in_the_listener_of_the_connect_ends_the_channel_once).shows(&[56]),
+    behaviour!(a_handler_that_closes_in_active_is_told_inactive_afterwards),
+    behaviour!(closing_twice_succeeds_twice_and_tells_the_pipeline_once).shows(&[57]),
+    behaviour!(the_first_cause_of_a_close_counts),
+    behaviour!(a_message_is_released_once_when_it_is_sent).shows(&[64]),
+    behaviour!(a_write_to_a_closed_channel_fails_at_once_and_releases_its_message).shows(&[43]),
+    behaviour!(nobody_waits_for_ever_for_a_channel_that_is_over).shows(&[43]),
+    behaviour!(every_write_that_races_with_the_end_is_answered).shows(&[43]),
+    behaviour!(what_is_written_before_the_channel_is_active_is_sent_when_it_is).shows(&[63]),
+    behaviour!(attributes_belong_to_one_channel).shows(&[44]),
+    behaviour!(timers_fire_on_the_channel_and_are_forgotten_with_it),
+    behaviour!(bind_and_connect_on_a_loop_do_not_block_it).shows(&[45]),
+    behaviour!(a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends),
+    behaviour!(a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it),
+    behaviour!(after_a_graceful_shutdown_nobody_listens),
+    behaviour!(a_connection_accepted_just_before_a_graceful_shutdown_is_counted),
+    behaviour!(dropping_the_server_stops_listening_and_leaves_connections_alone),
+    behaviour!(the_end_of_the_loops_ends_their_channels_with_that_cause),
+    behaviour!(a_paused_channel_ends_with_its_loop_although_it_holds_messages).in_one_model(),
+    behaviour!(a_handler_that_closes_in_read_gets_nothing_more),
+    behaviour!(what_a_handler_asks_for_after_the_end_is_without_effect),
+    behaviour!(a_channel_that_many_threads_close_ends_once),
+    behaviour!(a_graceful_shutdown_lets_an_answer_that_is_under_way_finish),
+];
 
-fn active_comes_first_then_reads_then_inactive_then_removed(model: Model) {
+fn active_comes_first_then_reads_then_inactive_then_removed(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     stream.write_all(b"hello").unwrap();
     let channel = events.active();
     assert_eq!(channel.state(), ChannelState::Active);
-    assert_eq!(channel.peer_addr(), stream.local_addr().ok());
-    assert_eq!(channel.local_addr(), stream.peer_addr().ok());
+    assert_eq!(channel.peer(), Some(stream.own_address()));
+    assert_eq!(channel.local().as_ref(), Some(running.address()));
     assert!(matches!(events.next_of_all(), Seen::Read(bytes) if bytes == b"hello"));
     assert!(matches!(events.next_of_all(), Seen::ReadComplete));
     drop(stream);
@@ -38,55 +68,47 @@ fn active_comes_first_then_reads_then_inactive_then_removed(model: Model) {
     events.nothing();
 }
 
-for_each_model!(a_client_channel_is_active_when_its_connect_resolves);
-
-fn a_client_channel_is_active_when_its_connect_resolves(model: Model) {
-    let running = model.echo();
+fn a_client_channel_is_active_when_its_connect_resolves(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client(script);
+    let channel = client.connect(running.address()).soon().unwrap();
     assert_eq!(channel.state(), ChannelState::Active);
-    assert_eq!(channel.peer_addr(), Some(running.addr()));
+    assert_eq!(channel.peer().as_ref(), Some(running.address()));
     assert_eq!(events.active(), channel);
 }
 
-for_each_model!(connect_then_immediate_close_is_active_once_and_inactive_once);
-
-fn connect_then_immediate_close_is_active_once_and_inactive_once(model: Model) {
-    let running = model.echo();
+fn connect_then_immediate_close_is_active_once_and_inactive_once(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     for _ in 0..20 {
-        let channel = client.connect(running.addr()).soon().unwrap();
+        let channel = client.connect(running.address()).soon().unwrap();
         let mut closed = channel.close();
         assert_eq!(events.active(), channel);
         assert!(matches!(events.end(), CloseCause::Requested));
         assert!(matches!(closed.soon(), CloseCause::Requested));
     }
-    crate::support::settle(client.group().iter());
+    settle(client.group().iter());
     events.nothing();
     running.wait_for_open(0);
 }
 
-for_each_model!(a_close_in_the_listener_of_the_connect_ends_the_channel_once);
-
-fn a_close_in_the_listener_of_the_connect_ends_the_channel_once(model: Model) {
-    let running = model.echo();
+fn a_close_in_the_listener_of_the_connect_ends_the_channel_once(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let connecting = client.connect(running.addr());
+    let client = setup.client(script);
+    let connecting = client.connect(running.address());
     connecting.listen(|connected| drop(connected.as_ref().unwrap().close()));
     events.active();
     assert!(matches!(events.end(), CloseCause::Requested));
-    crate::support::settle(client.group().iter());
+    settle(client.group().iter());
     events.nothing();
 }
 
-for_each_model!(a_handler_that_closes_in_active_is_told_inactive_afterwards);
-
-fn a_handler_that_closes_in_active_is_told_inactive_afterwards(model: Model) {
+fn a_handler_that_closes_in_active_is_told_inactive_afterwards(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_active(|cx, ()| {
+    let running = setup.serve(script.on_active(|cx, ()| {
         cx.write_and_flush("too late".into());
         cx.close();
     }));
@@ -99,11 +121,9 @@ fn a_handler_that_closes_in_active_is_told_inactive_afterwards(model: Model) {
     events.nothing();
 }
 
-for_each_model!(closing_twice_succeeds_twice_and_tells_the_pipeline_once);
-
-fn closing_twice_succeeds_twice_and_tells_the_pipeline_once(model: Model) {
+fn closing_twice_succeeds_twice_and_tells_the_pipeline_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let (mut first, mut second) = (channel.close(), channel.close());
@@ -116,11 +136,9 @@ fn closing_twice_succeeds_twice_and_tells_the_pipeline_once(model: Model) {
     events.nothing();
 }
 
-for_each_model!(the_first_cause_of_a_close_counts);
-
-fn the_first_cause_of_a_close_counts(model: Model) {
+fn the_first_cause_of_a_close_counts(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let _stream = running.dial();
     let channel = events.active();
     channel.close_because(CloseCause::TimedOut(Duration::from_secs(7)));
@@ -144,11 +162,9 @@ impl Drop for Counted {
     }
 }
 
-for_each_model!(a_message_is_released_once_when_it_is_sent);
-
-fn a_message_is_released_once_when_it_is_sent(model: Model) {
+fn a_message_is_released_once_when_it_is_sent(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let drops = Arc::new(AtomicUsize::new(0));
@@ -161,11 +177,9 @@ fn a_message_is_released_once_when_it_is_sent(model: Model) {
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
-for_each_model!(a_write_to_a_closed_channel_fails_at_once_and_releases_its_message);
-
-fn a_write_to_a_closed_channel_fails_at_once_and_releases_its_message(model: Model) {
+fn a_write_to_a_closed_channel_fails_at_once_and_releases_its_message(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let _stream = running.dial();
     let channel = events.active();
     let drops = Arc::new(AtomicUsize::new(0));
@@ -181,11 +195,9 @@ fn a_write_to_a_closed_channel_fails_at_once_and_releases_its_message(model: Mod
     assert!(matches!(refused, Err(WriteError::Closed(_))), "{refused:?}");
 }
 
-for_each_model!(nobody_waits_for_ever_for_a_channel_that_is_over);
-
-fn nobody_waits_for_ever_for_a_channel_that_is_over(model: Model) {
+fn nobody_waits_for_ever_for_a_channel_that_is_over(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let _stream = running.dial();
     let channel = events.active();
     channel.close().soon();
@@ -198,12 +210,10 @@ fn nobody_waits_for_ever_for_a_channel_that_is_over(model: Model) {
     assert!(matches!(channel.close().soon(), CloseCause::Requested));
 }
 
-for_each_model!(every_write_that_races_with_the_end_is_answered);
-
 /// Writes are on their way to the loop while the channel ends there: each is sent or fails, none is forgotten.
-fn every_write_that_races_with_the_end_is_answered(model: Model) {
+fn every_write_that_races_with_the_end_is_answered(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_read(|cx, _| cx.close()));
+    let running = setup.serve(script.on_read(|cx, _| cx.close()));
     for _ in 0..50 {
         let mut stream = running.dial();
         let channel = events.active();
@@ -248,31 +258,28 @@ impl Handler for Eager {
     }
 }
 
-for_each_model!(what_is_written_before_the_channel_is_active_is_sent_when_it_is);
-
-fn what_is_written_before_the_channel_is_active_is_sent_when_it_is(model: Model) {
-    let (builder, _loops) = model.builder();
-    let server = builder.pipeline(|_| pipeline().add(Eager).app(Echo)).bind(ANY_PORT).soon().unwrap();
-    let mut stream = dial(server.local_addr().unwrap());
+fn what_is_written_before_the_channel_is_active_is_sent_when_it_is(setup: Setup) {
+    let (builder, _loops) = setup.server();
+    let server =
+        builder.pipeline(|_| pipeline().add(Eager).app(Echo)).bind(setup.listen_at()).soon().unwrap();
+    let mut stream = setup.dial(server.address());
     expect(&mut stream, b"added active ");
     round_trip(&mut stream, b"and on");
 
     // The same from the connecting side.
     let (script, events) = script();
-    let running = model.serve(script);
-    let client = Client::builder().pipeline(|| pipeline().add(Eager).app(Echo)).unwrap();
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let running = setup.serve(script);
+    let client = setup.client_builder().pipeline(|| pipeline().add(Eager).app(Echo)).unwrap();
+    let channel = client.connect(running.address()).soon().unwrap();
     events.active();
     events.read(b"added active ");
     channel.close();
     events.end();
 }
 
-for_each_model!(attributes_belong_to_one_channel);
-
-fn attributes_belong_to_one_channel(model: Model) {
+fn attributes_belong_to_one_channel(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let (_first, first) = (running.dial(), events.active());
     let (_second, second) = (running.dial(), events.active());
     assert_eq!(first.set_attribute(7_u32), None);
@@ -281,9 +288,7 @@ fn attributes_belong_to_one_channel(model: Model) {
     assert_ne!(first.id(), second.id());
 }
 
-for_each_model!(timers_fire_on_the_channel_and_are_forgotten_with_it);
-
-fn timers_fire_on_the_channel_and_are_forgotten_with_it(model: Model) {
+fn timers_fire_on_the_channel_and_are_forgotten_with_it(setup: Setup) {
     let (script, events) = script();
     let script = script
         .on_active(|cx, ()| {
@@ -291,7 +296,7 @@ fn timers_fire_on_the_channel_and_are_forgotten_with_it(model: Model) {
             cx.arm(Duration::from_secs(3600));
         })
         .on_timer(|cx, _| cx.write_and_flush("tick".into()));
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     expect(&mut stream, b"tick");
@@ -303,22 +308,21 @@ fn timers_fire_on_the_channel_and_are_forgotten_with_it(model: Model) {
     }
 }
 
-for_each_model!(bind_and_connect_on_a_loop_do_not_block_it);
-
 /// Waiting on a loop's thread is an error, not a deadlock; awaiting works, also for a server on the same loop.
-fn bind_and_connect_on_a_loop_do_not_block_it(model: Model) {
-    let (builder, loops) = model.builder();
+fn bind_and_connect_on_a_loop_do_not_block_it(setup: Setup) {
+    let (builder, loops) = setup.server();
     let group = loops.workers.clone();
     let (told, answer) = mpsc::channel();
     let (client_script, events) = script();
     let task = {
         let group = group.clone();
         async move {
-            let mut binding = builder.pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT);
+            let mut binding = builder.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at());
             let refused = binding.wait();
             assert!(matches!(refused, Err(BindError::WouldBlockLoop)), "{refused:?}");
             let server = binding.await.unwrap();
-            let client = Client::builder()
+            let client = setup
+                .client_builder()
                 .group(group)
                 .pipeline(move || pipeline().app(client_script.probe()))
                 .unwrap();
@@ -337,10 +341,8 @@ fn bind_and_connect_on_a_loop_do_not_block_it(model: Model) {
     events.read(b"from a loop");
 }
 
-for_each_model!(a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends);
-
-fn a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends(model: Model) {
-    let running = model.echo();
+fn a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends(setup: Setup) {
+    let running = setup.echo();
     let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"here"));
     let mut shutdown = running.server.shutdown_gracefully(Duration::from_secs(3600));
@@ -352,11 +354,9 @@ fn a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends(model: Model) {
     assert_eq!(running.server.figures().open, 0);
 }
 
-for_each_model!(a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it);
-
-fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(model: Model) {
+fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
     let channels: Vec<_> = streams.iter().map(|_| events.active()).collect();
     let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(30));
@@ -371,25 +371,20 @@ fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(model: Mo
     running.wait_for_open(0);
 }
 
-for_each_model!(after_a_graceful_shutdown_nobody_listens);
-
-fn after_a_graceful_shutdown_nobody_listens(model: Model) {
+fn after_a_graceful_shutdown_nobody_listens(setup: Setup) {
     for _ in 0..10 {
-        let running = model.echo();
+        let running = setup.echo();
         let result = running.server.shutdown_gracefully(Duration::from_secs(3600)).soon().unwrap();
         assert_eq!(result.cut, 0);
-        let refused = std::net::TcpStream::connect(running.addr()).unwrap_err();
-        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        assert_nobody_listens(setup, running.address());
     }
 }
 
-for_each_model!(a_connection_accepted_just_before_a_graceful_shutdown_is_counted);
-
 /// Accepted by one loop and on its way to another when the shutdown is asked for: it is a connection like any other.
-fn a_connection_accepted_just_before_a_graceful_shutdown_is_counted(model: Model) {
+fn a_connection_accepted_just_before_a_graceful_shutdown_is_counted(setup: Setup) {
     for _ in 0..20 {
         let (script, events) = script();
-        let running = model.serve(script);
+        let running = setup.serve(script);
         let mut stream = running.dial();
         let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(1));
         let cut = shutdown.wait_timeout(PATIENCE).unwrap().unwrap().cut;
@@ -403,29 +398,24 @@ fn a_connection_accepted_just_before_a_graceful_shutdown_is_counted(model: Model
     }
 }
 
-for_each_model!(dropping_the_server_stops_listening_and_leaves_connections_alone);
-
-fn dropping_the_server_stops_listening_and_leaves_connections_alone(model: Model) {
-    let running = model.echo();
-    let addr = running.addr();
+fn dropping_the_server_stops_listening_and_leaves_connections_alone(setup: Setup) {
+    let running = setup.echo();
+    let address = running.address().clone();
     let mut stream = running.dial();
     round_trip(&mut stream, b"before");
-    let crate::support::Running { server, loops } = running;
+    let Running { server, loops, .. } = running;
     let clone = server.clone();
     drop(server);
-    round_trip(&mut dial(addr), b"a clone keeps it");
+    round_trip(&mut setup.dial(&address), b"a clone keeps it");
     drop(clone);
-    crate::support::settle(loops.all());
-    let refused = std::net::TcpStream::connect(addr).unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    settle(loops.all());
+    assert_nobody_listens(setup, &address);
     round_trip(&mut stream, b"after: its loop is still held by the test");
 }
 
-for_each_model!(the_end_of_the_loops_ends_their_channels_with_that_cause);
-
-fn the_end_of_the_loops_ends_their_channels_with_that_cause(model: Model) {
+fn the_end_of_the_loops_ends_their_channels_with_that_cause(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     let mut ended = running.loops.workers.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
@@ -437,9 +427,8 @@ fn the_end_of_the_loops_ends_their_channels_with_that_cause(model: Model) {
     assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
 }
 
-#[test]
-fn a_paused_channel_ends_with_its_loop_although_it_holds_messages() {
-    let group = event_loops(1).unwrap();
+fn a_paused_channel_ends_with_its_loop_although_it_holds_messages(setup: Setup) {
+    let group = setup.event_loops(1);
     let (script, events) = script();
     // Two stages, so that a message can be held between them.
     struct Pass;
@@ -456,26 +445,25 @@ fn a_paused_channel_ends_with_its_loop_although_it_holds_messages() {
             cx.write_with(bytes, done);
         }
     }
-    let server = Server::builder()
+    let server = setup
+        .bare_server()
         .group(group.clone())
         .pipeline(move |_| pipeline().add(Pass).app(script.probe()))
-        .bind(ANY_PORT)
+        .bind(setup.listen_at())
         .soon()
         .unwrap();
-    let mut stream = dial(server.local_addr().unwrap());
+    let mut stream = setup.dial(server.address());
     let channel = events.active();
     stream.write_all(b"held").unwrap();
-    crate::support::settle(group.iter());
+    settle(group.iter());
     events.nothing();
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().soon().unwrap();
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
 }
 
-for_each_model!(a_handler_that_closes_in_read_gets_nothing_more);
-
-fn a_handler_that_closes_in_read_gets_nothing_more(model: Model) {
+fn a_handler_that_closes_in_read_gets_nothing_more(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_read(|cx, _| cx.close()));
+    let running = setup.serve(script.on_read(|cx, _| cx.close()));
     let mut stream = running.dial();
     events.active();
     let hold = running.hold();
@@ -487,11 +475,9 @@ fn a_handler_that_closes_in_read_gets_nothing_more(model: Model) {
     events.nothing();
 }
 
-for_each_model!(what_a_handler_asks_for_after_the_end_is_without_effect);
-
-fn what_a_handler_asks_for_after_the_end_is_without_effect(model: Model) {
+fn what_a_handler_asks_for_after_the_end_is_without_effect(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script.on_inactive(|cx, ()| {
+    let running = setup.serve(script.on_inactive(|cx, ()| {
         cx.write_and_flush("too late".into());
         cx.shut_down_output();
         cx.close();
@@ -508,11 +494,9 @@ fn what_a_handler_asks_for_after_the_end_is_without_effect(model: Model) {
     running.assert_quiet();
 }
 
-for_each_model!(a_channel_that_many_threads_close_ends_once);
-
-fn a_channel_that_many_threads_close_ends_once(model: Model) {
+fn a_channel_that_many_threads_close_ends_once(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     for _ in 0..10 {
         let stream = running.dial();
         let channel = events.active();
@@ -530,18 +514,16 @@ fn a_channel_that_many_threads_close_ends_once(model: Model) {
     events.nothing();
 }
 
-for_each_model!(a_graceful_shutdown_lets_an_answer_that_is_under_way_finish);
-
-fn a_graceful_shutdown_lets_an_answer_that_is_under_way_finish(model: Model) {
+fn a_graceful_shutdown_lets_an_answer_that_is_under_way_finish(setup: Setup) {
     const LEN: usize = 8 << 20;
     let (script, events) = script();
-    let running = model.serve(script);
-    let mut stream = crate::support::dial_narrow(running.addr());
+    let running = setup.serve(script);
+    let mut stream = running.dial_narrow();
     let channel = events.active();
-    channel.send(crate::support::pattern(LEN).into());
+    channel.send(pattern(LEN).into());
     channel.close_when_flushed();
     let mut shutdown = running.server.shutdown_gracefully(PATIENCE * 2);
-    expect(&mut stream, &crate::support::pattern(LEN));
+    expect(&mut stream, &pattern(LEN));
     expect_end(&mut stream);
     assert_eq!(shutdown.soon().unwrap().cut, 0);
     running.settle();

@@ -1,52 +1,74 @@
 //! Listening and accepting, also when there is no room.
 
-use crate::support::{
-    ANY_PORT, Echo, Model, PATIENCE, Soon, child, dial, expect_end, for_each_model, in_own_process, is_child,
-    reset, round_trip, script, wait_for_sockets,
+use super::{
+    Behaviour, Need, Setup, behaviour,
+    support::{
+        Echo, PATIENCE, Peer, Refusing, Soon, assert_nobody_listens, child, expect, expect_end,
+        in_own_process, is_child, open_sockets, reset, round_trip, script, settle, wait_for_sockets,
+        wait_until,
+    },
 };
-use netwright_core::{CloseCause, pipeline};
-use netwright_transport::{BindError, ListenerOptions, Server, StreamOptions, event_loops};
+use netwright_core::{Address, CloseCause, pipeline};
+use netwright_transport::{BindError, ListenerOptions, StreamOptions};
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::TcpListener,
     process::Stdio,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
-for_each_model!(a_port_in_use_says_so_and_which);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(a_port_in_use_says_so_and_which),
+    behaviour!(if_one_of_several_addresses_is_in_use_none_is_listened_on),
+    behaviour!(an_address_that_is_not_ours_and_a_name_that_is_none_are_told_apart)
+        .needs(&[Need::Network])
+        .in_one_model(),
+    behaviour!(settings_that_cannot_work_are_refused_before_anybody_connects)
+        .shows(&[44])
+        .needs(&[Need::Network]),
+    behaviour!(a_server_listens_on_several_addresses),
+    behaviour!(a_server_listens_on_ipv6).needs(&[Need::Network]),
+    behaviour!(the_pipeline_is_made_once_for_each_connection_and_knows_the_peer),
+    behaviour!(connections_that_wait_are_all_accepted_however_many).shows(&[61]),
+    behaviour!(a_server_that_stops_listening_keeps_its_connections),
+    behaviour!(a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served)
+        .needs(&[Need::Reset]),
+    behaviour!(a_factory_that_panics_costs_its_connection_and_not_the_listener),
+    behaviour!(without_a_descriptor_left_the_listener_refuses_survives_and_recovers)
+        .shows(&[61])
+        .needs(&[Need::Descriptors]),
+    behaviour!(no_descriptor_is_left_when_connections_have_ended).needs(&[Need::Descriptors]),
+];
 
-fn a_port_in_use_says_so_and_which(model: Model) {
-    let other = TcpListener::bind(ANY_PORT).unwrap();
+fn a_port_in_use_says_so_and_which(setup: Setup) {
+    let other = TcpListener::bind(setup.listen_at()).unwrap();
     let taken = other.local_addr().unwrap();
-    let (builder, loops) = model.builder();
+    let (builder, loops) = setup.server();
     let error = builder.pipeline(|_| pipeline().app(Echo)).bind(taken).soon().unwrap_err();
     assert!(matches!(&error, BindError::InUse(address) if *address == taken), "{error:?}");
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
-    crate::support::settle(loops.all());
+    settle(loops.all());
     for event_loop in loops.all() {
         assert_eq!(event_loop.figures().sources, 0);
     }
 }
 
-for_each_model!(if_one_of_several_addresses_is_in_use_none_is_listened_on);
-
-fn if_one_of_several_addresses_is_in_use_none_is_listened_on(model: Model) {
-    let other = TcpListener::bind(ANY_PORT).unwrap();
+fn if_one_of_several_addresses_is_in_use_none_is_listened_on(setup: Setup) {
+    let other = TcpListener::bind(setup.listen_at()).unwrap();
     let taken = other.local_addr().unwrap();
-    let (builder, loops) = model.builder();
-    let bound = builder.listen(taken).pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon();
+    let (builder, loops) = setup.server();
+    let bound = builder.listen(taken).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon();
     assert!(matches!(bound, Err(BindError::InUse(address)) if address == taken));
-    crate::support::settle(loops.all());
+    settle(loops.all());
     for event_loop in loops.all() {
         assert_eq!(event_loop.figures().sources, 0, "the listener that worked is closed again");
     }
 }
 
-#[test]
-fn an_address_that_is_not_ours_and_a_name_that_is_none_are_told_apart() {
+fn an_address_that_is_not_ours_and_a_name_that_is_none_are_told_apart(setup: Setup) {
     let bind = |address: &str| {
-        let builder = Server::builder().group(event_loops(1).unwrap());
+        let builder = setup.bare_server().group(setup.event_loops(1));
         builder.pipeline(|_| pipeline().app(Echo)).bind(address).soon().unwrap_err()
     };
     let error = bind("192.0.2.1:0"); // reserved for documentation
@@ -58,55 +80,54 @@ fn an_address_that_is_not_ours_and_a_name_that_is_none_are_told_apart() {
     assert!(error.to_string().contains(&name), "{error}");
 }
 
-for_each_model!(settings_that_cannot_work_are_refused_before_anybody_connects);
-
-fn settings_that_cannot_work_are_refused_before_anybody_connects(model: Model) {
-    let (builder, _loops) = model.builder();
+fn settings_that_cannot_work_are_refused_before_anybody_connects(setup: Setup) {
+    let (builder, _loops) = setup.server();
     let options = StreamOptions::new().cork(true).nodelay(true);
-    let error =
-        builder.options(options).pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap_err();
+    let error = builder
+        .options(options)
+        .pipeline(|_| pipeline().app(Echo))
+        .bind(setup.listen_at())
+        .soon()
+        .unwrap_err();
     assert!(error.to_string().contains("cork"), "{error}");
 
-    let (builder, _loops) = model.builder();
+    let (builder, _loops) = setup.server();
     let options = ListenerOptions::new().only_v6(true);
-    let bound = builder.listener_options(options).pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon();
+    let bound =
+        builder.listener_options(options).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon();
     let error = bound.unwrap_err();
     assert!(error.to_string().contains("only_v6"), "{error}");
 }
 
-for_each_model!(a_server_listens_on_several_addresses);
-
-fn a_server_listens_on_several_addresses(model: Model) {
-    let (builder, _loops) = model.builder();
+fn a_server_listens_on_several_addresses(setup: Setup) {
+    let (builder, _loops) = setup.server();
     let server = builder
-        .listen(ANY_PORT)
+        .listen(setup.listen_at())
         .pipeline(|_| pipeline().app(Echo))
-        .listen("127.0.0.1:0")
-        .bind(ANY_PORT)
+        .listen(setup.listen_at())
+        .bind(setup.listen_at())
         .soon()
         .unwrap();
     assert_eq!(server.addresses().len(), 3);
     assert_eq!(server.address(), &server.addresses()[0]);
     for address in server.addresses() {
         assert_ne!(address.ip().unwrap().port(), 0);
-        round_trip(&mut dial(address.ip().unwrap()), b"hello");
+        round_trip(&mut setup.dial(address), b"hello");
     }
     assert_eq!(server.figures().accepted, 3);
     server.stop_listening();
 }
 
-for_each_model!(a_server_listens_on_ipv6);
-
-fn a_server_listens_on_ipv6(model: Model) {
+fn a_server_listens_on_ipv6(setup: Setup) {
     if TcpListener::bind("[::1]:0").is_err() {
         return; // this machine has none
     }
     let (script, events) = script();
-    let (builder, _loops) = model.builder();
+    let (builder, _loops) = setup.server();
     let server = builder.pipeline(|_| pipeline().app(Echo)).bind("[::1]:0").soon().unwrap();
     assert!(server.local_addr().unwrap().is_ipv6());
-    round_trip(&mut dial(server.local_addr().unwrap()), b"sixth");
-    let client = crate::support::client(script);
+    round_trip(&mut setup.dial(server.address()), b"sixth");
+    let client = setup.client(script);
     let channel = client.connect(server.address()).soon().unwrap();
     assert_eq!(channel.peer_addr(), server.local_addr());
     events.active();
@@ -114,32 +135,28 @@ fn a_server_listens_on_ipv6(model: Model) {
     events.read(b"sixth");
 }
 
-for_each_model!(the_pipeline_is_made_once_for_each_connection_and_knows_the_peer);
-
-fn the_pipeline_is_made_once_for_each_connection_and_knows_the_peer(model: Model) {
+fn the_pipeline_is_made_once_for_each_connection_and_knows_the_peer(setup: Setup) {
     let (told, peers) = std::sync::mpsc::channel();
-    let (builder, _loops) = model.builder();
+    let (builder, _loops) = setup.server();
     let server = builder
         .pipeline(move |accepted| {
-            told.send(accepted.peer.ip().unwrap()).unwrap();
+            told.send(accepted.peer.clone()).unwrap();
             pipeline().app(Echo)
         })
-        .bind(ANY_PORT)
+        .bind(setup.listen_at())
         .soon()
         .unwrap();
     for _ in 0..3 {
-        let mut stream = dial(server.local_addr().unwrap());
+        let mut stream = setup.dial(server.address());
         round_trip(&mut stream, b"hello");
-        assert_eq!(peers.recv_timeout(PATIENCE).unwrap(), stream.local_addr().unwrap());
+        assert_eq!(peers.recv_timeout(PATIENCE).unwrap(), stream.own_address());
     }
     assert!(peers.try_recv().is_err());
 }
 
-for_each_model!(connections_that_wait_are_all_accepted_however_many);
-
 /// More than one turn accepts.
-fn connections_that_wait_are_all_accepted_however_many(model: Model) {
-    let running = model.echo();
+fn connections_that_wait_are_all_accepted_however_many(setup: Setup) {
+    let running = setup.echo();
     let hold = running.hold();
     let mut streams: Vec<_> = (0..100).map(|_| running.dial()).collect();
     for stream in &mut streams {
@@ -147,29 +164,25 @@ fn connections_that_wait_are_all_accepted_however_many(model: Model) {
     }
     drop(hold);
     for stream in &mut streams {
-        crate::support::expect(stream, b"waiting");
+        expect(stream, b"waiting");
     }
     assert_eq!(running.server.figures().accepted, 100);
 }
 
-for_each_model!(a_server_that_stops_listening_keeps_its_connections);
-
-fn a_server_that_stops_listening_keeps_its_connections(model: Model) {
-    let running = model.echo();
+fn a_server_that_stops_listening_keeps_its_connections(setup: Setup) {
+    let running = setup.echo();
     let mut stream = running.dial();
     round_trip(&mut stream, b"before");
     running.server.stop_listening();
     running.settle();
-    assert_eq!(TcpStream::connect(running.addr()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_nobody_listens(setup, running.address());
     round_trip(&mut stream, b"after");
     assert_eq!(running.server.figures().open, 1);
 }
 
-for_each_model!(a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served);
-
-fn a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served(model: Model) {
+fn a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let hold = running.hold();
     reset(running.dial());
     drop(hold);
@@ -185,38 +198,30 @@ fn a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_
     running.assert_quiet();
 }
 
-for_each_model!(a_factory_that_panics_costs_its_connection_and_not_the_listener);
-
-fn a_factory_that_panics_costs_its_connection_and_not_the_listener(model: Model) {
+fn a_factory_that_panics_costs_its_connection_and_not_the_listener(setup: Setup) {
     let calls = AtomicUsize::new(0);
-    let (builder, _loops) = model.builder();
+    let (builder, _loops) = setup.server();
     let server = builder
         .pipeline(move |_| {
             assert!(calls.fetch_add(1, Ordering::SeqCst) % 2 == 1, "on purpose");
             pipeline().app(Echo)
         })
-        .bind(ANY_PORT)
+        .bind(setup.listen_at())
         .soon()
         .unwrap();
     for _ in 0..4 {
-        expect_end(&mut dial(server.local_addr().unwrap()));
-        round_trip(&mut dial(server.local_addr().unwrap()), b"still served");
+        expect_end(&mut setup.dial(server.address()));
+        round_trip(&mut setup.dial(server.address()), b"still served");
     }
 }
 
-for_each_model!(without_a_descriptor_left_the_listener_refuses_survives_and_recovers);
-
 /// The server runs in a process that may open only a few descriptors; the peers live here.
-fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(model: Model) {
+fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(setup: Setup) {
     const ROOM: usize = 6;
-    let name = format!(
-        "accept::without_a_descriptor_left_the_listener_refuses_survives_and_recovers::{}",
-        model.test_name()
-    );
     if is_child() {
-        return limited_server(model, ROOM);
+        return limited_server(setup, ROOM);
     }
-    let mut server = child(&name).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut server = child(setup).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut ask = server.stdin.take().unwrap();
     let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut answer = |prefix: &str| loop {
@@ -225,12 +230,12 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(model: M
             return answer.to_owned();
         }
     };
-    let addr: SocketAddr = answer("listening on ").parse().unwrap();
+    let addr: Address = answer("listening on ").parse().unwrap();
 
     for _ in 0..2 {
         let mut served = Vec::new();
         let refused = loop {
-            let mut stream = dial(addr);
+            let mut stream = setup.dial(&addr);
             match ask_for_echo(&mut stream) {
                 Ok(()) => served.push(stream),
                 Err(error) => break error,
@@ -250,10 +255,7 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(model: M
 
         // Nothing has to be done but to give descriptors back.
         drop(served);
-        crate::support::wait_until(
-            || ask_for_echo(&mut dial(addr)).is_ok(),
-            || "the listener to recover".to_owned(),
-        );
+        wait_until(|| ask_for_echo(&mut setup.dial(&addr)).is_ok(), || "the listener to recover".to_owned());
     }
     writeln!(ask, "quiet").unwrap();
     assert_eq!(answer("quiet "), "yes");
@@ -262,14 +264,14 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(model: M
 }
 
 /// As `round_trip`, for a connection that may be refused.
-fn ask_for_echo(stream: &mut TcpStream) -> std::io::Result<()> {
+fn ask_for_echo(stream: &mut Peer) -> std::io::Result<()> {
     stream.write_all(b"x")?;
     stream.read_exact(&mut [0])
 }
 
-fn limited_server(model: Model, room: usize) {
+fn limited_server(setup: Setup, room: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let running = model.echo();
+    let running = setup.echo();
     round_trip(&mut running.dial(), b"warm"); // every loop has what it needs
     running.wait_for_open(0);
     // The limit is on the number itself: as many as are wanted have to be free below it.
@@ -277,7 +279,7 @@ fn limited_server(model: Model, room: usize) {
     let limit = (0..).filter(is_free).nth(room).unwrap();
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
-    println!("\nlistening on {}", running.addr());
+    println!("\nlistening on {}", running.address());
     for line in std::io::stdin().lines() {
         match line.unwrap().as_str() {
             "figures" => println!("\nfigures {:?}", running.server.figures()),
@@ -291,15 +293,12 @@ fn limited_server(model: Model, room: usize) {
     }
 }
 
-for_each_model!(no_descriptor_is_left_when_connections_have_ended);
-
-fn no_descriptor_is_left_when_connections_have_ended(model: Model) {
-    let name = format!("accept::no_descriptor_is_left_when_connections_have_ended::{}", model.test_name());
-    in_own_process(&name, || {
-        let running = model.echo();
+fn no_descriptor_is_left_when_connections_have_ended(setup: Setup) {
+    in_own_process(setup, || {
+        let running = setup.echo();
         let (script, events) = script();
-        let client = crate::support::client(script);
-        let before = crate::support::open_sockets();
+        let client = setup.client(script);
+        let before = open_sockets();
         for round in 0..30 {
             let mut stream = running.dial();
             round_trip(&mut stream, b"hello");
@@ -308,17 +307,16 @@ fn no_descriptor_is_left_when_connections_have_ended(model: Model) {
             } else {
                 reset(stream)
             }
-            let channel = client.connect(running.addr()).soon().unwrap();
+            let channel = client.connect(running.address()).soon().unwrap();
             channel.close().soon();
             events.active();
             events.end();
-            let _ = client.connect(crate::support::Refusing::new().addr()).soon().unwrap_err();
+            let _ = client.connect(Refusing::new().addr()).soon().unwrap_err();
         }
         running.wait_for_open(0);
         // The last connection may still wait to be accepted when none is open.
         wait_for_sockets(before);
         running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
-        let listeners = if model == Model::TwoAcceptors || model == Model::SharedPort { 2 } else { 1 };
-        wait_for_sockets(before - listeners);
+        wait_for_sockets(before - setup.model.listeners());
     });
 }

@@ -1,17 +1,27 @@
 //! Bytes come back as they were sent, whatever their sizes and however many connections there are.
 
-use crate::support::{Model, Random, Soon, client, dial, for_each_model, pattern, round_trip, script};
+use super::{
+    Behaviour, Setup, behaviour,
+    support::{Random, Soon, expect, expect_end, pattern, round_trip, script},
+};
 use bytes::Bytes;
 use std::{
     io::{Read, Write},
-    net::Shutdown,
     thread,
 };
 
-for_each_model!(random_sizes_come_back_byte_for_byte);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(random_sizes_come_back_byte_for_byte).shows(&[49]),
+    behaviour!(one_byte_at_a_time_comes_back).shows(&[49]),
+    behaviour!(a_stream_that_is_sent_and_read_at_once_comes_back).shows(&[49]),
+    behaviour!(a_client_of_ours_gets_its_bytes_back).shows(&[49]),
+    behaviour!(many_connections_at_once_do_not_mix).shows(&[49]),
+    behaviour!(many_short_connections_never_get_what_belongs_to_another).shows(&[66]),
+    behaviour!(descriptor_numbers_that_a_client_gets_again_never_cross_its_channels).shows(&[66]),
+];
 
-fn random_sizes_come_back_byte_for_byte(model: Model) {
-    let running = model.echo();
+fn random_sizes_come_back_byte_for_byte(setup: Setup) {
+    let running = setup.echo();
     let mut random = Random::new();
     let mut stream = running.dial();
     for _ in 0..60 {
@@ -26,22 +36,18 @@ fn random_sizes_come_back_byte_for_byte(model: Model) {
     }
 }
 
-for_each_model!(one_byte_at_a_time_comes_back);
-
-fn one_byte_at_a_time_comes_back(model: Model) {
-    let running = model.echo();
+fn one_byte_at_a_time_comes_back(setup: Setup) {
+    let running = setup.echo();
     let mut stream = running.dial();
     for byte in 0..=255_u8 {
         round_trip(&mut stream, &[byte]);
     }
 }
 
-for_each_model!(a_stream_that_is_sent_and_read_at_once_comes_back);
-
 /// The sender does not wait for answers, so both directions are full at times.
-fn a_stream_that_is_sent_and_read_at_once_comes_back(model: Model) {
+fn a_stream_that_is_sent_and_read_at_once_comes_back(setup: Setup) {
     const LEN: usize = 4 << 20;
-    let running = model.echo();
+    let running = setup.echo();
     let mut stream = running.dial();
     let mut writer = stream.try_clone().unwrap();
     let sender = thread::spawn(move || {
@@ -59,13 +65,11 @@ fn a_stream_that_is_sent_and_read_at_once_comes_back(model: Model) {
     assert!(got == pattern(LEN));
 }
 
-for_each_model!(a_client_of_ours_gets_its_bytes_back);
-
-fn a_client_of_ours_gets_its_bytes_back(model: Model) {
-    let running = model.echo();
+fn a_client_of_ours_gets_its_bytes_back(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
-    let channel = client.connect(running.addr()).soon().unwrap();
+    let client = setup.client(script);
+    let channel = client.connect(running.address()).soon().unwrap();
     events.active();
     let mut random = Random::new();
     for _ in 0..40 {
@@ -76,11 +80,9 @@ fn a_client_of_ours_gets_its_bytes_back(model: Model) {
     }
 }
 
-for_each_model!(many_connections_at_once_do_not_mix);
-
-fn many_connections_at_once_do_not_mix(model: Model) {
+fn many_connections_at_once_do_not_mix(setup: Setup) {
     const CONNECTIONS: usize = 200;
-    let running = model.echo();
+    let running = setup.echo();
     let mut random = Random::new();
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| running.dial()).collect();
     for _ in 0..3 {
@@ -95,7 +97,7 @@ fn many_connections_at_once_do_not_mix(model: Model) {
             stream.write_all(message).unwrap();
         }
         for (stream, message) in streams.iter_mut().zip(&messages) {
-            crate::support::expect(stream, message);
+            expect(stream, message);
         }
     }
     assert_eq!(running.server.figures().accepted, CONNECTIONS as u64);
@@ -104,20 +106,18 @@ fn many_connections_at_once_do_not_mix(model: Model) {
     running.wait_for_open(0);
 }
 
-for_each_model!(many_short_connections_never_get_what_belongs_to_another);
-
 /// The system gives out the numbers of closed descriptors again at once: an event that is left from the connection
 /// before must not reach the next one.
-fn many_short_connections_never_get_what_belongs_to_another(model: Model) {
+fn many_short_connections_never_get_what_belongs_to_another(setup: Setup) {
     const PEERS: u32 = 3;
     const ROUNDS: u32 = 150;
-    let running = model.echo();
-    let addr = running.addr();
+    let running = setup.echo();
     let peers: Vec<_> = (0..PEERS)
         .map(|peer| {
+            let address = running.address().clone();
             thread::spawn(move || {
                 for round in 0..ROUNDS {
-                    let mut stream = dial(addr);
+                    let mut stream = setup.dial(&address);
                     let own: Vec<u8> = (peer * ROUNDS + round).to_le_bytes().repeat(50);
                     match round % 3 {
                         0 => round_trip(&mut stream, &own),
@@ -127,8 +127,8 @@ fn many_short_connections_never_get_what_belongs_to_another(model: Model) {
                         }
                         _ => {
                             round_trip(&mut stream, &own);
-                            stream.shutdown(Shutdown::Write).unwrap();
-                            crate::support::expect_end(&mut stream);
+                            stream.shut_down().unwrap();
+                            expect_end(&mut stream);
                         }
                     }
                 }
@@ -140,15 +140,13 @@ fn many_short_connections_never_get_what_belongs_to_another(model: Model) {
     assert_eq!(running.server.figures().accepted, u64::from(PEERS * ROUNDS));
 }
 
-for_each_model!(descriptor_numbers_that_a_client_gets_again_never_cross_its_channels);
-
-fn descriptor_numbers_that_a_client_gets_again_never_cross_its_channels(model: Model) {
-    let running = model.echo();
+fn descriptor_numbers_that_a_client_gets_again_never_cross_its_channels(setup: Setup) {
+    let running = setup.echo();
     let (script, events) = script();
-    let client = client(script);
+    let client = setup.client(script);
     for round in 0..150_u32 {
         let own: Vec<u8> = round.to_le_bytes().repeat(50);
-        let channel = client.connect(running.addr()).soon().unwrap();
+        let channel = client.connect(running.address()).soon().unwrap();
         assert_eq!(events.active(), channel);
         channel.send(Bytes::from(own.clone()));
         events.read(&own);

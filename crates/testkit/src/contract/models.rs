@@ -1,10 +1,20 @@
 //! Which loop does what: the reactor models differ in nothing else.
 
-use crate::support::{ANY_PORT, Echo, Model, PATIENCE, Soon, dial, for_each_model, round_trip};
+use super::{
+    Behaviour, Model, Setup, behaviour,
+    support::{Echo, PATIENCE, Soon, round_trip, script, settle},
+};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{AppContext, Application, EventLoop, pipeline};
-use netwright_transport::{BindError, Server, event_loops};
+use netwright_transport::BindError;
 use std::sync::mpsc;
+
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(every_worker_gets_connections_and_loops_that_only_accept_get_none),
+    behaviour!(a_shared_port_and_loops_that_only_accept_exclude_each_other).in_one_model(),
+    behaviour!(without_a_group_a_server_brings_its_own_loops).in_one_model(),
+    behaviour!(one_group_serves_several_servers_and_clients).in_one_model(),
+];
 
 /// Tells on which loop it lives.
 struct WhereAmI(mpsc::Sender<EventLoop>);
@@ -23,64 +33,63 @@ impl Application for WhereAmI {
     }
 }
 
-for_each_model!(every_worker_gets_connections_and_loops_that_only_accept_get_none);
-
-fn every_worker_gets_connections_and_loops_that_only_accept_get_none(model: Model) {
+fn every_worker_gets_connections_and_loops_that_only_accept_get_none(setup: Setup) {
     const CONNECTIONS: usize = 64; // with a shared port the system spreads them, by a hash
     let (told, places) = mpsc::channel();
-    let (builder, loops) = model.builder();
-    let server =
-        builder.pipeline(move |_| pipeline().app(WhereAmI(told.clone()))).bind(ANY_PORT).soon().unwrap();
-    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| dial(server.local_addr().unwrap())).collect();
+    let (builder, loops) = setup.server();
+    let server = builder
+        .pipeline(move |_| pipeline().app(WhereAmI(told.clone())))
+        .bind(setup.listen_at())
+        .soon()
+        .unwrap();
+    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| setup.dial(server.address())).collect();
     let places: Vec<_> = streams.iter().map(|_| places.recv_timeout(PATIENCE).unwrap()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"hello"));
     for worker in &loops.workers {
         let here = places.iter().filter(|place| *place == worker).count();
         assert!(here > 0, "a worker got no connection");
-        if matches!(model, Model::OneAcceptor) {
+        if matches!(setup.model, Model::OneAcceptor) {
             assert_eq!(here, CONNECTIONS / loops.workers.len(), "taken in turns");
         }
     }
     let hosted = |place: &EventLoop| loops.workers.iter().any(|worker| worker == place);
     assert!(places.iter().all(hosted), "a connection lives on a loop that only accepts");
-    crate::support::settle(loops.all());
+    settle(loops.all());
     let listeners: u64 =
         loops.all().map(|event_loop| event_loop.figures().sources).sum::<u64>() - CONNECTIONS as u64;
-    let expected = match model {
-        Model::OneLoop | Model::OneAcceptor => 1,
-        Model::TwoAcceptors | Model::SharedPort => 2,
-    };
-    assert_eq!(listeners, expected, "sockets that listen");
+    assert_eq!(listeners, setup.model.listeners() as u64, "sockets that listen");
 }
 
-#[test]
-fn a_shared_port_and_loops_that_only_accept_exclude_each_other() {
-    let builder = Server::builder().group(event_loops(1).unwrap()).acceptors(event_loops(1).unwrap());
-    let error =
-        builder.shared_port(true).pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap_err();
+fn a_shared_port_and_loops_that_only_accept_exclude_each_other(setup: Setup) {
+    let builder = setup.bare_server().group(setup.event_loops(1)).acceptors(setup.event_loops(1));
+    let error = builder
+        .shared_port(true)
+        .pipeline(|_| pipeline().app(Echo))
+        .bind(setup.listen_at())
+        .soon()
+        .unwrap_err();
     assert!(matches!(error, BindError::Setup(_)), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("shared_port") && text.contains("acceptors"), "{text}");
 }
 
-#[test]
-fn without_a_group_a_server_brings_its_own_loops() {
-    let server = Server::builder().pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap();
+fn without_a_group_a_server_brings_its_own_loops(setup: Setup) {
+    let server =
+        setup.bare_server().pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap();
     assert_eq!(server.group().len(), std::thread::available_parallelism().map_or(1, usize::from));
-    round_trip(&mut dial(server.local_addr().unwrap()), b"hello");
+    round_trip(&mut setup.dial(server.address()), b"hello");
 }
 
-#[test]
-fn one_group_serves_several_servers_and_clients() {
-    let group = event_loops(2).unwrap();
+fn one_group_serves_several_servers_and_clients(setup: Setup) {
+    let group = setup.event_loops(2);
     let servers: Vec<_> = (0..3)
         .map(|_| {
-            let builder = Server::builder().group(group.clone());
-            builder.pipeline(|_| pipeline().app(Echo)).bind(ANY_PORT).soon().unwrap()
+            let builder = setup.bare_server().group(group.clone());
+            builder.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap()
         })
         .collect();
-    let (script, events) = crate::support::script();
-    let client = crate::support::client_with(script, |builder| builder.group(group.clone()));
+    let (script, events) = script();
+    let client = setup.client_with(script, |builder| builder.group(group.clone()));
     for server in &servers {
         let channel = client.connect(server.address()).soon().unwrap();
         events.active();

@@ -1,13 +1,13 @@
 //! What is not asked for is not read.
 
-use crate::support::{
-    Model, Seen, Soon, dial_narrow, expect, expect_end, for_each_model, pattern, reset, script, wait_until,
+use super::{
+    Behaviour, Need, Setup, behaviour,
+    support::{Seen, Soon, expect, expect_end, pattern, reset, script, wait_until},
 };
 use netwright_core::{ChannelState, CloseCause, ENTRY_OVERHEAD};
 use netwright_transport::StreamOptions;
 use std::{
     io::Write,
-    net::Shutdown,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,11 +15,24 @@ use std::{
     thread,
 };
 
-for_each_model!(without_auto_read_nothing_comes_before_it_is_asked_for);
+pub(super) const BEHAVIOURS: &[Behaviour] = &[
+    behaviour!(without_auto_read_nothing_comes_before_it_is_asked_for).shows(&[50]),
+    behaviour!(what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more).shows(&[51]),
+    behaviour!(a_handler_that_pauses_in_read_gets_exactly_one_message).shows(&[50]),
+    behaviour!(a_pause_from_outside_stops_reading_and_resume_loses_nothing).shows(&[50]),
+    behaviour!(a_handler_may_ask_for_each_message_itself).shows(&[50]),
+    behaviour!(a_peer_that_is_not_read_from_is_stopped_by_the_system_and_not_by_our_memory).shows(&[50]),
+    behaviour!(a_peer_that_closes_is_noticed_without_reading).shows(&[67]),
+    behaviour!(a_peer_that_resets_is_noticed_without_reading).shows(&[67]).needs(&[Need::Reset]),
+    behaviour!(what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads).shows(&[67]),
+    behaviour!(a_paused_channel_still_writes_and_closes).shows(&[50]),
+    behaviour!(the_end_of_input_waits_behind_what_a_paused_channel_has_not_read).shows(&[50]),
+    behaviour!(an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing).shows(&[52]),
+];
 
-fn without_auto_read_nothing_comes_before_it_is_asked_for(model: Model) {
+fn without_auto_read_nothing_comes_before_it_is_asked_for(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
 
@@ -40,11 +53,9 @@ fn without_auto_read_nothing_comes_before_it_is_asked_for(model: Model) {
     events.read(b"third");
 }
 
-for_each_model!(what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more);
-
-fn what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more(model: Model) {
+fn what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
     channel.request();
@@ -60,12 +71,10 @@ fn what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more(model: Model)
     events.read(b"six");
 }
 
-for_each_model!(a_handler_that_pauses_in_read_gets_exactly_one_message);
-
-fn a_handler_that_pauses_in_read_gets_exactly_one_message(model: Model) {
+fn a_handler_that_pauses_in_read_gets_exactly_one_message(setup: Setup) {
     const LEN: usize = 300_000; // several reads
     let (script, events) = script();
-    let running = model.serve(script.on_read(|cx, _| cx.pause()));
+    let running = setup.serve(script.on_read(|cx, _| cx.pause()));
     let mut stream = running.dial();
     let channel = events.active();
     let data = pattern(LEN);
@@ -81,11 +90,9 @@ fn a_handler_that_pauses_in_read_gets_exactly_one_message(model: Model) {
     assert!(got == data);
 }
 
-for_each_model!(a_pause_from_outside_stops_reading_and_resume_loses_nothing);
-
-fn a_pause_from_outside_stops_reading_and_resume_loses_nothing(model: Model) {
+fn a_pause_from_outside_stops_reading_and_resume_loses_nothing(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve(script);
+    let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
     stream.write_all(b"before").unwrap();
@@ -100,13 +107,11 @@ fn a_pause_from_outside_stops_reading_and_resume_loses_nothing(model: Model) {
     events.read(b"during and after");
 }
 
-for_each_model!(a_handler_may_ask_for_each_message_itself);
-
-fn a_handler_may_ask_for_each_message_itself(model: Model) {
+fn a_handler_may_ask_for_each_message_itself(setup: Setup) {
     const LEN: usize = 1 << 20;
     let (script, events) = script();
     let script = script.on_active(|cx, ()| cx.request()).on_read(|cx, _| cx.request());
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     events.active();
     let data = pattern(LEN);
@@ -114,15 +119,13 @@ fn a_handler_may_ask_for_each_message_itself(model: Model) {
     events.read(&data);
 }
 
-for_each_model!(a_peer_that_is_not_read_from_is_stopped_by_the_system_and_not_by_our_memory);
-
 /// While nobody reads, what a peer sends stays in the system's buffers, which are limited; then the peer has to wait.
-fn a_peer_that_is_not_read_from_is_stopped_by_the_system_and_not_by_our_memory(model: Model) {
+fn a_peer_that_is_not_read_from_is_stopped_by_the_system_and_not_by_our_memory(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
-    stream.set_nonblocking(true).unwrap();
+    stream.set_nonblocking(true);
     let (piece, mut sent) = (vec![7; 64 * 1024], 0);
     let full = loop {
         match stream.write(&piece) {
@@ -138,11 +141,9 @@ fn a_peer_that_is_not_read_from_is_stopped_by_the_system_and_not_by_our_memory(m
     events.read(&vec![7; sent]);
 }
 
-for_each_model!(a_peer_that_closes_is_noticed_without_reading);
-
-fn a_peer_that_closes_is_noticed_without_reading(model: Model) {
+fn a_peer_that_closes_is_noticed_without_reading(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let stream = running.dial();
     let channel = events.active();
     drop(stream);
@@ -151,11 +152,9 @@ fn a_peer_that_closes_is_noticed_without_reading(model: Model) {
     running.assert_quiet();
 }
 
-for_each_model!(a_peer_that_resets_is_noticed_without_reading);
-
-fn a_peer_that_resets_is_noticed_without_reading(model: Model) {
+fn a_peer_that_resets_is_noticed_without_reading(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let stream = running.dial();
     events.active();
     reset(stream);
@@ -167,11 +166,9 @@ fn a_peer_that_resets_is_noticed_without_reading(model: Model) {
     running.assert_quiet();
 }
 
-for_each_model!(what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads);
-
-fn what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads(model: Model) {
+fn what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
     stream.write_all(b"last words").unwrap();
@@ -188,11 +185,9 @@ fn what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads(model: Model
     );
 }
 
-for_each_model!(a_paused_channel_still_writes_and_closes);
-
-fn a_paused_channel_still_writes_and_closes(model: Model) {
+fn a_paused_channel_still_writes_and_closes(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script, |builder| builder.auto_read(false));
+    let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
     channel.write_and_flush("paused".into()).soon().unwrap();
@@ -202,16 +197,14 @@ fn a_paused_channel_still_writes_and_closes(model: Model) {
     expect_end(&mut stream);
 }
 
-for_each_model!(the_end_of_input_waits_behind_what_a_paused_channel_has_not_read);
-
-fn the_end_of_input_waits_behind_what_a_paused_channel_has_not_read(model: Model) {
+fn the_end_of_input_waits_behind_what_a_paused_channel_has_not_read(setup: Setup) {
     let (script, events) = script();
-    let running = model.serve_with(script.on_read(|cx, _| cx.pause()), |builder| builder.half_closure(true));
+    let running = setup.serve_with(script.on_read(|cx, _| cx.pause()), |builder| builder.half_closure(true));
     let mut stream = running.dial();
     let channel = events.active();
     let data = pattern(200_000);
     stream.write_all(&data).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.shut_down().unwrap();
     let mut got = Vec::new();
     while got.len() < data.len() {
         let Seen::Read(bytes) = events.next() else { panic!("data comes before the end") };
@@ -224,10 +217,8 @@ fn the_end_of_input_waits_behind_what_a_paused_channel_has_not_read(model: Model
     events.end();
 }
 
-for_each_model!(an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing);
-
 /// Back pressure both ways: a peer that sends without reading is stopped, and gets everything once it reads.
-fn an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing(model: Model) {
+fn an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing(setup: Setup) {
     const LEN: usize = 8 << 20;
     const HIGH: usize = 64 * 1024;
     const READ_MAX: usize = 64 * 1024;
@@ -241,8 +232,8 @@ fn an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing(mod
         })
         .on_writability(|cx, writable| if writable { cx.resume() } else { cx.pause() });
     let options = StreamOptions::new().send_buffer_size(16 * 1024);
-    let running = model.serve_with(script, |builder| builder.options(options));
-    let mut stream = dial_narrow(running.addr());
+    let running = setup.serve_with(script, |builder| builder.options(options));
+    let mut stream = running.dial_narrow();
     let channel = events.active();
     let mut writer = stream.try_clone().unwrap();
     let sender = thread::spawn(move || writer.write_all(&pattern(LEN)).unwrap());

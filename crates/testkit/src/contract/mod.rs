@@ -1,0 +1,63 @@
+//! One contract for every transport: what channels over real connections do, written once.
+//!
+//! ```text
+//!   Behaviour  "a half-closed peer still gets its answer"   what it shows, what it needs
+//!       ×  Transport  readiness …                           what carries the bytes
+//!       ×  Model      one loop, acceptors, a shared port    which loops do it
+//!       =  Case       readiness::one_loop::half_close::…    one test
+//! ```
+//! Always true:
+//! 1. A behaviour takes a [`Setup`] and nothing else: no transport is named in one, and what it needs that not every
+//!    transport has is said in its entry ([`Need`]), so that the table can tell where it does not apply and why.
+//! 2. What a machine lacks is told, with the reason; it never counts as passed.
+//! 3. No behaviour sleeps. What must not happen is looked for after all loops have taken a few turns; a loop that must not
+//!    spin is given a short timer, and its turns are counted.
+//!
+//! Run by `crates/transport/tests/contract.rs`; the table is in `docs/contract.md` and printed by
+//! `cargo run -p netwright-testkit --features contract --example contract_table`.
+//!
+//! Not here: datagrams, which are no streams; single options, `scratch`, pools: unit tests of `netwright-transport`.
+
+mod behaviour;
+mod case;
+pub mod netty;
+mod setup;
+mod support;
+mod table;
+
+mod accept;
+mod connect;
+mod demand;
+mod echo;
+mod faults;
+mod half_close;
+mod lifecycle;
+mod models;
+mod write;
+
+pub use behaviour::Behaviour;
+use behaviour::behaviour;
+use case::ON_PURPOSE;
+pub use case::{Case, cases};
+pub use setup::{Model, Need, Setup, Transport};
+use std::sync::LazyLock;
+pub use table::markdown;
+
+/// Every behaviour, in the order of the files they are in.
+pub fn suite() -> &'static [Behaviour] {
+    static SUITE: LazyLock<Vec<Behaviour>> = LazyLock::new(|| {
+        [
+            accept::BEHAVIOURS,
+            connect::BEHAVIOURS,
+            demand::BEHAVIOURS,
+            echo::BEHAVIOURS,
+            faults::BEHAVIOURS,
+            half_close::BEHAVIOURS,
+            lifecycle::BEHAVIOURS,
+            models::BEHAVIOURS,
+            write::BEHAVIOURS,
+        ]
+        .concat()
+    });
+    &SUITE
+}

@@ -1,0 +1,17 @@
+//! What the behaviours share: servers, a scripted application, peers, and ways to wait.
+
+mod chance;
+mod peers;
+mod process;
+mod script;
+mod servers;
+mod waiting;
+
+pub(super) use chance::{Random, pattern, pattern_at};
+pub(super) use peers::{
+    Peer, Refusing, Unanswering, assert_nobody_listens, expect, expect_end, reset, round_trip,
+};
+pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
+pub(super) use script::{Cx, Events, Script, Seen, script};
+pub(super) use servers::{Echo, Running};
+pub(super) use waiting::{Hold, PATIENCE, Soon, assert_quiet, settle, wait_until};

@@ -1,0 +1,149 @@
+//! Servers and clients of the setup under test.
+
+use super::{Hold, Peer, Script, Soon, assert_quiet, settle, wait_until};
+use crate::contract::{Model, Setup};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{Address, AppContext, Application, EventLoop, EventLoopGroup, Segment, pipeline};
+use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder};
+use std::net::SocketAddr;
+
+impl Setup {
+    /// A server of this model, with its loops.
+    pub(crate) fn server(self) -> (ServerBuilder, Loops) {
+        let workers = self.event_loops(if self.model == Model::OneLoop { 1 } else { 2 });
+        let acceptors = match self.model {
+            Model::OneLoop | Model::SharedPort => None,
+            Model::OneAcceptor => Some(self.event_loops(1)),
+            Model::TwoAcceptors => Some(self.event_loops(2)),
+        };
+        let shared = self.model == Model::SharedPort;
+        let mut builder = self.bare_server().group(workers.clone()).shared_port(shared);
+        if let Some(acceptors) = &acceptors {
+            builder = builder.acceptors(acceptors.clone());
+        }
+        (builder, Loops { acceptors: acceptors.unwrap_or_else(|| workers.clone()), workers })
+    }
+
+    /// A server that nothing but the backend is said of.
+    pub(crate) fn bare_server(self) -> ServerBuilder {
+        Server::builder().backend(self.transport.backend())
+    }
+
+    /// Has every connection run this script.
+    pub(crate) fn serve(self, script: Script) -> Running {
+        self.serve_with(script, |builder| builder)
+    }
+
+    pub(crate) fn serve_with(
+        self,
+        script: Script,
+        set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Running {
+        let (builder, loops) = self.server();
+        let bound = set_up(builder).pipeline(move |_| pipeline().app(script.probe())).bind(self.listen_at());
+        Running { setup: self, server: { bound }.soon().unwrap(), loops }
+    }
+
+    /// A server that sends everything back.
+    pub(crate) fn echo(self) -> Running {
+        let (builder, loops) = self.server();
+        let server = builder.pipeline(|_| pipeline().app(Echo)).bind(self.listen_at()).soon().unwrap();
+        Running { setup: self, server, loops }
+    }
+
+    pub(crate) fn client_builder(self) -> ClientBuilder {
+        Client::builder().backend(self.transport.backend())
+    }
+
+    /// A client whose channels run a script.
+    pub(crate) fn client(self, script: Script) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+        self.client_with(script, |builder| builder)
+    }
+
+    pub(crate) fn client_with(
+        self,
+        script: Script,
+        set_up: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+        set_up(self.client_builder()).pipeline(move || pipeline().app(script.probe())).unwrap()
+    }
+}
+
+/// The loops of a server; where no loop only accepts, both groups are the same.
+pub(crate) struct Loops {
+    pub(crate) acceptors: EventLoopGroup,
+    pub(crate) workers: EventLoopGroup,
+}
+
+impl Loops {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &EventLoop> {
+        let only_workers =
+            self.workers.iter().filter(|worker| !self.acceptors.iter().any(|loop_| loop_ == *worker));
+        self.acceptors.iter().chain(only_workers)
+    }
+}
+
+/// A server that runs.
+pub(crate) struct Running {
+    pub(crate) setup: Setup,
+    pub(crate) server: Server,
+    pub(crate) loops: Loops,
+}
+
+impl Running {
+    pub(crate) fn address(&self) -> &Address {
+        self.server.address()
+    }
+
+    /// Host and port, for behaviours that need a network.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.server.local_addr().unwrap()
+    }
+
+    pub(crate) fn dial(&self) -> Peer {
+        self.setup.dial(self.address())
+    }
+
+    /// A peer that takes little before it reads.
+    pub(crate) fn dial_narrow(&self) -> Peer {
+        self.setup.dial_narrow(self.address())
+    }
+
+    /// Lets every loop take a few turns: what was going to happen by itself has happened then.
+    pub(crate) fn settle(&self) {
+        settle(self.loops.all());
+    }
+
+    /// Stops the loops until the guard is dropped.
+    pub(crate) fn hold(&self) -> Vec<Hold> {
+        self.loops.all().map(Hold::new).collect()
+    }
+
+    /// Fails if a loop turns although nothing happens.
+    pub(crate) fn assert_quiet(&self) {
+        assert_quiet(self.loops.all());
+    }
+
+    /// Waits until so many connections are open.
+    pub(crate) fn wait_for_open(&self, open: usize) {
+        wait_until(
+            || self.server.figures().open == open,
+            || format!("{open} open: {:?}", self.server.figures()),
+        );
+    }
+}
+
+/// Sends everything back: written as it is read, flushed when all is read.
+pub(crate) struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}

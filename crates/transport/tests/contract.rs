@@ -1,0 +1,23 @@
+//! The contract of `netwright_testkit::contract`, on every transport and in every reactor model that it runs in.
+//!
+//! Filters, `--list`, `--test-threads` and exit codes are those of `cargo test`. Names are
+//! `transport::model::group::behaviour`: `cargo test --test contract -- readiness::one_loop` or `-- half_close`.
+
+#[cfg(target_os = "linux")]
+fn main() {
+    use libtest_mimic::{Arguments, Completion, Failed, Trial, run};
+    use netwright_testkit::contract::cases;
+
+    let test = |case: netwright_testkit::contract::Case| {
+        Trial::ignorable_test(case.name(), move || match case.missing() {
+            Some(why) => Ok(Completion::ignored_with(why)),
+            None => case.run().map(|()| Completion::Completed).map_err(Failed::from),
+        })
+    };
+    run(&Arguments::from_args(), cases().into_iter().map(test).collect()).exit();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("ignored: the contract is written for Linux");
+}
