@@ -65,6 +65,7 @@ mod promise;
 mod refused;
 mod spill;
 mod sync;
+mod tail;
 mod task_error;
 pub mod time;
 mod timer;
@@ -74,7 +75,7 @@ pub use channel::{
     Address, AddressError, Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed,
     ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
     GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostSettings, Outbound,
-    Outgoing, UnixName, WaterMarks, WriteError, WritePromise, Written,
+    Outgoing, ShuttingDown, UnixName, WaterMarks, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
@@ -95,6 +96,7 @@ pub use pipeline::{
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
+pub use tail::{Outcome, Peer, PeerReader, PeerWriter, Serve, Service};
 pub use task_error::TaskError;
 pub use workers::{
     Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,

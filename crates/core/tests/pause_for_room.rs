@@ -129,3 +129,31 @@ fn a_peer_that_does_not_read_costs_no_more_than_the_mark_and_one_message() {
     let (mark, message) = (WaterMarks::default().high(), 1000 + 96 + 32);
     assert!((mark..=mark + message).contains(&pending.get()), "{} bytes wait", pending.get());
 }
+
+/// Writes whenever it may, also behind its own close.
+struct Insatiable;
+
+impl Application for Insatiable {
+    type Read = BytesMut;
+    type Write = Bytes;
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+        self.writability(cx, true);
+        cx.close();
+    }
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, _: bool) {
+        let mut writes = 0;
+        while cx.is_writable() {
+            cx.write(Bytes::from_static(&[0; 16 * 1024]));
+            writes += 1;
+            assert!(writes < 1000, "there is room for ever");
+        }
+        cx.flush();
+    }
+}
+
+#[test]
+fn who_writes_whenever_there_is_room_is_not_told_of_room_behind_a_close() {
+    let mut channel = EmbeddedChannel::new(pipeline().app(Insatiable));
+    channel.write_inbound(b"close");
+    assert!(!channel.is_open());
+}

@@ -1,6 +1,8 @@
 //! The connections of a server that are open now, and their end.
 
-use netwright_core::{Channel, ChannelId, CloseCause, EventLoop, Promise, PromiseError, Promised, promise};
+use netwright_core::{
+    Channel, ChannelId, CloseCause, Event, EventLoop, Promise, PromiseError, Promised, ShuttingDown, promise,
+};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,11 +17,25 @@ pub struct ServerShutdown {
     pub cut: usize,
 }
 
-type Close = Box<dyn Fn(CloseCause) + Send>;
+/// An open connection, whatever it writes.
+trait Open: Send {
+    fn close(&self, cause: CloseCause);
+    fn tell_of_shutdown(&self);
+}
+
+impl<W: Send + 'static> Open for Channel<W> {
+    fn close(&self, cause: CloseCause) {
+        drop(self.close_because(cause));
+    }
+
+    fn tell_of_shutdown(&self) {
+        self.fire_event(Event::new(ShuttingDown));
+    }
+}
 
 #[derive(Default)]
 struct State {
-    channels: HashMap<ChannelId, Close>,
+    channels: HashMap<ChannelId, Box<dyn Open>>,
     waiting: Vec<Promise<ServerShutdown, PromiseError>>,
 }
 
@@ -36,8 +52,8 @@ impl Live {
 
     /// Counts a connection until the guard is dropped.
     pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
-        let (id, handle) = (channel.id(), channel.clone());
-        self.lock().channels.insert(id, Box::new(move |cause| drop(handle.close_because(cause))));
+        let id = channel.id();
+        self.lock().channels.insert(id, Box::new(channel.clone()));
         Guard { live: self.clone(), id }
     }
 
@@ -45,7 +61,7 @@ impl Live {
         self.lock().channels.len()
     }
 
-    /// Resolves when the last connection has ended; at the deadline the rest is closed.
+    /// Tells the connections, and resolves when the last one has ended; at the deadline the rest is closed.
     pub(crate) fn drain(
         &self,
         timer: &EventLoop,
@@ -59,6 +75,9 @@ impl Live {
             return promised;
         }
         state.waiting.push(promise);
+        for channel in state.channels.values() {
+            channel.tell_of_shutdown();
+        }
         drop(state);
         let live = self.clone();
         match timer.schedule(deadline, move || live.cut()) {
@@ -74,8 +93,8 @@ impl Live {
     fn cut(&self) {
         let mut state = self.lock();
         let cut = state.channels.len();
-        for close in state.channels.values() {
-            close(CloseCause::ShutDown);
+        for channel in state.channels.values() {
+            channel.close(CloseCause::ShutDown);
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);

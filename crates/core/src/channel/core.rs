@@ -216,7 +216,8 @@ impl ChannelCore {
 
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {
-        if !self.outbound.is_writable() {
+        // Behind a close there is no room, and never will be: who waits for it would be told for ever.
+        if !self.outbound.is_writable() || self.has_output_ended() {
             return false;
         }
         let room = self.outbound.pending_bytes() + self.unsettled <= self.outbound.water_marks().high();
@@ -234,7 +235,10 @@ impl ChannelCore {
     /// has room after all.
     pub(super) fn writes_settled(&mut self) -> bool {
         self.unsettled = 0;
-        self.told_full.get() && self.outbound.is_writable() && self.told_full.replace(false)
+        self.told_full.get()
+            && self.outbound.is_writable()
+            && !self.has_output_ended()
+            && self.told_full.replace(false)
     }
 
     /// The queue itself has news: nobody waits for ours any more.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     event_loop::SourceCaller,
-    pipeline::{Slot, StageInfo},
+    pipeline::{Event, Slot, StageInfo},
     promise::{Promise, PromiseError, Promised, promise},
     task_error::catch,
 };
@@ -37,6 +37,7 @@ pub(super) enum Command<W> {
     Resume,
     Request,
     Stages(Promise<Vec<StageInfo>, PromiseError>),
+    Event(Event),
 }
 
 impl<W> Command<W> {
@@ -47,7 +48,7 @@ impl<W> Command<W> {
 }
 
 /// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
-pub(super) fn size_of_message<W: 'static>(msg: &W) -> usize {
+pub(crate) fn size_of_message<W: 'static>(msg: &W) -> usize {
     let msg: &dyn Any = msg;
     let len = |len: Option<usize>| len.unwrap_or(0);
     size_of::<W>()
@@ -62,6 +63,10 @@ pub(super) fn size_of_message<W: 'static>(msg: &W) -> usize {
             _ => 0,
         }
 }
+
+/// Told to every connection of a server that shuts down gracefully, as an event of its pipeline: finish what you have begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShuttingDown;
 
 /// How far a channel is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -365,6 +370,11 @@ impl<W: 'static> Channel<W> {
     /// The peer's address of any kind, once connected.
     pub fn peer(&self) -> Option<Address> {
         self.shared.side().addresses.as_ref().and_then(|addresses| addresses.1.clone())
+    }
+
+    /// Tells the pipeline something, from its first stage on, as if a stage in front had said it.
+    pub fn fire_event(&self, event: Event) {
+        self.shared.send(Command::Event(event));
     }
 
     // ---- writing ----

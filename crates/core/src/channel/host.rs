@@ -156,6 +156,7 @@ where
                     self.core.request();
                     self.settle();
                 }
+                Command::Event(event) => self.run(|root, core| root.event(core, Inbound::User(event))),
                 Command::Stages(answer) => {
                     let mut list = Vec::new();
                     self.root.stages(&mut list);

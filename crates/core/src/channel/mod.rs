@@ -31,7 +31,8 @@ pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
-pub use handle::{Channel, ChannelState, Closed};
+pub(crate) use handle::size_of_message;
+pub use handle::{Channel, ChannelState, Closed, ShuttingDown};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;
 pub use outbound::{

@@ -1,10 +1,11 @@
 //! What transports and drivers use of a loop, on its own thread.
 
 use super::{
-    EventLoop,
+    EventLoop, JoinHandle,
     local::{Local, Work},
     schedule::{self, Scheduled, Timer},
     shared::{Shared, Task},
+    spawn,
 };
 use crate::{
     driver::{Source, Token},
@@ -100,6 +101,11 @@ impl LocalLoop {
     pub fn driver<T: 'static>(&self) -> Option<Rc<T>> {
         let extension: Rc<dyn Any> = self.local.extension.borrow().clone()?;
         extension.downcast().ok()
+    }
+
+    /// [`EventLoop::spawn`] for futures that need not be `Send`.
+    pub fn spawn<F: Future + 'static>(&self, future: F) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        spawn::spawn_local(&self.local, future)
     }
 
     /// [`EventLoop::schedule`] for what need not be `Send`.

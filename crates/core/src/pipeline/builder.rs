@@ -125,7 +125,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
 
 #[allow(clippy::type_complexity)] // as above
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
-    fn complete(self) -> PipelineBuilder<(S, H), Complete> {
+    pub(crate) fn complete(self) -> PipelineBuilder<(S, H), Complete> {
         PipelineBuilder { stages: self.stages, end: Complete }
     }
 

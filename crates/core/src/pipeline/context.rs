@@ -1,8 +1,8 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Inbound, Op, Ops, StageCaller, StageTimer, segment::Next};
+use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageTimer, segment::Next};
 use crate::{
-    channel::{Address, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
+    channel::{Address, Channel, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
 };
 use std::{net::SocketAddr, time::Duration};
@@ -155,6 +155,16 @@ impl<H: Handler> Context<'_, H> {
     /// This handler never has a message to be pulled: it need not be asked again.
     pub(super) fn never_pulls(&mut self) {
         self.core.never_pulls = true;
+    }
+
+    /// The channel's handle, for the last stage: only it writes what the handle takes.
+    pub(crate) fn handle<W: 'static>(&self) -> Option<Channel<W>> {
+        self.core.handle()
+    }
+
+    /// Takes something to be polled on this stage.
+    pub(crate) fn spawn_job(&mut self, job: impl Job<H> + 'static) {
+        self.core.spawn(self.stage, Box::pin(job));
     }
 
     // ---- the way back ----

@@ -36,11 +36,11 @@ impl Inbound {
 /// assert!(event.get::<u32>().is_none());
 /// ```
 #[derive(Debug)]
-pub struct Event(Box<dyn Any>);
+pub struct Event(Box<dyn Any + Send>);
 
 impl Event {
-    /// Wraps any value.
-    pub fn new<T: 'static>(value: T) -> Self {
+    /// Wraps any value. It may have to cross threads, to a stage on workers or from outside.
+    pub fn new<T: Send + 'static>(value: T) -> Self {
         Self(Box::new(value))
     }
 

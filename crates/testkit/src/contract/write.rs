@@ -38,6 +38,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_peer_that_never_reads_does_not_hold_up_its_neighbours),
     behaviour!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits),
     behaviour!(a_flood_does_not_keep_neighbours_from_being_read),
+    behaviour!(a_channel_that_always_has_more_to_write_lets_its_loop_do_other_things),
     behaviour!(a_file_arrives_byte_for_byte_between_other_messages).shows(&[62]),
     behaviour!(a_region_longer_than_its_file_fails_and_the_channel_lives_on).shows(&[62]),
     behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel).shows(&[62]),
@@ -426,6 +427,30 @@ fn a_flood_does_not_keep_neighbours_from_being_read(setup: Setup) {
     }
     stop.store(true, Ordering::Relaxed);
     floods.into_iter().for_each(|flood| flood.join().unwrap());
+}
+
+/// Its peer reads as fast as it writes, so that there is always room.
+fn a_channel_that_always_has_more_to_write_lets_its_loop_do_other_things(setup: Setup) {
+    fn fill(cx: &mut Cx<'_>) {
+        while cx.is_writable() {
+            cx.write(Bytes::from_static(&[b'x'; 16 * 1024]));
+        }
+        cx.flush();
+    }
+    let (script, events) = script();
+    let script = script.on_active(|cx, ()| fill(cx)).on_writability(|cx, _| fill(cx));
+    let running = setup.serve(script);
+    let mut stream = running.dial();
+    let reader = thread::spawn(move || {
+        let mut room = vec![0; 1 << 16];
+        while stream.read(&mut room).is_ok_and(|len| len > 0) {}
+    });
+    let channel = events.active();
+    for _ in 0..10 {
+        running.settle(); // every loop takes tasks meanwhile
+    }
+    channel.close().soon();
+    reader.join().unwrap();
 }
 
 // ---- files ----

@@ -21,6 +21,10 @@ use std::io;
 /// Reads of one channel before others get their turn.
 const READS_PER_TURN: usize = 16;
 
+/// Flushes of one channel before others get their turn: who writes whenever there is room, to a peer that reads as fast,
+/// would never come to an end.
+const FLUSHES_PER_TURN: usize = 16;
+
 pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> {
     host: Host<P, W>,
     local: LocalLoop,
@@ -198,7 +202,13 @@ where
     // ---- writing ----
 
     fn send(&mut self) {
+        let mut flushes = 0;
         while self.host.take_flush() && !self.blocked {
+            if flushes == FLUSHES_PER_TURN {
+                self.host.wants_flush_again();
+                return self.call_again();
+            }
+            flushes += 1;
             let Some(stream) = &mut self.stream else { return };
             match stream.send(self.host.outbound()) {
                 Ok(Wrote::All) => {}

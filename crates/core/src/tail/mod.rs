@@ -1,0 +1,122 @@
+//! Straight-line code at the end of a pipeline: an async function instead of a handler.
+//!
+//! ```text
+//!   … ──▶ [ last stage: Serve ] ── inbox ──▶ Peer ── read().await ──▶ ┌ the user's future ┐
+//!   … ◀── writes, flushes ──────── outbox ◀── Peer ── write(m).await ─ └───────────────────┘
+//! ```
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `peer` | [`Peer`] and its halves: the channel as the future sees it |
+//! | `state` | what stage and peer share |
+//! | `serve` | the stage that polls the future |
+//! | `service` | request in, reply out, several at a time, in order |
+//! | `outcome` | what the future's output says about the channel's end |
+//!
+//! Always true:
+//! 1. The future runs on the channel's loop. Its end closes the channel, and the channel's end drops it.
+//! 2. Demand is strict: a message is asked of the pipeline when somebody waits for it, one at a time.
+//! 3. What was written is flushed at the latest when the future waits again: with the end of the read that it came from, or
+//!    at once if it was woken by something else.
+//! 4. No borrow of the shared state is held while anybody else's code runs, wakers included.
+
+mod outcome;
+mod peer;
+mod serve;
+mod service;
+mod state;
+#[cfg(feature = "futures")]
+mod stream;
+
+pub use outcome::Outcome;
+pub use peer::{Peer, PeerReader, PeerWriter};
+pub use serve::Serve;
+pub use service::Service;
+
+use crate::pipeline::{Complete, Handler, PipelineBuilder};
+use bytes::{Bytes, BytesMut};
+use std::num::NonZeroUsize;
+
+#[allow(clippy::type_complexity)] // the type is the list of stages: it grows with them
+impl<S, H: Handler> PipelineBuilder<(S, H)> {
+    /// Adds the last stage: an async function that reads and writes messages. It runs on the channel's loop and need not
+    /// be `Send`.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// async fn shout(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+    ///     while let Some(mut text) = peer.read().await? {
+    ///         text.make_ascii_uppercase();
+    ///         peer.write(text.freeze()).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().serve(shout));
+    /// channel.write_inbound(b"hello");
+    /// assert_eq!(channel.read_outbound().unwrap(), "HELLO");
+    /// ```
+    pub fn serve<F, T>(
+        self,
+        serve: F,
+    ) -> PipelineBuilder<((S, H), Serve<H::ReadOut, H::Write, F, T>), Complete>
+    where
+        F: FnOnce(Peer<H::ReadOut, H::Write>) -> T + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        self.add(Serve::new(serve)).complete()
+    }
+
+    /// Adds the last stage: a function from a request to the future of its reply. Up to `concurrency` requests are worked
+    /// on at a time; replies leave in the order of their requests.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use bytes::BytesMut;
+    /// use std::num::NonZeroUsize;
+    ///
+    /// let four = NonZeroUsize::new(4).unwrap();
+    /// let echo = pipeline().service(four, |request: BytesMut| async move { request.freeze() });
+    /// let mut channel = EmbeddedChannel::new(echo);
+    /// channel.write_inbound(b"hello");
+    /// assert_eq!(channel.read_outbound().unwrap(), "hello");
+    /// ```
+    pub fn service<F, T>(
+        self,
+        concurrency: NonZeroUsize,
+        service: F,
+    ) -> PipelineBuilder<((S, H), Service<H::ReadOut, H::Write, F, T>), Complete>
+    where
+        F: FnMut(H::ReadOut) -> T + 'static,
+        T: Future<Output = H::Write> + 'static,
+    {
+        self.add(Service::new(concurrency, service)).complete()
+    }
+}
+
+#[allow(clippy::type_complexity)] // as above
+impl PipelineBuilder<()> {
+    /// Adds an async function as the only stage: it reads the bytes as they come.
+    pub fn serve<F, T>(self, serve: F) -> PipelineBuilder<((), Serve<BytesMut, Bytes, F, T>), Complete>
+    where
+        F: FnOnce(Peer<BytesMut, Bytes>) -> T + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        self.add(Serve::new(serve)).complete()
+    }
+
+    /// Adds a function from bytes to the future of a reply as the only stage.
+    pub fn service<F, T>(
+        self,
+        concurrency: NonZeroUsize,
+        service: F,
+    ) -> PipelineBuilder<((), Service<BytesMut, Bytes, F, T>), Complete>
+    where
+        F: FnMut(BytesMut) -> T + 'static,
+        T: Future<Output = Bytes> + 'static,
+    {
+        self.add(Service::new(concurrency, service)).complete()
+    }
+}

@@ -1,0 +1,227 @@
+//! The channel as an async tail sees it.
+
+use super::state::{Out, SharedState, State};
+use crate::channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message};
+use std::{
+    fmt,
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+/// Both directions of a channel, for straight-line code: reads messages of type `R`, writes messages of type `W`.
+///
+/// Given to the function of [`serve`](crate::PipelineBuilder::serve). Lives on the channel's loop. Every wait can be given
+/// up (`select`, `timeout`) without losing a message.
+pub struct Peer<R, W> {
+    reader: PeerReader<R, W>,
+    writer: PeerWriter<R, W>,
+}
+
+/// The reading half of a [`Peer`].
+pub struct PeerReader<R, W> {
+    pub(super) state: SharedState<R, W>,
+}
+
+/// The writing half of a [`Peer`].
+pub struct PeerWriter<R, W> {
+    pub(super) state: SharedState<R, W>,
+}
+
+/// Runs on the state; the stage is told afterwards if it has to be.
+fn with<R, W, T>(state: &SharedState<R, W>, f: impl FnOnce(&mut State<R, W>) -> T) -> T {
+    let (result, poke) = {
+        let mut state = state.borrow_mut();
+        let result = f(&mut state);
+        (result, state.poke())
+    };
+    if let Some(stage) = poke {
+        stage.wake();
+    }
+    result
+}
+
+impl<R: 'static, W: 'static> Peer<R, W> {
+    pub(super) fn new(state: SharedState<R, W>) -> Self {
+        Self { reader: PeerReader { state: state.clone() }, writer: PeerWriter { state } }
+    }
+
+    /// The next message. `None`: the peer sends no more. Until this is called, nothing is read.
+    ///
+    /// # Errors
+    /// The channel has ended otherwise: why.
+    pub async fn read(&mut self) -> Result<Option<R>, CloseCause> {
+        self.reader.read().await
+    }
+
+    /// Writes a message as soon as there is room; at once, most of the time. It is sent when the tail waits next, or with
+    /// [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub async fn write(&mut self, msg: W) -> Result<(), CloseCause> {
+        self.writer.write(msg).await
+    }
+
+    /// Writes a message, sends it, and resolves when the system has taken its last byte.
+    ///
+    /// # Errors
+    /// It was not sent: why.
+    pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
+        self.writer.send(msg).await
+    }
+
+    /// Sends what was written so far, without waiting for anything.
+    pub fn flush(&mut self) {
+        self.writer.flush();
+    }
+
+    /// Closes the channel, after what was flushed is sent.
+    pub fn close(&mut self) {
+        self.writer.close();
+    }
+
+    /// Tells the peer that no more will come. Reading goes on.
+    pub fn shut_down_output(&mut self) {
+        self.writer.shut_down_output();
+    }
+
+    /// Resolves with the end of the channel.
+    pub async fn closed(&self) -> CloseCause {
+        self.writer.closed().await
+    }
+
+    /// Resolves when the server wants to end: whatever the tail has begun may be finished until the server's deadline.
+    pub async fn shutting_down(&self) {
+        self.reader.shutting_down().await;
+    }
+
+    /// Whether the server wants to end.
+    pub fn is_shutting_down(&self) -> bool {
+        self.reader.state.borrow().is_shutting_down()
+    }
+
+    /// The channel's handle: addresses, attributes, and for others to write.
+    pub fn channel(&self) -> Channel<W> {
+        self.writer.channel()
+    }
+
+    /// Both directions apart, for two tasks of the same loop. The channel ends with the tail's own future, whatever
+    /// becomes of the halves.
+    pub fn split(self) -> (PeerReader<R, W>, PeerWriter<R, W>) {
+        (self.reader, self.writer)
+    }
+
+    /// Both halves, for code that polls.
+    pub fn halves(&mut self) -> (&mut PeerReader<R, W>, &mut PeerWriter<R, W>) {
+        (&mut self.reader, &mut self.writer)
+    }
+}
+
+impl<R: 'static, W: 'static> PeerReader<R, W> {
+    /// [`Peer::read`].
+    ///
+    /// # Errors
+    /// The channel has ended otherwise than by the peer's end: why.
+    pub async fn read(&mut self) -> Result<Option<R>, CloseCause> {
+        poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    /// [`read`](Self::read) for code that polls.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<R>, CloseCause>> {
+        with(&self.state, |state| state.poll_read(cx))
+    }
+
+    /// [`Peer::shutting_down`].
+    pub async fn shutting_down(&self) {
+        poll_fn(|cx| self.state.borrow_mut().poll_shutting_down(cx)).await;
+    }
+}
+
+impl<R: 'static, W: 'static> PeerWriter<R, W> {
+    /// [`Peer::write`].
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub async fn write(&mut self, msg: W) -> Result<(), CloseCause> {
+        poll_fn(|cx| self.poll_ready(cx)).await?;
+        self.put(msg, WritePromise::untracked());
+        Ok(())
+    }
+
+    /// [`Peer::send`].
+    ///
+    /// # Errors
+    /// It was not sent: why.
+    pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
+        poll_fn(|cx| self.poll_ready(cx)).await.map_err(WriteError::Closed)?;
+        let (done, written): (WritePromise, Written) = WritePromise::tracked();
+        self.put(msg, done);
+        self.flush();
+        written.await
+    }
+
+    /// Ready when there is room to write, for code that polls.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseCause>> {
+        with(&self.state, |state| state.poll_writable(cx))
+    }
+
+    /// Writes a message without asking for room first. Callers who do not ask pile messages up.
+    pub fn write_now(&mut self, msg: W) {
+        self.put(msg, WritePromise::untracked());
+    }
+
+    /// [`Peer::flush`].
+    pub fn flush(&mut self) {
+        with(&self.state, |state| state.put(Out::Flush, 0));
+    }
+
+    /// [`Peer::close`].
+    pub fn close(&mut self) {
+        with(&self.state, |state| state.put(Out::Close, 0));
+    }
+
+    /// [`Peer::shut_down_output`].
+    pub fn shut_down_output(&mut self) {
+        with(&self.state, |state| state.put(Out::ShutDownOutput, 0));
+    }
+
+    /// [`Peer::closed`].
+    pub async fn closed(&self) -> CloseCause {
+        poll_fn(|cx| self.poll_closed(cx)).await
+    }
+
+    /// [`closed`](Self::closed) for code that polls.
+    pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseCause> {
+        self.state.borrow_mut().poll_closed(cx)
+    }
+
+    /// [`Peer::channel`].
+    pub fn channel(&self) -> Channel<W> {
+        let channel = self.state.borrow().channel.clone();
+        channel.expect("a tail begins when its channel is connected")
+    }
+
+    fn put(&mut self, msg: W, done: WritePromise) {
+        let refused = with(&self.state, |state| {
+            if state.is_closed() {
+                return Some((msg, done)); // nobody will look into the outbox any more
+            }
+            let bytes = size_of_message(&msg);
+            state.put(Out::Write(msg, done), bytes);
+            None
+        });
+        drop(refused); // a promise that is dropped says so
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident),+) => { $(
+        impl<R, W> fmt::Debug for $name<R, W> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )+ };
+}
+
+debug!(Peer, PeerReader, PeerWriter);

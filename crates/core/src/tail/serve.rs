@@ -1,0 +1,241 @@
+//! The stage that polls an async tail.
+
+use super::{
+    Outcome, Peer,
+    state::{Out, SharedState, State},
+};
+use crate::{
+    channel::{CloseCause, ShuttingDown, WritePromise},
+    pipeline::{Context, Event, Handler, Job},
+};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{self, Poll, Waker},
+};
+
+/// An async function as the last stage. Made by [`serve`](crate::PipelineBuilder::serve).
+pub struct Serve<R, W, F, T> {
+    serve: Option<F>,
+    future: Option<Pin<Box<T>>>,
+    state: SharedState<R, W>,
+    waker: Option<Waker>,
+    /// Something was written and not flushed.
+    unflushed: bool,
+    /// A message has come since the last `read_complete`, which will flush.
+    reading: bool,
+}
+
+impl<R, W, F, T> Serve<R, W, F, T>
+where
+    R: 'static,
+    W: 'static,
+    F: FnOnce(Peer<R, W>) -> T + 'static,
+    T: Future<Output: Outcome> + 'static,
+{
+    pub(super) fn new(serve: F) -> Self {
+        Self {
+            serve: Some(serve),
+            future: None,
+            state: State::new(),
+            waker: None,
+            unflushed: false,
+            reading: false,
+        }
+    }
+
+    /// Polls the future if it is the one that waits; wakes whoever else does.
+    fn notify(&mut self, cx: &mut Context<'_, Self>, waiting: impl IntoIterator<Item = Waker>) {
+        let mut ours = false;
+        for waker in waiting {
+            if self.waker.as_ref().is_some_and(|own| own.will_wake(&waker)) {
+                ours = true;
+            } else {
+                waker.wake();
+            }
+        }
+        if ours {
+            self.poll(cx);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(waker) = self.waker.clone() else { return };
+        loop {
+            let Some(future) = &mut self.future else { return };
+            self.state.borrow_mut().in_stage = true;
+            let polled = future.as_mut().poll(&mut task::Context::from_waker(&waker));
+            self.state.borrow_mut().in_stage = false;
+            let waiting = self.carry_out(cx);
+            match polled {
+                Poll::Ready(output) => return self.finish(cx, output.into_result()),
+                // The writer waited for the outbox to be taken, and there is room.
+                Poll::Pending if waiting.as_ref().is_some_and(|waiting| waiting.will_wake(&waker)) => {}
+                Poll::Pending => {
+                    if let Some(waiting) = waiting {
+                        waiting.wake();
+                    }
+                    return self.flush_unless_reading(cx);
+                }
+            }
+        }
+    }
+
+    /// Passes on what was written and asked for. Returns who waits for room, if there is any now.
+    fn carry_out(&mut self, cx: &mut Context<'_, Self>) -> Option<Waker> {
+        loop {
+            let next = self.state.borrow_mut().outbox.pop_front();
+            match next {
+                Some(Out::Write(msg, done)) => {
+                    self.unflushed = true;
+                    cx.write_with(msg, done);
+                }
+                Some(Out::Flush) => {
+                    self.unflushed = false;
+                    cx.flush();
+                }
+                Some(Out::ShutDownOutput) => {
+                    cx.flush();
+                    cx.shut_down_output();
+                }
+                Some(Out::Close) => {
+                    cx.flush();
+                    cx.close_when_flushed();
+                }
+                None => break,
+            }
+        }
+        let mut state = self.state.borrow_mut();
+        if std::mem::take(&mut state.wanted) {
+            state.asked = true;
+            cx.request();
+        }
+        let writable = cx.is_writable();
+        state.set_writable(writable)
+    }
+
+    fn flush_unless_reading(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.reading && std::mem::take(&mut self.unflushed) {
+            cx.flush();
+        }
+    }
+
+    /// The future has ended, and so does the channel: after what it wrote is sent, if it ended well.
+    fn finish(&mut self, cx: &mut Context<'_, Self>, result: Result<(), CloseCause>) {
+        self.future = None;
+        if self.state.borrow().is_closed() {
+            return;
+        }
+        cx.flush();
+        match result {
+            Ok(()) => cx.close_when_flushed(),
+            Err(cause) => cx.close_because(cause),
+        }
+    }
+}
+
+/// Polls the future for the first time, and whenever something else than its channel wakes it.
+struct Drive;
+
+impl<R, W, F, T> Job<Serve<R, W, F, T>> for Drive
+where
+    R: 'static,
+    W: 'static,
+    F: FnOnce(Peer<R, W>) -> T + 'static,
+    T: Future<Output: Outcome> + 'static,
+{
+    fn poll(
+        self: Pin<&mut Self>,
+        waker: &mut task::Context<'_>,
+        stage: &mut Serve<R, W, F, T>,
+        cx: &mut Context<'_, Serve<R, W, F, T>>,
+    ) -> Poll<()> {
+        if waker.waker().will_wake(Waker::noop()) {
+            return Poll::Pending; // a tail lives long: it gets a real one at once
+        }
+        if stage.waker.is_none() {
+            stage.waker = Some(waker.waker().clone());
+            stage.state.borrow_mut().stage = Some(waker.waker().clone());
+        }
+        if let Some(serve) = stage.serve.take() {
+            stage.future = Some(Box::pin(serve(Peer::new(stage.state.clone()))));
+        }
+        stage.reading = false; // a turn of its own: what is written in it is flushed in it
+        stage.poll(cx);
+        let over = stage.future.is_none();
+        if over {
+            drop(stage.carry_out(cx)); // halves that live elsewhere may have written
+            stage.flush_unless_reading(cx);
+        }
+        if over && stage.state.borrow().is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<R, W, F, T> Handler for Serve<R, W, F, T>
+where
+    R: 'static,
+    W: 'static,
+    F: FnOnce(Peer<R, W>) -> T + 'static,
+    T: Future<Output: Outcome> + 'static,
+{
+    type Read = R;
+    type ReadOut = Infallible;
+    type Write = W;
+    type WriteOut = W;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        cx.pause(); // nothing is read before the tail asks for it
+    }
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.state.borrow_mut().channel = cx.handle();
+        cx.spawn_job(Drive);
+    }
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+        self.reading = true;
+        let waiting = self.state.borrow_mut().arrived(msg);
+        self.notify(cx, waiting);
+    }
+
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        self.reading = false;
+        self.flush_unless_reading(cx);
+    }
+
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        if event.get::<ShuttingDown>().is_some() {
+            let waiting = self.state.borrow_mut().shuts_down();
+            self.notify(cx, waiting);
+        }
+    }
+
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        let waiting = self.state.borrow_mut().set_writable(writable);
+        self.notify(cx, waiting);
+    }
+
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        let waiting = self.state.borrow_mut().input_ended();
+        self.notify(cx, waiting);
+    }
+
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        let waiting = self.state.borrow_mut().ended(cause);
+        self.notify(cx, waiting);
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+
+    fn removed(&mut self) {
+        self.future = None;
+        let waiting = self.state.borrow_mut().ended(CloseCause::ShutDown); // if nothing else was said before
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn name(&self) -> &'static str {
+        "serve"
+    }
+}

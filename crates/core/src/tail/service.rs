@@ -1,0 +1,169 @@
+//! Requests in, replies out: several futures at a time, replies in the order of their requests.
+
+use crate::{
+    channel::WritePromise,
+    pipeline::{Context, Handler, Job},
+};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    marker::PhantomData,
+    num::NonZeroUsize,
+    pin::Pin,
+    task::{self, Poll, Waker},
+};
+
+/// A function from requests to futures of replies, as the last stage. Made by
+/// [`service`](crate::PipelineBuilder::service).
+pub struct Service<R, W, F, T> {
+    call: F,
+    concurrency: NonZeroUsize,
+    /// Requests that may be asked for and have not been.
+    owed: usize,
+    /// In the order of their requests; the first one is not done.
+    calls: VecDeque<Slot<T, W>>,
+    waker: Option<Waker>,
+    unflushed: bool,
+    /// A message has come since the last `read_complete`, which will flush.
+    reading: bool,
+    reads: PhantomData<fn(R)>,
+}
+
+enum Slot<T, W> {
+    Running(Pin<Box<T>>),
+    Done(W),
+}
+
+impl<R, W, F, T> Service<R, W, F, T>
+where
+    R: 'static,
+    W: 'static,
+    F: FnMut(R) -> T + 'static,
+    T: Future<Output = W> + 'static,
+{
+    pub(super) fn new(concurrency: NonZeroUsize, call: F) -> Self {
+        Self {
+            call,
+            concurrency,
+            owed: 0,
+            calls: VecDeque::new(),
+            waker: None,
+            unflushed: false,
+            reading: false,
+            reads: PhantomData,
+        }
+    }
+
+    /// Polls what runs, from the given call on, and sends the replies whose turn it is.
+    fn poll(&mut self, cx: &mut Context<'_, Self>, from: usize) {
+        let Some(waker) = &self.waker else { return };
+        for slot in self.calls.iter_mut().skip(from) {
+            if let Slot::Running(future) = slot
+                && let Poll::Ready(reply) = future.as_mut().poll(&mut task::Context::from_waker(waker))
+            {
+                *slot = Slot::Done(reply);
+            }
+        }
+        while let Some(Slot::Done(_)) = self.calls.front() {
+            if let Some(Slot::Done(reply)) = self.calls.pop_front() {
+                cx.write(reply);
+                self.owed += 1; // one more request may come
+                self.unflushed = true;
+            }
+        }
+        self.ask(cx);
+    }
+
+    /// Asks for as many requests as may be worked on, unless the peer does not take its replies.
+    fn ask(&mut self, cx: &mut Context<'_, Self>) {
+        while self.owed > 0 && cx.is_writable() {
+            self.owed -= 1;
+            cx.request();
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        if std::mem::take(&mut self.unflushed) {
+            cx.flush();
+        }
+    }
+}
+
+/// Polls the calls whenever one of them is woken.
+struct Drive;
+
+impl<R, W, F, T> Job<Service<R, W, F, T>> for Drive
+where
+    R: 'static,
+    W: 'static,
+    F: FnMut(R) -> T + 'static,
+    T: Future<Output = W> + 'static,
+{
+    fn poll(
+        self: Pin<&mut Self>,
+        waker: &mut task::Context<'_>,
+        stage: &mut Service<R, W, F, T>,
+        cx: &mut Context<'_, Service<R, W, F, T>>,
+    ) -> Poll<()> {
+        if waker.waker().will_wake(Waker::noop()) {
+            return Poll::Pending;
+        }
+        if stage.waker.is_none() {
+            stage.waker = Some(waker.waker().clone());
+            stage.owed = stage.concurrency.get(); // from now on calls can be polled
+        }
+        stage.reading = false; // a turn of its own
+        stage.poll(cx, 0);
+        stage.flush(cx);
+        Poll::Pending
+    }
+}
+
+impl<R, W, F, T> Handler for Service<R, W, F, T>
+where
+    R: 'static,
+    W: 'static,
+    F: FnMut(R) -> T + 'static,
+    T: Future<Output = W> + 'static,
+{
+    type Read = R;
+    type ReadOut = Infallible;
+    type Write = W;
+    type WriteOut = W;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        cx.pause(); // as many requests are read as may be worked on
+    }
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        cx.spawn_job(Drive);
+    }
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, request: R) {
+        self.reading = true;
+        let future = Box::pin((self.call)(request));
+        self.calls.push_back(Slot::Running(future));
+        self.poll(cx, self.calls.len() - 1);
+    }
+
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        self.reading = false;
+        self.flush(cx);
+    }
+
+    fn writability(&mut self, cx: &mut Context<'_, Self>, _: bool) {
+        self.ask(cx);
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+
+    fn removed(&mut self) {
+        self.calls.clear();
+    }
+
+    fn name(&self) -> &'static str {
+        "service"
+    }
+}

@@ -1,0 +1,192 @@
+//! What the stage and the peer of an async tail share. One thread; every borrow is short.
+
+use crate::channel::{Channel, CloseCause, WritePromise};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+/// Messages that may wait for the stage to take them before a writer has to wait.
+const OUTBOX_MAX: usize = 64;
+
+pub(super) type SharedState<R, W> = Rc<RefCell<State<R, W>>>;
+
+pub(super) enum Out<W> {
+    Write(W, WritePromise),
+    Flush,
+    ShutDownOutput,
+    Close,
+}
+
+/// How reading can go on.
+#[derive(Clone)]
+enum Input {
+    Open,
+    /// The peer sends no more.
+    Ended,
+    /// The channel ended otherwise.
+    Failed(CloseCause),
+}
+
+pub(super) struct State<R, W> {
+    inbox: VecDeque<R>,
+    /// Somebody waits for a message, and the pipeline has not been asked for it yet.
+    pub(super) wanted: bool,
+    /// The pipeline has been asked for a message that has not come yet.
+    pub(super) asked: bool,
+    input: Input,
+    pub(super) outbox: VecDeque<Out<W>>,
+    /// Bytes in the outbox, about.
+    outbox_bytes: usize,
+    /// So many make a writer wait for the stage.
+    outbox_room: usize,
+    writable: bool,
+    closed: Option<CloseCause>,
+    shutting_down: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    watchers: Vec<Waker>,
+    /// The future is being polled by its stage, which looks here afterwards by itself.
+    pub(super) in_stage: bool,
+    /// Has the stage look here.
+    pub(super) stage: Option<Waker>,
+    pub(super) channel: Option<Channel<W>>,
+}
+
+impl<R, W> State<R, W> {
+    pub(super) fn new() -> SharedState<R, W> {
+        Rc::new(RefCell::new(Self {
+            inbox: VecDeque::new(),
+            wanted: false,
+            asked: false,
+            input: Input::Open,
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            outbox_room: 64 * 1024,
+            writable: true,
+            closed: None,
+            shutting_down: false,
+            reader: None,
+            writer: None,
+            watchers: Vec::new(),
+            in_stage: false,
+            stage: None,
+            channel: None,
+        }))
+    }
+
+    // ---- the stage's side: what changes returns whom to wake, for when the borrow is over ----
+
+    pub(super) fn arrived(&mut self, msg: R) -> Option<Waker> {
+        self.inbox.push_back(msg);
+        self.asked = false;
+        self.reader.take()
+    }
+
+    pub(super) fn input_ended(&mut self) -> Option<Waker> {
+        if matches!(self.input, Input::Open) {
+            self.input = Input::Ended;
+        }
+        self.reader.take()
+    }
+
+    pub(super) fn ended(&mut self, cause: CloseCause) -> Vec<Waker> {
+        if matches!(self.input, Input::Open) {
+            self.input = match &cause {
+                CloseCause::PeerClosed => Input::Ended,
+                other => Input::Failed(other.clone()),
+            };
+        }
+        self.closed.get_or_insert(cause);
+        let mut wakers = std::mem::take(&mut self.watchers);
+        wakers.extend(self.reader.take());
+        wakers.extend(self.writer.take());
+        wakers
+    }
+
+    pub(super) fn shuts_down(&mut self) -> Vec<Waker> {
+        self.shutting_down = true;
+        std::mem::take(&mut self.watchers)
+    }
+
+    /// Whether there is room, as the channel sees it now that the outbox is empty.
+    pub(super) fn set_writable(&mut self, writable: bool) -> Option<Waker> {
+        self.writable = writable;
+        self.outbox_bytes = 0;
+        if writable { self.writer.take() } else { None }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    // ---- the peer's side ----
+
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<R>, CloseCause>> {
+        if let Some(msg) = self.inbox.pop_front() {
+            return Poll::Ready(Ok(Some(msg)));
+        }
+        match &self.input {
+            Input::Ended => Poll::Ready(Ok(None)),
+            Input::Failed(cause) => Poll::Ready(Err(cause.clone())),
+            Input::Open => {
+                self.wanted = !self.asked;
+                remember(&mut self.reader, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ready when something may be written.
+    pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseCause>> {
+        if let Some(cause) = &self.closed {
+            return Poll::Ready(Err(cause.clone()));
+        }
+        if self.writable && self.outbox.len() < OUTBOX_MAX && self.outbox_bytes < self.outbox_room {
+            return Poll::Ready(Ok(()));
+        }
+        remember(&mut self.writer, cx);
+        Poll::Pending
+    }
+
+    pub(super) fn put(&mut self, out: Out<W>, bytes: usize) {
+        self.outbox_bytes = self.outbox_bytes.saturating_add(bytes);
+        self.outbox.push_back(out);
+    }
+
+    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<CloseCause> {
+        match &self.closed {
+            Some(cause) => Poll::Ready(cause.clone()),
+            None => self.watch(cx),
+        }
+    }
+
+    pub(super) fn poll_shutting_down(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.shutting_down || self.closed.is_some() { Poll::Ready(()) } else { self.watch(cx) }
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
+    fn watch<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        if !self.watchers.iter().any(|known| known.will_wake(cx.waker())) {
+            self.watchers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Whether the stage has to be told, because nobody else will make it look here.
+    pub(super) fn poke(&self) -> Option<Waker> {
+        let news = self.wanted || !self.outbox.is_empty();
+        if news && !self.in_stage { self.stage.clone() } else { None }
+    }
+}
+
+fn remember(place: &mut Option<Waker>, cx: &Context<'_>) {
+    if !place.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+        *place = Some(cx.waker().clone());
+    }
+}
