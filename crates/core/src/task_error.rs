@@ -70,16 +70,20 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 
 /// Runs user code and turns a panic into its message. Executors hand nothing of `f` on after a panic, so no broken
 /// value of ours can be seen: hence `AssertUnwindSafe`.
+#[inline]
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let message = panic_message(&*payload);
-        // The payload is the user's value too: its drop may panic as well. What that second panic carries is leaked,
-        // because dropping it could go on like this for ever.
-        if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(payload))) {
-            mem::forget(second);
-        }
-        message
-    })
+    catch_unwind(AssertUnwindSafe(f)).map_err(take_message)
+}
+
+#[cold]
+fn take_message(payload: Box<dyn Any + Send>) -> String {
+    let message = panic_message(&*payload);
+    // The payload is the user's value too: its drop may panic as well. What that second panic carries is leaked,
+    // because dropping it could go on like this for ever.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(payload))) {
+        mem::forget(second);
+    }
+    message
 }
 
 #[cfg(test)]

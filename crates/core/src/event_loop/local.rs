@@ -291,6 +291,7 @@ impl Local {
     }
 
     /// Calls a source with it taken out of the table, so that it may do to the table what it likes.
+    #[inline(always)] // one return less after each source's last system call
     pub(crate) fn call_source(&self, token: Token, call: impl FnOnce(&mut dyn Source)) {
         // Gone since the event was made, or calling itself through a nested manual loop: nothing to call.
         let Some(mut source) = self.sources.borrow_mut().get_mut(token.0).and_then(Option::take) else {
@@ -301,13 +302,19 @@ impl Local {
         if whole && let Some(place) = self.sources.borrow_mut().get_mut(token.0) {
             *place = source.take();
         }
-        if source.is_some() {
-            // It left during the call, or panicked and cannot be trusted with another event.
-            self.deregister(token);
-            self.contain(TaskKind::Io, || drop(source));
+        if let Some(source) = source {
+            self.bury(token, source);
         }
     }
 
+    /// A source left during its call, or panicked and cannot be trusted with another event.
+    #[cold]
+    fn bury(&self, token: Token, source: Box<dyn Source>) {
+        self.deregister(token);
+        self.contain(TaskKind::Io, || drop(source));
+    }
+
+    #[inline(always)]
     pub(crate) fn deliver(&self, event: Event) {
         self.call_source(event.token, |source| source.ready(event));
     }
@@ -315,14 +322,20 @@ impl Local {
     // ---- panics ----
 
     /// Runs foreign code. A panic is counted, reported, and stays here: then there is no result.
+    #[inline(always)]
     pub(crate) fn contain<R>(&self, kind: TaskKind, code: impl FnOnce() -> R) -> Option<R> {
         match catch(code) {
             Ok(result) => Some(result),
             Err(message) => {
-                self.shared.report_panic(kind, &message);
+                self.report_panic(kind, message);
                 None
             }
         }
+    }
+
+    #[cold]
+    fn report_panic(&self, kind: TaskKind, message: String) {
+        self.shared.report_panic(kind, &message);
     }
 }
 

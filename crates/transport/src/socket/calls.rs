@@ -11,13 +11,12 @@ use std::{
 #[cfg(unix)]
 mod unix {
     use super::{IoSlice, MaybeUninit, Socket, io};
-    use crate::return_stack::refill;
+    pub(in crate::socket) use crate::return_stack::refill;
     use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
     #[inline(always)]
     pub(in crate::socket) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         let result = rustix::net::recv(socket, room, RecvFlags::empty());
-        refill();
         match result {
             Ok((_, len)) => Ok(len),
             Err(error) => Err(error.into()),
@@ -26,9 +25,7 @@ mod unix {
 
     #[inline(always)]
     pub(in crate::socket) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
-        let result = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL);
-        refill();
-        Ok(result?)
+        Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
     }
 
     #[inline(always)]
@@ -53,9 +50,10 @@ mod elsewhere {
     pub(in crate::socket) fn send_pieces(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         socket.send_vectored(pieces)
     }
+    pub(in crate::socket) fn refill() {}
 }
 
 #[cfg(not(unix))]
-pub(super) use elsewhere::{recv, send, send_pieces};
+pub(super) use elsewhere::{recv, refill, send, send_pieces};
 #[cfg(unix)]
-pub(super) use unix::{recv, send, send_pieces};
+pub(super) use unix::{recv, refill, send, send_pieces};

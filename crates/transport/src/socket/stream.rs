@@ -65,6 +65,12 @@ impl Stream for SocketStream {
             Err(error) => Some(error),
         }
     }
+
+    /// Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
+    #[inline(always)]
+    fn settle(&mut self, _: bool, _: bool) {
+        calls::refill();
+    }
 }
 
 impl Drop for SocketStream {

@@ -16,6 +16,7 @@ const WRITE_SPINS: usize = 16;
 const FEW: usize = 64;
 
 /// Sends what is flushed, as far as the socket takes it.
+#[inline(always)] // with its system call: see `return_stack`
 pub(super) fn write_flushed(
     socket: &Socket,
     outbound: &mut Outbound,
@@ -43,16 +44,18 @@ pub(super) fn write_flushed(
 }
 
 /// One system call. Returns how much was offered and how much was taken.
+#[inline(always)]
 fn write_once(socket: &Socket, outbound: &mut Outbound, bytes_max: usize) -> io::Result<(usize, usize)> {
+    if outbound.len() == 1
+        && let Some(bytes) = outbound.first_bytes()
+    {
+        return Ok((bytes.len(), calls::send(socket, bytes)?));
+    }
     if outbound.first_file().is_some() {
         return write_file(socket, outbound);
     }
     match outbound.len() {
-        0 => Ok((0, 0)),
-        1 => match outbound.first_bytes() {
-            Some(bytes) => Ok((bytes.len(), calls::send(socket, bytes)?)),
-            None => Ok((0, 0)),
-        },
+        0 | 1 => Ok((0, 0)),
         2..=FEW => gather::<FEW>(socket, outbound, bytes_max),
         _ => gather::<GATHER_PIECES_MAX>(socket, outbound, bytes_max),
     }
@@ -73,6 +76,7 @@ fn gather<const N: usize>(
 /// The most that one `sendfile` may take, so that one file does not hold up a loop.
 const FILE_CHUNK: usize = 1 << 20;
 
+#[inline(never)]
 fn write_file(socket: &Socket, outbound: &mut Outbound) -> io::Result<(usize, usize)> {
     let Some(region) = outbound.first_file() else { return Ok((0, 0)) };
     let want = usize::try_from(region.remaining()).unwrap_or(usize::MAX).min(FILE_CHUNK);

@@ -128,6 +128,7 @@ where
         self.stream.as_ref().is_some_and(Stream::is_closing)
     }
 
+    #[cold]
     fn call_again(&mut self) {
         if !std::mem::replace(&mut self.called, true) {
             self.local.call(self.token);
@@ -137,6 +138,7 @@ where
     // ---- reading ----
 
     /// One receive, and what follows from it.
+    #[inline(always)] // with the system call in it: see `return_stack`
     fn receive(&mut self, reads: usize) {
         let Some(stream) = &mut self.stream else { return };
         match stream.receive() {
@@ -170,6 +172,7 @@ where
     }
 
     /// Nobody wants to read and the peer is going: if nothing is left to be read, it has gone. True if so.
+    #[cold]
     fn look_for_end(&mut self) -> bool {
         let Some(stream) = &mut self.stream else { return false };
         match stream.has_ended() {
@@ -183,6 +186,7 @@ where
         true
     }
 
+    #[cold]
     fn end_of_input(&mut self) {
         self.readable = false;
         self.input_ended = true;
@@ -201,6 +205,7 @@ where
 
     // ---- writing ----
 
+    #[inline(always)] // likewise
     fn send(&mut self) {
         let mut flushes = 0;
         while self.host.take_flush() && !self.blocked {
@@ -225,6 +230,7 @@ where
         }
     }
 
+    #[cold]
     fn shut_down_output(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let result = stream.shut_down_output();
@@ -237,11 +243,21 @@ where
 
     // ---- the end ----
 
+    /// Finds an error that no read will find any more.
+    #[cold]
+    fn take_error(&mut self) {
+        if let Some(error) = self.stream.as_mut().and_then(Stream::take_error) {
+            self.fail(error);
+        }
+    }
+
+    #[cold]
     fn fail(&mut self, error: io::Error) {
         self.read_complete();
         self.close(CloseCause::io(error));
     }
 
+    #[cold]
     fn close(&mut self, cause: CloseCause) {
         let Some(stream) = &mut self.stream else { return };
         if let Err(cause) = stream.close_later(cause) {
@@ -254,7 +270,16 @@ where
         self.host.closed(cause);
     }
 
+    /// The loop called without an event: carries out what others asked for, and tells what there is by other means.
+    #[inline(never)]
+    fn run_commands(&mut self) -> Ready {
+        self.called = false;
+        self.host.run_commands();
+        self.stream.as_mut().map_or(Ready::NONE, Stream::look)
+    }
+
     /// A stream whose sends end later has news.
+    #[inline(never)]
     fn sent(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         match stream.sent(self.host.outbound()) {
@@ -274,9 +299,7 @@ where
     fn ready(&mut self, event: Event) {
         let mut ready = event.ready;
         if ready == Ready::NONE {
-            self.called = false;
-            self.host.run_commands();
-            ready = self.stream.as_mut().map_or(Ready::NONE, Stream::look);
+            ready = self.run_commands();
         }
         if ready != Ready::NONE {
             let ending = ready.contains(Ready::READ_CLOSED) || ready.contains(Ready::ERROR);
@@ -286,14 +309,11 @@ where
                 self.sent();
                 self.host.wants_flush_again();
             }
-            if self.input_ended
-                && ready.contains(Ready::ERROR)
-                && let Some(error) = self.stream.as_mut().and_then(Stream::take_error)
-            {
-                self.fail(error); // no read will find it
+            if self.input_ended && ready.contains(Ready::ERROR) {
+                self.take_error();
             }
         }
-        self.act();
+        self.act(); // a jump, as nothing above needs room on the stack: see `return_stack`
     }
 
     fn signal(&mut self, signal: u64) {
