@@ -14,8 +14,11 @@
 //!
 //! Not here: who is registered ([`Readiness`]).
 
-use super::registry::{Readiness, WAKER};
-use netwright_core::driver::{Driver, DriverSeed, DriverWaker, Event, Events, Ready, Token};
+use super::{
+    registry::{Readiness, WAKER},
+    wait::Brought,
+};
+use netwright_core::driver::{Driver, DriverSeed, DriverWaker, Event, Events, Token};
 use std::{
     any::Any,
     fmt, io,
@@ -59,7 +62,7 @@ impl ReadinessSeed {
         ReadinessDriver {
             readiness: Rc::new(Readiness::new(self.poll)),
             waker: self.waker,
-            events: mio::Events::with_capacity(events),
+            brought: Brought::with_capacity(events),
         }
     }
 }
@@ -109,7 +112,7 @@ impl DriverWaker for PollWaker {
 struct ReadinessDriver {
     readiness: Rc<Readiness>,
     waker: Arc<PollWaker>,
-    events: mio::Events,
+    brought: Brought,
 }
 
 /// How a poll ended.
@@ -121,24 +124,24 @@ struct Polled {
 
 impl ReadinessDriver {
     fn wait(&mut self, timeout: Option<Duration>, mut each: impl FnMut(Event)) -> io::Result<Polled> {
-        match self.readiness.poll(&mut self.events, timeout) {
+        match self.readiness.poll(&mut self.brought, timeout) {
             Ok(()) => {}
             // A signal came, which is nobody's fault: the loop has a look round and polls again.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Polled::default()),
             Err(error) => return Err(error),
         }
         let mut polled = Polled::default();
-        for event in &self.events {
-            if event.token() == WAKER {
+        for (token, ready) in self.brought.iter() {
+            if token == WAKER {
                 polled.woken = true;
             } else {
                 polled.events += 1;
-                each(Event { token: Token::from_u64(event.token().0 as u64), ready: ready(event) });
+                each(Event { token: Token::from_u64(token.0 as u64), ready });
             }
         }
-        let room = self.events.capacity();
+        let room = self.brought.capacity();
         if polled.events + usize::from(polled.woken) >= room && room < EVENTS_MAX {
-            self.events = mio::Events::with_capacity((room * 2).min(EVENTS_MAX));
+            self.brought = Brought::with_capacity((room * 2).min(EVENTS_MAX));
         }
         Ok(polled)
     }
@@ -153,25 +156,6 @@ impl ReadinessDriver {
             None => Err(self),
         }
     }
-}
-
-/// What a source may try. An end always counts as something to try: reading finds the end of the stream, writing finds
-/// the broken pipe or the refused connect.
-fn ready(event: &mio::event::Event) -> Ready {
-    let mut ready = Ready::NONE;
-    if event.is_readable() || event.is_read_closed() {
-        ready |= Ready::READ;
-    }
-    if event.is_writable() || event.is_write_closed() {
-        ready |= Ready::WRITE;
-    }
-    if event.is_read_closed() {
-        ready |= Ready::READ_CLOSED;
-    }
-    if event.is_error() {
-        ready |= Ready::ERROR;
-    }
-    ready
 }
 
 impl Driver for ReadinessDriver {
@@ -203,7 +187,10 @@ impl Driver for ReadinessDriver {
 mod tests {
     use super::*;
     use mio::Interest;
-    use netwright_core::{EventLoop, LocalLoop, driver::Source};
+    use netwright_core::{
+        EventLoop, LocalLoop,
+        driver::{Ready, Source},
+    };
     use std::{
         io::{Read, Write},
         net::{Shutdown, TcpListener, TcpStream},
@@ -379,7 +366,7 @@ mod tests {
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..7).map(|index| token(index).to_u64()).collect::<Vec<_>>());
-        assert_eq!(driver.events.capacity(), 8, "2 and 4 were full");
+        assert_eq!(driver.brought.capacity(), 8, "2 and 4 were full");
     }
 
     #[test]

@@ -59,6 +59,7 @@
 
 mod driver;
 mod registry;
+mod wait;
 
 pub use driver::ReadinessSeed;
 /// What a source wants to hear about.

@@ -16,6 +16,7 @@
 //!
 //! Loop thread only.
 
+use super::wait::Brought;
 use mio::Interest;
 use netwright_core::driver::Token;
 use std::{cell::RefCell, fmt, io, time::Duration};
@@ -204,9 +205,10 @@ impl Readiness {
         self.len() == 0
     }
 
-    pub(super) fn poll(&self, events: &mut mio::Events, timeout: Option<Duration>) -> io::Result<()> {
+    #[inline(always)] // with the system call in it: see `return_stack`
+    pub(super) fn poll(&self, brought: &mut Brought, timeout: Option<Duration>) -> io::Result<()> {
         // Nobody registers meanwhile: sources run on this thread, and it is here.
-        self.poll.borrow_mut().as_mut().ok_or_else(moved_away)?.poll(events, timeout)
+        brought.wait(self.poll.borrow_mut().as_mut().ok_or_else(moved_away)?, timeout)
     }
 
     /// The poll, to go on elsewhere. From now on every registration is refused.
