@@ -241,6 +241,19 @@ impl ChannelCore {
             && self.told_full.replace(false)
     }
 
+    /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
+    #[inline]
+    pub(super) fn comes_to_rest(&mut self) -> bool {
+        let rest = !self.outbound.has_flip()
+            && !self.told_full.get()
+            && !self.waiting_inside
+            && !self.demand.is_paused();
+        if rest {
+            self.unsettled = 0;
+        }
+        rest
+    }
+
     /// The queue itself has news: nobody waits for ours any more.
     pub(super) fn told_by_queue(&self) {
         self.told_full.set(false);

@@ -299,32 +299,24 @@ where
         }
     }
 
+    /// Does all that follows from a call. Nearly always that is one write or one flush, and then nothing.
+    #[inline]
     fn settle(&mut self) {
+        if self.root.ops().take_lone_flush() {
+            self.flush();
+        } else if self.root.has_ops() {
+            self.carry_out();
+        }
+        if !self.core.comes_to_rest() {
+            self.settle_rest();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_rest(&mut self) {
         loop {
-            while self.root.has_ops() {
-                if let Some((msg, done)) = self.root.ops().take_write() {
-                    self.push(msg, done);
-                    continue;
-                }
-                if self.root.ops().take_flush() {
-                    self.flush();
-                    continue;
-                }
-                let Some(op) = self.root.ops().take_rest() else { break };
-                match op {
-                    Op::Write(msg, done) => self.push(msg, done),
-                    Op::Flush => self.flush(),
-                    Op::Close(cause, done) => {
-                        self.core.request_close(cause, done);
-                        self.core.wishes.closing = true;
-                    }
-                    Op::ShutDownOutput(done) => {
-                        self.core.wishes.shut_down_output = true;
-                        if done.is_tracked() {
-                            self.core.wishes.shut_down_done.push_back(done);
-                        }
-                    }
-                }
+            if self.root.has_ops() {
+                self.carry_out();
             }
             if self.tell_writability_once() || self.tell_room() {
                 continue; // what it caused comes first, also while paused
@@ -342,11 +334,49 @@ where
         }
     }
 
-    /// Delivers one thing that waits inside, if anything may.
-    fn step(&mut self) -> Result<bool, String> {
-        if !self.core.waiting_inside {
-            return Ok(false);
+    /// Carries out what the first stage asked for, in order.
+    #[inline(never)]
+    fn carry_out(&mut self) {
+        while self.root.has_ops() {
+            if let Some((msg, done)) = self.root.ops().take_write() {
+                self.push(msg, done);
+            } else if self.root.ops().take_flush() {
+                self.flush();
+            } else if !self.carry_out_next() {
+                break;
+            }
         }
+    }
+
+    /// Carries out the next operation that has no place of its own. False if there is none.
+    #[inline(never)]
+    fn carry_out_next(&mut self) -> bool {
+        let Some(op) = self.root.ops().take_rest() else { return false };
+        match op {
+            Op::Write(msg, done) => self.push(msg, done),
+            Op::Flush => self.flush(),
+            Op::Close(cause, done) => {
+                self.core.request_close(cause, done);
+                self.core.wishes.closing = true;
+            }
+            Op::ShutDownOutput(done) => {
+                self.core.wishes.shut_down_output = true;
+                if done.is_tracked() {
+                    self.core.wishes.shut_down_done.push_back(done);
+                }
+            }
+        }
+        true
+    }
+
+    /// Delivers one thing that waits inside, if anything may.
+    #[inline]
+    fn step(&mut self) -> Result<bool, String> {
+        if self.core.waiting_inside { self.step_inside() } else { Ok(false) }
+    }
+
+    #[inline(never)]
+    fn step_inside(&mut self) -> Result<bool, String> {
         let (root, core) = (&mut self.root, &mut self.core);
         let stepped = catch(|| root.step(core))?;
         self.core.waiting_inside = stepped;
@@ -362,13 +392,19 @@ where
         {
             return false;
         }
+        self.flush_at_tail();
+        true
+    }
+
+    #[cold]
+    fn flush_at_tail(&mut self) {
         let (root, core) = (&mut self.root, &mut self.core);
         if let Err(message) = catch(|| root.enter_at_tail(core, Op::Flush)) {
             self.break_down(message);
         }
-        true
     }
 
+    #[inline]
     fn flush(&mut self) {
         if !self.core.has_output_ended() {
             self.core.outbound.flush();
@@ -376,22 +412,25 @@ where
         }
     }
 
+    #[inline(always)]
     fn push(&mut self, msg: W, done: WritePromise) {
         // Once it has ended, the queue itself says why.
         if !self.ended
             && self.core.has_output_ended()
             && let Some(error) = self.core.output_ended()
         {
-            drop(msg);
-            return done.fail(error);
+            return refuse(msg, done, error);
         }
         match catch(|| msg.into()) {
             Ok(message) => self.core.outbound.push(message, done),
-            Err(panic) => {
-                done.fail(WriteError::Closed(CloseCause::Panicked(panic.clone())));
-                self.break_down(panic);
-            }
+            Err(panic) => self.break_down_with(done, panic),
         }
+    }
+
+    #[cold]
+    fn break_down_with(&mut self, done: WritePromise, panic: String) {
+        done.fail(WriteError::Closed(CloseCause::Panicked(panic.clone())));
+        self.break_down(panic);
     }
 
     fn tell_writability(&mut self) {
@@ -401,19 +440,30 @@ where
     }
 
     /// Somebody stopped because of what one call wrote, but the queue took it without being full.
+    #[inline]
     fn tell_room(&mut self) -> bool {
         if !self.core.writes_settled() || self.silent || self.ended {
             return false;
         }
+        self.tell_room_again();
+        true
+    }
+
+    #[cold]
+    fn tell_room_again(&mut self) {
         let (root, core) = (&mut self.root, &mut self.core);
         if let Err(message) = catch(|| root.event(core, Inbound::Writability(true))) {
             self.break_down(message);
         }
-        true
     }
 
+    #[inline]
     fn tell_writability_once(&mut self) -> bool {
-        let Some(writable) = self.core.outbound.take_flip() else { return false };
+        self.core.outbound.take_flip().is_some_and(|writable| self.tell_flip(writable))
+    }
+
+    #[cold]
+    fn tell_flip(&mut self, writable: bool) -> bool {
         self.core.told_by_queue();
         self.shared.set_writable(writable);
         if !self.silent && !self.ended {
@@ -425,6 +475,7 @@ where
         true
     }
 
+    #[cold]
     fn break_down(&mut self, message: String) {
         tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
         self.silent = true;
@@ -435,6 +486,13 @@ where
     pub fn state(&self) -> ChannelState {
         self.shared.state()
     }
+}
+
+/// The message first, so that it is released when somebody hears of it.
+#[cold]
+fn refuse<W>(msg: W, done: WritePromise, error: WriteError) {
+    drop(msg);
+    done.fail(error);
 }
 
 impl<P: Segment<R, W>, W: 'static, R: 'static> Host<P, W, R> {

@@ -37,7 +37,7 @@ impl<T> Line<T> {
         if self.rest.is_empty() { self.first.as_ref() } else { None }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_back(&mut self, element: T) {
         if self.first.is_none() {
             self.first = Some(element);
@@ -53,6 +53,13 @@ impl<T> Line<T> {
             self.first = self.rest.pop_front();
         }
         first
+    }
+
+    /// The first, where there is no other.
+    #[inline]
+    pub(super) fn take_only(&mut self) -> Option<T> {
+        debug_assert!(self.rest.is_empty(), "the next one has to move up");
+        self.first.take()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {

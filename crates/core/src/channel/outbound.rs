@@ -212,6 +212,11 @@ impl Entry {
         !self.promise.is_tracked() && !self.rest.is_empty()
     }
 
+    /// Whether it is so many bytes, and nobody waits for them.
+    fn is_plain_of(&self, len: usize) -> bool {
+        !self.promise.is_tracked() && matches!(&self.rest, Outgoing::Bytes(bytes) if bytes.len() == len)
+    }
+
     /// What it adds to the pending bytes.
     fn charge(&self) -> usize {
         self.rest.held() + ENTRY_OVERHEAD
@@ -303,13 +308,10 @@ impl Outbound {
     /// Puts a message behind the others. It waits for a [`flush`](Self::flush); until then it can be cancelled.
     ///
     /// If the queue has ended, `message` is released and `promise` fails at once.
+    #[inline(always)]
     pub fn push(&mut self, message: Outgoing, promise: WritePromise) {
-        if let Some(error) = &self.ended {
-            drop(message);
-            if promise.is_tracked() {
-                promise.fail(error.clone());
-            }
-            return;
+        if self.ended.is_some() {
+            return self.refuse(message, promise);
         }
         let entry = Entry { rest: message, promise };
         self.queued += entry.charge();
@@ -317,14 +319,29 @@ impl Outbound {
         self.look_at_marks();
     }
 
+    #[cold]
+    fn refuse(&self, message: Outgoing, promise: WritePromise) {
+        drop(message);
+        if promise.is_tracked()
+            && let Some(error) = &self.ended
+        {
+            promise.fail(error.clone());
+        }
+    }
+
     /// Everything pushed so far may be sent, and can no longer be cancelled; what was cancelled before vanishes.
     ///
     /// Empty messages that nothing precedes are complete with this.
+    #[inline]
     pub fn flush(&mut self) {
         if self.flushed == 0 && self.entries.only().is_some_and(Entry::is_plain) {
             self.flushed = 1; // nearly always: one message, which nobody can have cancelled
-            return;
+        } else {
+            self.flush_all();
         }
+    }
+
+    fn flush_all(&mut self) {
         let (mut cancelled, mut released) = (0, 0);
         for entry in self.entries.iter_mut().skip(self.flushed) {
             if !entry.promise.claim() {
@@ -385,12 +402,18 @@ impl Outbound {
     /// The new state, if writability has changed since this was last asked. A change there and back is none.
     #[inline]
     pub fn take_flip(&mut self) -> Option<bool> {
-        let writable = !self.above && self.user_bits == 0;
-        if writable == self.reported || self.ended.is_some() {
+        if !self.has_flip() {
             return None;
         }
-        self.reported = writable;
-        Some(writable)
+        self.reported = !self.reported;
+        Some(self.reported)
+    }
+
+    /// Whether [`take_flip`](Self::take_flip) has something to say.
+    #[inline]
+    pub(super) fn has_flip(&self) -> bool {
+        let writable = !self.above && self.user_bits == 0;
+        writable != self.reported && self.ended.is_none()
     }
 
     /// Whether [`take_flip`](Self::take_flip) last said that there is no room.
@@ -542,12 +565,24 @@ impl Outbound {
     ///
     /// # Panics
     /// If fewer were flushed.
+    #[inline(always)]
     pub fn advance(&mut self, taken: usize) {
-        if taken > 0 && self.first_bytes().is_some_and(|bytes| bytes.len() == taken) {
-            // Nearly always: one message, taken as a whole.
-            self.complete_first();
-            return self.complete_finished();
+        // Nearly always: one message, taken as a whole, and nobody waits to hear of it.
+        if self.flushed == 1 && self.entries.only().is_some_and(|entry| entry.is_plain_of(taken)) {
+            let first = self.entries.take_only();
+            self.flushed = 0;
+            self.discharge(taken + ENTRY_OVERHEAD);
+            self.give_room_back();
+            if let Some(Entry { rest: Outgoing::Bytes(bytes), promise }) = first {
+                drop(bytes);
+                promise.succeed();
+            }
+        } else {
+            self.advance_far(taken);
         }
+    }
+
+    fn advance_far(&mut self, taken: usize) {
         let (mut left, mut released) = (taken as u64, 0);
         for entry in self.entries.iter_mut().take(self.flushed) {
             if left == 0 {
@@ -612,7 +647,7 @@ impl Outbound {
         Some(entry)
     }
 
-    #[inline]
+    #[inline(always)]
     fn give_room_back(&mut self) {
         if self.entries.capacity() > ENTRIES_KEPT && self.entries.is_empty() {
             self.entries.shrink_to(ENTRIES_KEPT);

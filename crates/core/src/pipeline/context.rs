@@ -64,11 +64,13 @@ impl<H: Handler> Context<'_, H> {
     // ---- towards the wire ----
 
     /// Writes a message that nobody tracks. It is sent at the next flush.
+    #[inline]
     pub fn write(&mut self, msg: H::WriteOut) {
         self.write_with(msg, WritePromise::untracked());
     }
 
     /// Writes a message for somebody who may be waiting to hear of it.
+    #[inline]
     pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
         self.core.count_write(&msg);
         self.ops.push_write(msg, done);

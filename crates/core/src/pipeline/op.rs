@@ -74,6 +74,17 @@ impl<W> Ops<W> {
         }
     }
 
+    /// Takes a flush that is all there is.
+    #[inline]
+    pub(crate) fn take_lone_flush(&mut self) -> bool {
+        let lone = self.len == 1 && self.flush;
+        if lone {
+            self.len = 0;
+            self.flush = false;
+        }
+        lone
+    }
+
     /// The next operation, if it is a write in its own place. To be asked first.
     #[inline]
     pub(crate) fn take_write(&mut self) -> Option<(W, WritePromise)> {
