@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod blocking;
 mod bootstrap;
 pub mod limits;
 mod live;
@@ -34,6 +35,7 @@ mod scratch;
 mod socket;
 mod stream;
 
+pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,
     ServerFigures, ServerShutdown, event_loops,

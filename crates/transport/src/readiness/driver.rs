@@ -14,10 +14,7 @@
 //!
 //! Not here: who is registered ([`Readiness`]).
 
-use super::{
-    registry::{Readiness, WAKER},
-    wait::Brought,
-};
+use super::{edges::WAKER, registry::Readiness, wait::Brought};
 use netwright_core::driver::{Driver, DriverSeed, DriverWaker, Event, Events, Token};
 use std::{
     any::Any,

@@ -58,10 +58,13 @@
 //! Not here: reading and writing (channels).
 
 mod driver;
+mod edges;
 mod registry;
 mod wait;
 
 pub use driver::ReadinessSeed;
+#[cfg(unix)]
+pub(crate) use edges::{moved_away, not_registered};
 /// What a source wants to hear about.
 pub use mio::Interest;
 pub use registry::Readiness;

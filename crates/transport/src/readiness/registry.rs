@@ -1,71 +1,43 @@
-//! Who wants to hear about which descriptor: what a driver of this kind offers to the sources of its loop.
+//! What a driver offers to the sources of its loop: to be told when their descriptors are ready.
 //!
 //! ```text
-//!   source ── register(fd, token, interest) ──▶ mio::Poll        the kernel's view
-//!                                          └──▶ table by fd      ours: enough to tell it all to another mio::Poll
+//!   source ──▶ Rc<Readiness> ──┬─ Edges: mio, which tells what became possible
+//!                              └─ Levels: poll(2), which tells what is possible    a thread for each channel
 //! ```
-//! Always true between calls, as long as sources deregister before they close:
-//! 1. A descriptor is in the table exactly if the present poll knows it, with the same token and interest.
-//! 2. Every `Rc<Readiness>` that a source keeps stays good across a rebuild: the poll is exchanged inside.
-//!
-//! The table is a map and not an array by descriptor: descriptors are dense in a process, but each of its many loops
-//! has only a few of them. Its cost vanishes beside that of the system call next to it.
-//!
-//! Outside Unix there are no descriptors to keep: sources are mio's own types, and a rebuild with sources registered
-//! is refused, because only they could register themselves again.
+//! Sources are the same on both: they register, read and write until nothing is left, and tell a level-triggered loop
+//! after each call what they want to hear next ([`Readiness::set_interest`]).
 //!
 //! Loop thread only.
 
-use super::wait::Brought;
+#[cfg(unix)]
+use super::edges::raw;
+use super::{edges::Edges, wait::Brought};
+#[cfg(unix)]
+use crate::blocking::Levels;
 use mio::Interest;
 use netwright_core::driver::Token;
-use std::{cell::RefCell, fmt, io, time::Duration};
-
-#[cfg(not(target_pointer_width = "64"))]
-compile_error!("tokens have 64 bits and mio's have those of a pointer: only 64-bit targets are supported");
-
-/// The waker's. Tokens of sources are `1 << 32` or more.
-pub(super) const WAKER: mio::Token = mio::Token(0);
-const SOURCE_TOKEN_MIN: u64 = 1 << 32;
+use std::{fmt, io, time::Duration};
 
 /// Registers descriptors with the driver of a loop; see the [module](super).
 pub struct Readiness {
-    /// `None` once the driver has left this thread.
-    poll: RefCell<Option<mio::Poll>>,
-    table: RefCell<table::Table>,
+    kind: Kind,
 }
 
-#[cfg(unix)]
-mod table {
-    use super::{Interest, Token};
-    use std::{collections::HashMap, os::fd::RawFd};
-
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct Registration {
-        pub(super) token: Token,
-        pub(super) interest: Interest,
-    }
-
-    pub(super) type Table = HashMap<RawFd, Registration>;
-
-    pub(super) fn len(table: &Table) -> usize {
-        table.len()
-    }
+enum Kind {
+    Edges(Edges),
+    #[cfg(unix)]
+    Levels(Levels),
 }
 
-#[cfg(not(unix))]
-mod table {
-    /// How many sources are registered.
-    pub(super) type Table = usize;
-
-    pub(super) fn len(table: &Table) -> usize {
-        *table
-    }
-}
-
-/// What a source does. Edge-triggered: an event tells that something *became* possible, and is not repeated until the
-/// source has used it up (until `WouldBlock`, or a short read or write). Registering and reregistering report what is
-/// possible at that moment as if it were new.
+/// What a source does.
+///
+/// Edge-triggered, with a [`ReadinessSeed`](super::ReadinessSeed): an event tells that something *became* possible, and
+/// is not repeated until the source has used it up (until `WouldBlock`, or a short read or write).
+///
+/// Level-triggered, with a [`BlockingSeed`](crate::BlockingSeed): an event tells that something *is* possible, again and
+/// again until the source has used it up or says with [`set_interest`](Self::set_interest) that it does not care.
+///
+/// Registering and reregistering report what is possible at that moment as if it were new.
 #[cfg(unix)]
 impl Readiness {
     /// Has the loop told when `source` becomes ready. The descriptor has to be non-blocking for the source's own sake,
@@ -76,22 +48,17 @@ impl Readiness {
     ///
     /// # Panics
     /// In debug builds, if the descriptor's number is in the table for a descriptor that was closed without being
-    /// deregistered. Release builds take the newcomer.
+    /// deregistered, and this can be told. Release builds take the newcomer.
     pub fn register(
         &self,
         source: &impl std::os::fd::AsFd,
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        let fd = raw(source);
-        let number = number(token)?;
-        self.with(|registry| registry.register(&mut mio::unix::SourceFd(&fd), number, interest))?;
-        let before = self.table.borrow_mut().insert(fd, table::Registration { token, interest });
-        debug_assert!(
-            before.is_none(),
-            "descriptor {fd} is registered for {token:?}, but a source closed it without deregistering: {before:?}"
-        );
-        Ok(())
+        match &self.kind {
+            Kind::Edges(edges) => edges.register(source, token, interest),
+            Kind::Levels(levels) => levels.register(raw(source), token, interest),
+        }
     }
 
     /// Changes what a registered source wants to hear about, and under which token.
@@ -104,13 +71,10 @@ impl Readiness {
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        let fd = raw(source);
-        let number = number(token)?;
-        let mut table = self.table.borrow_mut();
-        let place = table.get_mut(&fd).ok_or_else(|| not_registered(fd))?;
-        self.with(|registry| registry.reregister(&mut mio::unix::SourceFd(&fd), number, interest))?;
-        *place = table::Registration { token, interest };
-        Ok(())
+        match &self.kind {
+            Kind::Edges(edges) => edges.reregister(source, token, interest),
+            Kind::Levels(levels) => levels.reregister(raw(source), token, interest),
+        }
     }
 
     /// Stops telling about `source`. Events of the poll that is being worked off may still come.
@@ -118,34 +82,32 @@ impl Readiness {
     /// # Errors
     /// `NotFound` if it is not registered; what the system says. In each case it is not registered afterwards.
     pub fn deregister(&self, source: &impl std::os::fd::AsFd) -> io::Result<()> {
-        let fd = raw(source);
-        self.table.borrow_mut().remove(&fd).ok_or_else(|| not_registered(fd))?;
-        self.with(|registry| registry.deregister(&mut mio::unix::SourceFd(&fd)))
+        match &self.kind {
+            Kind::Edges(edges) => edges.deregister(source),
+            Kind::Levels(levels) => levels.deregister(raw(source)),
+        }
     }
 
-    /// Moves all registrations to `poll` and drops the present one; on an error everything stays as it is.
-    pub(super) fn move_to(&self, poll: mio::Poll) -> io::Result<usize> {
-        let mut table = self.table.borrow_mut();
-        let mut gone = Vec::new();
-        for (&fd, registration) in table.iter() {
-            let number = number(registration.token)?;
-            let source = &mut mio::unix::SourceFd(&fd);
-            match poll.registry().register(source, number, registration.interest) {
-                Ok(()) => {}
-                Err(error) if is_gone(&error) => gone.push(fd),
-                Err(error) => return Err(error),
-            }
+    /// Whether events repeat until they are used up or [`set_interest`](Self::set_interest) says otherwise.
+    pub fn is_level(&self) -> bool {
+        matches!(self.kind, Kind::Levels(_))
+    }
+
+    /// On a level-triggered loop: what the source can use from now on. With neither it still hears, once each, that the
+    /// peer has ended, hung up or reset. Edge-triggered loops need none of this, and nothing happens there.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not registered.
+    #[inline]
+    pub fn set_interest(&self, source: &impl std::os::fd::AsFd, reads: bool, writes: bool) -> io::Result<()> {
+        match &self.kind {
+            Kind::Edges(_) => Ok(()),
+            Kind::Levels(levels) => levels.set_interest(raw(source), reads, writes),
         }
-        for fd in gone {
-            let left = table.remove(&fd);
-            tracing::warn!(fd, registration = ?left, "a source closed its descriptor without deregistering it");
-        }
-        *self.poll.borrow_mut() = Some(poll);
-        Ok(table.len())
     }
 }
 
-/// What a source does, with sources that are mio's own types: see the module's header.
+/// What a source does, with sources that are mio's own types.
 #[cfg(not(unix))]
 impl Readiness {
     /// Has the loop told when `source` becomes ready. It must be deregistered before it is closed.
@@ -155,10 +117,7 @@ impl Readiness {
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        let number = number(token)?;
-        self.with(|registry| registry.register(source, number, interest))?;
-        *self.table.borrow_mut() += 1;
-        Ok(())
+        self.edges()?.register(source, token, interest)
     }
 
     /// Changes what a registered source wants to hear about, and under which token.
@@ -168,171 +127,84 @@ impl Readiness {
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        let number = number(token)?;
-        self.with(|registry| registry.reregister(source, number, interest))
+        self.edges()?.reregister(source, token, interest)
     }
 
     /// Stops telling about `source`.
     pub fn deregister(&self, source: &mut impl mio::event::Source) -> io::Result<()> {
-        self.with(|registry| registry.deregister(source))?;
-        *self.table.borrow_mut() -= 1;
-        Ok(())
+        self.edges()?.deregister(source)
     }
 
-    pub(super) fn move_to(&self, poll: mio::Poll) -> io::Result<usize> {
-        if self.len() > 0 {
-            let text = format!("{} sources cannot be moved on this platform", self.len());
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        }
-        *self.poll.borrow_mut() = Some(poll);
-        Ok(0)
+    /// Whether events repeat until they are used up: never on this platform.
+    pub fn is_level(&self) -> bool {
+        false
     }
 }
 
-/// What the driver does.
 impl Readiness {
-    pub(super) fn new(poll: mio::Poll) -> Self {
-        Self { poll: RefCell::new(Some(poll)), table: RefCell::default() }
-    }
-
     /// How many descriptors are registered.
     pub fn len(&self) -> usize {
-        table::len(&self.table.borrow())
+        match &self.kind {
+            Kind::Edges(edges) => edges.len(),
+            #[cfg(unix)]
+            Kind::Levels(levels) => levels.len(),
+        }
     }
 
     /// Whether no descriptor is registered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What the drivers do: each makes its own kind and asks for no other.
+impl Readiness {
+    pub(super) fn new(poll: mio::Poll) -> Self {
+        Self { kind: Kind::Edges(Edges::new(poll)) }
+    }
+
+    #[inline]
+    fn edges(&self) -> io::Result<&Edges> {
+        match &self.kind {
+            Kind::Edges(edges) => Ok(edges),
+            #[cfg(unix)]
+            Kind::Levels(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
 
     #[inline(always)] // with the system call in it: see `return_stack`
     pub(super) fn poll(&self, brought: &mut Brought, timeout: Option<Duration>) -> io::Result<()> {
-        // Nobody registers meanwhile: sources run on this thread, and it is here.
-        brought.wait(self.poll.borrow_mut().as_mut().ok_or_else(moved_away)?, timeout)
+        self.edges()?.poll(brought, timeout)
     }
 
-    /// The poll, to go on elsewhere. From now on every registration is refused.
     pub(super) fn take_poll(&self) -> Option<mio::Poll> {
-        self.poll.borrow_mut().take()
+        self.edges().ok()?.take_poll()
     }
 
-    fn with(&self, act: impl FnOnce(&mio::Registry) -> io::Result<()>) -> io::Result<()> {
-        act(self.poll.borrow().as_ref().ok_or_else(moved_away)?.registry())
+    pub(super) fn move_to(&self, poll: mio::Poll) -> io::Result<usize> {
+        self.edges()?.move_to(poll)
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn new_levels() -> Self {
+        Self { kind: Kind::Levels(Levels::default()) }
+    }
+
+    #[cfg(unix)]
+    #[inline]
+    pub(crate) fn levels(&self) -> io::Result<&Levels> {
+        match &self.kind {
+            Kind::Levels(levels) => Ok(levels),
+            Kind::Edges(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }
 
 impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readiness").field("registered", &self.len()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(unix)]
-fn raw(source: &impl std::os::fd::AsFd) -> std::os::fd::RawFd {
-    std::os::fd::AsRawFd::as_raw_fd(&source.as_fd())
-}
-
-fn number(token: Token) -> io::Result<mio::Token> {
-    let number = token.to_u64();
-    if number < SOURCE_TOKEN_MIN {
-        let text = format!("token is {number}, but a loop gives out none below {SOURCE_TOKEN_MIN}");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    Ok(mio::Token(number as usize)) // 64 bits in both: see `compile_error` above
-}
-
-/// Whether a descriptor that was registered is so no more: its number is free, or names a plain file by now, which
-/// cannot be polled.
-#[cfg(unix)]
-fn is_gone(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::PERM))
-}
-
-#[cfg(unix)]
-fn not_registered(fd: std::os::fd::RawFd) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("descriptor {fd} is not registered with this loop's driver"),
-    )
-}
-
-fn moved_away() -> io::Error {
-    io::Error::new(io::ErrorKind::NotConnected, "the driver was suspended and has left this thread")
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixStream;
-
-    fn readiness() -> Readiness {
-        Readiness::new(mio::Poll::new().unwrap())
-    }
-
-    fn token(index: u64) -> Token {
-        Token::from_u64(SOURCE_TOKEN_MIN + index)
-    }
-
-    #[test]
-    fn a_descriptor_is_registered_once_and_only_a_registered_one_changes_or_leaves() {
-        let readiness = readiness();
-        let (stream, _peer) = UnixStream::pair().unwrap();
-        for error in [
-            readiness.reregister(&stream, token(1), Interest::READABLE).unwrap_err(),
-            readiness.deregister(&stream).unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
-        }
-        readiness.register(&stream, token(1), Interest::READABLE).unwrap();
-        let again = readiness.register(&stream, token(2), Interest::READABLE).unwrap_err();
-        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        readiness.reregister(&stream, token(3), Interest::WRITABLE).unwrap();
-        assert_eq!(readiness.len(), 1);
-        readiness.deregister(&stream).unwrap();
-        assert!(readiness.is_empty());
-    }
-
-    #[test]
-    fn a_small_token_is_refused_because_it_could_be_the_wakers() {
-        let (stream, _peer) = UnixStream::pair().unwrap();
-        let error = readiness().register(&stream, Token::from_u64(0), Interest::READABLE).unwrap_err();
-        assert_eq!(error.to_string(), "token is 0, but a loop gives out none below 4294967296");
-    }
-
-    #[test]
-    fn after_the_poll_was_taken_registrations_are_refused() {
-        let readiness = readiness();
-        let (stream, _peer) = UnixStream::pair().unwrap();
-        assert!(readiness.take_poll().is_some());
-        let error = readiness.register(&stream, token(1), Interest::READABLE).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
-        assert!(readiness.is_empty());
-    }
-
-    #[test]
-    #[cfg(debug_assertions)]
-    #[should_panic(expected = "closed it without deregistering")]
-    fn a_number_that_is_reused_before_it_was_deregistered_is_noticed() {
-        let readiness = readiness();
-        let (first, second) = UnixStream::pair().unwrap();
-        let mut first = std::os::fd::OwnedFd::from(first);
-        readiness.register(&first, token(1), Interest::READABLE).unwrap();
-        rustix::io::dup2(&second, &mut first).unwrap(); // closes the old one and takes its number, in one step
-        readiness.register(&first, token(2), Interest::READABLE).unwrap();
-    }
-
-    #[test]
-    fn a_descriptor_that_became_a_file_is_left_behind_by_a_move_and_the_others_move() {
-        let readiness = readiness();
-        let (first, second) = UnixStream::pair().unwrap();
-        let mut first = std::os::fd::OwnedFd::from(first);
-        readiness.register(&first, token(1), Interest::READABLE).unwrap();
-        readiness.register(&second, token(2), Interest::READABLE).unwrap();
-        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-        rustix::io::dup2(&file, &mut first).unwrap();
-        assert_eq!(readiness.move_to(mio::Poll::new().unwrap()).unwrap(), 1);
-        assert_eq!(readiness.len(), 1);
-        readiness.deregister(&second).unwrap();
+        f.debug_struct("Readiness")
+            .field("registered", &self.len())
+            .field("level", &self.is_level())
+            .finish_non_exhaustive()
     }
 }
