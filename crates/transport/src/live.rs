@@ -1,5 +1,6 @@
 //! The connections of a server that are open now, and their end.
 
+use crate::blocking::Lease;
 use netwright_core::{
     Channel, ChannelId, CloseCause, Event, EventLoop, Promise, PromiseError, Promised, ShuttingDown, promise,
 };
@@ -54,7 +55,7 @@ impl Live {
     pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
         let id = channel.id();
         self.lock().channels.insert(id, Box::new(channel.clone()));
-        Guard { live: self.clone(), id }
+        Guard { place: Some((self.clone(), id)), lease: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -104,16 +105,26 @@ impl Live {
     }
 }
 
-/// Leaves the list when it is dropped.
+/// Dropped with its channel: leaves the list, and gives back a thread that was the channel's alone.
+#[derive(Default)]
 pub(crate) struct Guard {
-    live: Live,
-    id: ChannelId,
+    place: Option<(Live, ChannelId)>,
+    /// Boxed, because most channels have none.
+    lease: Option<Box<Lease>>,
+}
+
+impl Guard {
+    pub(crate) fn with(mut self, lease: Option<Lease>) -> Self {
+        self.lease = lease.map(Box::new);
+        self
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let mut state = self.live.lock();
-        let gone = state.channels.remove(&self.id);
+        let Some((live, id)) = self.place.take() else { return };
+        let mut state = live.lock();
+        let gone = state.channels.remove(&id);
         let waiting = if state.channels.is_empty() { std::mem::take(&mut state.waiting) } else { Vec::new() };
         drop(state);
         drop(gone);

@@ -1,7 +1,9 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
-use super::{Backend, ConnectError, race};
+use super::{Backend, ConnectError, hosts::Hosts, race};
 use crate::{
+    blocking::ThreadPerChannel,
+    live::Guard,
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave},
     socket::ConnectSettings,
@@ -27,6 +29,7 @@ use std::{
 #[must_use = "a builder does nothing until `pipeline`"]
 pub struct ClientBuilder {
     group: Option<EventLoopGroup>,
+    threads: Option<ThreadPerChannel>,
     settings: ChannelSettings,
     timeout: Duration,
     from: Option<SocketAddr>,
@@ -38,6 +41,12 @@ impl ClientBuilder {
     /// The loops that host the connections. Default: one.
     pub fn group(mut self, group: EventLoopGroup) -> Self {
         self.group = Some(group);
+        self
+    }
+
+    /// Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).
+    pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
+        self.threads = Some(threads);
         self
     }
 
@@ -106,14 +115,12 @@ impl ClientBuilder {
         W: Into<Outgoing> + 'static,
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
-        let group = match self.group {
-            Some(group) => group,
-            None => self.backend.event_loops(1).map_err(|error| ConnectError::Setup(error.to_string()))?,
-        };
+        let hosts = Hosts::new(self.group, self.threads, None, self.backend, 1)
+            .map_err(|error| ConnectError::Setup(error.to_string()))?;
         let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         Ok(Client {
             inner: Arc::new(Inner {
-                group,
+                hosts,
                 settings: self.settings,
                 timeout: self.timeout,
                 from: self.from,
@@ -131,7 +138,7 @@ pub struct Client<P, W> {
 }
 
 struct Inner<P, W> {
-    group: EventLoopGroup,
+    hosts: Hosts,
     settings: ChannelSettings,
     timeout: Duration,
     from: Option<SocketAddr>,
@@ -145,6 +152,7 @@ impl Client<(), ()> {
     pub fn builder() -> ClientBuilder {
         ClientBuilder {
             group: None,
+            threads: None,
             settings: ChannelSettings::default(),
             timeout: Duration::from_secs(30),
             from: None,
@@ -162,7 +170,13 @@ where
     /// Connects to `host:port`, or to `unix:/path`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
         let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
-        let event_loop = self.inner.group.next();
+        let (event_loop, lease) = match self.inner.hosts.next() {
+            Ok(host) => host,
+            Err(error) => {
+                promise.fail(ConnectError::NoThread(error));
+                return promised;
+            }
+        };
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let here = event_loop.downgrade();
@@ -198,7 +212,8 @@ where
                     let connection = Connection::Socket(socket);
                     let to = Some(peer.clone());
                     let adoption = Adoption { local: &place, connection, peer: to, pipeline, settings };
-                    adopt(adoption, |_| None).map_err(|error| ConnectError::io(peer, limit, error))
+                    let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
+                    adopt(adoption, guard).map_err(|error| ConnectError::io(peer, limit, error))
                 }));
             };
             race::start(id, local, addresses, connect, Box::new(done));
@@ -208,9 +223,14 @@ where
         promised
     }
 
-    /// The loops that host the connections.
+    /// The loops that host the connections. With a thread for each of them: a loop beside those, for timers and tasks.
     pub fn group(&self) -> &EventLoopGroup {
-        &self.inner.group
+        self.inner.hosts.group()
+    }
+
+    /// The threads, if each connection has its own.
+    pub fn threads(&self) -> Option<&ThreadPerChannel> {
+        self.inner.hosts.threads()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why there is no listener, or no connection. Every text names the address.
 
-use crate::resolve::ResolveError;
+use crate::{blocking::ThreadError, resolve::ResolveError};
 use netwright_core::{Address, AddressError, PromiseError};
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -96,6 +96,8 @@ pub enum ConnectError {
         /// What the system said.
         error: Arc<io::Error>,
     },
+    /// Every connection has a thread of its own, and there is none for this one.
+    NoThread(ThreadError),
     /// A setting cannot work.
     Setup(String),
     /// Whoever asked for the connection changed their mind.
@@ -123,6 +125,7 @@ impl fmt::Display for ConnectError {
             Self::Refused(address) => write!(f, "connection refused by {address}: nobody listens there"),
             Self::TimedOut { address, limit } => write!(f, "no answer from {address} within {limit:?}"),
             Self::Io { address, error } => write!(f, "cannot connect to {address}: {error}"),
+            Self::NoThread(error) => error.fmt(f),
             Self::Setup(text) => f.write_str(text),
             Self::Cancelled => f.write_str("the connect was cancelled"),
             Self::LoopEnded => f.write_str("the event loop ended before the connection was there"),

@@ -6,9 +6,11 @@
 //! | one acceptor loop, N workers | `.acceptors(event_loops(1)?).group(event_loops(n)?)` |
 //! | N acceptor loops, M workers | `.acceptors(event_loops(n)?).group(event_loops(m)?)`: each acceptor has its own socket on the same port |
 //! | each worker accepts for itself | `.shared_port(true)` |
+//! | a thread for each connection | `.thread_per_channel(ThreadPerChannel::new())`, or `.backend(Backend::Blocking)` |
 
 mod client;
 mod error;
+mod hosts;
 mod race;
 mod server;
 
@@ -17,7 +19,7 @@ pub use client::{Client, ClientBuilder};
 pub use error::{BindError, ConnectError};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
-use crate::readiness::ReadinessSeed;
+use crate::{blocking::BlockingSeed, readiness::ReadinessSeed};
 use netwright_core::{BuildError, EventLoopGroup};
 
 /// What waits for I/O.
@@ -29,6 +31,9 @@ pub enum Backend {
     Auto,
     /// `epoll`, `kqueue` or IOCP, by `mio`.
     Readiness,
+    /// A thread that blocks in `poll(2)`: for loops with few sockets. A server or client of this backend that is given no
+    /// group has a thread for each connection ([`ThreadPerChannel`](crate::ThreadPerChannel)).
+    Blocking,
 }
 
 impl Backend {
@@ -36,6 +41,7 @@ impl Backend {
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
         match self {
             Self::Auto | Self::Readiness => event_loops(loops),
+            Self::Blocking => EventLoopGroup::builder().loops(loops).driver(|_| BlockingSeed::new()).build(),
         }
     }
 }

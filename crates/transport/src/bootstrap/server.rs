@@ -1,7 +1,8 @@
 //! Servers: where they listen, which loops accept, and what becomes of a connection.
 
-use super::{Backend, BindError};
+use super::{Backend, BindError, hosts::Hosts};
 use crate::{
+    blocking::{Lease, ThreadPerChannel},
     live::{Live, ServerShutdown},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
@@ -31,12 +32,13 @@ pub struct Accepted {
 }
 
 /// Makes a channel of an accepted connection, on the loop of the calling thread.
-type Adopt = Arc<dyn Fn(&LocalLoop, Connection, Address) -> io::Result<()> + Send + Sync>;
+type Adopt = Arc<dyn Fn(&LocalLoop, Connection, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
 
 /// Sets up a [`Server`].
 #[must_use = "a builder does nothing until `bind`"]
 pub struct ServerBuilder {
     workers: Option<EventLoopGroup>,
+    threads: Option<ThreadPerChannel>,
     acceptors: Option<EventLoopGroup>,
     shared_port: bool,
     listener: ListenerOptions,
@@ -53,7 +55,14 @@ impl ServerBuilder {
         self
     }
 
-    /// The loops that accept. Default: the first loop of the group. With several, each has a socket of its own on the
+    /// Each connection gets a thread of its own. Excludes [`group`](Self::group) and [`shared_port`](Self::shared_port).
+    /// A connection for which there is no thread is refused with a reset, and counted.
+    pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The loops that accept. Default: the first loop of the group, or one of its own beside threads. With several, each has a socket of its own on the
     /// same port, and the system spreads connections over them.
     pub fn acceptors(mut self, acceptors: EventLoopGroup) -> Self {
         self.acceptors = Some(acceptors);
@@ -132,14 +141,14 @@ impl ServerBuilder {
     {
         let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
         let counted = live.clone();
-        let adopt: Adopt = Arc::new(move |local, connection, peer| {
+        let adopt: Adopt = Arc::new(move |local, connection, peer, lease| {
             let Connection::Socket(socket) = &connection;
             settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
             let accepted = Accepted { peer };
             let pipeline = make(&accepted).into_segment();
             let peer = Some(accepted.peer);
             let adoption = Adoption { local, connection, peer, pipeline, settings: &settings };
-            adopt(adoption, |channel| Some(counted.enter(channel))).map(drop)
+            adopt(adoption, |channel| Some(counted.enter(channel).with(lease))).map(drop)
         });
         BoundPipeline { builder: self, adopt, live }
     }
@@ -178,24 +187,26 @@ impl BoundPipeline {
     #[allow(clippy::type_complexity)]
     fn start(self) -> Result<(EventLoop, impl Future<Output = Result<Server, BindError>> + Send), BindError> {
         let Self { builder, adopt, live } = self;
-        let setup = |error: netwright_core::BuildError| BindError::Setup(error.to_string());
         builder.settings.check().map_err(|error| BindError::Setup(error.to_string()))?;
-        let workers = match builder.workers {
-            Some(workers) => workers,
-            None => {
-                let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                builder.backend.event_loops(cores).map_err(setup)?
-            }
-        };
+        let excluded = |text: &str| Err(BindError::Setup(text.to_owned()));
+        if builder.shared_port && builder.acceptors.is_some() {
+            return excluded(
+                "shared_port and acceptors exclude each other: with a shared port every worker accepts",
+            );
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let hosts =
+            Hosts::new(builder.workers, builder.threads, builder.acceptors.as_ref(), builder.backend, cores)
+                .map_err(|error| BindError::Setup(error.to_string()))?;
+        if builder.shared_port && hosts.threads().is_some() {
+            return excluded(
+                "shared_port and thread_per_channel exclude each other: a thread for one connection accepts no other",
+            );
+        }
         let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
-            (Some(_), true) => {
-                let text =
-                    "shared_port and acceptors exclude each other: with a shared port every worker accepts";
-                return Err(BindError::Setup(text.to_owned()));
-            }
-            (Some(acceptors), false) => acceptors.iter().cloned().collect(),
-            (None, true) => workers.iter().cloned().collect(),
-            (None, false) => workers.iter().take(1).cloned().collect(),
+            (Some(acceptors), _) => acceptors.iter().cloned().collect(),
+            (None, true) => hosts.group().iter().cloned().collect(),
+            (None, false) => hosts.group().iter().take(1).cloned().collect(),
         };
         let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         let starter = acceptors[0].clone();
@@ -203,7 +214,7 @@ impl BoundPipeline {
             acceptors,
             acceptor_group: builder.acceptors,
             shared_port: builder.shared_port,
-            workers,
+            hosts,
             options: builder.listener,
             adopt,
             live,
@@ -217,7 +228,7 @@ struct Plan {
     acceptors: Vec<EventLoop>,
     acceptor_group: Option<EventLoopGroup>,
     shared_port: bool,
-    workers: EventLoopGroup,
+    hosts: Hosts,
     options: ListenerOptions,
     adopt: Adopt,
     live: Live,
@@ -254,7 +265,7 @@ impl Plan {
             listeners: Mutex::new(listeners),
             figures,
             live: self.live,
-            workers: self.workers,
+            hosts: self.hosts,
             _acceptors: self.acceptor_group,
         };
         Ok(Server { inner: Arc::new(inner) })
@@ -283,10 +294,10 @@ impl Plan {
     ) -> Result<io::Result<Token>, BindError> {
         let (promise, promised) = promise::<io::Result<Token>, BindError>();
         let (figures, adopt) = (figures.clone(), self.adopt.clone());
-        let workers = (!self.shared_port).then(|| self.workers.clone());
+        let hosts = (!self.shared_port).then(|| self.hosts.clone());
         let start = move || {
             let Some(local) = LocalLoop::current() else { return };
-            let on_accept = spread(local.clone(), workers, adopt);
+            let on_accept = spread(local.clone(), hosts, figures.clone(), adopt);
             promise.succeed(Listener::start(&local, socket, figures, on_accept));
         };
         acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
@@ -295,11 +306,11 @@ impl Plan {
 }
 
 /// Hands an accepted connection to its loop.
-fn spread(local: LocalLoop, workers: Option<EventLoopGroup>, adopt: Adopt) -> OnAccept {
-    let here = move |local: &LocalLoop, adopt: &Adopt, connection: Connection, peer: Address| {
+fn spread(local: LocalLoop, hosts: Option<Hosts>, figures: Arc<ListenerFigures>, adopt: Adopt) -> OnAccept {
+    let here = move |local: &LocalLoop, adopt: &Adopt, connection, peer: Address, lease| {
         let from = peer.clone();
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch_unwind(AssertUnwindSafe(|| adopt(local, connection, peer))) {
+        match catch_unwind(AssertUnwindSafe(|| adopt(local, connection, peer, lease))) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
@@ -308,20 +319,27 @@ fn spread(local: LocalLoop, workers: Option<EventLoopGroup>, adopt: Adopt) -> On
         }
     };
     Box::new(move |connection, peer| {
-        let target = workers.as_ref().map(EventLoopGroup::next);
+        let target = match hosts.as_ref().map(Hosts::next).transpose() {
+            Ok(target) => target,
+            Err(error) => {
+                tracing::warn!(%peer, %error, "an accepted connection was refused");
+                figures.refused.fetch_add(1, Ordering::Relaxed);
+                return connection.reset();
+            }
+        };
         match target {
-            Some(target) if !target.in_event_loop() => {
+            Some((target, lease)) if !target.in_event_loop() => {
                 let (adopt, from) = (adopt.clone(), peer.clone());
                 let moved = target.execute(move || {
                     if let Some(local) = LocalLoop::current() {
-                        here(&local, &adopt, connection, peer);
+                        here(&local, &adopt, connection, peer, lease);
                     }
                 });
                 if let Err(refused) = moved {
                     tracing::warn!(peer = %from, why = %refused.why, "an accepted connection was refused by its loop");
                 }
             }
-            _ => here(&local, &adopt, connection, peer),
+            _ => here(&local, &adopt, connection, peer, None),
         }
     })
 }
@@ -365,7 +383,7 @@ struct ServerInner {
     listeners: Mutex<Listeners>,
     figures: Arc<ListenerFigures>,
     live: Live,
-    workers: EventLoopGroup,
+    hosts: Hosts,
     _acceptors: Option<EventLoopGroup>,
 }
 
@@ -377,7 +395,7 @@ pub struct ServerFigures {
     pub accepted: u64,
     /// Connections open now.
     pub open: usize,
-    /// Connections refused because no descriptor was left.
+    /// Connections refused because no descriptor, or no thread for another channel, was left.
     pub refused: u64,
     /// How often accepting failed.
     pub accept_failures: u64,
@@ -390,6 +408,7 @@ impl Server {
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
             workers: None,
+            threads: None,
             acceptors: None,
             shared_port: false,
             listener: ListenerOptions::new(),
@@ -415,9 +434,14 @@ impl Server {
         self.inner.addresses.iter().find_map(Address::ip)
     }
 
-    /// The loops that host its connections.
+    /// The loops that host its connections. With a thread for each of them: those that accept.
     pub fn group(&self) -> &EventLoopGroup {
-        &self.inner.workers
+        self.inner.hosts.group()
+    }
+
+    /// The threads, if each connection has its own.
+    pub fn threads(&self) -> Option<&ThreadPerChannel> {
+        self.inner.hosts.threads()
     }
 
     /// What it has done.
@@ -435,8 +459,8 @@ impl Server {
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
     pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
         let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
-        let (live, workers) = (self.inner.live.clone(), self.inner.workers.clone());
-        let place = workers.next();
+        let (live, hosts) = (self.inner.live.clone(), self.inner.hosts.clone());
+        let place = hosts.group().next();
         let (promise, promised) = promise();
         let (timer, begun) = (place.clone(), place.now());
         let shutdown = async move {
@@ -444,7 +468,7 @@ impl Server {
                 let _ = closed.await;
             }
             // What was accepted last may still be on its way to its loop. What follows it there finds it arrived.
-            for worker in &workers {
+            for worker in hosts.expecting() {
                 let (promise, arrived) = netwright_core::promise::<(), PromiseError>();
                 let _ = worker.execute(move || promise.succeed(()));
                 let _ = arrived.await;

@@ -4,6 +4,7 @@
 //!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
 //!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
 //! ```
+//! While it pauses, a level-triggered loop is told not to mind those who wait.
 
 use super::no_driver;
 use crate::{
@@ -110,6 +111,15 @@ impl Listener {
         self.local.call(self.token); // there may be more
     }
 
+    /// Whether the loop is to say that somebody waits.
+    fn settle(&self) {
+        #[cfg(unix)]
+        if let Some(socket) = &self.socket {
+            let accepts = self.resume.is_none() && !self.figures.held.load(Ordering::Acquire);
+            let _ = self.readiness.set_interest(socket, accepts, false);
+        }
+    }
+
     fn fail(&mut self, error: &io::Error) {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
@@ -178,6 +188,7 @@ impl Source for Listener {
         if self.readable && self.resume.is_none() {
             self.accept_some();
         }
+        self.settle();
     }
 
     fn signal(&mut self, _: u64) {
@@ -187,6 +198,7 @@ impl Source for Listener {
         }
         self.figures.paused.store(false, Ordering::Relaxed);
         self.accept_some();
+        self.settle();
     }
 
     fn shut_down(&mut self) {

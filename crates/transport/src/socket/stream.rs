@@ -1,9 +1,9 @@
 //! A connected socket, TCP or Unix, told by readiness when to try.
 //!
 //! Always true:
-//! 1. The descriptor is registered once, for reading and writing, edge-triggered; no further registration call is made in
-//!    its life.
-//! 2. A read that does not fill the room has emptied the socket: the next edge will tell of more.
+//! 1. The descriptor is registered once, for reading and writing. Edge-triggered: no further registration call is made in
+//!    its life. Level-triggered: after each call of the channel the loop knows what the channel can use.
+//! 2. A read that does not fill the room has emptied the socket: the next event will tell of more.
 //! 3. The descriptor is deregistered before it is closed.
 
 use super::{calls, write::write_flushed};
@@ -57,6 +57,13 @@ impl Stream for SocketStream {
 
     fn shut_down_output(&mut self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
+    }
+
+    #[cfg(unix)]
+    #[inline]
+    fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
+        // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
+        let _ = self.readiness.set_interest(&self.socket, wants_read, waits_for_room);
     }
 
     fn take_error(&mut self) -> Option<io::Error> {

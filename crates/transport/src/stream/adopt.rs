@@ -9,12 +9,23 @@ use crate::{
 use bytes::BytesMut;
 use netwright_core::{Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token};
 use socket2::Socket;
-use std::io;
+use std::{io, time::Duration};
 
 /// What a listener accepted or a client opened.
 pub(crate) enum Connection {
     /// A socket of the system, TCP or Unix, non-blocking.
     Socket(Socket),
+}
+
+impl Connection {
+    /// Ends it so that the peer learns that it was refused: a reset, not a silent end.
+    pub(crate) fn reset(self) {
+        match self {
+            Self::Socket(socket) => {
+                let _ = socket.set_linger(Some(Duration::ZERO));
+            }
+        }
+    }
 }
 
 /// What a channel is made of.
