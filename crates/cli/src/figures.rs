@@ -29,6 +29,10 @@ impl Figures {
         if paused {
             line.push_str(", accepting pauses: no descriptors left");
         }
+        for threads in self.servers.iter().filter_map(Server::threads) {
+            let figures = threads.figures();
+            let _ = write!(line, " · {} threads, {} idle", figures.threads, figures.idle);
+        }
         for (event_loop, before) in &mut self.loops {
             let now = event_loop.figures();
             let _ = write!(line, " · {} {}", event_loop.name(), describe(before, &now, passed));

@@ -52,8 +52,15 @@ fn end(servers: &[Server], groups: &[EventLoopGroup]) -> Result<(), Failure> {
         1 => say!("stopped; one connection was still open and has been closed"),
         _ => say!("stopped; {cut} connections were still open and have been closed"),
     }
+    let threads: Vec<_> = servers.iter().filter_map(Server::threads).collect();
+    for threads in &threads {
+        threads.shutdown_gracefully(Duration::ZERO, LOOPS)?;
+    }
     for group in groups {
         group.shutdown_gracefully(Duration::ZERO, LOOPS)?;
+    }
+    for threads in threads {
+        threads.termination().wait()?;
     }
     for group in groups {
         group.termination().wait()?;

@@ -8,7 +8,10 @@ use crate::{
     terminal::say,
 };
 use clap::{Args, ValueEnum};
-use netwright::{BuildError, EventLoopGroup, ReadinessSeed, Server, ServerBuilder, raise_descriptor_limit};
+use netwright::{
+    BlockingSeed, BuildError, ClientBuilder, EventLoopGroup, ReadinessSeed, Server, ServerBuilder,
+    ThreadPerChannel, raise_descriptor_limit,
+};
 use std::thread::available_parallelism;
 
 /// Run a server until Ctrl-C or SIGTERM
@@ -37,9 +40,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = loop_count())]
     acceptors: Option<usize>,
 
-    /// Which loop accepts and which serves
-    #[arg(long, value_enum, default_value_t = Model::Workers)]
-    model: Model,
+    /// Which loop accepts and which serves [default: workers; blocking for the backend blocking]
+    #[arg(long, value_enum)]
+    model: Option<Model>,
 
     /// How the system is asked for input and output
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
@@ -50,6 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   netwright serve echo --listen 127.0.0.1:0               a free port, printed
   netwright serve echo --model shared-port --loops 4      all loops accept
+  netwright serve echo --model blocking                   a thread for each connection
   netwright serve time --listen 127.0.0.1:7001 --listen [::1]:7001
   netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007";
 
@@ -83,7 +87,7 @@ enum Model {
     Acceptors,
     /// Every loop accepts for itself and serves; the system spreads the connections
     SharedPort,
-    /// A thread for each connection (not there yet)
+    /// One loop accepts, a thread for each connection serves
     Blocking,
 }
 
@@ -95,23 +99,24 @@ enum Backend {
     Readiness,
     /// io_uring (not there yet)
     Uring,
-    /// Blocking sockets (not there yet)
+    /// Threads that block in poll(2)
     Blocking,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let plan = Plan::new(&arguments)?;
     raise_limit();
-    match arguments.backend {
-        Backend::Auto => say!("backend: readiness, which is what auto takes for now"),
+    match (plan.backend, arguments.backend) {
+        (Backend::Blocking, _) => say!("backend: blocking"),
+        (_, Backend::Auto) => say!("backend: readiness, which is what auto takes for now"),
         _ => say!("backend: readiness"),
     }
     say!("model: {plan}");
 
     let stop = Stop::listen()?;
-    let workers = plan.workers()?;
+    let hosts = plan.hosts()?;
     let acceptors = plan.acceptors()?;
-    let server = start(&arguments, &plan, &workers, acceptors.as_ref())?;
+    let server = start(&arguments, &plan, &hosts, acceptors.as_ref())?;
     for address in server.addresses() {
         say!("{} listens on {address}", name(arguments.protocol));
     }
@@ -119,18 +124,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         say!("passing on to {target}");
     }
     say!("Ctrl-C ends it");
-    let groups: Vec<_> = acceptors.into_iter().chain([workers]).collect();
+    let workers = match hosts {
+        Hosts::Group(group) => Some(group),
+        Hosts::Threads(_) => None, // the server knows them
+    };
+    let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
     running::until_stopped(&stop, &[server], &groups)
 }
 
 fn start(
     arguments: &Arguments,
     plan: &Plan,
-    workers: &EventLoopGroup,
+    hosts: &Hosts,
     acceptors: Option<&EventLoopGroup>,
 ) -> Result<Server, Failure> {
-    let mut server: ServerBuilder =
-        Server::builder().group(workers.clone()).shared_port(plan.model == Model::SharedPort);
+    let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
     if let Some(acceptors) = acceptors {
         server = server.acceptors(acceptors.clone());
     }
@@ -141,7 +149,7 @@ fn start(
         server = server.listen(address);
     }
     let mut bound = match (arguments.protocol, &arguments.to) {
-        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), workers.clone()),
+        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), hosts.clone()),
         (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
         (Protocol::Echo, _) => echo::bind(server, first),
         (Protocol::Time, _) => time::bind(server, first),
@@ -168,10 +176,34 @@ pub(crate) fn raise_limit() {
     }
 }
 
+/// Where connections live.
+#[derive(Clone)]
+pub(crate) enum Hosts {
+    Group(EventLoopGroup),
+    Threads(ThreadPerChannel),
+}
+
+impl Hosts {
+    fn of_server(&self, server: ServerBuilder) -> ServerBuilder {
+        match self {
+            Self::Group(group) => server.group(group.clone()),
+            Self::Threads(threads) => server.thread_per_channel(threads.clone()),
+        }
+    }
+
+    pub(crate) fn of_client(&self, client: ClientBuilder) -> ClientBuilder {
+        match self {
+            Self::Group(group) => client.group(group.clone()),
+            Self::Threads(threads) => client.thread_per_channel(threads.clone()),
+        }
+    }
+}
+
 /// A reactor model with its numbers.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     model: Model,
+    backend: Backend,
     loops: usize,
     acceptors: usize,
 }
@@ -180,20 +212,30 @@ impl Plan {
     /// Refuses what does not exist and what does not go together.
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let Arguments { model, backend, loops, acceptors, .. } = *arguments;
-        if matches!(backend, Backend::Uring | Backend::Blocking) {
-            let text = "is not there yet; the backends so far are auto and readiness";
+        if backend == Backend::Uring {
+            let text = "is not there yet; the backends so far are auto, readiness and blocking";
             return Err(Failure::usage(format!("--backend {} {text}", name(backend))));
         }
-        if model == Model::Blocking {
-            let text = "is not there yet; the models so far are single, workers, acceptors and shared-port";
-            return Err(Failure::usage(format!("--model blocking {text}")));
+        let (model, backend) = match (model, backend) {
+            (Some(Model::Blocking), Backend::Auto) | (None, Backend::Blocking) => {
+                (Model::Blocking, Backend::Blocking)
+            }
+            (Some(Model::Blocking), Backend::Readiness) => {
+                let text = "--backend readiness does not go with --model blocking, whose threads block";
+                return Err(Failure::usage(text));
+            }
+            (model, backend) => (model.unwrap_or(Model::Workers), backend),
+        };
+        if let (Model::Blocking, Some(loops)) = (model, loops) {
+            let text = "does not go with --model blocking, which has a thread for each connection";
+            return Err(Failure::usage(format!("--loops {loops} {text}")));
         }
         if let (Model::Single, Some(loops @ 2..)) = (model, loops) {
             return Err(Failure::usage(format!(
                 "--loops {loops} does not go with --model single, which has one"
             )));
         }
-        if let (Model::Single | Model::Workers | Model::SharedPort, Some(acceptors)) = (model, acceptors) {
+        if let (true, Some(acceptors)) = (model != Model::Acceptors, acceptors) {
             let text = "is for --model acceptors only";
             return Err(Failure::usage(format!("--acceptors {acceptors} {text}, not for {}", name(model))));
         }
@@ -204,21 +246,32 @@ impl Plan {
         let cores = available_parallelism().map_or(1, usize::from);
         Ok(Self {
             model,
+            backend,
             loops: if model == Model::Single { 1 } else { loops.unwrap_or(cores) },
             acceptors: match model {
-                Model::Workers => 1,
+                Model::Workers | Model::Blocking => 1,
                 Model::Acceptors => acceptors.unwrap_or(2),
-                Model::Single | Model::SharedPort | Model::Blocking => 0,
+                Model::Single | Model::SharedPort => 0,
             },
         })
     }
 
-    fn workers(&self) -> Result<EventLoopGroup, BuildError> {
-        event_loops("loop", self.loops)
+    fn hosts(&self) -> Result<Hosts, BuildError> {
+        if self.model == Model::Blocking {
+            return Ok(Hosts::Threads(ThreadPerChannel::builder().name("channel").build()?));
+        }
+        Ok(Hosts::Group(self.event_loops("loop", self.loops)?))
     }
 
     fn acceptors(&self) -> Result<Option<EventLoopGroup>, BuildError> {
-        (self.acceptors > 0).then(|| event_loops("acceptor", self.acceptors)).transpose()
+        (self.acceptors > 0).then(|| self.event_loops("acceptor", self.acceptors)).transpose()
+    }
+
+    fn event_loops(&self, name: &str, loops: usize) -> Result<EventLoopGroup, BuildError> {
+        if self.backend == Backend::Blocking {
+            return EventLoopGroup::builder().name(name).loops(loops).driver(|_| BlockingSeed::new()).build();
+        }
+        event_loops(name, loops)
     }
 }
 
@@ -228,6 +281,7 @@ impl std::fmt::Display for Plan {
         match self.model {
             Model::Single => write!(f, "single, one loop accepts and serves"),
             Model::SharedPort => write!(f, "shared-port, loops that accept and serve: {loops}"),
+            Model::Blocking => write!(f, "blocking, one loop accepts, a thread for each connection serves"),
             model => write!(f, "{}, loops that accept: {acceptors}, loops that serve: {loops}", name(model)),
         }
     }

@@ -13,10 +13,11 @@
 //!
 //! The two ends may live on different loops: they reach each other through their channels' handles only.
 
+use crate::serve::Hosts;
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, BindError, Channel, ChannelState, Client, CloseCause, ConnectError,
-    EventLoopGroup, Promised, Resolver, Server, ServerBuilder, pipeline,
+    AppContext, Application, BindError, Channel, ChannelState, Client, CloseCause, ConnectError, Promised,
+    Resolver, Server, ServerBuilder, pipeline,
 };
 use std::{
     sync::{
@@ -33,9 +34,9 @@ pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
     target: String,
-    group: EventLoopGroup,
+    hosts: Hosts,
 ) -> Promised<Server, BindError> {
-    let way = Arc::new(Way { target, group, resolver: Resolver::new() });
+    let way = Arc::new(Way { target, hosts, resolver: Resolver::new() });
     server
         .auto_read(false)
         .half_closure(true)
@@ -46,15 +47,16 @@ pub(crate) fn bind(
 /// Where to, and on which loops.
 struct Way {
     target: String,
-    group: EventLoopGroup,
+    hosts: Hosts,
     resolver: Resolver,
 }
 
 impl Way {
     /// Connects the other end of a tunnel.
     fn connect(&self, tunnel: Arc<Tunnel>) -> Result<Connecting, ConnectError> {
-        let client = Client::builder()
-            .group(self.group.clone())
+        let client = self
+            .hosts
+            .of_client(Client::builder())
             .resolver(self.resolver.clone())
             .connect_timeout(CONNECT_LIMIT)
             .half_closure(true)

@@ -11,13 +11,14 @@ use std::{
 
 #[test]
 fn both_signals_end_servers_in_order_although_connections_are_open() {
-    for signal in [Signal::TERM, Signal::INT] {
-        let (mut server, address) = Running::echo();
-        let mut peer = Peer::connect(address);
+    for (signal, model) in [(Signal::TERM, "workers"), (Signal::INT, "workers"), (Signal::INT, "blocking")] {
+        let arguments = ["serve", "echo", "--listen", "127.0.0.1:0", "--model", model];
+        let (mut server, addresses) = Running::serve(&arguments, 1);
+        let mut peer = Peer::connect(addresses[0]);
         assert_eq!(peer.send("hello\n").line(), "hello");
         server.signal(signal);
         assert_eq!(peer.rest(), b"", "the peer sees an orderly end");
-        assert_eq!(server.ended().code(), Some(0), "{signal:?}");
+        assert_eq!(server.ended().code(), Some(0), "{signal:?} {model}");
     }
 }
 

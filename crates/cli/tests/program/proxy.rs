@@ -7,8 +7,12 @@ use std::{
 };
 
 fn proxy(target: SocketAddr) -> (Running, SocketAddr) {
+    proxy_with(target, &["--loops", "2"])
+}
+
+fn proxy_with(target: SocketAddr, further: &[&str]) -> (Running, SocketAddr) {
     let target = target.to_string();
-    let arguments = ["serve", "proxy", "--listen", "127.0.0.1:0", "--to", &target, "--loops", "2"];
+    let arguments = [&["serve", "proxy", "--listen", "127.0.0.1:0", "--to", &target], further].concat();
     let (proxy, addresses) = Running::serve(&arguments, 1);
     (proxy, addresses[0])
 }
@@ -16,10 +20,12 @@ fn proxy(target: SocketAddr) -> (Running, SocketAddr) {
 #[test]
 fn what_goes_through_comes_out_unchanged_both_ways_and_ends_with_its_end() {
     let (_echo, target) = Running::echo();
-    let (_proxy, address) = proxy(target);
     let bytes = numbered(3_000_000);
-    for _ in 0..4 {
-        assert!(Peer::connect(address).exchange(&bytes) == bytes);
+    for model in [&["--loops", "2"], &["--model", "blocking"]] {
+        let (_proxy, address) = proxy_with(target, model);
+        for _ in 0..4 {
+            assert!(Peer::connect(address).exchange(&bytes) == bytes, "{model:?}");
+        }
     }
 }
 

@@ -15,9 +15,7 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn what_is_not_there_yet_is_refused_by_its_name() {
     let listen = ["serve", "echo", "--listen", "127.0.0.1:0"];
-    refused(&[&listen[..], &["--model", "blocking"]].concat(), 2, &["--model blocking", "not there yet"]);
     refused(&[&listen[..], &["--backend", "uring"]].concat(), 2, &["--backend uring", "not there yet"]);
-    refused(&[&listen[..], &["--backend", "blocking"]].concat(), 2, &["--backend blocking", "not there yet"]);
 }
 
 #[test]
@@ -25,6 +23,10 @@ fn what_does_not_go_together_is_refused() {
     let listen = ["serve", "echo", "--listen", "127.0.0.1:0"];
     refused(&[&listen[..], &["--model", "single", "--loops", "3"]].concat(), 2, &["--loops 3", "single"]);
     refused(&[&listen[..], &["--acceptors", "3"]].concat(), 2, &["--acceptors 3", "workers"]);
+    let blocking = [&listen[..], &["--model", "blocking"]].concat();
+    refused(&[&blocking[..], &["--loops", "3"]].concat(), 2, &["--loops 3", "blocking"]);
+    refused(&[&blocking[..], &["--acceptors", "3"]].concat(), 2, &["--acceptors 3", "blocking"]);
+    refused(&[&blocking[..], &["--backend", "readiness"]].concat(), 2, &["readiness", "--model blocking"]);
     refused(&[&listen[..], &["--to", "127.0.0.1:1"]].concat(), 2, &["--to 127.0.0.1:1", "proxy"]);
 }
 
@@ -51,7 +53,7 @@ fn words_that_nobody_knows_are_refused_by_their_name() {
 fn an_address_in_use_and_one_that_does_not_exist_are_named() {
     let (_echo, address) = Running::echo();
     let taken = address.to_string();
-    for model in ["single", "workers", "acceptors", "shared-port"] {
+    for model in ["single", "workers", "acceptors", "shared-port", "blocking"] {
         let arguments = ["serve", "time", "--listen", &taken, "--model", model];
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(1), "{model}");

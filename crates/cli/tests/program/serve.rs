@@ -2,11 +2,14 @@ use super::{Peer, Running, numbered};
 
 #[test]
 fn echo_sends_every_byte_back_in_every_reactor_model() {
-    let models: [&[&str]; 4] = [
+    let models: [&[&str]; 7] = [
         &["--model", "single"],
         &["--model", "workers", "--loops", "2"],
         &["--model", "acceptors", "--acceptors", "2", "--loops", "2"],
         &["--model", "shared-port", "--loops", "2"],
+        &["--model", "blocking", "--backend", "blocking"],
+        &["--backend", "blocking"],
+        &["--model", "workers", "--backend", "blocking", "--loops", "2"],
     ];
     let bytes = numbered(300_000);
     for model in models {
@@ -45,6 +48,19 @@ fn it_says_what_auto_takes_and_what_became_of_the_descriptor_limit() {
     }
     assert!(said.contains(&"backend: readiness, which is what auto takes for now".to_owned()), "{said:?}");
     assert!(!cfg!(unix) || said[0].starts_with("descriptor limit: "), "{said:?}");
+}
+
+#[test]
+fn either_word_for_a_thread_per_connection_is_enough_and_it_says_so() {
+    for word in ["--model", "--backend"] {
+        let server = Running::start(&["serve", "echo", "--listen", "127.0.0.1:0", word, "blocking"]);
+        let mut said = Vec::new();
+        while !said.iter().any(|line: &String| line.contains("listens on")) {
+            said.push(server.line());
+        }
+        assert!(said.contains(&"backend: blocking".to_owned()), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("a thread for each connection")), "{said:?}");
+    }
 }
 
 #[test]
