@@ -1,4 +1,4 @@
-//! What do the three time servers cost under 1,000 connections? `cargo run --release --example time_compare`
+//! What do the time servers cost under 1,000 connections? `cargo run --release --example time_compare`
 //!
 //! Starts each server as a process of its own, opens the connections, asks on each once, and looks at the process while
 //! all of them are open. Linux only: the figures come from `/proc`.
@@ -29,25 +29,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| server | threads | resident memory | all {CONNECTIONS} answered after |\n| --- | --- | --- | --- |"
     );
-    for (name, program) in [
-        ("a thread per connection", "time_thread_per_connection"),
-        ("a pool of 50 threads", "time_thread_pool"),
-        ("two event loops", "time_event_loop"),
+    for (name, program, how) in [
+        ("a thread per connection", "time_thread_per_connection", None),
+        ("a pool of 50 threads", "time_thread_pool", None),
+        ("two event loops", "time_event_loop", None),
+        ("the same, a thread per connection", "time_event_loop", Some("blocking")),
     ] {
-        println!("{}", measure(name, program)?);
+        println!("{}", measure(name, program, how)?);
     }
     Ok(())
 }
 
-fn measure(name: &str, program: &str) -> Result<String, Box<dyn Error>> {
+fn measure(name: &str, program: &str, how: Option<&str>) -> Result<String, Box<dyn Error>> {
     let path = sibling(program)?;
-    let mut child =
-        Running(Command::new(&path).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().map_err(|error| {
-            format!(
-                "{} is not there ({error}): build it with `cargo build --release --examples`",
-                path.display()
-            )
-        })?);
+    let mut command = Command::new(&path);
+    let command = command.arg("127.0.0.1:0").args(how).stdout(Stdio::piped());
+    let mut child = Running(command.spawn().map_err(|error| {
+        format!("{} is not there ({error}): build it with `cargo build --release --examples`", path.display())
+    })?);
     let mut line = String::new();
     BufReader::new(child.0.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     let address = line.trim().rsplit(' ').next().ok_or("no address")?.to_owned();

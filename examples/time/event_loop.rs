@@ -2,9 +2,11 @@
 //!
 //! A silent peer costs a few hundred bytes and no thread. The pipeline cuts lines, makes text of them, and asks the
 //! handler; each stage is one job, and their types say that they fit.
+//!
+//! With the word `blocking` behind the address, each connection has a thread instead: nothing else changes.
 
 use netwright::{
-    AppContext, Application, Server,
+    AppContext, Application, Backend, Server,
     codec::{LineFrames, Utf8},
     event_loops, pipeline,
 };
@@ -24,11 +26,14 @@ impl Application for Time {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7001".to_owned());
-    let server = Server::builder()
-        .group(event_loops(2)?)
+    let (server, how) = match std::env::args().nth(2).as_deref() {
+        Some("blocking") => (Server::builder().backend(Backend::Blocking), "a thread per connection"),
+        _ => (Server::builder().group(event_loops(2)?), "two event loops"),
+    };
+    let server = server
         .pipeline(|_| pipeline().add(LineFrames::max(ORDER_MAX)).add(Utf8::strict()).app(Time))
         .bind(address)
         .wait()?;
-    println!("time, two event loops, on {}", server.address());
+    println!("time, {how}, on {}", server.address());
     Ok(server.group().termination().wait()?)
 }

@@ -54,7 +54,8 @@
 //!   [`OutboundOnly`]; put together by [`pipeline`].
 //! - What you hold: [`Channel`], from any thread.
 //! - Frames and text: [`codec`].
-//! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`].
+//! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
+//!   each channel: [`ThreadPerChannel`].
 //! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
 //!
 //! This crate gathers what the others offer; it has no logic of its own.

@@ -3,6 +3,7 @@
 //! ```text
 //!   netwright-core             this crate                                the system
 //!   EventLoop ── Driver ─────▶ readiness (mio: epoll, kqueue, IOCP) ───▶ one poll per loop
+//!                              blocking (poll(2)) ────────────────────▶ a thread for each channel
 //!   Source ── register ──────▶ Readiness
 //!                              ListenerOptions, StreamOptions ─────────▶ setsockopt, checked before
 //!                              Resolver, interleave ───────────────────▶ getaddrinfo, off the loop
@@ -12,6 +13,7 @@
 //! # Where to find what
 //!
 //! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
+//! - A thread for each channel: [`blocking`], [`ThreadPerChannel`].
 //! - Connections that are kept for the next one who needs one: [`Pool`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].

@@ -62,8 +62,8 @@ impl ServerBuilder {
         self
     }
 
-    /// The loops that accept. Default: the first loop of the group, or one of its own beside threads. With several, each has a socket of its own on the
-    /// same port, and the system spreads connections over them.
+    /// The loops that accept. Default: the first loop of the group, or a loop of its own beside threads. With several,
+    /// each has a socket of its own on the same port, and the system spreads connections over them.
     pub fn acceptors(mut self, acceptors: EventLoopGroup) -> Self {
         self.acceptors = Some(acceptors);
         self

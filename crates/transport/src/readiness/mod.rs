@@ -6,6 +6,8 @@
 //!   Source ──▶ Rc<Readiness> ── register, reregister, deregister: by descriptor, so that a rebuild needs no source
 //! ```
 //!
+//! A loop that [blocks in `poll(2)`](crate::blocking) offers the same [`Readiness`], level-triggered.
+//!
 //! A source finds the [`Readiness`] of its loop with [`LocalLoop::driver`](netwright_core::LocalLoop::driver) and
 //! registers its descriptor under its own token. A loop for any descriptor that the system can poll:
 //!
