@@ -1,7 +1,7 @@
 //! Listening and accepting, also when there is no room.
 
 use super::{
-    Behaviour, Need, Setup, behaviour,
+    Behaviour, Model, Need, Setup, behaviour,
     support::{
         Echo, PATIENCE, Peer, Refusing, Soon, assert_nobody_listens, child, expect, expect_end,
         in_own_process, is_child, open_sockets, reset, round_trip, script, settle, wait_for_sockets,
@@ -48,7 +48,7 @@ fn a_port_in_use_says_so_and_which(setup: Setup) {
     let error = builder.pipeline(|_| pipeline().app(Echo)).bind(taken).soon().unwrap_err();
     assert!(matches!(&error, BindError::InUse(address) if *address == taken), "{error:?}");
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
-    settle(loops.all());
+    settle(&loops.all());
     for event_loop in loops.all() {
         assert_eq!(event_loop.figures().sources, 0);
     }
@@ -60,7 +60,7 @@ fn if_one_of_several_addresses_is_in_use_none_is_listened_on(setup: Setup) {
     let (builder, loops) = setup.server();
     let bound = builder.listen(taken).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon();
     assert!(matches!(bound, Err(BindError::InUse(address)) if address == taken));
-    settle(loops.all());
+    settle(&loops.all());
     for event_loop in loops.all() {
         assert_eq!(event_loop.figures().sources, 0, "the listener that worked is closed again");
     }
@@ -251,7 +251,10 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(setup: S
         served.iter_mut().for_each(|stream| round_trip(stream, b"unharmed"));
         writeln!(ask, "figures").unwrap();
         let figures = answer("figures ");
-        assert!(!figures.contains("refused: 0") && !figures.contains("accept_failures: 0"), "{figures}");
+        assert!(!figures.contains("refused: 0"), "{figures}");
+        // Where each connection has two, it may be the second for which none is left.
+        let two_each = setup.model == Model::ThreadPerChannel;
+        assert!(!figures.contains("accept_failures: 0") || two_each, "{figures}");
 
         // Nothing has to be done but to give descriptors back.
         drop(served);

@@ -4,7 +4,7 @@ use super::{
     Behaviour, Need, ON_PURPOSE, Setup, behaviour,
     support::{
         Cx, Echo, Events, Peer, Random, Running, Script, Seen, Soon, assert_quiet, expect_end,
-        in_own_process, open_sockets, pattern, reset, round_trip, script, settle, wait_for_sockets,
+        in_own_process, loops_of, open_sockets, pattern, reset, round_trip, script, settle, wait_for_sockets,
     },
 };
 use netwright_core::{CloseCause, WriteError};
@@ -155,9 +155,9 @@ fn a_client_is_told_of_a_reset_once(setup: Setup) {
     channel.send("please reset me".into());
     let cause = events.end();
     assert!(is_reset(&cause), "{cause}");
-    settle(client.group().iter());
+    settle(&loops_of(&client));
     events.nothing();
-    assert_quiet(client.group().iter());
+    assert_quiet(&loops_of(&client));
 }
 
 /// The connection is reset as soon as it is established, so the client finds both at once, or one after the other.
@@ -178,10 +178,10 @@ fn a_client_that_is_reset_at_once_begins_and_ends_once(setup: Setup) {
             assert!(error.to_string().contains(&listener.local_addr().unwrap().to_string()), "{error}")
         }
     }
-    settle(client.group().iter());
+    settle(&loops_of(&client));
     events.nothing();
-    assert_quiet(client.group().iter());
-    assert_eq!(client.group().next().figures().sources, 0);
+    assert_quiet(&loops_of(&client));
+    assert!(loops_of(&client).iter().all(|event_loop| event_loop.figures().sources == 0));
 }
 
 fn resets_at_every_point_leave_no_descriptor(setup: Setup) {
@@ -299,9 +299,9 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
             .bind(setup.listen_at())
             .soon()
             .unwrap();
-        let neighbours = setup
-            .bare_server()
-            .group(loops.workers.clone())
+        let neighbours = loops
+            .workers
+            .host(setup.bare_server())
             .pipeline(|_| netwright_core::pipeline().app(Echo))
             .bind(setup.listen_at())
             .soon()

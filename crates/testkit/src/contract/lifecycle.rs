@@ -3,8 +3,8 @@
 use super::{
     Behaviour, Setup, behaviour,
     support::{
-        Echo, PATIENCE, Running, Seen, Soon, assert_nobody_listens, expect, expect_end, pattern, round_trip,
-        script, settle,
+        Echo, Loops, PATIENCE, Running, Seen, Soon, assert_nobody_listens, expect, expect_end, loops_of,
+        pattern, round_trip, script, settle,
     },
 };
 use bytes::{Bytes, BytesMut};
@@ -89,7 +89,7 @@ fn connect_then_immediate_close_is_active_once_and_inactive_once(setup: Setup) {
         assert!(matches!(events.end(), CloseCause::Requested));
         assert!(matches!(closed.soon(), CloseCause::Requested));
     }
-    settle(client.group().iter());
+    settle(&loops_of(&client));
     events.nothing();
     running.wait_for_open(0);
 }
@@ -102,7 +102,7 @@ fn a_close_in_the_listener_of_the_connect_ends_the_channel_once(setup: Setup) {
     connecting.listen(|connected| drop(connected.as_ref().unwrap().close()));
     events.active();
     assert!(matches!(events.end(), CloseCause::Requested));
-    settle(client.group().iter());
+    settle(&loops_of(&client));
     events.nothing();
 }
 
@@ -311,19 +311,18 @@ fn timers_fire_on_the_channel_and_are_forgotten_with_it(setup: Setup) {
 /// Waiting on a loop's thread is an error, not a deadlock; awaiting works, also for a server on the same loop.
 fn bind_and_connect_on_a_loop_do_not_block_it(setup: Setup) {
     let (builder, loops) = setup.server();
-    let group = loops.workers.clone();
+    let Loops { workers, acceptors } = loops;
+    let place = workers.loops().first().cloned().unwrap_or_else(|| acceptors.next());
     let (told, answer) = mpsc::channel();
     let (client_script, events) = script();
     let task = {
-        let group = group.clone();
         async move {
             let mut binding = builder.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at());
             let refused = binding.wait();
             assert!(matches!(refused, Err(BindError::WouldBlockLoop)), "{refused:?}");
             let server = binding.await.unwrap();
-            let client = setup
-                .client_builder()
-                .group(group)
+            let client = workers
+                .host_client(setup.client_builder())
                 .pipeline(move || pipeline().app(client_script.probe()))
                 .unwrap();
             let mut connecting = client.connect(server.address());
@@ -334,7 +333,7 @@ fn bind_and_connect_on_a_loop_do_not_block_it(setup: Setup) {
             told.send((server, client, channel)).unwrap();
         }
     };
-    let mut spawned = group.next().spawn(task).unwrap();
+    let mut spawned = place.spawn(task).unwrap();
     spawned.soon().unwrap();
     let (_server, _client, _channel) = answer.recv_timeout(PATIENCE).unwrap();
     events.active();
@@ -408,7 +407,7 @@ fn dropping_the_server_stops_listening_and_leaves_connections_alone(setup: Setup
     drop(server);
     round_trip(&mut setup.dial(&address), b"a clone keeps it");
     drop(clone);
-    settle(loops.all());
+    settle(&loops.all());
     assert_nobody_listens(setup, &address);
     round_trip(&mut stream, b"after: its loop is still held by the test");
 }
@@ -418,7 +417,7 @@ fn the_end_of_the_loops_ends_their_channels_with_that_cause(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    let mut ended = running.loops.workers.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    let mut ended = running.loops.workers.shut_down();
     assert!(matches!(events.end(), CloseCause::ShutDown));
     expect_end(&mut stream);
     ended.soon().unwrap();

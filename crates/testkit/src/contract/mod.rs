@@ -33,6 +33,8 @@ mod faults;
 mod half_close;
 mod lifecycle;
 mod models;
+mod quiet;
+mod threads;
 mod write;
 
 pub use behaviour::Behaviour;
@@ -55,6 +57,8 @@ pub fn suite() -> &'static [Behaviour] {
             half_close::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
             models::BEHAVIOURS,
+            quiet::BEHAVIOURS,
+            threads::BEHAVIOURS,
             write::BEHAVIOURS,
         ]
         .concat()

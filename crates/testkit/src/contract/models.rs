@@ -45,18 +45,22 @@ fn every_worker_gets_connections_and_loops_that_only_accept_get_none(setup: Setu
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| setup.dial(server.address())).collect();
     let places: Vec<_> = streams.iter().map(|_| places.recv_timeout(PATIENCE).unwrap()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"hello"));
-    for worker in &loops.workers {
+    let workers = loops.workers.loops();
+    for worker in &workers {
         let here = places.iter().filter(|place| *place == worker).count();
         assert!(here > 0, "a worker got no connection");
         if matches!(setup.model, Model::OneAcceptor) {
-            assert_eq!(here, CONNECTIONS / loops.workers.len(), "taken in turns");
+            assert_eq!(here, CONNECTIONS / workers.len(), "taken in turns");
+        }
+        if matches!(setup.model, Model::ThreadPerChannel) {
+            assert_eq!(here, 1, "one for each");
         }
     }
-    let hosted = |place: &EventLoop| loops.workers.iter().any(|worker| worker == place);
+    let hosted = |place: &EventLoop| workers.contains(place);
     assert!(places.iter().all(hosted), "a connection lives on a loop that only accepts");
-    settle(loops.all());
-    let listeners: u64 =
-        loops.all().map(|event_loop| event_loop.figures().sources).sum::<u64>() - CONNECTIONS as u64;
+    settle(&loops.all());
+    let sources: u64 = loops.all().iter().map(|event_loop| event_loop.figures().sources).sum();
+    let listeners = sources - CONNECTIONS as u64;
     assert_eq!(listeners, setup.model.listeners() as u64, "sockets that listen");
 }
 
@@ -76,7 +80,9 @@ fn a_shared_port_and_loops_that_only_accept_exclude_each_other(setup: Setup) {
 fn without_a_group_a_server_brings_its_own_loops(setup: Setup) {
     let server =
         setup.bare_server().pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap();
-    assert_eq!(server.group().len(), std::thread::available_parallelism().map_or(1, usize::from));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let expected = if server.threads().is_some() { 1 } else { cores };
+    assert_eq!(server.group().len(), expected, "one that accepts beside threads, or one for each core");
     round_trip(&mut setup.dial(server.address()), b"hello");
 }
 

@@ -13,6 +13,8 @@ use netwright_transport::Backend;
 pub enum Transport {
     /// TCP by readiness (epoll).
     Readiness,
+    /// TCP by threads that block in `poll(2)`.
+    Blocking,
 }
 
 /// How two ends find each other.
@@ -31,36 +33,45 @@ pub enum Need {
     Reset,
     /// A descriptor for each connection.
     Descriptors,
+    /// A thread for each connection.
+    Threads,
 }
 
 impl Transport {
     /// Every transport, also those that this machine lacks.
-    pub const ALL: &[Self] = &[Self::Readiness];
+    pub const ALL: &[Self] = &[Self::Readiness, Self::Blocking];
 
     /// As it is called in the names of tests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Readiness => "readiness",
+            Self::Blocking => "blocking",
         }
     }
 
     /// The reactor models that it can run in.
     pub fn models(self) -> &'static [Model] {
         match self {
-            Self::Readiness => Model::ALL,
+            Self::Readiness => &Model::ALL[..4],
+            // And a loop with many descriptors, which asks about each of them every time.
+            Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
         }
     }
 
     /// Why this machine cannot run it, if it cannot.
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::Readiness => None,
+            Self::Readiness | Self::Blocking => None,
         }
     }
 
     /// Why a behaviour with this need does not apply, if so.
     pub fn lacks(self, need: Need) -> Option<&'static str> {
+        if need == Need::Threads && self != Self::Blocking {
+            return Some("loops are shared: no thread belongs to a channel");
+        }
         match (self.carrier(), need) {
+            (_, Need::Threads) => None,
             (Carrier::Tcp, Need::Network | Need::Reset | Need::Descriptors) => None,
         }
     }
@@ -68,12 +79,13 @@ impl Transport {
     pub(super) fn backend(self) -> Backend {
         match self {
             Self::Readiness => Backend::Readiness,
+            Self::Blocking => Backend::Blocking,
         }
     }
 
     pub(super) fn carrier(self) -> Carrier {
         match self {
-            Self::Readiness => Carrier::Tcp,
+            Self::Readiness | Self::Blocking => Carrier::Tcp,
         }
     }
 }
@@ -90,11 +102,14 @@ pub enum Model {
     TwoAcceptors,
     /// Two loops accept each for itself.
     SharedPort,
+    /// One loop accepts, and each connection has a thread of its own.
+    ThreadPerChannel,
 }
 
 impl Model {
     /// Every model.
-    pub const ALL: &[Self] = &[Self::OneLoop, Self::OneAcceptor, Self::TwoAcceptors, Self::SharedPort];
+    pub const ALL: &[Self] =
+        &[Self::OneLoop, Self::OneAcceptor, Self::TwoAcceptors, Self::SharedPort, Self::ThreadPerChannel];
 
     /// As it is called in the names of tests.
     pub fn name(self) -> &'static str {
@@ -103,13 +118,14 @@ impl Model {
             Self::OneAcceptor => "one_acceptor_two_workers",
             Self::TwoAcceptors => "two_acceptors_two_workers",
             Self::SharedPort => "shared_port_two_workers",
+            Self::ThreadPerChannel => "thread_per_channel",
         }
     }
 
     /// How many sockets listen on one address.
     pub(super) fn listeners(self) -> usize {
         match self {
-            Self::OneLoop | Self::OneAcceptor => 1,
+            Self::OneLoop | Self::OneAcceptor | Self::ThreadPerChannel => 1,
             Self::TwoAcceptors | Self::SharedPort => 2,
         }
     }

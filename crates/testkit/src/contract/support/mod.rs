@@ -13,5 +13,5 @@ pub(super) use peers::{
 };
 pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
 pub(super) use script::{Cx, Events, Script, Seen, script};
-pub(super) use servers::{Echo, Running};
+pub(super) use servers::{Echo, Loops, Running, loops_of};
 pub(super) use waiting::{Hold, PATIENCE, Soon, assert_quiet, settle, wait_until};

@@ -1,19 +1,26 @@
 //! Servers and clients of the setup under test.
 
-use super::{Hold, Peer, Script, Soon, assert_quiet, settle, wait_until};
+use super::{Hold, PATIENCE, Peer, Script, Soon, assert_quiet, settle, wait_until};
 use crate::contract::{Model, Setup};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Address, AppContext, Application, EventLoop, EventLoopGroup, Segment, pipeline};
-use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder};
-use std::net::SocketAddr;
+use netwright_core::{
+    Address, AppContext, Application, EventLoop, EventLoopGroup, Outgoing, Segment, Termination, pipeline,
+};
+use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder, ThreadPerChannel};
+use std::{net::SocketAddr, time::Duration};
 
 impl Setup {
     /// A server of this model, with its loops.
     pub(crate) fn server(self) -> (ServerBuilder, Loops) {
+        if self.model == Model::ThreadPerChannel {
+            let (threads, acceptors) = (ThreadPerChannel::new(), self.event_loops(1));
+            let builder = self.bare_server().acceptors(acceptors.clone()).thread_per_channel(threads.clone());
+            return (builder, Loops { acceptors, workers: Workers::Threads(threads) });
+        }
         let workers = self.event_loops(if self.model == Model::OneLoop { 1 } else { 2 });
         let acceptors = match self.model {
             Model::OneLoop | Model::SharedPort => None,
-            Model::OneAcceptor => Some(self.event_loops(1)),
+            Model::OneAcceptor | Model::ThreadPerChannel => Some(self.event_loops(1)),
             Model::TwoAcceptors => Some(self.event_loops(2)),
         };
         let shared = self.model == Model::SharedPort;
@@ -21,7 +28,8 @@ impl Setup {
         if let Some(acceptors) = &acceptors {
             builder = builder.acceptors(acceptors.clone());
         }
-        (builder, Loops { acceptors: acceptors.unwrap_or_else(|| workers.clone()), workers })
+        let acceptors = acceptors.unwrap_or_else(|| workers.clone());
+        (builder, Loops { acceptors, workers: Workers::Group(workers) })
     }
 
     /// A server that nothing but the backend is said of.
@@ -69,17 +77,74 @@ impl Setup {
     }
 }
 
+/// The loops that a client has now.
+pub(crate) fn loops_of<P, W>(client: &Client<P, W>) -> Vec<EventLoop>
+where
+    P: Segment<BytesMut, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
+    let mut loops: Vec<_> = client.group().iter().cloned().collect();
+    loops.extend(client.threads().map(ThreadPerChannel::busy_loops).unwrap_or_default());
+    loops
+}
+
 /// The loops of a server; where no loop only accepts, both groups are the same.
 pub(crate) struct Loops {
     pub(crate) acceptors: EventLoopGroup,
-    pub(crate) workers: EventLoopGroup,
+    pub(crate) workers: Workers,
 }
 
 impl Loops {
-    pub(crate) fn all(&self) -> impl Iterator<Item = &EventLoop> {
-        let only_workers =
-            self.workers.iter().filter(|worker| !self.acceptors.iter().any(|loop_| loop_ == *worker));
-        self.acceptors.iter().chain(only_workers)
+    /// All that there are now.
+    pub(crate) fn all(&self) -> Vec<EventLoop> {
+        let mut all: Vec<_> = self.acceptors.iter().cloned().collect();
+        for worker in self.workers.loops() {
+            if !all.contains(&worker) {
+                all.push(worker);
+            }
+        }
+        all
+    }
+}
+
+/// What hosts the connections of a server.
+#[derive(Clone)]
+pub(crate) enum Workers {
+    Group(EventLoopGroup),
+    Threads(ThreadPerChannel),
+}
+
+impl Workers {
+    /// All that there are now.
+    pub(crate) fn loops(&self) -> Vec<EventLoop> {
+        match self {
+            Self::Group(group) => group.iter().cloned().collect(),
+            Self::Threads(threads) => threads.busy_loops(),
+        }
+    }
+
+    /// A server whose connections live here too.
+    pub(crate) fn host(&self, builder: ServerBuilder) -> ServerBuilder {
+        match self {
+            Self::Group(group) => builder.group(group.clone()),
+            Self::Threads(threads) => builder.thread_per_channel(threads.clone()),
+        }
+    }
+
+    /// A client whose connections live here too.
+    pub(crate) fn host_client(&self, builder: ClientBuilder) -> ClientBuilder {
+        match self {
+            Self::Group(group) => builder.group(group.clone()),
+            Self::Threads(threads) => builder.thread_per_channel(threads.clone()),
+        }
+    }
+
+    pub(crate) fn shut_down(&self) -> Termination {
+        match self {
+            Self::Group(group) => group.shutdown_gracefully(Duration::ZERO, PATIENCE),
+            Self::Threads(threads) => threads.shutdown_gracefully(Duration::ZERO, PATIENCE),
+        }
+        .unwrap()
     }
 }
 
@@ -111,17 +176,17 @@ impl Running {
 
     /// Lets every loop take a few turns: what was going to happen by itself has happened then.
     pub(crate) fn settle(&self) {
-        settle(self.loops.all());
+        settle(&self.loops.all());
     }
 
     /// Stops the loops until the guard is dropped.
     pub(crate) fn hold(&self) -> Vec<Hold> {
-        self.loops.all().map(Hold::new).collect()
+        self.loops.all().iter().map(Hold::new).collect()
     }
 
     /// Fails if a loop turns although nothing happens.
     pub(crate) fn assert_quiet(&self) {
-        assert_quiet(self.loops.all());
+        assert_quiet(&self.loops.all());
     }
 
     /// Waits until so many connections are open.

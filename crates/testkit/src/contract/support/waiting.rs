@@ -31,8 +31,8 @@ impl Hold {
     }
 }
 
-pub(crate) fn settle<'a>(loops: impl Iterator<Item = &'a EventLoop>) {
-    let loops: Vec<_> = loops.collect();
+pub(crate) fn settle<'a>(loops: impl IntoIterator<Item = &'a EventLoop>) {
+    let loops: Vec<_> = loops.into_iter().collect();
     for _ in 0..3 {
         for event_loop in &loops {
             let (done, answer) = mpsc::channel();
@@ -44,7 +44,7 @@ pub(crate) fn settle<'a>(loops: impl Iterator<Item = &'a EventLoop>) {
 
 /// A loop that sleeps turns for the timer and little else, however slow the machine is; one that spins turns thousands
 /// of times.
-pub(crate) fn assert_quiet<'a>(loops: impl Iterator<Item = &'a EventLoop>) {
+pub(crate) fn assert_quiet<'a>(loops: impl IntoIterator<Item = &'a EventLoop>) {
     for event_loop in loops {
         let before = event_loop.figures().iterations;
         event_loop.schedule(Duration::from_millis(20), || ()).unwrap().soon().unwrap();
