@@ -243,7 +243,7 @@ fn a_ready_future_costs_one_allocation_in_steady_state() {
         drop(msg);
         let told = told.clone();
         let allocated = allocations_during(|| {
-            cx.spawn(std::future::ready(1), |_, _, one| drop(one));
+            cx.spawn(std::future::ready(1), |_, _, one: i32| assert_eq!(one, 1));
         });
         told.set(allocated.0);
     });

@@ -59,13 +59,6 @@ impl Stream for SocketStream {
         self.socket.shutdown(Shutdown::Write)
     }
 
-    #[cfg(unix)]
-    #[inline]
-    fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
-        // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
-        let _ = self.readiness.set_interest(&self.socket, wants_read, waits_for_room);
-    }
-
     fn take_error(&mut self) -> Option<io::Error> {
         match self.socket.take_error() {
             Ok(error) => error,
@@ -73,10 +66,15 @@ impl Stream for SocketStream {
         }
     }
 
-    /// Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
     #[inline(always)]
-    fn settle(&mut self, _: bool, _: bool) {
+    fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
+        // Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
         calls::refill();
+        // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
+        #[cfg(unix)]
+        let _ = self.readiness.set_interest(&self.socket, wants_read, waits_for_room);
+        #[cfg(not(unix))]
+        let _ = (wants_read, waits_for_room);
     }
 }
 
