@@ -90,9 +90,10 @@ pub use group::{
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
-    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError, Open,
-    OutboundOnly, OutboundStage, PipelineBuilder, Segment, Slot, SlotStage, StageCaller, StageInfo,
-    StageTask, StageTimer, Switch, inbound, observe, outbound, pipeline, slot,
+    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError,
+    OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Segment, SendHandler, Slot, SlotStage,
+    StageCaller, StageInfo, StageTask, StageTimer, Switch, inbound, observe, on_workers, outbound, pipeline,
+    slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

@@ -18,10 +18,12 @@ static ALLOCATOR: netwright_testkit::CountingAllocator = netwright_testkit::Coun
 
 type Cx<'a> = AppContext<'a, App>;
 
+type OnRead = Box<dyn FnMut(&mut Cx<'_>, BytesMut)>;
+
 /// Runs a closure with every message.
 struct App {
     seen: Rc<RefCell<Vec<String>>>,
-    on_read: Box<dyn FnMut(&mut Cx<'_>, BytesMut)>,
+    on_read: OnRead,
 }
 
 impl Application for App {
@@ -224,7 +226,8 @@ fn an_interval_leaves_out_the_ticks_that_it_missed() {
         let future = async move {
             let (start, mut interval) = (time::now(), time::interval(Duration::from_secs(1)));
             for _ in 0..3 {
-                ticks.borrow_mut().push((interval.tick().await - start).as_secs());
+                let due = interval.tick().await;
+                ticks.borrow_mut().push((due - start).as_secs());
                 time::sleep(Duration::from_millis(2500)).await;
             }
         };

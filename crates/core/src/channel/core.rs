@@ -8,7 +8,7 @@ use super::{
 use crate::{
     arena::Key,
     driver::Token,
-    event_loop::{LocalLoop, SourceTimer},
+    event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
 };
@@ -109,7 +109,7 @@ pub(crate) struct ChannelCore {
     pub(crate) demand: Demand,
     pub(crate) outbound: Outbound,
     pub(crate) wishes: Wishes,
-    pub(crate) local: LocalLoop,
+    pub(crate) home: Home,
     pub(crate) unhandled_messages: u64,
     /// Bytes written during the call that is under way, which the outbound queue has not seen yet.
     unsettled: usize,
@@ -139,18 +139,97 @@ struct Extras {
 }
 
 struct Armed {
-    timer: StageTimer,
+    signal: u64,
     key: SourceTimer,
 }
 
+fn signal_of(stage: u32, timer: StageTimer) -> u64 {
+    u64::from(stage) << 32 | u64::from(timer.0)
+}
+
+/// Where a core is: on its loop, or lent to a worker.
+pub(crate) enum Home {
+    Here(LocalLoop),
+    /// A stage runs on a worker: what it asks of the channel is noted, and done on the loop afterwards.
+    Away(Box<Away>),
+}
+
+/// What a stage on a worker knows of its channel.
+pub(crate) struct Away {
+    pub(crate) event_loop: EventLoop,
+    pub(crate) caller: Option<SourceCaller>,
+    /// A `Channel<W>`, if the stage is the last one.
+    pub(crate) channel: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) asked: Vec<Asked>,
+}
+
+/// Something that a stage on a worker asks of its channel.
+pub(crate) enum Asked {
+    Pause,
+    Resume,
+    Request,
+    CloseWhenFlushed,
+    Arm(StageTimer, Duration),
+    Disarm(StageTimer),
+    Fail(Fault),
+}
+
 impl ChannelCore {
+    /// A core for a stage on a worker, for the time of one batch.
+    pub(crate) fn away(
+        id: ChannelId,
+        side: SideTable,
+        away: Away,
+        paused: bool,
+        writable: bool,
+        last_timer: u32,
+    ) -> Self {
+        let mut outbound = Outbound::new(WaterMarks::default());
+        if !writable {
+            let _ = outbound.set_user_writability(31, false);
+        }
+        Self {
+            id,
+            demand: Demand::new(!paused),
+            outbound,
+            wishes: Wishes::default(),
+            home: Home::Away(Box::new(away)),
+            unhandled_messages: 0,
+            unsettled: 0,
+            told_full: Cell::new(false),
+            waiting_inside: false,
+            never_pulls: false,
+            delivered: false,
+            handle: None,
+            side,
+            token: None,
+            extras: None,
+            last_timer,
+            last_stage: 0,
+        }
+    }
+
+    fn ask(&mut self, asked: impl FnOnce() -> Asked) {
+        if let Home::Away(away) = &mut self.home {
+            away.asked.push(asked());
+        }
+    }
+
+    /// What was asked for on a worker, and the last timer's number.
+    pub(crate) fn take_asked(&mut self) -> (Vec<Asked>, u32) {
+        match &mut self.home {
+            Home::Here(_) => (Vec::new(), self.last_timer),
+            Home::Away(away) => (std::mem::take(&mut away.asked), self.last_timer),
+        }
+    }
+
     pub(super) fn new(local: LocalLoop, marks: WaterMarks, auto_read: bool) -> Self {
         Self {
             id: ChannelId::next(),
             demand: Demand::new(auto_read),
             outbound: Outbound::new(marks),
             wishes: Wishes::default(),
-            local,
+            home: Home::Here(local),
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
@@ -172,10 +251,13 @@ impl ChannelCore {
 
     /// The channel's handle. `None` for any but the last stage's type.
     pub(crate) fn handle<W: 'static>(&self) -> Option<Channel<W>> {
+        if let Home::Away(away) = &self.home {
+            return away.channel.as_ref()?.downcast_ref::<Channel<W>>().cloned();
+        }
         self.handle.as_ref()?.as_any().downcast_ref::<ChannelShared<W>>().and_then(ChannelShared::channel)
     }
 
-    pub(super) fn side(&self) -> SideTable {
+    pub(crate) fn side(&self) -> SideTable {
         self.side.clone()
     }
 
@@ -202,12 +284,19 @@ impl ChannelCore {
 
     // ---- demand ----
 
+    pub(crate) fn pause(&mut self) {
+        self.demand.pause();
+        self.ask(|| Asked::Pause);
+    }
+
     pub(crate) fn resume(&mut self) {
+        self.ask(|| Asked::Resume);
         self.demand.resume();
         self.waiting_inside = true;
     }
 
     pub(crate) fn request(&mut self) {
+        self.ask(|| Asked::Request);
         self.demand.request();
         self.waiting_inside = true;
     }
@@ -264,10 +353,26 @@ impl ChannelCore {
         self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone().unwrap_or_default()
     }
 
+    /// The channel's loop.
+    pub(crate) fn event_loop(&self) -> EventLoop {
+        match &self.home {
+            Home::Here(local) => local.handle(),
+            Home::Away(away) => away.event_loop.clone(),
+        }
+    }
+
     // ---- calls ----
 
+    /// How other threads have this channel called, while it lives.
+    pub(crate) fn source_caller(&self) -> Option<SourceCaller> {
+        match &self.home {
+            Home::Here(local) => Some(local.caller(self.token?)),
+            Home::Away(away) => away.caller.clone(),
+        }
+    }
+
     pub(crate) fn caller<H: Handler>(&self, stage: u32) -> StageCaller<H> {
-        let channel = self.token.map(|token| self.local.caller(token));
+        let channel = self.source_caller();
         StageCaller { table: self.side.clone(), channel, stage, handler: PhantomData }
     }
 
@@ -281,28 +386,44 @@ impl ChannelCore {
     pub(crate) fn arm(&mut self, stage: u32, delay: Duration) -> StageTimer {
         self.last_timer = self.last_timer.wrapping_add(1);
         let timer = StageTimer(self.last_timer);
-        if let Some(token) = self.token {
-            let signal = u64::from(stage) << 32 | u64::from(timer.0);
-            let key = self.local.arm(token, delay, signal);
-            self.extras.get_or_insert_default().timers.push(Armed { timer, key });
+        match &mut self.home {
+            Home::Here(_) => self.arm_as(stage, timer, delay),
+            Home::Away(away) => away.asked.push(Asked::Arm(timer, delay)),
         }
         timer
     }
 
-    pub(crate) fn disarm(&mut self, timer: StageTimer) -> bool {
-        self.take_timer(timer).is_some_and(|armed| self.local.disarm(armed.key))
+    /// Arms a timer whose number was given elsewhere.
+    pub(crate) fn arm_as(&mut self, stage: u32, timer: StageTimer, delay: Duration) {
+        if let (Some(token), Home::Here(local)) = (self.token, &self.home) {
+            let signal = signal_of(stage, timer);
+            let key = local.arm(token, delay, signal);
+            self.extras.get_or_insert_default().timers.push(Armed { signal, key });
+        }
+    }
+
+    pub(crate) fn disarm(&mut self, stage: u32, timer: StageTimer) -> bool {
+        if let Home::Away(away) = &mut self.home {
+            away.asked.push(Asked::Disarm(timer));
+            return true;
+        }
+        self.take_timer(signal_of(stage, timer)).is_some_and(|armed| self.disarm_source(armed.key))
+    }
+
+    fn disarm_source(&self, key: SourceTimer) -> bool {
+        matches!(&self.home, Home::Here(local) if local.disarm(key))
     }
 
     /// A signal that came back: which stage it is for, if its timer still counts.
     pub(super) fn due(&mut self, signal: u64) -> Option<(u32, StageTimer)> {
         let (stage, timer) = ((signal >> 32) as u32, StageTimer(signal as u32));
-        self.take_timer(timer)?;
+        self.take_timer(signal)?;
         Some((stage, timer))
     }
 
-    fn take_timer(&mut self, timer: StageTimer) -> Option<Armed> {
+    fn take_timer(&mut self, signal: u64) -> Option<Armed> {
         let timers = &mut self.extras.as_mut()?.timers;
-        let index = timers.iter().position(|armed| armed.timer == timer)?;
+        let index = timers.iter().position(|armed| armed.signal == signal)?;
         Some(timers.swap_remove(index))
     }
 
@@ -311,7 +432,7 @@ impl ChannelCore {
         self.token = None;
         let timers = self.extras.as_mut().map(|extras| std::mem::take(&mut extras.timers));
         for armed in timers.unwrap_or_default() {
-            self.local.disarm(armed.key);
+            self.disarm_source(armed.key);
         }
     }
 
@@ -319,11 +440,16 @@ impl ChannelCore {
 
     /// Takes a future of a stage; its first poll comes in a turn of its own. Dropped if the channel has ended.
     pub(crate) fn spawn<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
-        let extras = self.extras.get_or_insert_default();
-        let task = extras.tasks.insert(stage, job);
-        match self.token {
-            Some(token) => self.local.call(token),
-            None => self.drop_tasks(0),
+        let task = self.extras.get_or_insert_default().tasks.insert(stage, job);
+        match (self.token, &mut self.home) {
+            (Some(token), Home::Here(local)) => local.call(token),
+            (None, Home::Here(_)) => self.drop_tasks(0),
+            (_, Home::Away(away)) => {
+                away.asked.push(Asked::Fail(Fault::new(
+                    "a future was spawned by a stage on workers, which has no loop",
+                )));
+                self.drop_tasks(0);
+            }
         }
         task
     }
@@ -360,7 +486,7 @@ impl ChannelCore {
     }
 
     pub(crate) fn task_waker(&self, key: Key) -> Option<Arc<TaskWaker>> {
-        Some(TaskWaker::new(self.side.clone(), self.local.caller(self.token?), key))
+        Some(TaskWaker::new(self.side.clone(), self.source_caller()?, key))
     }
 
     pub(crate) fn abort_task(&mut self, key: Key) -> bool {
@@ -379,6 +505,7 @@ impl ChannelCore {
     // ---- the end ----
 
     pub(crate) fn close_when_flushed(&mut self) {
+        self.ask(|| Asked::CloseWhenFlushed);
         self.wishes.close_when_flushed = true;
     }
 

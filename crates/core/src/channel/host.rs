@@ -87,7 +87,9 @@ where
     /// The channel has its place on the loop: handlers are added.
     pub fn register(&mut self, token: Token) {
         self.core.set_token(token);
-        self.shared.set_caller(self.core.local.caller(token));
+        if let Some(caller) = self.core.source_caller() {
+            self.shared.set_caller(caller);
+        }
         self.run(|root, core| root.link(core));
     }
 

@@ -24,7 +24,7 @@ mod id;
 mod line;
 mod outbound;
 
-pub(crate) use self::core::{ChannelCore, SideTable};
+pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
 pub use address::{Address, AddressError, UnixName};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use embedded::{Collector, EmbeddedChannel, Finished};

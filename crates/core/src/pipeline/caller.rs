@@ -74,6 +74,21 @@ impl<H: Handler> StageCaller<H> {
     }
 }
 
+impl<H: Handler> StageCaller<H> {
+    /// Several calls in order, with one wake-up.
+    pub(crate) fn call_all<C>(&self, calls: impl IntoIterator<Item = C>)
+    where
+        C: FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static,
+    {
+        let Some(channel) = &self.channel else { return };
+        let boxed =
+            |call| -> (u32, Box<dyn Any + Send>) { (self.stage, Box::new(Call::<H>(Box::new(call)))) };
+        let calls: Vec<_> = calls.into_iter().map(boxed).collect();
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).calls.extend(calls);
+        channel.call();
+    }
+}
+
 impl<H: Handler> Clone for StageCaller<H> {
     fn clone(&self) -> Self {
         let Self { table, channel, stage, .. } = self;

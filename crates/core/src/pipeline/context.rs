@@ -116,7 +116,12 @@ impl<H: Handler> Context<'_, H> {
 
     /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
     pub fn shut_down_output(&mut self) {
-        self.ops.push(Op::ShutDownOutput(WritePromise::untracked()));
+        self.shut_down_output_with(WritePromise::untracked());
+    }
+
+    /// [`shut_down_output`](Self::shut_down_output) for somebody who may be waiting to hear of it.
+    pub fn shut_down_output_with(&mut self, done: WritePromise) {
+        self.ops.push(Op::ShutDownOutput(done));
     }
 
     // ---- demand ----
@@ -124,7 +129,7 @@ impl<H: Handler> Context<'_, H> {
     /// Stops delivery at once: the transport stops reading, decoders are not asked for more, messages on their way are
     /// held.
     pub fn pause(&mut self) {
-        self.core.demand.pause();
+        self.core.pause();
     }
 
     /// Lets delivery go on.
@@ -151,7 +156,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// Takes a timer back. False if it was due already.
     pub fn disarm(&mut self, timer: StageTimer) -> bool {
-        self.core.disarm(timer)
+        self.core.disarm(self.stage, timer)
     }
 
     /// This handler never has a message to be pulled: it need not be asked again.
@@ -216,6 +221,6 @@ impl<H: Handler> Context<'_, H> {
 
     /// The loop on which this channel lives.
     pub fn event_loop(&self) -> EventLoop {
-        self.core.local.handle()
+        self.core.event_loop()
     }
 }

@@ -96,6 +96,12 @@ pub trait Handler: Sized + 'static {
         cx.close_with(cause, done);
     }
 
+    /// The peer should be told that no more will come, once what was flushed is sent. A handler that has something to send
+    /// first does it here.
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        cx.shut_down_output_with(done);
+    }
+
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
 
@@ -111,6 +117,12 @@ pub trait Handler: Sized + 'static {
                 }
             }
         }
+    }
+
+    /// Whether something is on its way through this stage that will come out later, so that the pipeline has to live on.
+    #[doc(hidden)]
+    fn is_busy(&self) -> bool {
+        false
     }
 
     /// The handler leaves its pipeline for good; nothing else happens to it after.

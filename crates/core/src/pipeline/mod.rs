@@ -10,6 +10,7 @@
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
 //! | `caller` | [`StageCaller`], the way back to a handler from any thread |
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
+//! | `on_workers` | a whole stage on workers |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
@@ -21,6 +22,7 @@ mod event;
 mod handler;
 mod joint;
 mod leftover;
+mod on_workers;
 mod op;
 mod optional;
 mod segment;
@@ -35,6 +37,7 @@ pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};
 pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
+pub use on_workers::{OnWorkers, SendHandler, on_workers};
 pub use op::Op;
 pub(crate) use op::Ops;
 pub use optional::Either;

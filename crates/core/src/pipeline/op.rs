@@ -101,6 +101,14 @@ impl<W> Ops<W> {
         flush
     }
 
+    /// The next operation, whatever it is.
+    pub(crate) fn take_any(&mut self) -> Option<Op<W>> {
+        if let Some((msg, done)) = self.take_write() {
+            return Some(Op::Write(msg, done));
+        }
+        if self.take_flush() { Some(Op::Flush) } else { self.take_rest() }
+    }
+
     /// The next operation of all others. To be asked last.
     #[inline]
     pub(crate) fn take_rest(&mut self) -> Option<Op<W>> {

@@ -117,6 +117,15 @@ where
             None => cx.close_with(cause, done),
         }
     }
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        match self {
+            Some(handler) => handler.shut_down_output(&mut lend(cx), done),
+            None => cx.shut_down_output_with(done),
+        }
+    }
+    fn is_busy(&self) -> bool {
+        self.as_ref().is_some_and(Handler::is_busy)
+    }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if let Some(handler) = self {
             handler.timer(&mut lend(cx), timer);
@@ -207,6 +216,15 @@ where
     }
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
         either!(self, cx, close, cause, done);
+    }
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        either!(self, cx, shut_down_output, done);
+    }
+    fn is_busy(&self) -> bool {
+        match self {
+            Self::Left(handler) => handler.is_busy(),
+            Self::Right(handler) => handler.is_busy(),
+        }
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         either!(self, cx, timer, timer);

@@ -291,7 +291,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
                 let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
                 self.handler.close(&mut cx, cause, done);
             }
-            Op::ShutDownOutput(done) => out.ops.push(Op::ShutDownOutput(done)),
+            Op::ShutDownOutput(done) => {
+                let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+                self.handler.shut_down_output(&mut cx, done);
+            }
         }
     }
 }
@@ -397,7 +400,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn is_holding(&self) -> bool {
-        self.rest.is_holding()
+        self.handler.is_busy() || self.rest.is_holding()
     }
 
     fn removed(&mut self) {
