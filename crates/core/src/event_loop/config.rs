@@ -24,11 +24,15 @@ pub enum Rejection {
     },
 }
 
+/// 32 MiB of waiting tasks: whoever has more to wait does not mind an allocation.
+const TASK_RING_MAX: usize = 1 << 20;
+
 /// The settings that the loops of a group share.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopConfig {
     pub(crate) name: String,
     pub(crate) max_pending_tasks: usize,
+    pub(crate) task_ring: usize,
     pub(crate) rejection: Rejection,
     pub(crate) io_ratio: u8,
     pub(crate) task_time_cap: Duration,
@@ -41,6 +45,7 @@ impl Default for LoopConfig {
         Self {
             name: "netwright-loop".to_owned(),
             max_pending_tasks: inbox::UNLIMITED,
+            task_ring: inbox::RING_LEN,
             rejection: Rejection::Error,
             io_ratio: 50,
             // Long enough for any sane batch, short enough that a flood of tasks cannot look like a dead server.
@@ -56,6 +61,10 @@ impl LoopConfig {
         self.budget()?;
         if self.max_pending_tasks == 0 {
             return Err(InvalidArgument::new("max_pending_tasks", 0, "at least 1"));
+        }
+        if !(1..=TASK_RING_MAX).contains(&self.task_ring) {
+            let expected = format!("between 1 and {TASK_RING_MAX}");
+            return Err(InvalidArgument::new("task_ring", self.task_ring, expected));
         }
         if self.name.contains('\0') {
             let value = format!("{:?}", self.name);
@@ -133,6 +142,13 @@ impl EventLoopBuilder {
     /// What happens beyond that limit. Default: [`Rejection::Error`].
     pub fn rejection(mut self, policy: Rejection) -> Self {
         self.config.rejection = policy;
+        self
+    }
+
+    /// How many tasks may wait without an allocation; each place takes 32 bytes for the life of the loop. A loop that serves
+    /// one channel needs few. Default: 1,024.
+    pub fn task_ring(mut self, places: usize) -> Self {
+        self.config.task_ring = places;
         self
     }
 

@@ -37,8 +37,9 @@ const CLOSED: usize = 1 << 2;
 const FLOODED: usize = 1 << 3;
 const ONE_TASK: usize = 1 << 4;
 
-/// Tasks that wait without an allocation: covers a burst of one task from each of a thousand channels in 32 KiB.
-const RING_LEN: usize = 1024;
+/// Tasks that wait without an allocation, if nothing is said: covers a burst of one task from each of a thousand channels
+/// in 32 KiB.
+pub(crate) const RING_LEN: usize = 1024;
 
 /// "No limit" for [`Inbox::new`].
 pub(crate) const UNLIMITED: usize = usize::MAX / ONE_TASK;
@@ -60,11 +61,11 @@ pub(crate) enum Next {
 }
 
 impl<T> Inbox<T> {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, ring_len: usize) -> Self {
         Self {
             word: Alone(AtomicUsize::new(UNSTARTED)),
             limit: limit.min(UNLIMITED),
-            queue: TwoQueues::new(RING_LEN),
+            queue: TwoQueues::new(ring_len),
         }
     }
 
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn tasks_leave_in_order_when_they_overflow_the_ring() {
-        let inbox = Inbox::new(UNLIMITED);
+        let inbox = Inbox::new(UNLIMITED, RING_LEN);
         let all: Vec<usize> = (0..RING_LEN * 3).collect();
         for &task in &all {
             let _ = put(&inbox, task);
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_over_when_nothing_is_pending() {
-        let inbox = Inbox::new(UNLIMITED);
+        let inbox = Inbox::new(UNLIMITED, RING_LEN);
         inbox.started();
         (0..RING_LEN * 2).for_each(|task| drop(put(&inbox, task)));
         assert!(!inbox.queue.flood.is_empty());
@@ -351,7 +352,7 @@ mod tests {
 
     #[test]
     fn only_the_first_submitter_after_sleep_wakes_the_loop() {
-        let inbox = Inbox::new(UNLIMITED);
+        let inbox = Inbox::new(UNLIMITED, RING_LEN);
         inbox.started();
         assert!(inbox.fall_asleep());
         assert_eq!(put(&inbox, 1), Next::Wake);
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_lazy_task_leaves_the_loop_asleep_and_comes_out_before_the_one_that_wakes_it() {
-        let inbox = Inbox::new(UNLIMITED);
+        let inbox = Inbox::new(UNLIMITED, RING_LEN);
         inbox.started();
         assert!(inbox.fall_asleep());
         inbox.admit().unwrap().push_lazily(1);
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_loop_with_an_accepted_task_neither_sleeps_nor_closes() {
-        let inbox = Inbox::<usize>::new(UNLIMITED);
+        let inbox = Inbox::<usize>::new(UNLIMITED, RING_LEN);
         inbox.started();
         let permit = inbox.admit().unwrap();
         assert!(!inbox.fall_asleep());
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn over_the_limit_a_task_is_refused_and_the_place_is_free_again_after_a_run() {
-        let inbox = Inbox::new(2);
+        let inbox = Inbox::new(2, RING_LEN);
         let _ = (put(&inbox, 1), put(&inbox, 2));
         assert!(matches!(inbox.admit(), Err(RefusedWhy::Full { limit: 2 })));
         assert!(inbox.admit_internal().is_ok(), "the framework's own messages pass");
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn after_close_nothing_is_admitted_and_what_was_admitted_comes_out() {
-        let inbox = Inbox::new(UNLIMITED);
+        let inbox = Inbox::new(UNLIMITED, RING_LEN);
         let _ = put(&inbox, 1);
         inbox.close();
         assert!(matches!(inbox.admit(), Err(RefusedWhy::ShutDown)));
@@ -460,7 +461,7 @@ mod loom_tests {
     #[test]
     fn loom_no_wake_up_is_lost_between_two_submitters_and_a_loop_that_falls_asleep() {
         check(|| {
-            let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
+            let shared = Arc::new((Inbox::new(UNLIMITED, RING_LEN), Wakeup::new()));
             shared.0.started();
             let submitters: Vec<_> = (0..2)
                 .map(|n| {
@@ -484,7 +485,7 @@ mod loom_tests {
     #[test]
     fn loom_tasks_of_one_submitter_keep_their_order_through_both_queues() {
         check(|| {
-            let shared = Arc::new((Inbox::new(UNLIMITED), Wakeup::new()));
+            let shared = Arc::new((Inbox::new(UNLIMITED, RING_LEN), Wakeup::new()));
             shared.0.started();
             let spawn = |tasks: &'static [usize]| {
                 let shared = shared.clone();
@@ -508,7 +509,7 @@ mod loom_tests {
     #[test]
     fn loom_a_task_in_the_race_with_close_is_run_or_refused_never_lost() {
         check(|| {
-            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            let inbox = Arc::new(Inbox::new(UNLIMITED, RING_LEN));
             inbox.started();
             let submitters: Vec<_> = (0..2)
                 .map(|n| {
@@ -542,7 +543,7 @@ mod loom_tests {
     #[test]
     fn loom_a_task_in_the_race_with_suspension_keeps_the_thread_or_starts_a_new_one() {
         check(|| {
-            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            let inbox = Arc::new(Inbox::new(UNLIMITED, RING_LEN));
             inbox.started();
             let submitter = {
                 let inbox = inbox.clone();
@@ -566,7 +567,7 @@ mod loom_tests {
     #[test]
     fn loom_the_thread_is_started_once_and_shutting_down_an_unstarted_loop_needs_none() {
         check(|| {
-            let inbox = Arc::new(Inbox::new(UNLIMITED));
+            let inbox = Arc::new(Inbox::new(UNLIMITED, RING_LEN));
             let thread_started = Arc::new(crate::sync::Mutex::new(0));
             let submitter = {
                 let (inbox, thread_started) = (inbox.clone(), thread_started.clone());

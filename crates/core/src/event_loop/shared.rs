@@ -63,7 +63,7 @@ impl Shared {
         let (terminate, termination) = promise();
         Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
-            inbox: Inbox::new(config.max_pending_tasks),
+            inbox: Inbox::new(config.max_pending_tasks, config.task_ring),
             config,
             clock,
             figures: Alone::default(),

@@ -172,6 +172,12 @@ impl EventLoopGroupBuilder {
         self
     }
 
+    /// See [`EventLoopBuilder::task_ring`](crate::EventLoopBuilder::task_ring).
+    pub fn task_ring(mut self, places: usize) -> Self {
+        self.config.task_ring = places;
+        self
+    }
+
     /// See [`EventLoopBuilder::io_ratio`](crate::EventLoopBuilder::io_ratio).
     pub fn io_ratio(mut self, percent: u8) -> Self {
         self.config.io_ratio = percent;

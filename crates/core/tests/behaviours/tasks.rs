@@ -14,16 +14,17 @@ fn the_thread_starts_with_the_first_task_and_bears_the_loops_name() {
 
 #[test]
 fn tasks_of_one_thread_run_in_order_also_when_they_flood_the_loop() {
-    let event_loop = EventLoop::new();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let release = block(&event_loop);
-    for n in 0..5_000 {
-        let seen = seen.clone();
-        event_loop.execute(move || seen.lock().unwrap().push(n)).unwrap();
+    for event_loop in [EventLoop::new(), EventLoop::builder().task_ring(1).build().unwrap()] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let release = block(&event_loop);
+        for n in 0..5_000 {
+            let seen = seen.clone();
+            event_loop.execute(move || seen.lock().unwrap().push(n)).unwrap();
+        }
+        drop(release);
+        on(&event_loop, || ());
+        assert!(seen.lock().unwrap().iter().copied().eq(0..5_000));
     }
-    drop(release);
-    on(&event_loop, || ());
-    assert!(seen.lock().unwrap().iter().copied().eq(0..5_000));
 }
 
 #[test]
@@ -282,6 +283,7 @@ fn impossible_settings_are_refused_by_name() {
         error(EventLoop::builder().max_pending_tasks(0)),
         "max_pending_tasks is 0, but must be at least 1"
     );
+    assert_eq!(error(EventLoop::builder().task_ring(0)), "task_ring is 0, but must be between 1 and 1048576");
     assert_eq!(error(EventLoop::builder().io_ratio(101)), "io_ratio is 101, but must be between 1 and 100");
     assert!(
         error(EventLoop::builder().pin_to_core(9999)).starts_with("pin_to_core is 9999, but must be one of")

@@ -35,6 +35,9 @@ use std::{
 
 /// More threads than most systems like; whoever needs more connections than this needs another model.
 const LIMIT: usize = 10_000;
+/// Tasks that wait for one channel without an allocation: there are seldom more, and 32 KiB for each thread would be most
+/// of what it holds.
+const TASK_RING: usize = 16;
 /// Long enough for a quiet minute between two bursts.
 const KEEP_IDLE: Duration = Duration::from_secs(60);
 
@@ -230,7 +233,8 @@ impl ThreadPerChannel {
     fn start(&self, number: u64) -> Result<(EventLoop, Lease), ThreadError> {
         let inner = &self.inner;
         let seed = BlockingSeed::new().map_err(|error| ThreadError::Driver(Arc::new(error)))?;
-        let builder = EventLoop::builder().name(format!("{}-{number}", inner.name)).driver(seed);
+        let name = format!("{}-{number}", inner.name);
+        let builder = EventLoop::builder().name(name).driver(seed).task_ring(TASK_RING);
         let event_loop = builder.build().map_err(|error| ThreadError::Setup(error.to_string()))?;
         // The thread starts with the first task: better now than when somebody's connection depends on it.
         event_loop.execute(|| ()).map_err(|refused| ThreadError::NoThread(refused.why))?;
