@@ -14,7 +14,8 @@
 //!    `outside` it decides on which side of the water marks we are; the user's bits come on top.
 //! 3. Messages leave in the order in which they came, and each promise completes once: after its message's last byte
 //!    was taken, or with the error that ended the queue. By then the message is released and the counts are right again.
-//! 4. A queue that has ended takes nothing in and reports no change of writability.
+//! 4. Bytes that are lent to the transport belong to the first message, and count as if they were still in it.
+//! 5. A queue that has ended takes nothing in and reports no change of writability.
 //!
 //! Not here: the system calls and how often to try (transports), when to flush and who hears of writability (channels).
 //! Loop thread only.
@@ -249,6 +250,8 @@ pub struct Outbound {
     queued: usize,
     /// Bytes on their way to this queue from other threads.
     outside: usize,
+    /// Bytes of the first message that the transport has in its hands and has not reported as taken.
+    lent: usize,
     marks: WaterMarks,
     /// Above the high mark, or not yet below the low one since.
     above: bool,
@@ -268,6 +271,7 @@ impl Outbound {
             flushed: 0,
             queued: 0,
             outside: 0,
+            lent: 0,
             marks,
             above: false,
             user_bits: 0,
@@ -299,7 +303,8 @@ impl Outbound {
 
     /// How many bytes the transport may send, those of files included. Walks along the flushed messages.
     pub fn flushed_bytes(&self) -> u64 {
-        self.entries.iter().take(self.flushed).fold(0, |sum, entry| sum.saturating_add(entry.rest.len()))
+        let lent = self.lent as u64;
+        self.entries.iter().take(self.flushed).fold(lent, |sum, entry| sum.saturating_add(entry.rest.len()))
     }
 }
 
@@ -369,6 +374,7 @@ impl Outbound {
         }
         let entries = mem::take(&mut self.entries);
         self.flushed = 0;
+        self.lent = 0;
         self.discharge(self.queued);
         for Entry { rest, promise } in entries {
             drop(rest);
@@ -509,6 +515,18 @@ impl Outbound {
         }
     }
 
+    /// Lends out the first flushed message, if it is bytes, to a transport that moves them on as they are. They count
+    /// until they are reported to [`advance`](Self::advance), at least one at a time; until then nothing else can be had
+    /// from the queue.
+    pub fn lend_first(&mut self) -> Option<Bytes> {
+        if self.flushed == 0 || self.lent > 0 {
+            return None;
+        }
+        let Outgoing::Bytes(bytes) = &mut self.entries.iter_mut().next()?.rest else { return None };
+        self.lent = bytes.len();
+        Some(mem::take(bytes))
+    }
+
     /// The first flushed message becomes plain bytes if it is an envelope: what went along with them has been sent, so
     /// that a rest of the bytes goes without.
     pub fn open_first_envelope(&mut self) {
@@ -583,6 +601,16 @@ impl Outbound {
     }
 
     fn advance_far(&mut self, taken: usize) {
+        if self.lent > 0 {
+            assert!(
+                taken <= self.lent,
+                "the transport reports {taken} bytes as taken, but was lent {}",
+                self.lent
+            );
+            self.lent -= taken;
+            self.discharge(taken);
+            return self.complete_finished();
+        }
         let (mut left, mut released) = (taken as u64, 0);
         for entry in self.entries.iter_mut().take(self.flushed) {
             if left == 0 {
@@ -624,7 +652,7 @@ impl Outbound {
     /// Completes what is at the front and has nothing left to send. Each step leaves the queue right, so the next call
     /// goes on where a panic in a message's own drop interrupted.
     fn complete_finished(&mut self) {
-        while self.first_flushed().is_some_and(Outgoing::is_empty) {
+        while self.lent == 0 && self.first_flushed().is_some_and(Outgoing::is_empty) {
             self.complete_first();
         }
     }
@@ -642,7 +670,8 @@ impl Outbound {
         }
         let entry = self.entries.pop_front()?;
         self.flushed -= 1;
-        self.discharge(entry.charge());
+        let lent = mem::take(&mut self.lent);
+        self.discharge(entry.charge() + lent);
         self.give_room_back();
         Some(entry)
     }

@@ -724,3 +724,43 @@ fn finish(model: &mut VecDeque<Model>, completed: &mut Vec<usize>) {
         completed.extend(entry.written.map(|_| entry.id));
     }
 }
+
+#[test]
+fn bytes_that_are_lent_count_until_they_are_reported_and_nothing_overtakes_them() {
+    let mut outbound = queue();
+    let log = Log::default();
+    let first = push_tracked(&mut outbound, xs(10));
+    let second = push_tracked(&mut outbound, xs(3));
+    log.watch(1, &first);
+    log.watch(2, &second);
+    assert!(outbound.lend_first().is_none(), "nothing is flushed");
+    outbound.flush();
+    let pending = outbound.pending_bytes();
+    let lent = outbound.lend_first().unwrap();
+    assert_eq!(lent.len(), 10);
+    assert!(lent.try_into_mut().is_ok(), "the transport alone has it");
+    assert!(outbound.lend_first().is_none(), "one at a time");
+    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes()), (pending, 13));
+    outbound.advance(4);
+    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes()), (pending - 4, 9));
+    assert_eq!(log.take_succeeded(), [0_usize; 0]);
+    outbound.advance(6);
+    assert_eq!(log.take_succeeded(), [1]);
+    assert_eq!(outbound.pending_bytes(), 3 + ENTRY_OVERHEAD);
+
+    assert_eq!(outbound.lend_first().unwrap().len(), 3);
+    outbound.fail_all(WriteError::Cancelled);
+    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes(), outbound.len()), (0, 0, 0));
+    assert_eq!(log.take().len(), 1);
+}
+
+#[test]
+#[should_panic(expected = "the transport reports 5 bytes as taken, but was lent 4")]
+fn more_than_was_lent_cannot_be_taken() {
+    let mut outbound = queue();
+    push(&mut outbound, "four");
+    push(&mut outbound, "more");
+    outbound.flush();
+    drop(outbound.lend_first());
+    outbound.advance(5);
+}

@@ -2,8 +2,9 @@
 
 use super::{Backend, ConnectError, hosts::Hosts, race};
 use crate::{
-    blocking::ThreadPerChannel,
+    blocking::{Lease, ThreadPerChannel},
     live::Guard,
+    local,
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave},
     socket::ConnectSettings,
@@ -167,7 +168,7 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    /// Connects to `host:port`, or to `unix:/path`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
+    /// Connects to `host:port`, `unix:/path`, `unix:@abstract` or `local:name`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
         let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
         let (event_loop, lease) = match self.inner.hosts.next() {
@@ -199,6 +200,12 @@ where
                     .fail(ConnectError::Setup(format!("{address:?} has no address to connect to")));
             }
             let Some(local) = LocalLoop::current() else { return };
+            if let [Address::Local(name)] = &addresses[..] {
+                if promise.claim() {
+                    promise.complete(inner.connect_within(&local, name, lease));
+                }
+                return;
+            }
             let (limit, options) = (inner.timeout, inner.settings.options.clone());
             let connect = ConnectSettings { from: inner.from, limit, options };
             let place = local.clone();
@@ -206,15 +213,8 @@ where
                 if !promise.claim() {
                     return; // cancelled at the last moment: the socket is closed by its drop
                 }
-                promise.complete(result.and_then(|(socket, peer)| {
-                    let pipeline = (inner.make)();
-                    let settings = &inner.settings;
-                    let connection = Connection::Socket(socket);
-                    let to = Some(peer.clone());
-                    let adoption = Adoption { local: &place, connection, peer: to, pipeline, settings };
-                    let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
-                    adopt(adoption, guard).map_err(|error| ConnectError::io(peer, limit, error))
-                }));
+                let connected = |(socket, peer)| inner.adopt(&place, Connection::Socket(socket), peer, lease);
+                promise.complete(result.and_then(connected));
             };
             race::start(id, local, addresses, connect, Box::new(done));
         };
@@ -231,6 +231,46 @@ where
     /// The threads, if each connection has its own.
     pub fn threads(&self) -> Option<&ThreadPerChannel> {
         self.inner.hosts.threads()
+    }
+}
+
+impl<P, W> Inner<P, W>
+where
+    P: Segment<BytesMut, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
+    /// Connects to a name of this process, on the loop of the calling thread.
+    fn connect_within(
+        &self,
+        local: &LocalLoop,
+        name: &Arc<str>,
+        lease: Option<Lease>,
+    ) -> Result<Channel<P::Tail>, ConnectError> {
+        let peer = Address::Local(name.clone());
+        let setup = |why: &str| ConnectError::Setup(format!("cannot connect to {peer}: {why}"));
+        self.settings.options.check_local().map_err(setup)?;
+        if let Some(from) = self.from {
+            return Err(setup(&format!("local_addr is {from}, but a local connection has no host and port")));
+        }
+        match local::connect(name, &self.settings.options) {
+            Ok(end) => self.adopt(local, Connection::Local(end), peer, lease),
+            Err(error) => Err(ConnectError::io(peer, self.timeout, error)),
+        }
+    }
+
+    /// Makes a channel of a connection, on the loop of the calling thread.
+    fn adopt(
+        &self,
+        local: &LocalLoop,
+        connection: Connection,
+        peer: Address,
+        lease: Option<Lease>,
+    ) -> Result<Channel<P::Tail>, ConnectError> {
+        let pipeline = (self.make)();
+        let (settings, to) = (&self.settings, Some(peer.clone()));
+        let adoption = Adoption { local, connection, peer: to, pipeline, settings };
+        let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
+        adopt(adoption, guard).map_err(|error| ConnectError::io(peer, self.timeout, error))
     }
 }
 

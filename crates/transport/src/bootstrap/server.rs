@@ -4,6 +4,7 @@ use super::{Backend, BindError, hosts::Hosts};
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::{Live, ServerShutdown},
+    local::{self, Door, LocalListener},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
     socket::{self, Listener, ListenerFigures, OnAccept},
@@ -142,8 +143,9 @@ impl ServerBuilder {
         let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
         let counted = live.clone();
         let adopt: Adopt = Arc::new(move |local, connection, peer, lease| {
-            let Connection::Socket(socket) = &connection;
-            settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
+            if let Connection::Socket(socket) = &connection {
+                settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
+            }
             let accepted = Accepted { peer };
             let pipeline = make(&accepted).into_segment();
             let peer = Some(accepted.peer);
@@ -216,6 +218,7 @@ impl BoundPipeline {
             shared_port: builder.shared_port,
             hosts,
             options: builder.listener,
+            connections: builder.settings.options,
             adopt,
             live,
         };
@@ -230,8 +233,15 @@ struct Plan {
     shared_port: bool,
     hosts: Hosts,
     options: ListenerOptions,
+    connections: StreamOptions,
     adopt: Adopt,
     live: Live,
+}
+
+/// What a loop accepts from.
+enum Entrance {
+    Socket(Socket),
+    Local(Door),
 }
 
 impl Plan {
@@ -249,12 +259,19 @@ impl Plan {
                     }
                 },
             };
+            let door = self.open_door(&address)?;
             for acceptor in &self.acceptors {
-                let socket =
-                    self.listen_on(&address).map_err(|error| BindError::io(address.clone(), error))?;
-                let taken = socket.local_addr().ok().and_then(|taken| socket::address(&taken));
-                address = taken.unwrap_or(address); // a port of 0 has become a real one, which the others share
-                let token = self.start(acceptor, socket, &figures).await?;
+                let entrance = match &door {
+                    Some(door) => Entrance::Local(door.clone()),
+                    None => {
+                        let socket = self.listen_on(&address);
+                        let socket = socket.map_err(|error| BindError::io(address.clone(), error))?;
+                        let taken = socket.local_addr().ok().and_then(|taken| socket::address(&taken));
+                        address = taken.unwrap_or(address); // a port of 0 is a real one now, which the others share
+                        Entrance::Socket(socket)
+                    }
+                };
+                let token = self.start(acceptor, entrance, &figures).await?;
                 let token = token.map_err(|error| BindError::io(address.clone(), error))?;
                 listeners.list.push((acceptor.clone(), token));
             }
@@ -269,6 +286,18 @@ impl Plan {
             _acceptors: self.acceptor_group,
         };
         Ok(Server { inner: Arc::new(inner) })
+    }
+
+    /// Takes a name within the process, if that is what the address is.
+    fn open_door(&self, address: &Address) -> Result<Option<Door>, BindError> {
+        let Address::Local(name) = address else { return Ok(None) };
+        self.options
+            .check_local()
+            .and_then(|()| self.connections.check_local())
+            .map_err(|why| BindError::Setup(format!("cannot listen on {address}: {why}")))?;
+        let backlog = usize::try_from(self.options.listen_backlog()).unwrap_or(usize::MAX);
+        let door = local::listen(name, backlog, self.connections.clone());
+        door.map(Some).map_err(|error| BindError::io(address.clone(), error))
     }
 
     fn listen_on(&self, address: &Address) -> io::Result<Socket> {
@@ -289,7 +318,7 @@ impl Plan {
     async fn start(
         &self,
         acceptor: &EventLoop,
-        socket: Socket,
+        entrance: Entrance,
         figures: &Arc<ListenerFigures>,
     ) -> Result<io::Result<Token>, BindError> {
         let (promise, promised) = promise::<io::Result<Token>, BindError>();
@@ -298,7 +327,10 @@ impl Plan {
         let start = move || {
             let Some(local) = LocalLoop::current() else { return };
             let on_accept = spread(local.clone(), hosts, figures.clone(), adopt);
-            promise.succeed(Listener::start(&local, socket, figures, on_accept));
+            promise.succeed(match entrance {
+                Entrance::Socket(socket) => Listener::start(&local, socket, figures, on_accept),
+                Entrance::Local(door) => LocalListener::start(&local, door, figures, on_accept),
+            });
         };
         acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
         promised.await

@@ -159,6 +159,31 @@ impl StreamOptions {
         self.linger.is_some_and(|time| !time.is_zero())
     }
 
+    /// Whether closing resets the connection ([`linger`](Self::linger) of zero).
+    pub(crate) fn resets_on_close(&self) -> bool {
+        self.linger == Some(Duration::ZERO)
+    }
+
+    /// The sizes of the receive and the send buffer, if given.
+    pub(crate) fn buffer_sizes(&self) -> (Option<usize>, Option<usize>) {
+        (self.common.recv_buffer_size, self.common.send_buffer_size)
+    }
+
+    /// Whether all of it can be asked of a connection within the process, which has no socket: buffer sizes, and a
+    /// `linger` of zero.
+    pub(crate) fn check_local(&self) -> Result<(), &'static str> {
+        let Common { recv_buffer_size, send_buffer_size, .. } = self.common;
+        let common = Common { recv_buffer_size, send_buffer_size, ..Common::default() };
+        let linger = self.linger.filter(Duration::is_zero);
+        if *self == (Self { common, linger, ..Self::default() }) {
+            return Ok(());
+        }
+        Err(
+            "a local connection has no socket: of its options only recv_buffer_size, send_buffer_size and a linger of \
+             zero can be set",
+        )
+    }
+
     /// Whether all of it can be asked of a socket of that family on this platform.
     ///
     /// # Errors

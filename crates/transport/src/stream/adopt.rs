@@ -3,6 +3,7 @@
 use super::{ChannelSettings, Stream, channel::StreamChannel};
 use crate::{
     live::Guard,
+    local::{self, LocalStream},
     readiness::Readiness,
     socket::{self, SocketStream},
 };
@@ -15,6 +16,8 @@ use std::{io, time::Duration};
 pub(crate) enum Connection {
     /// A socket of the system, TCP or Unix, non-blocking.
     Socket(Socket),
+    /// One end of a connection within the process.
+    Local(local::End),
 }
 
 impl Connection {
@@ -24,6 +27,7 @@ impl Connection {
             Self::Socket(socket) => {
                 let _ = socket.set_linger(Some(Duration::ZERO));
             }
+            Self::Local(mut end) => end.reset_on_close(),
         }
     }
 }
@@ -55,6 +59,13 @@ where
             let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
             let lingers = settings.options.blocks_on_close();
             make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, lingers))
+        }
+        Connection::Local(mut end) => {
+            if settings.options.resets_on_close() {
+                end.reset_on_close();
+            }
+            let address = Some(end.address().clone());
+            make.channel(introduce, address, |token| Ok(LocalStream::open(local, token, end)))
         }
     }
 }

@@ -4,6 +4,7 @@
 //!   Connection ──adopt, on its loop──▶ StreamChannel<S, P, W> ── host: pipeline, outbound queue
 //!                                          │
 //!                                          └─ S: Stream ── SocketStream    TCP and Unix, by readiness
+//!                                                       ── LocalStream     within the process
 //! ```
 //!
 //! | file | what it is |
@@ -11,14 +12,18 @@
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
 //! | `settings` | how a channel behaves |
 //! | `adopt` | from a connection to its channel |
+//! | `envelope` | what is more than bytes, on streams that carry bytes only |
 //!
 //! Not here: how bytes are moved (each [`Stream`] in its own folder), how connections come about (`bootstrap`).
 
 mod adopt;
 mod channel;
+mod envelope;
 mod settings;
 
 pub(crate) use adopt::{Adoption, Connection, adopt};
+pub use envelope::EnvelopeError;
+pub(crate) use envelope::open_envelope;
 pub(crate) use settings::ChannelSettings;
 
 use bytes::BytesMut;

@@ -1,0 +1,39 @@
+//! Channels that never leave the process: between any two loops, by name.
+//!
+//! ```text
+//!   connect("local:name") ──▶ Hall (who listens, by name) ──▶ Door: backlog ──▶ LocalListener ──▶ on_accept
+//!        │                                                                            │
+//!        └── End ═══ Pipe, bytes to the server ═══════════════════════════════ End ───┘
+//!                ═══ Pipe, bytes to the client ═══
+//! ```
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `pipe` | one direction: a bounded queue of bytes, and who waits at which end |
+//! | `end` | one end of a connection: an incoming and an outgoing pipe |
+//! | `stream` | an end on its loop: what [`Stream`](crate::stream::Stream) asks for |
+//! | `door` | names, and connections that wait to be accepted |
+//! | `listener` | accepts on a loop |
+//!
+//! **No copies.** A message that nobody else holds moves to the peer's handlers as it is, also one that is cut because
+//! the pipe has no room for all of it: halves of a `BytesMut` can both be written to. Handlers are given `BytesMut`, so
+//! bytes that somebody else still holds (a constant, one message to many peers, a part of a larger buffer) are copied once,
+//! by the reader.
+//!
+//! **As with sockets.** A pipe holds at most [`PIPE_LEN`] bytes (or what `recv_buffer_size` or `send_buffer_size` say)
+//! and a little per message, and then its writer waits. What is in the pipe when its writer closes is still read. An end
+//! that is closed with bytes unread resets its peer. A name that nobody listens to refuses.
+//!
+//! Needs no driver: an end is called through its loop's task queue, so any loop will do.
+
+mod door;
+mod end;
+mod listener;
+mod pipe;
+mod stream;
+
+pub(crate) use door::{Door, connect, listen};
+pub(crate) use end::End;
+pub(crate) use listener::LocalListener;
+pub(crate) use pipe::PIPE_LEN;
+pub(crate) use stream::LocalStream;
