@@ -48,4 +48,6 @@ pub use options::{ListenerOptions, OptionError, OptionWhy, StreamOptions};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
+#[cfg(unix)]
+pub use socket::unix::{DescriptorError, PeerCredentials, ReceivedDescriptors};
 pub use stream::EnvelopeError;

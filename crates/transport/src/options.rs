@@ -41,6 +41,8 @@ use std::{fmt::Debug, io, time::Duration};
 #[derive(Clone, Copy)]
 enum Pass<'a> {
     Check,
+    /// A family that has none of them: the first that is set is refused.
+    Refuse(Domain),
     Apply(&'a Socket),
 }
 
@@ -52,9 +54,12 @@ impl Pass<'_> {
         set: Option<impl FnOnce(&Socket, T) -> io::Result<()>>,
     ) -> Result<(), OptionError> {
         let Some(value) = value else { return Ok(()) };
+        if let Self::Refuse(domain) = self {
+            return Err(OptionError::new(name, value, OptionWhy::Family(domain)));
+        }
         let set = set.ok_or_else(|| OptionError::new(name, value, OptionWhy::Platform))?;
         match self {
-            Self::Check => Ok(()),
+            Self::Check | Self::Refuse(_) => Ok(()),
             Self::Apply(socket) => {
                 set(socket, value).map_err(|error| OptionError::new(name, value, OptionWhy::System(error)))
             }

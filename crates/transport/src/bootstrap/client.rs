@@ -94,6 +94,15 @@ impl ClientBuilder {
         self
     }
 
+    /// Lets Unix sockets receive descriptors that the peer sends along: up to `max` wait in
+    /// [`ReceivedDescriptors`](crate::ReceivedDescriptors), an attribute of the channel, until they are taken; more end the
+    /// connection. Default: 0, and what a peer sends is closed at once.
+    #[cfg(unix)]
+    pub fn receive_descriptors(mut self, max: usize) -> Self {
+        self.settings.descriptors = max;
+        self
+    }
+
     /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
@@ -266,9 +275,17 @@ where
         peer: Address,
         lease: Option<Lease>,
     ) -> Result<Channel<P::Tail>, ConnectError> {
-        let pipeline = (self.make)();
-        let (settings, to) = (&self.settings, Some(peer.clone()));
-        let adoption = Adoption { local, connection, peer: to, pipeline, settings };
+        #[cfg(unix)]
+        let credentials = connection.credentials(&peer);
+        let adoption = Adoption {
+            local,
+            connection,
+            peer: Some(peer.clone()),
+            #[cfg(unix)]
+            credentials,
+            pipeline: (self.make)(),
+            settings: &self.settings,
+        };
         let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
         adopt(adoption, guard).map_err(|error| ConnectError::io(peer, self.timeout, error))
     }

@@ -1,13 +1,18 @@
 //! Servers: where they listen, which loops accept, and what becomes of a connection.
 
-use super::{Backend, BindError, hosts::Hosts};
+use super::{
+    Backend, BindError,
+    entrance::{Entrance, EntranceSettings},
+    hosts::Hosts,
+};
+#[cfg(unix)]
+use crate::socket::unix::PeerCredentials;
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::{Live, ServerShutdown},
-    local::{self, Door, LocalListener},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
-    socket::{self, Listener, ListenerFigures, OnAccept},
+    socket::{self, ListenerFigures, OnAccept},
     stream::{Adoption, ChannelSettings, Connection, adopt},
 };
 use bytes::BytesMut;
@@ -15,7 +20,6 @@ use netwright_core::{
     Address, Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
     PromiseError, Promised, Segment, WaterMarks, driver::Token, promise,
 };
-use socket2::{Socket, Type};
 use std::{
     fmt, io,
     net::SocketAddr,
@@ -30,6 +34,9 @@ use std::{
 pub struct Accepted {
     /// Where it comes from.
     pub peer: Address,
+    /// Who is behind it, if it comes by a Unix socket and the system tells.
+    #[cfg(unix)]
+    pub credentials: Option<PeerCredentials>,
 }
 
 /// Makes a channel of an accepted connection, on the loop of the calling thread.
@@ -64,7 +71,8 @@ impl ServerBuilder {
     }
 
     /// The loops that accept. Default: the first loop of the group, or a loop of its own beside threads. With several,
-    /// each has a socket of its own on the same port, and the system spreads connections over them.
+    /// each has a socket of its own on the same port, and the system spreads connections over them; a Unix socket is shared
+    /// by all.
     pub fn acceptors(mut self, acceptors: EventLoopGroup) -> Self {
         self.acceptors = Some(acceptors);
         self
@@ -119,6 +127,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets Unix sockets receive descriptors that the peer sends along: up to `max` wait in
+    /// [`ReceivedDescriptors`](crate::ReceivedDescriptors), an attribute of the channel, until they are taken; more end the
+    /// connection. Default: 0, and what a peer sends is closed at once.
+    #[cfg(unix)]
+    pub fn receive_descriptors(mut self, max: usize) -> Self {
+        self.settings.descriptors = max;
+        self
+    }
+
     /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
@@ -146,10 +163,23 @@ impl ServerBuilder {
             if let Connection::Socket(socket) = &connection {
                 settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
             }
-            let accepted = Accepted { peer };
+            #[cfg(unix)]
+            let credentials = connection.credentials(&peer);
+            let accepted = Accepted {
+                peer,
+                #[cfg(unix)]
+                credentials,
+            };
             let pipeline = make(&accepted).into_segment();
-            let peer = Some(accepted.peer);
-            let adoption = Adoption { local, connection, peer, pipeline, settings: &settings };
+            let adoption = Adoption {
+                local,
+                connection,
+                peer: Some(accepted.peer),
+                #[cfg(unix)]
+                credentials,
+                pipeline,
+                settings: &settings,
+            };
             adopt(adoption, |channel| Some(counted.enter(channel).with(lease))).map(drop)
         });
         BoundPipeline { builder: self, adopt, live }
@@ -212,13 +242,17 @@ impl BoundPipeline {
         };
         let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         let starter = acceptors[0].clone();
+        let entrances = EntranceSettings {
+            listener: builder.listener,
+            connections: builder.settings.options,
+            acceptors: acceptors.len(),
+        };
         let plan = Plan {
             acceptors,
             acceptor_group: builder.acceptors,
             shared_port: builder.shared_port,
             hosts,
-            options: builder.listener,
-            connections: builder.settings.options,
+            entrances,
             adopt,
             live,
         };
@@ -232,16 +266,9 @@ struct Plan {
     acceptor_group: Option<EventLoopGroup>,
     shared_port: bool,
     hosts: Hosts,
-    options: ListenerOptions,
-    connections: StreamOptions,
+    entrances: EntranceSettings,
     adopt: Adopt,
     live: Live,
-}
-
-/// What a loop accepts from.
-enum Entrance {
-    Socket(Socket),
-    Local(Door),
 }
 
 impl Plan {
@@ -250,7 +277,7 @@ impl Plan {
         let mut listeners = Listeners { list: Vec::new() };
         let mut bound = Vec::new();
         for address in addresses {
-            let mut address = match Address::parse_prefixed(&address) {
+            let address = match Address::parse_prefixed(&address) {
                 Some(parsed) => parsed?,
                 None => match resolver.resolve(&address).await?.first() {
                     Some(first) => Address::Ip(*first),
@@ -259,18 +286,8 @@ impl Plan {
                     }
                 },
             };
-            let door = self.open_door(&address)?;
-            for acceptor in &self.acceptors {
-                let entrance = match &door {
-                    Some(door) => Entrance::Local(door.clone()),
-                    None => {
-                        let socket = self.listen_on(&address);
-                        let socket = socket.map_err(|error| BindError::io(address.clone(), error))?;
-                        let taken = socket.local_addr().ok().and_then(|taken| socket::address(&taken));
-                        address = taken.unwrap_or(address); // a port of 0 is a real one now, which the others share
-                        Entrance::Socket(socket)
-                    }
-                };
+            let (entrances, address) = self.entrances.open(address)?;
+            for (acceptor, entrance) in self.acceptors.iter().zip(entrances) {
                 let token = self.start(acceptor, entrance, &figures).await?;
                 let token = token.map_err(|error| BindError::io(address.clone(), error))?;
                 listeners.list.push((acceptor.clone(), token));
@@ -288,33 +305,6 @@ impl Plan {
         Ok(Server { inner: Arc::new(inner) })
     }
 
-    /// Takes a name within the process, if that is what the address is.
-    fn open_door(&self, address: &Address) -> Result<Option<Door>, BindError> {
-        let Address::Local(name) = address else { return Ok(None) };
-        self.options
-            .check_local()
-            .and_then(|()| self.connections.check_local())
-            .map_err(|why| BindError::Setup(format!("cannot listen on {address}: {why}")))?;
-        let backlog = usize::try_from(self.options.listen_backlog()).unwrap_or(usize::MAX);
-        let door = local::listen(name, backlog, self.connections.clone());
-        door.map(Some).map_err(|error| BindError::io(address.clone(), error))
-    }
-
-    fn listen_on(&self, address: &Address) -> io::Result<Socket> {
-        let address = socket::sock_addr(address)?;
-        let domain = address.domain();
-        let socket = Socket::new(domain, Type::STREAM, None)?;
-        let mut options = self.options.clone();
-        if self.acceptors.len() > 1 {
-            options = options.reuse_port(true);
-        }
-        options.apply(&socket, domain).map_err(io::Error::other)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address)?;
-        socket.listen(options.listen_backlog())?;
-        Ok(socket)
-    }
-
     async fn start(
         &self,
         acceptor: &EventLoop,
@@ -327,10 +317,7 @@ impl Plan {
         let start = move || {
             let Some(local) = LocalLoop::current() else { return };
             let on_accept = spread(local.clone(), hosts, figures.clone(), adopt);
-            promise.succeed(match entrance {
-                Entrance::Socket(socket) => Listener::start(&local, socket, figures, on_accept),
-                Entrance::Local(door) => LocalListener::start(&local, door, figures, on_accept),
-            });
+            promise.succeed(entrance.start(&local, figures, on_accept));
         };
         acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
         promised.await

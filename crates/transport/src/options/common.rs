@@ -64,6 +64,16 @@ impl Common {
         Ok(())
     }
 
+    /// What Unix sockets have of these, and the others: two buffer sizes. Whether an address may be reused matters to no
+    /// Unix socket, so its default is not in the way.
+    pub(super) fn split_for_unix(&self) -> (Self, Self) {
+        let Self { recv_buffer_size, send_buffer_size, .. } = *self;
+        let theirs = Self { recv_buffer_size, send_buffer_size, ..Self::default() };
+        let others =
+            Self { recv_buffer_size: None, send_buffer_size: None, reuse_address: None, ..self.clone() };
+        (theirs, others)
+    }
+
     pub(super) fn walk(&self, pass: Pass<'_>, domain: Domain) -> Result<(), OptionError> {
         use platform as p;
         pass.option("reuse_address", self.reuse_address, p::REUSE_ADDRESS)?;

@@ -63,6 +63,7 @@ impl fmt::Display for OptionWhy {
             Self::Platform => f.write_str("this platform does not have it"),
             Self::Family(Domain::IPV4) => f.write_str("an IPv4 socket does not have it"),
             Self::Family(Domain::IPV6) => f.write_str("an IPv6 socket does not have it"),
+            Self::Family(Domain::UNIX) => f.write_str("a Unix socket does not have it"),
             Self::Family(domain) => write!(f, "a socket of {domain:?} does not have it"),
             Self::Range { expected } => write!(f, "must be {expected}"),
             Self::Combination { with } => f.write_str(with),

@@ -6,7 +6,7 @@ use super::{
     platform, refuse_unless,
 };
 use socket2::{Domain, Socket};
-use std::{fs, sync::OnceLock};
+use std::{fmt, fs, sync::OnceLock};
 
 /// Options of a listener: set after the socket is made and before it is bound.
 ///
@@ -32,12 +32,18 @@ pub struct ListenerOptions {
     common: Common,
     backlog: Option<u32>,
     only_v6: Option<bool>,
+    unix_mode: Option<u32>,
 }
 
 impl Default for ListenerOptions {
     fn default() -> Self {
         let reuse_address = cfg!(unix).then_some(true);
-        Self { common: Common { reuse_address, ..Common::default() }, backlog: None, only_v6: None }
+        Self {
+            common: Common { reuse_address, ..Common::default() },
+            backlog: None,
+            only_v6: None,
+            unix_mode: None,
+        }
     }
 }
 
@@ -61,7 +67,20 @@ impl ListenerOptions {
         self
     }
 
+    /// The permissions of a Unix socket's file, such as `0o600`: who may connect. Only for sockets with a path. Default:
+    /// what the process's umask leaves.
+    pub fn unix_mode(mut self, mode: u32) -> Self {
+        self.unix_mode = Some(mode);
+        self
+    }
+
     common_setters!();
+
+    /// The permissions of a Unix socket's file, if given.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    pub(crate) fn mode(&self) -> Option<u32> {
+        self.unix_mode
+    }
 
     /// What to call `listen` with.
     pub fn listen_backlog(&self) -> i32 {
@@ -86,6 +105,13 @@ impl ListenerOptions {
             let allowed = i32::try_from(backlog).is_ok_and(|backlog| backlog > 0);
             refuse_unless(allowed, "backlog", backlog, "1 to 2147483647 connections")?;
         }
+        if let Some(mode) = self.unix_mode {
+            let mode = Octal(mode);
+            refuse_unless(mode.0 <= 0o777, "unix_mode", mode, "0o0 to 0o777")?;
+            if domain != Domain::UNIX {
+                return Err(OptionError::new("unix_mode", mode, OptionWhy::Family(domain)));
+            }
+        }
         self.walk(Pass::Check, domain)
     }
 
@@ -106,7 +132,22 @@ impl ListenerOptions {
             return Err(OptionError::new("only_v6", only, OptionWhy::Family(domain)));
         }
         pass.option("only_v6", self.only_v6, platform::ONLY_V6)?;
+        if domain == Domain::UNIX {
+            let (common, others) = self.common.split_for_unix();
+            others.walk(Pass::Refuse(domain), domain)?;
+            return common.walk(pass, domain);
+        }
         self.common.walk(pass, domain)
+    }
+}
+
+/// Permissions as they are written.
+#[derive(Clone, Copy)]
+struct Octal(u32);
+
+impl fmt::Debug for Octal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#o}", self.0)
     }
 }
 
@@ -154,6 +195,25 @@ mod tests {
         for nonsense in [None, Some(""), Some("0"), Some("-1"), Some("many"), Some("4294967295")] {
             assert_eq!(parse_backlog(nonsense), BACKLOG_FALLBACK, "{nonsense:?}");
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn permissions_are_for_unix_sockets_which_refuse_what_is_for_the_network() {
+        let check = |options: ListenerOptions, domain| options.check(domain).unwrap_err().to_string();
+        ListenerOptions::new().unix_mode(0o600).check(Domain::UNIX).unwrap();
+        assert_eq!(
+            check(ListenerOptions::new().unix_mode(0o600), Domain::IPV4),
+            "socket option unix_mode = 0o600: an IPv4 socket does not have it"
+        );
+        assert_eq!(
+            check(ListenerOptions::new().unix_mode(0o1777), Domain::UNIX),
+            "socket option unix_mode = 0o1777: must be 0o0 to 0o777"
+        );
+        assert_eq!(
+            check(ListenerOptions::new().reuse_port(true), Domain::UNIX),
+            "socket option reuse_port = true: a Unix socket does not have it"
+        );
     }
 
     #[test]

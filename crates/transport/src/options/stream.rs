@@ -251,9 +251,14 @@ impl StreamOptions {
     }
 
     fn walk(&self, pass: Pass<'_>, domain: Domain) -> Result<(), OptionError> {
+        if domain == Domain::UNIX && !matches!(pass, Pass::Refuse(_)) {
+            let (common, others) = self.common.split_for_unix();
+            Self { common: others, ..self.clone() }.walk(Pass::Refuse(domain), domain)?;
+            return common.walk(pass, domain);
+        }
         use platform as p;
-        let nodelay = self.nodelay.unwrap_or(self.cork != Some(true));
-        pass.option("nodelay", Some(nodelay), p::NODELAY)?;
+        let default = (domain != Domain::UNIX).then_some(self.cork != Some(true));
+        pass.option("nodelay", self.nodelay.or(default), p::NODELAY)?;
         self.walk_keepalive(pass)?;
         pass.option("linger", self.linger, p::LINGER)?;
         pass.option("out_of_band_inline", self.out_of_band_inline, p::OUT_OF_BAND_INLINE)?;
@@ -511,11 +516,7 @@ mod tests {
                 Domain::IPV4,
                 "ack_frequency = 1: this platform does not have it",
             ),
-            (
-                StreamOptions::new().hop_limit(5),
-                Domain::UNIX,
-                "hop_limit = 5: a socket of AF_UNIX does not have it",
-            ),
+            (StreamOptions::new(), Domain::UNIX, "linger = 1s: a Unix socket does not have it"),
             (
                 StreamOptions::new().bind_device("lo").bind_device_index(NonZeroU32::MIN),
                 Domain::IPV4,
@@ -545,6 +546,26 @@ mod tests {
                 .to_string()
                 .starts_with("socket option congestion = \"no such thing\": the system refused it")
         );
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_unix_socket_has_buffer_sizes_and_refuses_what_is_asked_for_beyond_them() {
+        let unix = socket(Domain::UNIX);
+        StreamOptions::new().recv_buffer_size(10_000).apply(&unix, Domain::UNIX).unwrap();
+        assert!(unix.recv_buffer_size().unwrap() >= 10_000);
+        for (options, expected) in [
+            (StreamOptions::new().nodelay(true), "nodelay = true"),
+            (StreamOptions::new().keepalive_idle(secs(1)), "keepalive_idle = 1s"),
+            (StreamOptions::new().hop_limit(5), "hop_limit = 5"),
+            (StreamOptions::new().reuse_port(true), "reuse_port = true"),
+        ] {
+            let error = options.check(Domain::UNIX).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("socket option {expected}: a Unix socket does not have it")
+            );
+        }
     }
 
     #[test]

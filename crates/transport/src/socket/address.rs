@@ -26,7 +26,10 @@ pub(crate) fn address(address: &SockAddr) -> Option<Address> {
 /// # Errors
 /// It is no address of a socket.
 pub(crate) fn domain(address: &Address) -> io::Result<Domain> {
-    Ok(sock_addr(address)?.domain())
+    match address {
+        Address::Unix(_) => Ok(Domain::UNIX), // a peer without a name has one too
+        _ => Ok(sock_addr(address)?.domain()),
+    }
 }
 
 /// What we call an address, in the system's words.
@@ -43,10 +46,15 @@ pub(crate) fn sock_addr(address: &Address) -> io::Result<SockAddr> {
     match address {
         Address::Ip(ip) => Ok((*ip).into()),
         #[cfg(unix)]
-        Address::Unix(UnixName::Path(path)) => SockAddr::unix(path),
+        Address::Unix(UnixName::Path(path)) => {
+            use std::os::unix::ffi::OsStrExt;
+            fits(path.as_os_str().as_bytes().len())?;
+            SockAddr::unix(path)
+        }
         #[cfg(any(target_os = "linux", target_os = "android"))]
         Address::Unix(UnixName::Abstract(name)) => {
             use std::os::unix::ffi::OsStrExt;
+            fits(name.len())?;
             let mut path = vec![0];
             path.extend_from_slice(name);
             SockAddr::unix(std::ffi::OsStr::from_bytes(&path))
@@ -55,4 +63,16 @@ pub(crate) fn sock_addr(address: &Address) -> io::Result<SockAddr> {
         Address::Unix(_) => refused("this system has no such sockets"),
         _ => refused("it lies within this process"),
     }
+}
+
+/// Whether a path or a name behind the zero byte of an abstract one fits into a Unix socket's address: the path with a
+/// zero byte behind it.
+#[cfg(unix)]
+fn fits(len: usize) -> io::Result<()> {
+    let max = if cfg!(any(target_os = "linux", target_os = "android")) { 107 } else { 103 };
+    if len <= max {
+        return Ok(());
+    }
+    let text = format!("its name has {len} bytes, but the address of a Unix socket has room for {max}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }

@@ -9,11 +9,18 @@ use netwright_core::{
     Address, LocalLoop, RefusedWhy, SourceTimer,
     driver::{Event, Source, Token},
 };
-use socket2::{Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
 /// Told once: the connected socket, or why there is none.
 pub(crate) type OnConnect = Box<dyn FnOnce(io::Result<Socket>)>;
+
+/// The time is up.
+const LIMIT: u64 = 0;
+/// A listener that had no room may have some.
+const AGAIN: u64 = 1;
+/// How long to leave it alone: it accepts some hundred connections meanwhile.
+const RETRY: Duration = Duration::from_millis(5);
 
 struct Connecting {
     local: LocalLoop,
@@ -23,6 +30,8 @@ struct Connecting {
     token: Token,
     limit: Duration,
     timer: Option<SourceTimer>,
+    /// Whom to ask again, and when, because it had no room; then the socket is not registered.
+    retry: Option<(SockAddr, SourceTimer)>,
     done: Option<OnConnect>,
 }
 
@@ -52,17 +61,27 @@ pub(crate) fn connect(
     socket.set_nonblocking(true)?;
     settings.options.apply(&socket, domain).map_err(io::Error::other)?;
     if let Some(from) = settings.from {
+        if address.ip().is_none() {
+            let text = format!("local_addr is {from}, but a Unix socket has no host and port");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         socket.bind(&from.into())?;
     }
+    // The queue of a Unix listener is full: the system does not tell when it has room.
+    let mut full = false;
     match socket.connect(&target) {
         Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && domain == Domain::UNIX => full = true,
         Err(error) if is_in_progress(&error) => {}
         Err(error) => return Err(error),
     }
     local
         .register_with(|token| {
-            readiness.register(&socket, token, Interest::WRITABLE).map_err(ConnectError)?;
-            let timer = (!limit.is_zero()).then(|| local.arm(token, limit, 0));
+            if !full {
+                readiness.register(&socket, token, Interest::WRITABLE).map_err(ConnectError)?;
+            }
+            let timer = (!limit.is_zero()).then(|| local.arm(token, limit, LIMIT));
+            let retry = full.then(|| (target, local.arm(token, RETRY, AGAIN)));
             Ok::<_, ConnectError>(Connecting {
                 local: local.clone(),
                 readiness,
@@ -71,6 +90,7 @@ pub(crate) fn connect(
                 token,
                 limit,
                 timer,
+                retry,
                 done: Some(done),
             })
         })
@@ -87,12 +107,30 @@ const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
 const IN_PROGRESS: i32 = 10035;
 
 impl Connecting {
-    fn finish(&mut self, result: io::Result<()>) {
-        let Some(socket) = self.socket.take() else { return };
-        let _ = self.readiness.deregister(&socket);
+    /// Takes back what was asked of the driver and the loop.
+    fn forget(&mut self, socket: &Socket) {
+        match self.retry.take() {
+            Some((_, timer)) => drop(self.local.disarm(timer)),
+            None => drop(self.readiness.deregister(socket)),
+        }
         if let Some(timer) = self.timer.take() {
             self.local.disarm(timer);
         }
+    }
+
+    fn try_again(&mut self) {
+        let (Some((target, timer)), Some(socket)) = (&mut self.retry, &self.socket) else { return };
+        match socket.connect(target) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                *timer = self.local.arm(self.token, RETRY, AGAIN);
+            }
+            result => self.finish(result),
+        }
+    }
+
+    fn finish(&mut self, result: io::Result<()>) {
+        let Some(socket) = self.socket.take() else { return };
+        self.forget(&socket);
         self.local.deregister(self.token);
         if let Some(done) = self.done.take() {
             done(result.map(|()| socket));
@@ -114,7 +152,10 @@ impl Source for Connecting {
         }
     }
 
-    fn signal(&mut self, _: u64) {
+    fn signal(&mut self, signal: u64) {
+        if signal == AGAIN {
+            return self.try_again();
+        }
         self.timer = None;
         let text = format!("no answer from {} within {:?}", self.address, self.limit);
         self.finish(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
@@ -128,10 +169,7 @@ impl Source for Connecting {
 impl Drop for Connecting {
     fn drop(&mut self) {
         if let Some(socket) = self.socket.take() {
-            let _ = self.readiness.deregister(&socket);
-        }
-        if let Some(timer) = self.timer.take() {
-            self.local.disarm(timer);
+            self.forget(&socket);
         }
     }
 }

@@ -8,18 +8,21 @@
 //! | `write` | gathering writes and files |
 //! | `calls` | the system calls that come with every message |
 //! | `address` | the system's addresses and ours |
+//! | `unix` | what only Unix sockets have |
 
 mod address;
 mod calls;
 mod connect;
 mod listener;
 mod stream;
+#[cfg(unix)]
+pub(crate) mod unix;
 mod write;
 
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, connect};
 pub(crate) use listener::{Listener, ListenerFigures, OnAccept};
-pub(crate) use stream::SocketStream;
+pub(crate) use stream::{SocketKind, SocketStream};
 
 use std::io;
 

@@ -3,9 +3,12 @@
 //! Always true:
 //! 1. The descriptor is registered once, for reading and writing. Edge-triggered: no further registration call is made in
 //!    its life. Level-triggered: after each call of the channel the loop knows what the channel can use.
-//! 2. A read that does not fill the room has emptied the socket: the next event will tell of more.
+//! 2. A read that does not fill the room has emptied the socket: the next event will tell of more. Not so on Unix sockets,
+//!    where a read ends behind descriptors that were sent along, taken or not: these are read until nothing is left.
 //! 3. The descriptor is deregistered before it is closed.
 
+#[cfg(unix)]
+use super::unix::{self, ReceivedDescriptors};
 use super::{calls, write::write_flushed};
 use crate::{
     readiness::{Interest, Readiness},
@@ -16,11 +19,27 @@ use netwright_core::{GatherCap, Outbound, driver::Token};
 use socket2::Socket;
 use std::{io, net::Shutdown, rc::Rc};
 
+/// What a socket is, beside a stream of bytes.
+#[derive(Debug, Clone)]
+pub(crate) enum SocketKind {
+    Tcp,
+    /// With a queue if descriptors are wanted that the peer sends along.
+    #[cfg(unix)]
+    Unix(Option<ReceivedDescriptors>),
+}
+
+impl SocketKind {
+    pub(super) fn is_unix(&self) -> bool {
+        !matches!(self, Self::Tcp)
+    }
+}
+
 pub(crate) struct SocketStream {
     readiness: Rc<Readiness>,
     scratch: Rc<Scratch>,
     socket: Socket,
     cap: GatherCap,
+    kind: SocketKind,
     /// Closing may block, because unsent data is waited for.
     lingers: bool,
 }
@@ -31,18 +50,24 @@ impl SocketStream {
         readiness: Rc<Readiness>,
         socket: Socket,
         token: Token,
+        kind: SocketKind,
         lingers: bool,
     ) -> io::Result<Self> {
         readiness.register(&socket, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), lingers })
+        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), kind, lingers })
     }
 }
 
 impl Stream for SocketStream {
     #[inline(always)] // the system call in it too: see `return_stack`
     fn receive(&mut self) -> io::Result<Received> {
+        #[cfg(unix)]
+        if let SocketKind::Unix(Some(received)) = &self.kind {
+            let bytes = unix::receive(&self.socket, &self.scratch, received)?;
+            return Ok(Received { bytes, more: true });
+        }
         let (bytes, room) = self.scratch.fill(|room| calls::recv(&self.socket, room))?;
-        let more = bytes.len() == room;
+        let more = bytes.len() == room || self.kind.is_unix();
         Ok(Received { bytes, more })
     }
 
@@ -52,7 +77,7 @@ impl Stream for SocketStream {
 
     #[inline(always)]
     fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
-        write_flushed(&self.socket, outbound, &mut self.cap)
+        write_flushed(&self.socket, outbound, &mut self.cap, &self.kind)
     }
 
     fn shut_down_output(&mut self) -> io::Result<()> {

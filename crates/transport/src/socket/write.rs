@@ -1,7 +1,7 @@
 //! What leaves a channel: one piece by `send`, several by one `writev`, a file by `sendfile`.
 
-use super::calls;
-use crate::stream::Wrote;
+use super::{calls, stream::SocketKind};
+use crate::stream::{Wrote, open_envelope};
 use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound, WriteError};
 use socket2::Socket;
 use std::{
@@ -21,12 +21,13 @@ pub(super) fn write_flushed(
     socket: &Socket,
     outbound: &mut Outbound,
     cap: &mut GatherCap,
+    kind: &SocketKind,
 ) -> io::Result<Wrote> {
     for _ in 0..WRITE_SPINS {
         if !outbound.has_flushed() {
             return Ok(Wrote::All);
         }
-        let (attempted, written) = match write_once(socket, outbound, cap.get()) {
+        let (attempted, written) = match write_once(socket, outbound, cap.get(), kind) {
             Ok(done) => done,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Blocked),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -45,17 +46,15 @@ pub(super) fn write_flushed(
 
 /// One system call. Returns how much was offered and how much was taken.
 #[inline(always)]
-fn write_once(socket: &Socket, outbound: &mut Outbound, bytes_max: usize) -> io::Result<(usize, usize)> {
-    if outbound.len() == 1
-        && let Some(bytes) = outbound.first_bytes()
-    {
-        return Ok((bytes.len(), calls::send(socket, bytes)?));
-    }
-    if outbound.first_file().is_some() {
-        return write_file(socket, outbound);
-    }
+fn write_once(
+    socket: &Socket,
+    outbound: &mut Outbound,
+    bytes_max: usize,
+    kind: &SocketKind,
+) -> io::Result<(usize, usize)> {
+    let Some(bytes) = outbound.first_bytes() else { return write_other(socket, outbound, kind) };
     match outbound.len() {
-        0 | 1 => Ok((0, 0)),
+        0 | 1 => Ok((bytes.len(), calls::send(socket, bytes)?)),
         2..=FEW => gather::<FEW>(socket, outbound, bytes_max),
         _ => gather::<GATHER_PIECES_MAX>(socket, outbound, bytes_max),
     }
@@ -71,6 +70,26 @@ fn gather<const N: usize>(
     let gathered = outbound.gather(&mut slices, bytes_max);
     let written = calls::send_pieces(socket, &slices[..gathered.pieces])?;
     Ok((gathered.bytes, written))
+}
+
+/// A file or an envelope.
+#[inline(never)]
+fn write_other(socket: &Socket, outbound: &mut Outbound, kind: &SocketKind) -> io::Result<(usize, usize)> {
+    match outbound.first_file() {
+        Some(_) => write_file(socket, outbound),
+        None => write_envelope(socket, outbound, kind),
+    }
+}
+
+/// Envelopes without descriptors, and those that cannot be sent, need no system call.
+fn write_envelope(socket: &Socket, outbound: &mut Outbound, kind: &SocketKind) -> io::Result<(usize, usize)> {
+    #[cfg(unix)]
+    if kind.is_unix() && outbound.first_envelope().is_some_and(|envelope| !envelope.descriptors.is_empty()) {
+        return super::unix::send_envelope(socket, outbound);
+    }
+    let _ = socket;
+    open_envelope(outbound, if kind.is_unix() { "this Unix channel" } else { "a TCP channel" });
+    Ok((0, 0))
 }
 
 /// The most that one `sendfile` may take, so that one file does not hold up a loop.

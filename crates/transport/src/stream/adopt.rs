@@ -1,11 +1,13 @@
 //! From a connection to its channel.
 
 use super::{ChannelSettings, Stream, channel::StreamChannel};
+#[cfg(unix)]
+use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
 use crate::{
     live::Guard,
     local::{self, LocalStream},
     readiness::Readiness,
-    socket::{self, SocketStream},
+    socket::{self, SocketKind, SocketStream},
 };
 use bytes::BytesMut;
 use netwright_core::{Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token};
@@ -32,11 +34,25 @@ impl Connection {
     }
 }
 
+#[cfg(unix)]
+impl Connection {
+    /// Who the peer is, if the system tells.
+    pub(crate) fn credentials(&self, peer: &Address) -> Option<PeerCredentials> {
+        match (self, peer) {
+            (Self::Socket(socket), Address::Unix(_)) => socket::unix::credentials(socket),
+            _ => None,
+        }
+    }
+}
+
 /// What a channel is made of.
 pub(crate) struct Adoption<'a, P> {
     pub(crate) local: &'a LocalLoop,
     pub(crate) connection: Connection,
     pub(crate) peer: Option<Address>,
+    /// Who the peer is, if it is known.
+    #[cfg(unix)]
+    pub(crate) credentials: Option<PeerCredentials>,
     pub(crate) pipeline: P,
     pub(crate) settings: &'a ChannelSettings,
 }
@@ -51,14 +67,31 @@ where
     P: Segment<BytesMut, W>,
     W: Into<Outgoing> + 'static,
 {
-    let Adoption { local, connection, peer, pipeline, settings } = adoption;
+    #[cfg(unix)]
+    let credentials = adoption.credentials;
+    let Adoption { local, connection, peer, pipeline, settings, .. } = adoption;
     let make = Make { local, peer, pipeline, settings };
     match connection {
         Connection::Socket(socket) => {
             let readiness = local.driver::<Readiness>().ok_or_else(socket::no_driver)?;
             let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
             let lingers = settings.options.blocks_on_close();
-            make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, lingers))
+            let is_unix = matches!(make.peer, Some(Address::Unix(_)));
+            let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
+            #[cfg(unix)]
+            let introduce = {
+                let kind = kind.clone();
+                move |channel: &Channel<P::Tail>| {
+                    credentials.map(|credentials| channel.set_attribute(credentials));
+                    if let SocketKind::Unix(Some(received)) = kind {
+                        channel.set_attribute(received);
+                    }
+                    introduce(channel)
+                }
+            };
+            make.channel(introduce, address, |token| {
+                SocketStream::open(readiness, socket, token, kind, lingers)
+            })
         }
         Connection::Local(mut end) => {
             if settings.options.resets_on_close() {
@@ -68,6 +101,16 @@ where
             make.channel(introduce, address, |token| Ok(LocalStream::open(local, token, end)))
         }
     }
+}
+
+#[cfg(unix)]
+fn unix_kind(settings: &ChannelSettings) -> SocketKind {
+    SocketKind::Unix((settings.descriptors > 0).then(|| ReceivedDescriptors::new(settings.descriptors)))
+}
+
+#[cfg(not(unix))]
+fn unix_kind(_: &ChannelSettings) -> SocketKind {
+    SocketKind::Tcp
 }
 
 struct Make<'a, P> {

@@ -14,6 +14,9 @@ pub(crate) struct ChannelSettings {
     pub(crate) host: HostSettings,
     pub(crate) half_closure: bool,
     pub(crate) options: StreamOptions,
+    /// How many descriptors of a Unix socket's peer may wait to be taken; none: they are not received.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    pub(crate) descriptors: usize,
     /// What every channel has attached from the start.
     pub(crate) attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
