@@ -1,11 +1,11 @@
 //! Listening and accepting, also when there is no room.
 
 use super::{
-    Behaviour, Model, Need, Setup, behaviour,
+    Behaviour, Model, Need, Setup, Variation, behaviour,
     support::{
-        Echo, PATIENCE, Peer, Refusing, Soon, assert_nobody_listens, child, expect, expect_end,
-        in_own_process, is_child, open_sockets, reset, round_trip, script, settle, wait_for_sockets,
-        wait_until,
+        Echo, ForeignListener, PATIENCE, Peer, Refusing, Soon, assert_nobody_listens, break_off, child,
+        expect, expect_end, in_own_process, is_child, open_sockets, reset, round_trip, script, settle,
+        wait_for_sockets, wait_until,
     },
 };
 use netwright_core::{Address, CloseCause, pipeline};
@@ -18,35 +18,41 @@ use std::{
     time::Duration,
 };
 
+/// Reading plays no part.
+const VARIED: &[Variation] = &[Variation::Asking];
+
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    behaviour!(a_port_in_use_says_so_and_which),
-    behaviour!(if_one_of_several_addresses_is_in_use_none_is_listened_on),
+    behaviour!(an_address_in_use_says_so_and_which).not(VARIED),
+    behaviour!(if_one_of_several_addresses_is_in_use_none_is_listened_on).not(VARIED),
     behaviour!(an_address_that_is_not_ours_and_a_name_that_is_none_are_told_apart)
         .needs(&[Need::Network])
         .in_one_model(),
     behaviour!(settings_that_cannot_work_are_refused_before_anybody_connects)
         .shows(&[44])
-        .needs(&[Need::Network]),
-    behaviour!(a_server_listens_on_several_addresses),
-    behaviour!(a_server_listens_on_ipv6).needs(&[Need::Network]),
-    behaviour!(the_pipeline_is_made_once_for_each_connection_and_knows_the_peer),
-    behaviour!(connections_that_wait_are_all_accepted_however_many).shows(&[61]),
-    behaviour!(a_server_that_stops_listening_keeps_its_connections),
+        .needs(&[Need::Network])
+        .not(VARIED),
+    behaviour!(a_server_listens_on_several_addresses).not(VARIED),
+    behaviour!(a_server_listens_on_ipv6).needs(&[Need::Network]).not(VARIED),
+    behaviour!(the_pipeline_is_made_once_for_each_connection_and_knows_the_peer).not(VARIED),
+    behaviour!(connections_that_wait_are_all_accepted_however_many).shows(&[61]).not(VARIED),
+    behaviour!(a_server_that_stops_listening_keeps_its_connections).not(VARIED),
     behaviour!(a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served)
-        .needs(&[Need::Reset]),
-    behaviour!(a_factory_that_panics_costs_its_connection_and_not_the_listener),
+        .needs(&[Need::Reset])
+        .not(VARIED),
+    behaviour!(a_factory_that_panics_costs_its_connection_and_not_the_listener).not(VARIED),
     behaviour!(without_a_descriptor_left_the_listener_refuses_survives_and_recovers)
         .shows(&[61])
-        .needs(&[Need::Descriptors]),
-    behaviour!(no_descriptor_is_left_when_connections_have_ended).needs(&[Need::Descriptors]),
+        .needs(&[Need::Descriptors])
+        .not(VARIED),
+    behaviour!(no_descriptor_is_left_when_connections_have_ended).needs(&[Need::Descriptors]).not(VARIED),
 ];
 
-fn a_port_in_use_says_so_and_which(setup: Setup) {
-    let other = TcpListener::bind(setup.listen_at()).unwrap();
-    let taken = other.local_addr().unwrap();
+fn an_address_in_use_says_so_and_which(setup: Setup) {
+    let other = ForeignListener::new(setup);
+    let taken = other.address();
     let (builder, loops) = setup.server();
     let error = builder.pipeline(|_| pipeline().app(Echo)).bind(taken).soon().unwrap_err();
-    assert!(matches!(&error, BindError::InUse(address) if *address == taken), "{error:?}");
+    assert!(matches!(&error, BindError::InUse(address) if address == taken), "{error:?}");
     assert!(error.to_string().contains(&taken.to_string()), "{error}");
     settle(&loops.all());
     for event_loop in loops.all() {
@@ -55,11 +61,11 @@ fn a_port_in_use_says_so_and_which(setup: Setup) {
 }
 
 fn if_one_of_several_addresses_is_in_use_none_is_listened_on(setup: Setup) {
-    let other = TcpListener::bind(setup.listen_at()).unwrap();
-    let taken = other.local_addr().unwrap();
+    let other = ForeignListener::new(setup);
+    let taken = other.address();
     let (builder, loops) = setup.server();
     let bound = builder.listen(taken).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon();
-    assert!(matches!(bound, Err(BindError::InUse(address)) if address == taken));
+    assert!(matches!(bound, Err(BindError::InUse(address)) if address == *taken));
     settle(&loops.all());
     for event_loop in loops.all() {
         assert_eq!(event_loop.figures().sources, 0, "the listener that worked is closed again");
@@ -245,7 +251,7 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(setup: S
         let reset = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
         assert!(
             reset.contains(&refused.kind()),
-            "a refused connection is reset, not closed as if served: {refused}"
+            "a refused connection is break_off, reset, not closed as if served: {refused}"
         );
         assert!(!served.is_empty());
         served.iter_mut().for_each(|stream| round_trip(stream, b"unharmed"));
@@ -308,13 +314,13 @@ fn no_descriptor_is_left_when_connections_have_ended(setup: Setup) {
             if round % 2 == 0 {
                 drop(stream)
             } else {
-                reset(stream)
+                break_off(stream)
             }
             let channel = client.connect(running.address()).soon().unwrap();
             channel.close().soon();
             events.active();
             events.end();
-            let _ = client.connect(Refusing::new().addr()).soon().unwrap_err();
+            let _ = client.connect(Refusing::new(setup).address()).soon().unwrap_err();
         }
         running.wait_for_open(0);
         // The last connection may still wait to be accepted when none is open.

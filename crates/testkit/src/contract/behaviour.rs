@@ -1,6 +1,6 @@
 //! One behaviour as data: its sentence, what it shows, where it applies, and how it is shown.
 
-use super::{Model, Need, Setup, Transport};
+use super::{Model, Need, Setup, Transport, Variation};
 use std::fmt;
 
 /// Something that people rely on, with the function that shows it.
@@ -11,12 +11,13 @@ pub struct Behaviour {
     shows: &'static [u8],
     needs: &'static [Need],
     every_model: bool,
+    not: &'static [Variation],
     run: fn(Setup),
 }
 
 impl Behaviour {
     pub(super) const fn new(module: &'static str, name: &'static str, run: fn(Setup)) -> Self {
-        Self { module, name, shows: &[], needs: &[], every_model: true, run }
+        Self { module, name, shows: &[], needs: &[], every_model: true, not: &[], run }
     }
 
     /// The numbers in Netty's list that it shows, see [`netty`](super::netty).
@@ -34,6 +35,12 @@ impl Behaviour {
     /// It is about clients or loops alone, so the model of a server makes no difference.
     pub(super) const fn in_one_model(mut self) -> Self {
         self.every_model = false;
+        self
+    }
+
+    /// It is about what these variations vary, or indifferent to it.
+    pub(super) const fn not(mut self, variations: &'static [Variation]) -> Self {
+        self.not = variations;
         self
     }
 
@@ -57,10 +64,19 @@ impl Behaviour {
         self.needs.iter().find_map(|need| transport.lacks(*need))
     }
 
-    /// In which models it is shown.
-    pub fn models(&self, transport: Transport) -> &'static [Model] {
+    pub(super) fn has_need(&self, need: Need) -> bool {
+        self.needs.contains(&need)
+    }
+
+    /// In which models it is shown: all of them, and each variation in one.
+    pub fn models(&self, transport: Transport, variation: Variation) -> &'static [Model] {
         let all = transport.models();
-        if self.every_model { all } else { &all[..1] }
+        match variation {
+            Variation::Plain if self.every_model => all,
+            Variation::Plain => &all[..1],
+            _ if !self.every_model || self.not.contains(&variation) => &[],
+            _ => &all[..1],
+        }
     }
 
     pub(super) fn run(&self, setup: Setup) {

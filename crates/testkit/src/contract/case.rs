@@ -1,6 +1,6 @@
 //! From behaviours to tests: which cases there are, and how one is run so that its failure can be read.
 
-use super::{Setup, Transport, suite};
+use super::{Setup, Transport, Variation, suite};
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
     cell::RefCell,
@@ -29,9 +29,11 @@ pub fn cases() -> Vec<Case> {
             if behaviour.does_not_apply(transport).is_some() {
                 continue;
             }
-            for &model in behaviour.models(transport) {
-                let setup = Setup { transport, model, behaviour };
-                cases.push(Case { setup, missing: missing.clone() });
+            for &variation in Variation::ALL {
+                for &model in behaviour.models(transport, variation) {
+                    let setup = Setup { transport, model, variation, behaviour };
+                    cases.push(Case { setup, missing: missing.clone() });
+                }
             }
         }
     }

@@ -3,8 +3,9 @@
 use super::{
     Behaviour, Need, ON_PURPOSE, Setup, behaviour,
     support::{
-        Cx, Echo, Events, Peer, Random, Running, Script, Seen, Soon, assert_quiet, expect_end,
-        in_own_process, loops_of, open_sockets, pattern, reset, round_trip, script, settle, wait_for_sockets,
+        Cx, Echo, Events, ForeignListener, Peer, Random, Running, Script, Seen, Soon, assert_quiet,
+        expect_end, in_own_process, loops_of, open_sockets, pattern, reset, round_trip, script, settle,
+        wait_for_sockets,
     },
 };
 use netwright_core::{CloseCause, WriteError};
@@ -162,12 +163,11 @@ fn a_client_is_told_of_a_reset_once(setup: Setup) {
 
 /// The connection is reset as soon as it is established, so the client finds both at once, or one after the other.
 fn a_client_that_is_reset_at_once_begins_and_ends_once(setup: Setup) {
-    let listener = std::net::TcpListener::bind(setup.listen_at()).unwrap();
+    let listener = ForeignListener::new(setup);
     let (script, events) = script();
     let client = setup.client(script);
-    let mut connecting = client.connect(listener.local_addr().unwrap());
-    let (stream, _) = listener.accept().unwrap();
-    reset(Peer::tcp(stream));
+    let mut connecting = client.connect(listener.address());
+    reset(listener.accept());
     match connecting.soon() {
         Ok(channel) => {
             assert_eq!(events.active(), channel);
@@ -175,7 +175,7 @@ fn a_client_that_is_reset_at_once_begins_and_ends_once(setup: Setup) {
             assert!(is_reset(&cause), "{cause}");
         }
         Err(error) => {
-            assert!(error.to_string().contains(&listener.local_addr().unwrap().to_string()), "{error}")
+            assert!(error.to_string().contains(&listener.address().to_string()), "{error}")
         }
     }
     settle(&loops_of(&client));

@@ -41,7 +41,7 @@ pub use behaviour::Behaviour;
 use behaviour::behaviour;
 use case::ON_PURPOSE;
 pub use case::{Case, cases};
-pub use setup::{Model, Need, Setup, Transport};
+pub use setup::{Model, Need, Setup, Transport, Variation};
 use std::sync::LazyLock;
 pub use table::markdown;
 

@@ -6,6 +6,7 @@
 use super::Behaviour;
 use netwright_core::EventLoopGroup;
 use netwright_transport::Backend;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What carries the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +16,15 @@ pub enum Transport {
     Readiness,
     /// TCP by threads that block in `poll(2)`.
     Blocking,
+    /// Unix stream sockets by readiness.
+    Unix,
 }
 
 /// How two ends find each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     Tcp,
+    Unix,
 }
 
 /// What a behaviour needs that not every transport has.
@@ -35,6 +39,8 @@ pub enum Need {
     Descriptors,
     /// A thread for each connection.
     Threads,
+    /// Peers that no code of ours serves.
+    ForeignPeers,
 }
 
 impl Transport {
@@ -46,6 +52,7 @@ impl Transport {
         match self {
             Self::Readiness => "readiness",
             Self::Blocking => "blocking",
+            Self::Unix => "unix",
         }
     }
 
@@ -55,13 +62,14 @@ impl Transport {
             Self::Readiness => &Model::ALL[..4],
             // And a loop with many descriptors, which asks about each of them every time.
             Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
+            Self::Unix => &[Model::OneLoop, Model::OneAcceptor], // no second socket on one path
         }
     }
 
     /// Why this machine cannot run it, if it cannot.
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::Readiness | Self::Blocking => None,
+            Self::Readiness | Self::Blocking | Self::Unix => None,
         }
     }
 
@@ -72,13 +80,16 @@ impl Transport {
         }
         match (self.carrier(), need) {
             (_, Need::Threads) => None,
-            (Carrier::Tcp, Need::Network | Need::Reset | Need::Descriptors) => None,
+            (Carrier::Tcp, Need::Network | Need::Reset) => None,
+            (Carrier::Unix, Need::Network) => Some("it is about host names, ports or options of TCP"),
+            (Carrier::Unix, Need::Reset) => Some("a Unix socket has no reset"),
+            (Carrier::Tcp | Carrier::Unix, Need::Descriptors | Need::ForeignPeers) => None,
         }
     }
 
     pub(super) fn backend(self) -> Backend {
         match self {
-            Self::Readiness => Backend::Readiness,
+            Self::Readiness | Self::Unix => Backend::Readiness,
             Self::Blocking => Backend::Blocking,
         }
     }
@@ -86,6 +97,7 @@ impl Transport {
     pub(super) fn carrier(self) -> Carrier {
         match self {
             Self::Readiness | Self::Blocking => Carrier::Tcp,
+            Self::Unix => Carrier::Unix,
         }
     }
 }
@@ -131,6 +143,32 @@ impl Model {
     }
 }
 
+/// What else differs, apart from transport and model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Variation {
+    /// Foreign peers where the transport has them; channels read by themselves.
+    Plain,
+    /// The peers are channels of ours.
+    OurPeers,
+    /// Channels do not read by themselves; their pipelines ask for each message.
+    Asking,
+}
+
+impl Variation {
+    /// Every variation.
+    pub const ALL: &[Self] = &[Self::Plain, Self::OurPeers, Self::Asking];
+
+    /// As it is called in the names of tests; the plain one is not named.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::OurPeers => Some("our_peers"),
+            Self::Asking => Some("asking"),
+        }
+    }
+}
+
 /// One behaviour on one transport in one model.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
@@ -138,24 +176,49 @@ pub struct Setup {
     pub transport: Transport,
     /// How loops share the work of a server.
     pub model: Model,
+    /// What else differs.
+    pub variation: Variation,
     pub(super) behaviour: &'static Behaviour,
 }
 
 impl Setup {
     /// The name of the test: `readiness::one_loop::echo::one_byte_at_a_time_comes_back`.
     pub fn test_name(self) -> String {
-        let Self { transport, model, behaviour } = self;
-        format!("{}::{}::{}::{}", transport.name(), model.name(), behaviour.group(), behaviour.name())
+        let (group, name) = (self.behaviour.group(), self.behaviour.name());
+        let variation = self.variation.name().map(|name| format!("{name}::")).unwrap_or_default();
+        format!("{}::{}::{variation}{group}::{name}", self.transport.name(), self.model.name())
     }
 
     /// An address that nobody else listens on.
     pub(super) fn listen_at(self) -> String {
         match self.transport.carrier() {
             Carrier::Tcp => "127.0.0.1:0".to_owned(),
+            Carrier::Unix => format!("unix:@netwright-contract-{}", unique()),
         }
+    }
+
+    /// Whether the behaviour has this need.
+    pub(super) fn needs(self, need: Need) -> bool {
+        self.behaviour.has_need(need)
+    }
+
+    /// Whether peers are channels of ours.
+    pub(super) fn dials_with_channels(self) -> bool {
+        self.variation == Variation::OurPeers
+    }
+
+    /// Whether pipelines have to ask for each message.
+    pub(super) fn asks(self) -> bool {
+        self.variation == Variation::Asking
     }
 
     pub(super) fn event_loops(self, loops: usize) -> EventLoopGroup {
         self.transport.backend().event_loops(loops).unwrap()
     }
+}
+
+/// A name that no other test of this machine uses.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,6 +1,6 @@
 //! The contract as Markdown: which behaviour holds on which transport, and why not where it does not apply.
 
-use super::{Behaviour, Transport, netty, suite};
+use super::{Behaviour, Transport, Variation, netty, suite};
 use std::fmt::Write;
 
 /// The whole of `docs/contract.md`.
@@ -26,8 +26,8 @@ const INTRODUCTION: &str = "\
 Written by `cargo run -p netwright-testkit --features contract --example contract_table > docs/contract.md`; a test compares.
 
 Each behaviour is one function of `netwright_testkit::contract`, and `cargo test -p netwright-transport --test contract`
-runs it once for each transport and reactor model. *yes* means: in so many models. A number means that it does not apply,
-for the reason below the tables.
+runs it once for each transport and reactor model, and again with other peers and other demand. *yes* comes with the number of
+these cases. A number alone means that the behaviour does not apply, for the reason below the tables.
 ";
 
 /// Which expectation is shown by what, and where.
@@ -73,9 +73,11 @@ fn row(page: &mut String, behaviour: &Behaviour, notes: &mut Notes) {
     let numbers: Vec<String> = behaviour.numbers().iter().map(u8::to_string).collect();
     let _ = write!(page, "| {} | {} |", behaviour.name().replace('_', " "), numbers.join(", "));
     for &transport in Transport::ALL {
+        let shown: usize =
+            Variation::ALL.iter().map(|variation| behaviour.models(transport, *variation).len()).sum();
         let _ = match behaviour.does_not_apply(transport) {
             Some(why) => write!(page, " ({}) |", notes.number(why)),
-            None => write!(page, " yes, {} |", behaviour.models(transport).len()),
+            None => write!(page, " yes, {} |", shown),
         };
     }
     page.push('\n');

@@ -284,7 +284,7 @@ fn a_connect_that_fails_or_is_cancelled_gives_its_thread_back(setup: Setup) {
         setup.client_with(script().0, move |builder| builder.thread_per_channel(threads))
     };
     let client = set_up(&threads);
-    let nobody = Refusing::new();
+    let nobody = Refusing::new(setup);
     assert!(matches!(client.connect(nobody.addr()).soon(), Err(ConnectError::Refused(_))));
     wait_for(&threads, |figures| figures.busy == 0);
     let silent = Unanswering::new();

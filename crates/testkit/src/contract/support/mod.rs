@@ -1,7 +1,9 @@
 //! What the behaviours share: servers, a scripted application, peers, and ways to wait.
 
 mod chance;
+mod own_peer;
 mod peers;
+mod places;
 mod process;
 mod script;
 mod servers;
@@ -9,8 +11,9 @@ mod waiting;
 
 pub(super) use chance::{Random, pattern, pattern_at};
 pub(super) use peers::{
-    Peer, Refusing, Unanswering, assert_nobody_listens, expect, expect_end, reset, round_trip,
+    NARROW, Peer, assert_nobody_listens, break_off, expect, expect_end, reset, round_trip,
 };
+pub(super) use places::{ForeignListener, Refusing, Unanswering};
 pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
 pub(super) use script::{Cx, Events, Script, Seen, script};
 pub(super) use servers::{Echo, Loops, Running, loops_of};

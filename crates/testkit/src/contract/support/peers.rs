@@ -1,19 +1,26 @@
-//! Blocking peers, which no code of ours serves, and addresses that do not answer.
+//! Blocking peers, foreign ones and our own.
 
-use super::PATIENCE;
+use super::{PATIENCE, own_peer::OwnPeer};
 use crate::contract::{Setup, setup::Carrier};
-use netwright_core::Address;
-use socket2::{Domain, SockRef, Socket, Type};
+use netwright_core::{Address, UnixName};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::{
+    ffi::OsStr,
     io::{self, ErrorKind, Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::unix::{ffi::OsStrExt, net::UnixStream},
     time::Duration,
 };
 
 /// The other end of a connection, as a plain blocking program has it. It does not wait for ever.
 pub(crate) enum Peer {
     Tcp(TcpStream),
+    Unix(UnixStream),
+    Own(OwnPeer),
 }
+
+/// What the system is asked to hold for a peer that is to be full soon.
+pub(crate) const NARROW: usize = 8 * 1024;
 
 impl Setup {
     #[track_caller]
@@ -22,19 +29,27 @@ impl Setup {
     }
 
     pub(crate) fn try_dial(self, address: &Address) -> io::Result<Peer> {
+        if self.dials_with_channels() {
+            return OwnPeer::dial(self, address, false).map(Peer::Own);
+        }
         match self.transport.carrier() {
             Carrier::Tcp => TcpStream::connect(ip(address)).map(Peer::tcp),
+            Carrier::Unix => unix_connect(address, None).map(Peer::unix),
         }
     }
 
     /// A peer for which the system holds little, so that it does not take long to fill.
     #[track_caller]
     pub(crate) fn dial_narrow(self, address: &Address) -> Peer {
+        if self.dials_with_channels() {
+            return Peer::Own(OwnPeer::dial(self, address, true).unwrap());
+        }
         match self.transport.carrier() {
+            Carrier::Unix => Peer::unix(unix_connect(address, Some(NARROW)).unwrap()),
             Carrier::Tcp => {
                 let addr = ip(address);
                 let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
-                socket.set_recv_buffer_size(8 * 1024).unwrap();
+                socket.set_recv_buffer_size(NARROW).unwrap();
                 socket.connect(&addr.into()).unwrap();
                 Peer::tcp(socket.into())
             }
@@ -46,6 +61,27 @@ fn ip(address: &Address) -> SocketAddr {
     address.ip().expect("a host and a port")
 }
 
+/// The address of a Unix socket as the system has it.
+pub(super) fn unix_address(address: &Address) -> io::Result<SockAddr> {
+    match address {
+        Address::Unix(UnixName::Path(path)) => SockAddr::unix(path),
+        Address::Unix(UnixName::Abstract(name)) => {
+            SockAddr::unix(OsStr::from_bytes(&[b"\0", &name[..]].concat()))
+        }
+        other => panic!("nobody listens on {other} with a Unix socket"),
+    }
+}
+
+fn unix_connect(address: &Address, holds: Option<usize>) -> io::Result<UnixStream> {
+    let address = unix_address(address)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    if let Some(holds) = holds {
+        socket.set_recv_buffer_size(holds)?;
+    }
+    socket.connect(&address)?;
+    Ok(socket.into())
+}
+
 impl Peer {
     pub(crate) fn tcp(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -54,10 +90,18 @@ impl Peer {
         Self::Tcp(stream)
     }
 
+    pub(super) fn unix(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self::Unix(stream)
+    }
+
     /// A second handle of the same connection, for another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         match self {
             Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Own(peer) => Ok(Self::Own(peer.clone())),
         }
     }
 
@@ -65,6 +109,11 @@ impl Peer {
     pub(crate) fn shut_down(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Own(peer) => {
+                peer.shut_down();
+                Ok(())
+            }
         }
     }
 
@@ -72,6 +121,17 @@ impl Peer {
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(nonblocking).unwrap(),
+            Self::Unix(stream) => stream.set_nonblocking(nonblocking).unwrap(),
+            Self::Own(peer) => peer.set_nonblocking(nonblocking),
+        }
+    }
+
+    /// Where the other end is.
+    pub(crate) fn peer_address(&self) -> Address {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().unwrap().into(),
+            Self::Unix(_) => Address::Unix(UnixName::Unnamed),
+            Self::Own(_) => panic!("only foreign peers are asked"),
         }
     }
 
@@ -79,6 +139,8 @@ impl Peer {
     pub(crate) fn own_address(&self) -> Address {
         match self {
             Self::Tcp(stream) => stream.local_addr().unwrap().into(),
+            Self::Unix(_) => Address::Unix(UnixName::Unnamed),
+            Self::Own(peer) => peer.address(),
         }
     }
 }
@@ -87,6 +149,8 @@ impl Read for Peer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Own(peer) => peer.read(buffer),
         }
     }
 }
@@ -95,6 +159,8 @@ impl Write for Peer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Own(peer) => peer.write(bytes),
         }
     }
 
@@ -107,6 +173,16 @@ impl Write for Peer {
 pub(crate) fn reset(peer: Peer) {
     match peer {
         Peer::Tcp(stream) => SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap(),
+        Peer::Unix(_) => panic!("this behaviour needs a reset, and its entry does not say so"),
+        Peer::Own(peer) => peer.reset(),
+    }
+}
+
+/// Ends a connection as rudely as its kind can.
+pub(crate) fn break_off(peer: Peer) {
+    match peer {
+        Peer::Tcp(_) => reset(peer),
+        Peer::Unix(_) | Peer::Own(_) => drop(peer),
     }
 }
 
@@ -136,44 +212,5 @@ pub(crate) fn assert_nobody_listens(setup: Setup, address: &Address) {
     match setup.try_dial(address) {
         Ok(_) => panic!("somebody listens on {address}"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}"),
-    }
-}
-
-/// An address where a connect is neither answered nor refused: the queue of a listener that nobody serves is full, and
-/// the system lets further attempts wait.
-pub(crate) struct Unanswering {
-    listener: TcpListener,
-    _waiting: Vec<TcpStream>,
-}
-
-impl Unanswering {
-    pub(crate) fn new() -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        socket.listen(1).unwrap();
-        let listener = TcpListener::from(socket);
-        let addr = listener.local_addr().unwrap();
-        // Linux lets one more wait than asked for.
-        let waiting = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
-        Self { listener, _waiting: waiting }
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap()
-    }
-}
-
-/// An address that refuses: bound, so that nobody else takes it, and not listening.
-pub(crate) struct Refusing(Socket);
-
-impl Refusing {
-    pub(crate) fn new() -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        Self(socket)
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.0.local_addr().unwrap().as_socket().unwrap()
     }
 }

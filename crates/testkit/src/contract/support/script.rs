@@ -55,6 +55,8 @@ pub(crate) struct Script {
     inactive: Hook<()>,
     timer: Hook<StageTimer>,
     removed: Arc<dyn Fn() + Send + Sync>,
+    /// Whether it asks for each message, because its channels do not read by themselves.
+    asks: bool,
 }
 
 /// A script that only tells what it sees.
@@ -70,6 +72,7 @@ pub(crate) fn script() -> (Script, Events) {
         inactive: nothing(),
         timer: nothing(),
         removed: Arc::new(|| ()),
+        asks: false,
     };
     (script, Events { seen: Mutex::new(events) })
 }
@@ -99,6 +102,11 @@ impl Script {
         self
     }
 
+    pub(crate) fn asking(mut self, asks: bool) -> Self {
+        self.asks = asks;
+        self
+    }
+
     pub(crate) fn probe(&self) -> Probe {
         Probe(self.clone())
     }
@@ -119,10 +127,16 @@ impl Application for Probe {
 
     fn active(&mut self, cx: &mut Cx<'_>) {
         self.tell(Seen::Active(cx.channel()));
+        if self.0.asks {
+            cx.request();
+        }
         (self.0.active)(cx, ());
     }
     fn read(&mut self, cx: &mut Cx<'_>, bytes: BytesMut) {
         self.tell(Seen::Read(bytes.to_vec()));
+        if self.0.asks {
+            cx.request();
+        }
         (self.0.read)(cx, bytes);
     }
     fn read_complete(&mut self, cx: &mut Cx<'_>) {

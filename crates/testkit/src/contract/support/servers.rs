@@ -48,15 +48,22 @@ impl Setup {
         set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Running {
         let (builder, loops) = self.server();
-        let bound = set_up(builder).pipeline(move |_| pipeline().app(script.probe())).bind(self.listen_at());
+        let script = script.asking(self.asks());
+        let bound = set_up(builder.auto_read(!self.asks()))
+            .pipeline(move |_| pipeline().app(script.probe()))
+            .bind(self.listen_at());
         Running { setup: self, server: { bound }.soon().unwrap(), loops }
     }
 
     /// A server that sends everything back.
     pub(crate) fn echo(self) -> Running {
         let (builder, loops) = self.server();
-        let server = builder.pipeline(|_| pipeline().app(Echo)).bind(self.listen_at()).soon().unwrap();
-        Running { setup: self, server, loops }
+        let at = self.listen_at();
+        let mut bound = match self.asks() {
+            false => builder.pipeline(|_| pipeline().app(Echo)).bind(at),
+            true => builder.auto_read(false).pipeline(|_| pipeline().app(AskingEcho)).bind(at),
+        };
+        Running { setup: self, server: bound.soon().unwrap(), loops }
     }
 
     pub(crate) fn client_builder(self) -> ClientBuilder {
@@ -73,7 +80,10 @@ impl Setup {
         script: Script,
         set_up: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
-        set_up(self.client_builder()).pipeline(move || pipeline().app(script.probe())).unwrap()
+        let script = script.asking(self.asks());
+        set_up(self.client_builder().auto_read(!self.asks()))
+            .pipeline(move || pipeline().app(script.probe()))
+            .unwrap()
     }
 }
 
@@ -207,6 +217,25 @@ impl Application for Echo {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+/// As [`Echo`], without reading by itself: asks for each message.
+struct AskingEcho;
+
+impl Application for AskingEcho {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.request();
+    }
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+        cx.request();
     }
     fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.flush();

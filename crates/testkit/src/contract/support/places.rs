@@ -1,0 +1,104 @@
+//! Addresses where somebody else listens, where nobody does, and where nobody answers.
+
+use super::{Peer, peers::unix_address};
+use crate::contract::{Setup, setup::Carrier};
+use netwright_core::Address;
+use socket2::{Domain, Socket, Type};
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+};
+
+/// A listener of the standard library.
+pub(crate) struct ForeignListener {
+    listener: Listener,
+    address: Address,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl ForeignListener {
+    pub(crate) fn new(setup: Setup) -> Self {
+        match setup.transport.carrier() {
+            Carrier::Tcp => {
+                let listener = TcpListener::bind(setup.listen_at()).unwrap();
+                let address = listener.local_addr().unwrap().into();
+                Self { listener: Listener::Tcp(listener), address }
+            }
+            Carrier::Unix => {
+                let address = setup.listen_at().parse().unwrap();
+                let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+                socket.bind(&unix_address(&address).unwrap()).unwrap();
+                socket.listen(16).unwrap();
+                Self { listener: Listener::Unix(socket.into()), address }
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(crate) fn accept(&self) -> Peer {
+        match &self.listener {
+            Listener::Tcp(listener) => Peer::tcp(listener.accept().unwrap().0),
+            Listener::Unix(listener) => Peer::unix(listener.accept().unwrap().0),
+        }
+    }
+}
+
+/// An address that refuses. A port is bound, so that nobody else takes it, and not listened on; other names are nobody's.
+pub(crate) struct Refusing {
+    _port: Option<Socket>,
+    address: Address,
+}
+
+impl Refusing {
+    pub(crate) fn new(setup: Setup) -> Self {
+        match setup.transport.carrier() {
+            Carrier::Tcp => {
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+                socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+                let address = socket.local_addr().unwrap().as_socket().unwrap().into();
+                Self { _port: Some(socket), address }
+            }
+            Carrier::Unix => Self { _port: None, address: setup.listen_at().parse().unwrap() },
+        }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Host and port, for behaviours that need a network.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.address.ip().unwrap()
+    }
+}
+
+/// An address where a connect is neither answered nor refused: the queue of a listener that nobody serves is full, and
+/// the system lets further attempts wait. Ports only.
+pub(crate) struct Unanswering {
+    listener: TcpListener,
+    _waiting: Vec<TcpStream>,
+}
+
+impl Unanswering {
+    pub(crate) fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket.listen(1).unwrap();
+        let listener = TcpListener::from(socket);
+        let addr = listener.local_addr().unwrap();
+        // Linux lets one more wait than asked for.
+        let waiting = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        Self { listener, _waiting: waiting }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+}
