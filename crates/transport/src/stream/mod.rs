@@ -19,6 +19,8 @@
 mod adopt;
 mod channel;
 mod envelope;
+#[cfg(test)]
+mod scripted_tests;
 mod settings;
 
 pub(crate) use adopt::{Adoption, Connection, adopt};
