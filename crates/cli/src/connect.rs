@@ -7,7 +7,7 @@
 //! Whoever is slow slows down the other: the next chunk is read from standard input when the socket has taken the one
 //! before, and the peer is read again when standard output has taken what came.
 
-use crate::failure::Failure;
+use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use clap::Args;
 use netwright::{AppContext, Application, Channel, Client, CloseCause, pipeline};
@@ -24,7 +24,7 @@ use std::{
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The server, as HOST:PORT
+    /// The server, as HOST:PORT or unix:PATH
     #[arg(value_name = "ADDR")]
     address: String,
 
@@ -48,6 +48,7 @@ enum News {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    refuse_local(&arguments.address)?;
     let (tell, news) = channel();
     let from_peer = tell.clone();
     let client = Client::builder()

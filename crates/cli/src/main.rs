@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod connect;
 mod demo;
 mod failure;

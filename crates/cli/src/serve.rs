@@ -1,6 +1,7 @@
 //! `netwright serve`: one of the classic servers, in a chosen reactor model.
 
 use crate::{
+    address::refuse_local,
     failure::Failure,
     running,
     servers::{chat, discard, echo, proxy, time},
@@ -24,11 +25,11 @@ pub(crate) struct Arguments {
     #[arg(value_enum)]
     protocol: Protocol,
 
-    /// Where to listen, as HOST:PORT; port 0 takes a free one and prints it. May be repeated
+    /// Where to listen, as HOST:PORT or unix:PATH; port 0 takes a free one and prints it. May be repeated
     #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:7007")]
     listen: Vec<String>,
 
-    /// Where a proxy passes bytes on to, as HOST:PORT
+    /// Where a proxy passes bytes on to, as HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDR", required_if_eq("protocol", "proxy"))]
     to: Option<String>,
 
@@ -55,6 +56,7 @@ Examples:
   netwright serve echo --model shared-port --loops 4      all loops accept
   netwright serve echo --model blocking                   a thread for each connection
   netwright serve time --listen 127.0.0.1:7001 --listen [::1]:7001
+  netwright serve echo --listen unix:/tmp/echo.sock       a Unix socket
   netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007";
 
 /// More than any machine has cores for.
@@ -212,6 +214,7 @@ impl Plan {
     /// Refuses what does not exist and what does not go together.
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let Arguments { model, backend, loops, acceptors, .. } = *arguments;
+        arguments.listen.iter().chain(&arguments.to).try_for_each(|address| refuse_local(address))?;
         if backend == Backend::Uring {
             let text = "is not there yet; the backends so far are auto, readiness and blocking";
             return Err(Failure::usage(format!("--backend {} {text}", name(backend))));

@@ -15,6 +15,8 @@
 //! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
 //! - A thread for each channel: [`blocking`], [`ThreadPerChannel`].
 //! - Connections that are kept for the next one who needs one: [`Pool`].
+//! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
+//!   [`PeerCredentials`], [`ReceivedDescriptors`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
 //! - How many connections the process may have: [`limits`].

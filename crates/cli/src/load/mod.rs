@@ -17,6 +17,7 @@ mod pattern;
 mod report;
 
 use crate::{
+    address::refuse_local,
     failure::Failure,
     serve::event_loops,
     stop::Stop,
@@ -25,10 +26,12 @@ use crate::{
 use clap::{Args, ValueEnum};
 use client::{LoadClient, Order, Outcome, Problem, Shared, latencies, take_latencies};
 use hdrhistogram::Histogram;
-use netwright::{Channel, Client, EventLoopGroup, descriptor_limit, pipeline, raise_descriptor_limit};
+use netwright::{
+    Address, Channel, Client, EventLoopGroup, descriptor_limit, pipeline, raise_descriptor_limit,
+};
 use report::{Errors, Report};
 use std::{
-    net::{SocketAddr, ToSocketAddrs},
+    net::ToSocketAddrs,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -53,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(value_enum)]
     protocol: Protocol,
 
-    /// The server, as HOST:PORT
+    /// The server, as HOST:PORT or unix:PATH
     #[arg(value_name = "ADDR")]
     address: String,
 
@@ -93,6 +96,7 @@ const EXAMPLES: &str = "\
 Examples:
   netwright load echo 127.0.0.1:7007
   netwright load echo 127.0.0.1:7007 -c 16 --size 16384 --depth 4 --seconds 5
+  netwright load echo unix:/tmp/echo.sock
   netwright load echo localhost:7007 -c 1000 --json > result.json";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -138,8 +142,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Resolved here, so that what is connected to is what was checked.
-fn address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
+fn address(arguments: &Arguments) -> Result<Address, Failure> {
     let name = &arguments.address;
+    refuse_local(name)?;
+    if let Some(address) = Address::parse_prefixed(name) {
+        return address.map_err(|error| Failure::usage(error.to_string())); // on this machine by its kind
+    }
     let unknown = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot resolve {name}: {error}"));
     let found = name.to_socket_addrs().map_err(|error| unknown(&error))?.next();
     let address = found.ok_or_else(|| unknown(&"it has no address"))?;
@@ -147,7 +155,7 @@ fn address(arguments: &Arguments) -> Result<SocketAddr, Failure> {
         let text = "is not on this machine; load on servers of others is an attack";
         return Err(Failure::usage(format!("{address} {text}, so say --allow-remote if it is yours")));
     }
-    Ok(address)
+    Ok(address.into())
 }
 
 fn check_descriptors(connections: u32) -> Result<(), Failure> {
@@ -165,14 +173,14 @@ fn check_descriptors(connections: u32) -> Result<(), Failure> {
 }
 
 struct Load {
-    address: SocketAddr,
+    address: Address,
     connections: usize,
     shared: Arc<Shared>,
     errors: Errors,
 }
 
 impl Load {
-    fn new(arguments: &Arguments, address: SocketAddr) -> Self {
+    fn new(arguments: &Arguments, address: Address) -> Self {
         let shared = Arc::new(Shared {
             size: arguments.size as usize,
             depth: arguments.depth as usize,
@@ -217,7 +225,7 @@ impl Load {
         let mut started = 0;
         while started < self.connections {
             let batch = CONNECTING_MAX.min(self.connections - started);
-            let connecting: Vec<_> = (0..batch).map(|_| client.connect(self.address)).collect();
+            let connecting: Vec<_> = (0..batch).map(|_| client.connect(&self.address)).collect();
             started += batch;
             for mut connecting in connecting {
                 match connecting.wait() {

@@ -1,11 +1,12 @@
 //! What a load came to: for people, and as JSON.
 
 use hdrhistogram::Histogram;
+use netwright::Address;
 use serde_json::{Value, json};
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{fmt, time::Duration};
 
 pub(super) struct Report {
-    pub(super) address: SocketAddr,
+    pub(super) address: Address,
     pub(super) connections: usize,
     pub(super) size: usize,
     pub(super) depth: usize,

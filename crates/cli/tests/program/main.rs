@@ -9,6 +9,8 @@ mod load;
 mod proxy;
 mod refusals;
 mod serve;
+#[cfg(unix)]
+mod unix;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -31,6 +31,14 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
+fn names_within_a_process_are_refused() {
+    refused(&["serve", "echo", "--listen", "local:echo"], 2, &["local:echo", "within one process"]);
+    refused(&["serve", "proxy", "--to", "local:echo"], 2, &["local:echo", "within one process"]);
+    refused(&["connect", "local:echo"], 2, &["local:echo", "within one process"]);
+    refused(&["load", "echo", "local:echo"], 2, &["local:echo", "within one process"]);
+}
+
+#[test]
 fn words_that_nobody_knows_are_refused_by_their_name() {
     for arguments in [
         &["serve", "echo", "--model", "psychic"][..],

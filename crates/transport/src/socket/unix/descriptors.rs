@@ -120,6 +120,7 @@ impl std::error::Error for DescriptorError {}
 /// Sends the envelope at the front, whose descriptors go along with the first of its bytes. Returns how many bytes were
 /// offered and how many were taken; an envelope that cannot be sent fails alone.
 #[cold]
+#[inline(never)]
 pub(crate) fn send_envelope(socket: &Socket, outbound: &mut Outbound) -> io::Result<(usize, usize)> {
     let Some(envelope) = outbound.first_envelope() else { return Ok((0, 0)) };
     let (count, offered) = (envelope.descriptors.len(), envelope.bytes.len());
@@ -163,7 +164,7 @@ thread_local! {
 
 /// The next bytes, with what came along in the queue. They end where descriptors came, so there may be more however few
 /// they are.
-#[cold]
+#[inline(never)] // so that those who receive none have no room for them on their stack
 pub(crate) fn receive(
     socket: &Socket,
     scratch: &Scratch,
