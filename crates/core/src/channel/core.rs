@@ -29,10 +29,27 @@ pub(crate) type Addresses = (Option<Address>, Option<Address>);
 
 #[derive(Default)]
 pub(crate) struct Side {
-    /// Slots by name.
-    pub(crate) slots: Vec<(&'static str, Box<dyn Any + Send>)>,
     /// Ours and the peer's, once connected.
     pub(crate) addresses: Option<Addresses>,
+    /// What most channels never have: one pointer until one does.
+    rare: Option<Box<RareSide>>,
+}
+
+impl Side {
+    pub(crate) fn rare(&mut self) -> &mut RareSide {
+        self.rare.get_or_insert_default()
+    }
+
+    /// What is there of it, without making it.
+    pub(crate) fn rare_if_any(&mut self) -> Option<&mut RareSide> {
+        self.rare.as_deref_mut()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct RareSide {
+    /// Slots by name.
+    pub(crate) slots: Vec<(&'static str, Box<dyn Any + Send>)>,
     /// Calls of stages that are on their way.
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
     /// Futures of stages that want to be polled.
@@ -95,7 +112,7 @@ impl Demand {
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) flush: bool,
-    pub(crate) close: Option<CloseCause>,
+    pub(crate) close: Option<Box<CloseCause>>,
     pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
@@ -263,8 +280,9 @@ impl ChannelCore {
 
     pub(crate) fn publish_slot(&mut self, name: &'static str, slot: Box<dyn Any + Send>) {
         let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
-        side.slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
-        side.slots.push((name, slot));
+        let slots = &mut side.rare().slots;
+        slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
+        slots.push((name, slot));
     }
 
     pub(super) fn set_token(&mut self, token: Token) {
@@ -378,7 +396,8 @@ impl ChannelCore {
 
     /// Takes the calls that have arrived.
     pub(super) fn take_calls(&self) -> Vec<(u32, Box<dyn Any + Send>)> {
-        std::mem::take(&mut self.side.lock().unwrap_or_else(PoisonError::into_inner).calls)
+        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        side.rare_if_any().map(|rare| std::mem::take(&mut rare.calls)).unwrap_or_default()
     }
 
     // ---- timers ----
@@ -458,7 +477,9 @@ impl ChannelCore {
     pub(super) fn take_woken(&mut self) -> Vec<Key> {
         let Some(extras) = &mut self.extras else { return Vec::new() };
         let mut woken = extras.tasks.take_woken();
-        woken.append(&mut self.side.lock().unwrap_or_else(PoisonError::into_inner).woken);
+        if let Some(rare) = self.side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any() {
+            woken.append(&mut rare.woken);
+        }
         woken
     }
 
@@ -517,7 +538,7 @@ impl ChannelCore {
     /// Why nothing more may be written, as far as the order of operations says so.
     pub(super) fn output_ended(&self) -> Option<WriteError> {
         if self.wishes.closing {
-            let cause = self.wishes.close.clone().unwrap_or(CloseCause::Requested);
+            let cause = self.wishes.close.as_deref().cloned().unwrap_or(CloseCause::Requested);
             return Some(WriteError::Closed(cause));
         }
         self.wishes.shut_down_output.then_some(WriteError::OutputShutDown)
@@ -525,7 +546,7 @@ impl ChannelCore {
 
     /// The first cause counts.
     pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
-        self.wishes.close.get_or_insert(cause);
+        self.wishes.close.get_or_insert_with(|| Box::new(cause));
         if done.is_tracked() {
             self.wishes.close_done.push_back(done);
         }

@@ -544,8 +544,9 @@ impl<W: 'static> Channel<W> {
 
     /// The slot of this name, if the pipeline has one for these types.
     pub fn slot<R: 'static, X: 'static>(&self, name: &str) -> Option<Slot<R, X>> {
-        let side = self.shared.side.lock().unwrap_or_else(PoisonError::into_inner);
-        side.slots
+        let mut side = self.shared.side.lock().unwrap_or_else(PoisonError::into_inner);
+        side.rare_if_any()?
+            .slots
             .iter()
             .find(|(known, _)| *known == name)
             .and_then(|(_, slot)| slot.downcast_ref::<Slot<R, X>>().cloned())

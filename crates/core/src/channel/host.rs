@@ -250,7 +250,7 @@ where
             // Through the pipeline, like any close: a stage may have something to send first.
             self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
         }
-        if self.ended { None } else { self.core.wishes.close.take() }
+        if self.ended { None } else { self.core.wishes.close.take().map(|cause| *cause) }
     }
 
     /// Whether the output side should be shut down now: everything flushed before is sent.

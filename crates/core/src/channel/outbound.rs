@@ -260,7 +260,7 @@ pub struct Outbound {
     /// What [`Outbound::take_flip`] said last.
     reported: bool,
     /// Why nothing is taken in any more.
-    ended: Option<WriteError>,
+    ended: Option<Box<WriteError>>,
 }
 
 impl Outbound {
@@ -328,7 +328,7 @@ impl Outbound {
     fn refuse(&self, message: Outgoing, promise: WritePromise) {
         drop(message);
         if promise.is_tracked()
-            && let Some(error) = &self.ended
+            && let Some(error) = self.ended.as_deref()
         {
             promise.fail(error.clone());
         }
@@ -369,8 +369,8 @@ impl Outbound {
     /// The first error stays the one for later pushes, except that a close comes on top of
     /// [`shut_down_output`](Self::shut_down_output).
     pub fn fail_all(&mut self, error: WriteError) {
-        if matches!(self.ended, None | Some(WriteError::OutputShutDown)) {
-            self.ended = Some(error.clone());
+        if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
+            self.ended = Some(Box::new(error.clone()));
         }
         let entries = mem::take(&mut self.entries);
         self.flushed = 0;
@@ -388,12 +388,12 @@ impl Outbound {
     /// not reported. What is in the queue can still be flushed and sent; who does not want that calls
     /// [`fail_all`](Self::fail_all).
     pub fn shut_down_output(&mut self) {
-        self.ended.get_or_insert(WriteError::OutputShutDown);
+        self.ended.get_or_insert_with(|| Box::new(WriteError::OutputShutDown));
     }
 
     /// Why nothing is taken in any more, if so.
     pub fn ended(&self) -> Option<&WriteError> {
-        self.ended.as_ref()
+        self.ended.as_deref()
     }
 }
 

@@ -69,7 +69,7 @@ impl<H: Handler> StageCaller<H> {
     pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static) {
         let Some(channel) = &self.channel else { return }; // the channel had ended when this caller was made
         let call: Box<dyn Any + Send> = Box::new(Call::<H>(Box::new(call)));
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).calls.push((self.stage, call));
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().calls.push((self.stage, call));
         channel.call();
     }
 }
@@ -84,7 +84,7 @@ impl<H: Handler> StageCaller<H> {
         let boxed =
             |call| -> (u32, Box<dyn Any + Send>) { (self.stage, Box::new(Call::<H>(Box::new(call)))) };
         let calls: Vec<_> = calls.into_iter().map(boxed).collect();
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).calls.extend(calls);
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().calls.extend(calls);
         channel.call();
     }
 }

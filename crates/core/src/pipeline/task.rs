@@ -138,7 +138,7 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.table.lock().unwrap_or_else(PoisonError::into_inner).woken.push(self.key);
+            self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().woken.push(self.key);
             self.channel.call();
         }
     }

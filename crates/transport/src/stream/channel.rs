@@ -46,7 +46,7 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     /// A call for the next turn is under way.
     called: bool,
     /// Keeps whoever counts connections informed: dropped with the channel.
-    _guard: Option<Guard>,
+    _guard: Guard,
 }
 
 impl<S, P, W> StreamChannel<S, P, W>
@@ -76,7 +76,7 @@ where
             incomplete: false,
             blocked: false,
             called: false,
-            _guard: guard,
+            _guard: guard.unwrap_or_default(),
         }
     }
 
