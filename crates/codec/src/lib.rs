@@ -14,12 +14,20 @@
 //! channel.write_outbound("and back".to_owned());
 //! assert_eq!(channel.outbound_bytes(), b"and back\n");
 //! ```
+//!
+//! A codec of one's own is a [`Decoder`], an [`Encoder`] or both, and becomes a stage by [`decode`], [`encode`] or [`codec`].
 
 #![forbid(unsafe_code)]
 
+pub mod base;
 pub mod frame;
-mod gather;
 pub mod text;
 
-pub use frame::{FrameError, LineFrames};
+pub use base::{
+    Aggregate, AggregateError, Aggregator, Batch, Codec, Coded, Decode, DecodeError, DecodeMessages, Decoder,
+    DecoderDefect, EachDatagram, Encode, EncodeMessages, Encoder, Lift, MessageCodec, MessageCoded,
+    MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Part, Unfinished,
+    codec, decode, decode_messages, encode, encode_messages, message_codec,
+};
+pub use frame::{FrameError, LineDecoder, LineEncoder, LineFrames};
 pub use text::{TextError, Utf8};

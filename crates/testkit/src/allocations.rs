@@ -38,6 +38,43 @@ pub fn allocations_so_far() -> u64 {
     COUNT.get()
 }
 
+/// Fails unless an expression allocates so often, or at most so often. Its value is the macro's.
+///
+/// ```
+/// use netwright_testkit::{CountingAllocator, assert_allocations};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: CountingAllocator = CountingAllocator;
+///
+/// assert_eq!(assert_allocations!(0, 1 + 1), 2);
+/// assert_allocations!(1, drop(Box::new(1)));
+/// let text = assert_allocations!(at most 2, "a".repeat(3));
+/// assert_eq!(text, "aaa");
+/// ```
+///
+/// Without [`CountingAllocator`](crate::CountingAllocator) as the global allocator it fails: a count that is always 0 shows
+/// nothing.
+#[macro_export]
+macro_rules! assert_allocations {
+    (at most $most:expr, $what:expr) => {
+        $crate::assert_allocations!(@check $most, $what, <=, "at most ")
+    };
+    ($exactly:expr, $what:expr) => {
+        $crate::assert_allocations!(@check $exactly, $what, ==, "")
+    };
+    (@check $limit:expr, $what:expr, $compare:tt, $most:literal) => {{
+        let (counted, probe) = $crate::allocations_during(|| Box::new(0u8));
+        assert!(std::hint::black_box(probe).as_ref() == &0 && counted == 1, "the counting allocator is not in use");
+        let limit: u64 = $limit;
+        let (allocations, value) = $crate::allocations_during(|| $what);
+        assert!(
+            allocations $compare limit,
+            "{} allocated {allocations} times instead of {}{limit}", stringify!($what), $most
+        );
+        value
+    }};
+}
+
 fn count() {
     // A thread that is ending has no counter any more, and nobody who would read it.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));

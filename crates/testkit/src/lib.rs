@@ -1,6 +1,9 @@
 //! What tests of Netwright share.
 //!
 //! - [`CountingAllocator`] counts heap allocations per thread, so that "allocates nothing" can be a test.
+//!   [`assert_allocations!`] is one.
+//! - `verify`, behind the feature of that name: [`verify_decoder!`], what every decoder has to keep however its bytes come,
+//!   with random pieces and hostile lengths.
 //! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
 //!   every transport.
 
@@ -9,5 +12,8 @@ mod allocations;
 // Linux has it.
 #[cfg(all(feature = "contract", target_os = "linux"))]
 pub mod contract;
+
+#[cfg(feature = "verify")]
+pub mod verify;
 
 pub use allocations::{CountingAllocator, allocations_during, allocations_so_far};

@@ -1,27 +1,24 @@
 //! Lines, ended by LF or CRLF.
 //!
 //! ```text
-//!   input:  h e l l o \r \n w o r l d \n u n f i n        what was read, in the loop's own buffer
-//!           └── line ──┘    └─ line ─┘   └ no end in sight: moves to `rest`, a small buffer of its own
-//!   rest:   u n f i n ── the next read's bytes up to the first LF ──▶ line
+//!   bytes:  h e l l o \r \n w o r l d \n u n f i n
+//!           └── line ──┘    └─ line ─┘   └ no end in sight: scanned, and not looked at again
 //! ```
 //! Always true between calls:
-//! 1. `rest` holds no LF and at most the limit plus a CR. Its bytes were looked at once and are not looked at again.
-//! 2. When `pull` has answered `None`, `input` is empty: nothing of the loop's buffer is kept. At most one line of a read
-//!    is copied; the others are pieces of what was read.
-//! 3. Where a stream is split changes neither the lines nor the errors, but for how much `fail_fast` has seen by then.
+//! 1. What is left unfinished holds no LF and at most the limit plus a CR. Its bytes were looked at once.
+//! 2. Where a stream is split changes neither the lines nor the errors, but for how much `fail_fast` has seen by then.
 //!
 //! A line that is too long is an error, once, and not the end: what is left of it is skipped as it comes, and the line
 //! after it is read as if nothing had happened. (An error that nobody takes care of closes the channel all the same.) At
 //! the channel's end a last line without its end is dropped.
 //!
-//! Not here: gathering what is written (`gather`), other delimiters.
+//! Not here: keeping the unfinished line, gathering what is written (`base`), other delimiters (`delimiter`).
 
 use super::FrameError;
-use crate::gather::Gather;
+use crate::base::{Batch, Coded, DecodeError, Decoder, Encoder, codec, take};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
-use netwright_core::{Context, Handler, Leftover, WritePromise};
+use netwright_core::Fault;
 
 /// Cuts bytes into lines without their ends, and puts an end to each line that is written.
 ///
@@ -39,87 +36,46 @@ use netwright_core::{Context, Handler, Leftover, WritePromise};
 /// ```
 ///
 /// A line that is written is sent as it is: with an LF inside, the peer sees two.
-#[derive(Debug)]
-pub struct LineFrames {
-    decoder: LineDecoder,
-    gather: Gather,
-    end: &'static [u8],
-}
+pub type LineFrames = Coded<(LineDecoder, LineEncoder)>;
 
 impl LineFrames {
     /// Lines of up to `max` bytes, not counting their ends.
     pub fn max(max: usize) -> Self {
-        Self { decoder: LineDecoder::new(max), gather: Gather::default(), end: b"\n" }
+        codec((LineDecoder::max(max), LineEncoder::lf()))
     }
 
     /// Leaves LF or CRLF at the end of each line that is read. Default: they are taken off.
     pub fn keep_ends(mut self, keep: bool) -> Self {
-        self.decoder.keep_ends = keep;
+        self.inner_mut().0.keep_ends = keep;
         self
     }
 
     /// Reports a line that is too long as soon as that is clear, instead of at its end. Default: at its end.
     pub fn fail_fast(mut self, fast: bool) -> Self {
-        self.decoder.fail_fast = fast;
+        self.inner_mut().0.fail_fast = fast;
         self
     }
 
     /// Ends what is written with CRLF, as most protocols of the Internet want it. Default: LF. Both are read.
     pub fn crlf(mut self, crlf: bool) -> Self {
-        self.end = if crlf { b"\r\n" } else { b"\n" };
+        self.inner_mut().1 = if crlf { LineEncoder::crlf() } else { LineEncoder::lf() };
         self
     }
 }
 
-impl Handler for LineFrames {
-    type Read = BytesMut;
-    type ReadOut = Bytes;
-    type Write = Bytes;
-    type WriteOut = Bytes;
-
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.decoder.feed(bytes);
-    }
-
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Bytes> {
-        loop {
-            match self.decoder.next()? {
-                Ok(line) => return Some(line),
-                Err(error) => cx.fire_error(error),
-            }
-        }
-    }
-
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: Bytes, done: WritePromise) {
-        self.gather.write(cx, line, self.end, done);
-    }
-
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        self.gather.pass_on(cx);
-        cx.flush();
-    }
-
-    fn leftover(&mut self) -> Leftover<BytesMut> {
-        self.decoder.leftover().map_or_else(Leftover::nothing, Leftover::one)
-    }
-}
-
-/// Room for an unfinished line: most lines fit, and an idle connection may hold that much.
-const REST_ROOM_MIN: usize = 64;
-
-/// Decides what is a line; knows no channel.
-#[derive(Debug)]
-struct LineDecoder {
+/// Cuts bytes into lines; see [`LineFrames`].
+#[derive(Debug, Clone)]
+pub struct LineDecoder {
     max: usize,
     keep_ends: bool,
     fail_fast: bool,
-    input: BytesMut,
-    rest: BytesMut,
+    /// So many bytes hold no LF.
+    scanned: usize,
     skipping: Option<Skipping>,
 }
 
 /// A line that is too long and not over yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Skipping {
     seen: usize,
     /// The last byte was a CR, which may belong to the line's end.
@@ -127,98 +83,122 @@ struct Skipping {
 }
 
 impl LineDecoder {
-    fn new(max: usize) -> Self {
-        Self {
-            max,
-            keep_ends: false,
-            fail_fast: false,
-            input: BytesMut::new(),
-            rest: BytesMut::new(),
-            skipping: None,
-        }
+    /// Lines of up to `max` bytes, not counting their ends.
+    pub fn max(max: usize) -> Self {
+        Self { max, keep_ends: false, fail_fast: false, scanned: 0, skipping: None }
     }
 
-    fn feed(&mut self, bytes: BytesMut) {
-        if self.input.is_empty() {
-            self.input = bytes;
-        } else {
-            self.input.unsplit(bytes); // a stage in front passes on several pieces before we are asked for lines
-        }
+    /// Leaves LF or CRLF at the end of each line.
+    pub fn keep_ends(mut self, keep: bool) -> Self {
+        self.keep_ends = keep;
+        self
     }
 
-    /// The next line, or what is wrong with it. `None`: more bytes are needed.
-    fn next(&mut self) -> Option<Result<Bytes, FrameError>> {
+    /// Reports a line that is too long as soon as that is clear, instead of at its end.
+    pub fn fail_fast(mut self, fast: bool) -> Self {
+        self.fail_fast = fast;
+        self
+    }
+
+    /// There is no end of a line: keeps what may become one, or skips it.
+    fn unfinished(&mut self, bytes: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        let Some(&last) = bytes.last() else { return Ok(None) };
+        let (seen, after_cr) = (bytes.len(), last == b'\r');
+        if let Some(skipping) = &mut self.skipping {
+            *skipping = Skipping { seen: skipping.seen + seen, after_cr };
+            bytes.clear();
+            return Ok(None);
+        }
+        if seen - usize::from(after_cr) <= self.max {
+            self.scanned = seen;
+            return Ok(None);
+        }
+        self.scanned = 0;
+        self.skipping = Some(Skipping { seen, after_cr });
+        bytes.clear();
+        if self.fail_fast { Err(self.too_long(seen)) } else { Ok(None) }
+    }
+
+    /// A line that was too long ends here.
+    #[cold]
+    fn skipped(&mut self, skipping: &Skipping, bytes: &mut BytesMut, lf: usize) -> Result<(), DecodeError> {
+        let after_cr = if lf == 0 { skipping.after_cr } else { bytes[lf - 1] == b'\r' };
+        bytes.advance(lf + 1);
+        if self.fail_fast {
+            return Ok(()); // reported when it became too long
+        }
+        Err(self.too_long(skipping.seen + lf - usize::from(after_cr)))
+    }
+
+    #[cold]
+    fn too_long(&self, got: usize) -> DecodeError {
+        DecodeError::recoverable(FrameError::TooLong { limit: self.max, got })
+    }
+}
+
+impl Decoder for LineDecoder {
+    type Item = Bytes;
+
+    #[inline]
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
         loop {
-            let Some(lf) = memchr(b'\n', &self.input) else { return self.put_aside().map(Err) };
+            let Some(lf) = memchr(b'\n', &bytes[self.scanned..]) else { return self.unfinished(bytes) };
+            let lf = lf + std::mem::take(&mut self.scanned);
             if let Some(skipping) = self.skipping.take() {
-                let after_cr = if lf == 0 { skipping.after_cr } else { self.input[lf - 1] == b'\r' };
-                self.input.advance(lf + 1);
-                if self.fail_fast {
-                    continue; // reported when it became too long
-                }
-                return Some(Err(self.too_long(skipping.seen + lf - usize::from(after_cr))));
+                self.skipped(&skipping, bytes, lf)?;
+                continue;
             }
-            let mut line = self.take(lf + 1);
-            let end = if line.ends_with(b"\r\n") { line.len() - 2 } else { line.len() - 1 };
+            let mut line = take(bytes, lf + 1);
+            let end = if line.ends_with(b"\r\n") { lf - 1 } else { lf };
             if end > self.max {
-                return Some(Err(self.too_long(end)));
+                return Err(self.too_long(end));
             }
             if !self.keep_ends {
                 line.truncate(end);
             }
-            return Some(Ok(line.freeze()));
+            return Ok(Some(line.freeze()));
         }
     }
 
-    /// The rest and so many bytes of the input.
-    fn take(&mut self, len: usize) -> BytesMut {
-        if !self.rest.is_empty() {
-            let mut line = std::mem::take(&mut self.rest);
-            line.extend_from_slice(&self.input[..len]);
-            self.input.advance(len);
-            return line;
-        }
-        if self.input.len() == len {
-            return std::mem::take(&mut self.input); // the usual case of one line in a read: nothing to be shared
-        }
-        self.input.split_to(len)
+    fn wants(&self, more: &[u8]) -> usize {
+        memchr(b'\n', more).map_or(more.len(), |lf| lf + 1)
     }
 
-    /// The input holds no end of a line: keeps what may become one, in a buffer of its own, or skips it.
-    fn put_aside(&mut self) -> Option<FrameError> {
-        let input = std::mem::take(&mut self.input);
-        let after_cr = *input.last()? == b'\r';
-        if let Some(skipping) = &mut self.skipping {
-            *skipping = Skipping { seen: skipping.seen + input.len(), after_cr };
-            return None;
-        }
-        let seen = self.rest.len() + input.len();
-        if seen - usize::from(after_cr) <= self.max {
-            if self.rest.is_empty() {
-                self.rest.reserve((2 * seen).max(REST_ROOM_MIN).min(self.max.saturating_add(2))); // for what is still to come
-            }
-            self.rest.extend_from_slice(&input);
-            return None;
-        }
-        self.rest = BytesMut::new();
-        self.skipping = Some(Skipping { seen, after_cr });
-        self.fail_fast.then(|| self.too_long(seen))
+    fn limit(&self) -> usize {
+        self.max.saturating_add(1)
     }
 
-    fn too_long(&self, got: usize) -> FrameError {
-        FrameError::TooLong { limit: self.max, got }
+    fn name(&self) -> &'static str {
+        "LineFrames"
+    }
+}
+
+/// Puts an end to each line that is written.
+#[derive(Debug, Clone, Copy)]
+pub struct LineEncoder {
+    end: &'static [u8],
+}
+
+impl LineEncoder {
+    /// Ends lines with LF.
+    pub const fn lf() -> Self {
+        Self { end: b"\n" }
     }
 
-    /// What was read and is in no line.
-    fn leftover(&mut self) -> Option<BytesMut> {
-        let mut rest = std::mem::take(&mut self.rest);
-        let input = std::mem::take(&mut self.input);
-        if rest.is_empty() {
-            rest = input;
-        } else {
-            rest.unsplit(input);
-        }
-        (!rest.is_empty()).then_some(rest)
+    /// Ends lines with CRLF, as most protocols of the Internet want it.
+    pub const fn crlf() -> Self {
+        Self { end: b"\r\n" }
+    }
+}
+
+impl Encoder for LineEncoder {
+    type Message = Bytes;
+
+    #[inline]
+    fn encode(&mut self, line: Bytes, out: &mut Batch) -> Result<(), Fault> {
+        out.pass(line);
+        out.extend_from_slice(self.end);
+        Ok(())
     }
 }
 

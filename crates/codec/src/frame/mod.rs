@@ -2,7 +2,7 @@
 
 mod line;
 
-pub use line::LineFrames;
+pub use line::{LineDecoder, LineEncoder, LineFrames};
 
 use std::fmt;
 

@@ -45,3 +45,9 @@ impl Envelope {
         alone && self.to.is_none()
     }
 }
+
+impl<A: Into<Address>, B: Into<Bytes>> From<(A, B)> for Envelope {
+    fn from((address, bytes): (A, B)) -> Self {
+        Self::to(address, bytes)
+    }
+}

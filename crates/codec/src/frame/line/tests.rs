@@ -1,5 +1,5 @@
 use super::*;
-use crate::gather::GATHER_MAX;
+use crate::base::{GATHER_MAX, Intake};
 use netwright_core::{AppContext, Application, CloseCause, EmbeddedChannel, Fault, WriteError, pipeline};
 use std::{cell::RefCell, rc::Rc};
 
@@ -14,17 +14,35 @@ fn lines_of(channel: &mut EmbeddedChannel<Bytes, Bytes>) -> Vec<Bytes> {
     std::iter::from_fn(|| channel.read_inbound()).collect()
 }
 
+/// A decoder and the bytes that it has not used.
+struct Fed {
+    decoder: LineDecoder,
+    intake: Intake,
+}
+
+impl Fed {
+    fn max(max: usize) -> Self {
+        Self { decoder: LineDecoder::max(max), intake: Intake::default() }
+    }
+
+    fn feed(&mut self, bytes: BytesMut) {
+        self.intake.feed(bytes);
+    }
+
+    fn next(&mut self) -> Option<Result<Bytes, FrameError>> {
+        let result = self.intake.next(&mut self.decoder)?;
+        Some(result.map_err(|error| *error.fault().downcast_ref().unwrap()))
+    }
+}
+
 /// Lines and errors of a decoder that is fed these pieces and asked for everything after each.
-fn decode<'a>(
-    decoder: &mut LineDecoder,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<Result<Bytes, FrameError>> {
+fn decode<'a>(fed: &mut Fed, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Result<Bytes, FrameError>> {
     let mut all = Vec::new();
     for piece in pieces {
-        decoder.feed(BytesMut::from(piece));
-        all.extend(std::iter::from_fn(|| decoder.next()));
-        assert!(decoder.input.is_empty() && memchr(b'\n', &decoder.rest).is_none());
-        assert!(decoder.rest.len() <= decoder.max + 1);
+        fed.feed(BytesMut::from(piece));
+        all.extend(std::iter::from_fn(|| fed.next()));
+        assert!(fed.intake.is_waiting_alone() && memchr(b'\n', fed.intake.rest()).is_none());
+        assert!(fed.intake.rest().len() <= fed.decoder.max + 1);
     }
     all
 }
@@ -58,8 +76,8 @@ fn where_a_stream_is_split_changes_neither_lines_nor_errors() {
         let alphabet = b"ab\r\n\n";
         let stream: Vec<u8> = (0..200).map(|_| alphabet[number(alphabet.len())]).collect();
         let max = number(6);
-        let whole = decode(&mut LineDecoder::new(max), [&stream[..]]);
-        let bytes = decode(&mut LineDecoder::new(max), stream.chunks(1));
+        let whole = decode(&mut Fed::max(max), [&stream[..]]);
+        let bytes = decode(&mut Fed::max(max), stream.chunks(1));
         assert_eq!(whole, bytes, "seed {seed}, limit {max}, byte by byte");
         let mut pieces = Vec::new();
         let mut left = &stream[..];
@@ -68,7 +86,7 @@ fn where_a_stream_is_split_changes_neither_lines_nor_errors() {
             pieces.push(piece);
             left = behind;
         }
-        assert_eq!(whole, decode(&mut LineDecoder::new(max), pieces), "seed {seed}, limit {max}");
+        assert_eq!(whole, decode(&mut Fed::max(max), pieces), "seed {seed}, limit {max}");
         let plain = stream.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let expected: Vec<_> = plain
             .map(|line| match line.len() <= max {
@@ -180,12 +198,12 @@ fn errors_and_lines_keep_their_order() {
 
 #[test]
 fn an_endless_line_costs_no_memory_and_its_error_closes_if_nobody_minds_it() {
-    let mut decoder = LineDecoder::new(100);
+    let mut decoder = Fed::max(100);
     let mut channel = channel(LineFrames::max(100));
     for _ in 0..1000 {
         decoder.feed(BytesMut::from(&[b'x'; 1000][..]));
         assert_eq!(decoder.next(), None);
-        assert_eq!((decoder.rest.capacity(), decoder.input.capacity()), (0, 0));
+        assert!(decoder.intake.is_waiting_alone() && decoder.intake.rest().capacity() == 0);
         channel.write_inbound([b'x'; 1000]);
     }
     assert!(channel.is_open(), "the error comes at the end of the line");
@@ -198,7 +216,7 @@ fn an_endless_line_costs_no_memory_and_its_error_closes_if_nobody_minds_it() {
 fn nothing_of_the_loops_buffer_is_kept_when_all_lines_are_gone() {
     const ROOM: usize = 64 * 1024;
     let mut scratch = BytesMut::new();
-    let mut decoder = LineDecoder::new(1024);
+    let mut decoder = Fed::max(1024);
     for piece in [&b"a\nb\nunfin"[..], b"ished\nc\n", b"", b"\n", b"d\r", b"\ne"] {
         assert!(scratch.try_reclaim(ROOM) || scratch.capacity() == 0, "kept before {piece:?}");
         scratch.reserve(ROOM);
@@ -209,12 +227,13 @@ fn nothing_of_the_loops_buffer_is_kept_when_all_lines_are_gone() {
         }
     }
     assert!(scratch.try_reclaim(ROOM));
-    assert!(decoder.rest.capacity() < 100, "the rest is as small as it is: {}", decoder.rest.capacity());
+    let room = decoder.intake.rest().capacity();
+    assert!(room < 100, "the rest is as small as it is: {room}");
 }
 
 #[test]
 fn only_the_line_that_a_read_cuts_in_two_is_copied() {
-    let mut decoder = LineDecoder::new(1024);
+    let mut decoder = Fed::max(1024);
     assert!(decode(&mut decoder, [&b"unfin"[..]]).is_empty());
     let input = BytesMut::from(&b"ished\nsecond\nthird\n"[..]);
     let place = input.as_ptr() as usize;
@@ -226,14 +245,12 @@ fn only_the_line_that_a_read_cuts_in_two_is_copied() {
 
 #[test]
 fn what_was_read_and_not_used_is_handed_over_in_order() {
-    let mut frames = LineFrames::max(100);
-    let decoder = &mut frames.decoder;
-    decode(decoder, [&b"a\nbe"[..], b"gun"]);
-    decoder.feed(BytesMut::from(&b"\nnot look"[..]));
-    decoder.feed(BytesMut::from(&b"ed at\n"[..]));
-    let left = frames.leftover().into_messages();
-    assert_eq!(left, [&b"begun\nnot looked at\n"[..]]);
-    assert!(frames.leftover().is_nothing());
+    let mut fed = Fed::max(100);
+    decode(&mut fed, [&b"a\nbe"[..], b"gun"]);
+    fed.feed(BytesMut::from(&b"\nnot look"[..]));
+    fed.feed(BytesMut::from(&b"ed at\n"[..]));
+    assert_eq!(fed.intake.take(), &b"begun\nnot looked at\n"[..]);
+    assert!(fed.intake.take().is_empty());
 }
 
 #[test]

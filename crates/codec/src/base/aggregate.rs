@@ -1,0 +1,210 @@
+//! Parts of a message put together, up to a limit.
+//!
+//! ```text
+//!   start ──▶ begin ──┐
+//!   middle ─▶ add ────┤ whole, at most `limit` bytes
+//!   last ───▶ add ────┘──▶ finish ──▶ message
+//! ```
+//! Always true:
+//! 1. At most one message is being put together, and never more than the limit of it is held.
+//! 2. After an error everything is dropped until the next start.
+
+use super::{DecodeError, MessageDecoder, Messages, short_name};
+use std::{error::Error, fmt};
+
+/// Which part of a message something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The first of several.
+    Start,
+    /// Neither first nor last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// All there is.
+    Only,
+}
+
+/// Says what parts are and how they make a whole.
+pub trait Aggregate: 'static {
+    /// What arrives.
+    type Part: 'static;
+    /// What it becomes.
+    type Whole: 'static;
+
+    /// Which part this is.
+    fn which(&self, part: &Self::Part) -> Part;
+    /// How many bytes it counts for.
+    fn len(&self, part: &Self::Part) -> usize;
+    /// A whole of a first part.
+    fn begin(&mut self, part: Self::Part) -> Self::Whole;
+    /// A whole and one part more.
+    fn add(&mut self, whole: &mut Self::Whole, part: Self::Part);
+    /// The whole is complete.
+    fn finish(&mut self, whole: Self::Whole) -> Self::Whole {
+        whole
+    }
+}
+
+/// Puts parts together, as a [`MessageDecoder`].
+///
+/// ```
+/// use bytes::{Bytes, BytesMut};
+/// use netwright_codec::{Aggregate, Aggregator, LineFrames, Part, decode_messages};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// /// Lines that end in a backslash go on in the next one.
+/// #[derive(Default)]
+/// struct Continued {
+///     open: bool,
+/// }
+///
+/// impl Aggregate for Continued {
+///     type Part = Bytes;
+///     type Whole = BytesMut;
+///     fn which(&self, line: &Bytes) -> Part {
+///         match (self.open, line.ends_with(b"\\")) {
+///             (false, true) => Part::Start,
+///             (false, false) => Part::Only,
+///             (true, true) => Part::Middle,
+///             (true, false) => Part::Last,
+///         }
+///     }
+///     fn len(&self, line: &Bytes) -> usize {
+///         line.len()
+///     }
+///     fn begin(&mut self, line: Bytes) -> BytesMut {
+///         let mut whole = BytesMut::new();
+///         self.add(&mut whole, line);
+///         whole
+///     }
+///     fn add(&mut self, whole: &mut BytesMut, line: Bytes) {
+///         self.open = line.ends_with(b"\\");
+///         whole.extend_from_slice(line.strip_suffix(b"\\").unwrap_or(&line));
+///     }
+/// }
+///
+/// let aggregator = Aggregator::max(1024, Continued::default());
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(100)).add(decode_messages(aggregator)));
+/// channel.write_inbound("one \\\ntwo \\\nthree\nfour\n");
+/// assert_eq!(channel.read_inbound().unwrap(), "one two three");
+/// assert_eq!(channel.read_inbound().unwrap(), "four");
+/// ```
+#[derive(Debug)]
+pub struct Aggregator<A: Aggregate> {
+    aggregate: A,
+    limit: usize,
+    whole: Option<A::Whole>,
+    len: usize,
+    /// A message was too long, or began in its middle: its parts are dropped.
+    dropping: bool,
+}
+
+impl<A: Aggregate> Aggregator<A> {
+    /// Messages of up to `limit` bytes.
+    pub fn max(limit: usize, aggregate: A) -> Self {
+        Self { aggregate, limit, whole: None, len: 0, dropping: false }
+    }
+}
+
+/// Why parts do not make a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AggregateError {
+    /// The message is longer than allowed.
+    TooLong {
+        /// How many bytes it may have.
+        limit: usize,
+        /// How many it has so far.
+        got: usize,
+    },
+    /// A message began before the last one had ended.
+    StartedTwice {
+        /// How many bytes the last one had.
+        got: usize,
+    },
+    /// A part came without a beginning.
+    NotStarted {
+        /// How many bytes it has.
+        got: usize,
+    },
+    /// The channel ended before the message did.
+    Unfinished {
+        /// How many bytes it had.
+        got: usize,
+    },
+}
+
+impl fmt::Display for AggregateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { limit, got } => {
+                write!(f, "a message of {got} bytes or more, the limit is {limit}")
+            }
+            Self::StartedTwice { got } => {
+                write!(f, "a message began when {got} bytes of the last one had come")
+            }
+            Self::NotStarted { got } => write!(f, "a part of {got} bytes came without a beginning"),
+            Self::Unfinished { got } => write!(f, "the channel ended when {got} bytes of a message had come"),
+        }
+    }
+}
+
+impl Error for AggregateError {}
+
+impl<A: Aggregate> MessageDecoder for Aggregator<A> {
+    type In = A::Part;
+    type Out = A::Whole;
+
+    fn decode(&mut self, part: A::Part, out: &mut Messages<A::Whole>) -> Result<(), DecodeError> {
+        let (which, len) = (self.aggregate.which(&part), self.aggregate.len(&part));
+        let begins = matches!(which, Part::Start | Part::Only);
+        let ends = matches!(which, Part::Last | Part::Only);
+        let mut result = Ok(());
+        if begins {
+            if self.whole.take().is_some() {
+                result = Err(DecodeError::recoverable(AggregateError::StartedTwice { got: self.len }));
+            }
+            (self.len, self.dropping) = (0, false);
+        } else if self.dropping {
+            return Ok(());
+        } else if self.whole.is_none() {
+            self.dropping = true;
+            return Err(DecodeError::recoverable(AggregateError::NotStarted { got: len }));
+        }
+        let got = self.len.saturating_add(len);
+        if got > self.limit {
+            self.whole = None;
+            self.dropping = true;
+            return Err(DecodeError::recoverable(AggregateError::TooLong { limit: self.limit, got }));
+        }
+        self.len = got;
+        let whole = match self.whole.take() {
+            Some(mut whole) => {
+                self.aggregate.add(&mut whole, part);
+                whole
+            }
+            None => self.aggregate.begin(part),
+        };
+        if ends {
+            out.push(self.aggregate.finish(whole));
+        } else {
+            self.whole = Some(whole);
+        }
+        result
+    }
+
+    fn decode_last(&mut self, _: &mut Messages<A::Whole>) -> Result<(), DecodeError> {
+        match self.whole.take() {
+            Some(_) => Err(AggregateError::Unfinished { got: self.len }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        short_name::<A>()
+    }
+}
+
+#[cfg(test)]
+mod tests;

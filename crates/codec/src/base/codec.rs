@@ -1,0 +1,119 @@
+//! Decoder and encoder in one.
+
+use super::{Batch, DecodeError, Decoder, Encoder, decoding::Decoding};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, WritePromise};
+use std::fmt;
+
+/// Both ways between bytes and messages: whatever is a [`Decoder`] and an [`Encoder`], and a pair of the two.
+///
+/// ```
+/// use netwright_codec::{LineDecoder, LineEncoder, codec};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let lines = codec((LineDecoder::max(100), LineEncoder::crlf()));
+/// let mut channel = EmbeddedChannel::new(pipeline().add(lines));
+/// channel.write_inbound("hello\nworld\n").write_outbound("and back".into());
+/// assert_eq!(channel.read_inbound().unwrap(), "hello");
+/// assert_eq!(channel.outbound_bytes(), b"and back\r\n");
+/// ```
+pub trait Codec: Decoder + Encoder {}
+
+impl<C: Decoder + Encoder> Codec for C {}
+
+/// A [`Codec`] as a stage.
+pub fn codec<C: Codec>(codec: C) -> Coded<C> {
+    Coded { decoding: Decoding::new(codec), batch: Batch::new() }
+}
+
+/// Made by [`codec`].
+pub struct Coded<C> {
+    decoding: Decoding<C>,
+    batch: Batch,
+}
+
+impl<C> Coded<C> {
+    pub(crate) fn inner_mut(&mut self) -> &mut C {
+        &mut self.decoding.decoder
+    }
+}
+
+impl<C: Codec> Handler for Coded<C> {
+    type Read = BytesMut;
+    type ReadOut = C::Item;
+    type Write = C::Message;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.decoding.read(bytes);
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<C::Item> {
+        self.decoding.pull(cx)
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.decoding.finish(cx, false);
+        cx.fire_input_closed();
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.decoding.finish(cx, true);
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, message: C::Message, done: WritePromise) {
+        self.batch.write(cx, &mut self.decoding.decoder, message, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.batch.pass_on(cx);
+        cx.flush();
+    }
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        self.decoding.leftover()
+    }
+    fn name(&self) -> &'static str {
+        Decoder::name(&self.decoding.decoder)
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Coded<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Coded").field(&self.decoding.decoder).finish()
+    }
+}
+
+impl<D: Decoder, E: 'static> Decoder for (D, E) {
+    type Item = D::Item;
+
+    #[inline]
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<D::Item>, DecodeError> {
+        self.0.decode(bytes)
+    }
+    fn decode_last(&mut self, bytes: &mut BytesMut) -> Result<Option<D::Item>, DecodeError> {
+        self.0.decode_last(bytes)
+    }
+    fn has_more(&self) -> bool {
+        self.0.has_more()
+    }
+    fn needs(&self) -> Option<usize> {
+        self.0.needs()
+    }
+    fn wants(&self, more: &[u8]) -> usize {
+        self.0.wants(more)
+    }
+    fn limit(&self) -> usize {
+        self.0.limit()
+    }
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+impl<D: 'static, E: Encoder> Encoder for (D, E) {
+    type Message = E::Message;
+
+    #[inline]
+    fn encode(&mut self, message: E::Message, out: &mut Batch) -> Result<(), Fault> {
+        self.1.encode(message, out)
+    }
+    fn name(&self) -> &'static str {
+        self.1.name()
+    }
+}

@@ -1,0 +1,182 @@
+//! A decoder as a stage.
+//!
+//! ```text
+//!   read ──▶ intake           pull ──▶ decoder ──▶ message         one for each pull; none is pulled while paused
+//!                                          │
+//!                                          ├ recoverable error: raised, decoding goes on
+//!                                          └ fatal error: raised, then the channel is closed; later bytes are dropped
+//!   input_closed, inactive ──▶ decode_last, once, then the event goes on
+//! ```
+//! Always true:
+//! 1. Messages, errors and the end arrive behind this stage in the order in which the bytes had them.
+//! 2. Whoever takes this stage's place gets every byte that is in no message.
+//!
+//! Not here: which bytes are kept and when a decoder is asked (`intake`).
+
+use super::{DecodeError, Decoder, intake::Intake};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{CloseCause, Context, Handler, Leftover, WritePromise};
+use std::{fmt, marker::PhantomData};
+
+/// A [`Decoder`] as a stage. What is written passes; as [`Bytes`], or what [`passing`](Decode::passing) says.
+///
+/// See [`Decoder`] for an example.
+pub fn decode<D: Decoder>(decoder: D) -> Decode<D> {
+    Decode { decoding: Decoding::new(decoder), writes: PhantomData }
+}
+
+/// Made by [`decode`].
+pub struct Decode<D, W = Bytes> {
+    decoding: Decoding<D>,
+    writes: PhantomData<fn(W)>,
+}
+
+impl<D: Decoder, W> Decode<D, W> {
+    /// The same stage with messages of another type passing towards the wire.
+    ///
+    /// ```
+    /// use netwright_codec::{LineDecoder, LineEncoder, decode, encode};
+    /// use netwright_core::pipeline;
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// let lines = pipeline()
+    ///     .add(encode(LineEncoder::lf()).passing::<BytesMut>())
+    ///     .add(decode(LineDecoder::max(100)).passing::<Bytes>());
+    /// # drop(lines);
+    /// ```
+    pub fn passing<V>(self) -> Decode<D, V> {
+        Decode { decoding: self.decoding, writes: PhantomData }
+    }
+}
+
+impl<D: Decoder, W: 'static> Handler for Decode<D, W> {
+    type Read = BytesMut;
+    type ReadOut = D::Item;
+    type Write = W;
+    type WriteOut = W;
+
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.decoding.read(bytes);
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::Item> {
+        self.decoding.pull(cx)
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.decoding.finish(cx, false);
+        cx.fire_input_closed();
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.decoding.finish(cx, true);
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        self.decoding.leftover()
+    }
+    fn name(&self) -> &'static str {
+        self.decoding.decoder.name()
+    }
+}
+
+impl<D: fmt::Debug, W> fmt::Debug for Decode<D, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Decode").field(&self.decoding.decoder).finish()
+    }
+}
+
+/// Messages that a decoder may hold at the end of its stream. They are made at once: nobody can ask for them later.
+const LAST_MAX: usize = 1 << 16;
+
+/// What stages with a decoder share.
+#[derive(Debug)]
+pub(super) struct Decoding<D> {
+    pub(super) decoder: D,
+    intake: Intake,
+    /// Nothing is decoded any more: the stream has ended, or cannot go on.
+    ended: bool,
+}
+
+impl<D: Decoder> Decoding<D> {
+    pub(super) fn new(decoder: D) -> Self {
+        Self { decoder, intake: Intake::default(), ended: false }
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, bytes: BytesMut) {
+        if !self.ended {
+            self.intake.feed(bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn pull<H>(&mut self, cx: &mut Context<'_, H>) -> Option<D::Item>
+    where
+        H: Handler<ReadOut = D::Item>,
+    {
+        if self.ended {
+            return None;
+        }
+        loop {
+            match self.intake.next(&mut self.decoder)? {
+                Ok(message) => return Some(message),
+                Err(error) => self.raise(cx, error, true),
+            }
+            if self.ended {
+                return None;
+            }
+        }
+    }
+
+    /// The stream has ended: what can still be made of the rest, which nobody gets otherwise.
+    pub(super) fn finish<H>(&mut self, cx: &mut Context<'_, H>, closed: bool)
+    where
+        H: Handler<ReadOut = D::Item>,
+    {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        // All whole messages have been pulled by now: an event waits for them.
+        for _ in 0..LAST_MAX {
+            match self.intake.last(&mut self.decoder) {
+                Some(Ok(message)) => cx.fire_read(message),
+                Some(Err(error)) if error.is_fatal() => return self.raise(cx, error, !closed),
+                Some(Err(error)) => self.raise(cx, error, !closed),
+                None => break,
+            }
+            if !self.decoder.has_more() {
+                break;
+            }
+        }
+        self.intake = Intake::default();
+    }
+
+    fn raise<H: Handler>(&mut self, cx: &mut Context<'_, H>, error: DecodeError, open: bool) {
+        if error.is_fatal() {
+            self.ended = true;
+            self.intake = Intake::default();
+        }
+        raise(cx, error, open);
+    }
+
+    pub(super) fn leftover(&mut self) -> Leftover<BytesMut> {
+        let rest = self.intake.take();
+        if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
+    }
+}
+
+/// Raises an error, and closes the channel if nothing sensible can follow, also if somebody takes care of the error.
+#[cold]
+pub(super) fn raise<H: Handler>(cx: &mut Context<'_, H>, error: DecodeError, open: bool) {
+    let fatal = error.is_fatal();
+    let fault = error.into_fault();
+    cx.fire_error(fault.clone());
+    if fatal && open {
+        // Behind what was written because of the error, which passes this stage when this call has returned.
+        cx.caller().call(move |_, cx| cx.close_because(CloseCause::Fault(fault)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! An encoder as a stage.
+
+use super::{Batch, Encoder};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{Context, Handler, WritePromise};
+use std::{fmt, marker::PhantomData};
+
+/// An [`Encoder`] as a stage. What is read passes; as [`BytesMut`], or what [`passing`](Encode::passing) says.
+///
+/// See [`Encoder`] for an example.
+pub fn encode<E: Encoder>(encoder: E) -> Encode<E> {
+    Encode { encoder, batch: Batch::new(), reads: PhantomData }
+}
+
+/// Made by [`encode`].
+pub struct Encode<E, R = BytesMut> {
+    encoder: E,
+    batch: Batch,
+    reads: PhantomData<fn(R)>,
+}
+
+impl<E: Encoder, R> Encode<E, R> {
+    /// The same stage with messages of another type passing towards the application; see [`Decode::passing`](super::Decode::passing).
+    pub fn passing<S>(self) -> Encode<E, S> {
+        Encode { encoder: self.encoder, batch: self.batch, reads: PhantomData }
+    }
+}
+
+impl<E: Encoder, R: 'static> Handler for Encode<E, R> {
+    type Read = R;
+    type ReadOut = R;
+    type Write = E::Message;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+        cx.fire_read(msg);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, message: E::Message, done: WritePromise) {
+        self.batch.write(cx, &mut self.encoder, message, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.batch.pass_on(cx);
+        cx.flush();
+    }
+    fn name(&self) -> &'static str {
+        self.encoder.name()
+    }
+}
+
+impl<E: fmt::Debug, R> fmt::Debug for Encode<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Encode").field(&self.encoder).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
