@@ -31,6 +31,7 @@ mod demand;
 mod echo;
 mod faults;
 mod half_close;
+mod kills;
 mod lifecycle;
 mod models;
 mod quiet;
@@ -55,6 +56,7 @@ pub fn suite() -> &'static [Behaviour] {
             echo::BEHAVIOURS,
             faults::BEHAVIOURS,
             half_close::BEHAVIOURS,
+            kills::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
             models::BEHAVIOURS,
             quiet::BEHAVIOURS,

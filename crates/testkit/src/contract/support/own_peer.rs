@@ -75,10 +75,12 @@ struct Kind {
     resets: bool,
 }
 
+type Connect = Box<dyn Fn(&Address) -> Promised<Channel<Bytes>, ConnectError> + Send + Sync>;
+
 /// Connects peers of one kind.
 struct Dialer {
     kind: Kind,
-    connect: Box<dyn Fn(&Address) -> Promised<Channel<Bytes>, ConnectError> + Send + Sync>,
+    connect: Connect,
     loops: Box<dyn Fn() -> Vec<EventLoop> + Send + Sync>,
 }
 
@@ -142,6 +144,11 @@ impl OwnPeer {
     pub(super) fn reset(self) {
         assert!(self.0.dialer.kind.resets, "this behaviour needs a reset, and its entry does not say so");
         self.0.channel.close().soon();
+    }
+
+    /// Closes at once, whatever waits to be sent.
+    pub(super) fn break_off(self) {
+        drop(self.0.channel.close());
     }
 
     pub(super) fn shut_down(&self) {

@@ -182,7 +182,8 @@ pub(crate) fn reset(peer: Peer) {
 pub(crate) fn break_off(peer: Peer) {
     match peer {
         Peer::Tcp(_) => reset(peer),
-        Peer::Unix(_) | Peer::Own(_) => drop(peer),
+        Peer::Unix(_) => drop(peer),
+        Peer::Own(peer) => peer.break_off(),
     }
 }
 
