@@ -74,6 +74,7 @@ impl Behaviour {
         match variation {
             Variation::Plain if self.every_model => all,
             Variation::Plain => &all[..1],
+            Variation::OurPeers if transport.lacks(Need::ForeignPeers).is_some() => &[], // it has no others
             _ if !self.every_model || self.not.contains(&variation) => &[],
             _ => &all[..1],
         }

@@ -43,7 +43,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .needs(&[Need::ForeignPeers])
         .in_one_model(),
     behaviour!(the_last_handle_of_a_client_may_go_while_it_connects).in_one_model(),
-    behaviour!(a_loop_without_a_driver_for_sockets_is_refused_with_advice).in_one_model(),
+    behaviour!(a_loop_without_a_driver_for_sockets_is_refused_with_advice)
+        .needs(&[Need::Descriptors])
+        .in_one_model(),
     behaviour!(options_are_set_before_the_handshake).shows(&[44]).needs(&[Need::Network]).in_one_model(),
 ];
 

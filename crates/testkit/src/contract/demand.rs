@@ -18,6 +18,9 @@ use std::{
 /// Each of them says when it reads.
 const VARIED: &[Variation] = &[Variation::Asking];
 
+/// More than one read takes, and less than any system holds for somebody who does not read.
+const SEVERAL_READS: usize = 150_000;
+
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(without_auto_read_nothing_comes_before_it_is_asked_for).shows(&[50]).not(VARIED),
     behaviour!(what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more).shows(&[51]).not(VARIED),
@@ -79,7 +82,7 @@ fn what_is_asked_for_in_advance_comes_when_it_is_there_and_no_more(setup: Setup)
 }
 
 fn a_handler_that_pauses_in_read_gets_exactly_one_message(setup: Setup) {
-    const LEN: usize = 300_000; // several reads
+    const LEN: usize = SEVERAL_READS;
     let (script, events) = script();
     let running = setup.serve(script.on_read(|cx, _| cx.pause()));
     let mut stream = running.dial();
@@ -209,7 +212,7 @@ fn the_end_of_input_waits_behind_what_a_paused_channel_has_not_read(setup: Setup
     let running = setup.serve_with(script.on_read(|cx, _| cx.pause()), |builder| builder.half_closure(true));
     let mut stream = running.dial();
     let channel = events.active();
-    let data = pattern(200_000);
+    let data = pattern(SEVERAL_READS);
     stream.write_all(&data).unwrap();
     stream.shut_down().unwrap();
     let mut got = Vec::new();

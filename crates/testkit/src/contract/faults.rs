@@ -22,7 +22,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_peer_that_closes_with_data_unread_ends_a_writer_once),
     behaviour!(a_peer_that_shuts_down_and_then_resets_ends_the_channel_once).needs(&[Need::Reset]),
     behaviour!(a_client_is_told_of_a_reset_once).needs(&[Need::Reset]),
-    behaviour!(a_client_that_is_reset_at_once_begins_and_ends_once).needs(&[Need::Reset]).in_one_model(),
+    behaviour!(a_client_that_is_reset_at_once_begins_and_ends_once)
+        .needs(&[Need::Reset, Need::ForeignPeers])
+        .in_one_model(),
     behaviour!(resets_at_every_point_leave_no_descriptor).needs(&[Need::Reset, Need::Descriptors]),
     behaviour!(a_handler_that_panics_costs_its_own_channel_and_nothing_else).shows(&[51]),
     behaviour!(a_channel_that_panics_fails_what_waits_with_that_cause),

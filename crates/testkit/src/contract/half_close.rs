@@ -25,7 +25,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_client_half_closes_too),
     behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
     behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
-    behaviour!(a_linger_with_time_does_not_hold_up_the_loop).shows(&[60]).needs(&[Need::Reset]),
+    behaviour!(a_linger_with_time_does_not_hold_up_the_loop)
+        .shows(&[60])
+        .needs(&[Need::Reset, Need::Descriptors]),
     behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
 ];
 

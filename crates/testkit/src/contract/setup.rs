@@ -18,6 +18,8 @@ pub enum Transport {
     Blocking,
     /// Unix stream sockets by readiness.
     Unix,
+    /// Within the process, by name.
+    Local,
 }
 
 /// How two ends find each other.
@@ -25,6 +27,7 @@ pub enum Transport {
 pub(super) enum Carrier {
     Tcp,
     Unix,
+    Local,
 }
 
 /// What a behaviour needs that not every transport has.
@@ -41,11 +44,13 @@ pub enum Need {
     Threads,
     /// Peers that no code of ours serves.
     ForeignPeers,
+    /// That the peer gets a copy of what is written, so that the original is released when it is sent.
+    Copies,
 }
 
 impl Transport {
     /// Every transport, also those that this machine lacks.
-    pub const ALL: &[Self] = &[Self::Readiness, Self::Blocking];
+    pub const ALL: &[Self] = &[Self::Readiness, Self::Blocking, Self::Unix, Self::Local];
 
     /// As it is called in the names of tests.
     pub fn name(self) -> &'static str {
@@ -53,13 +58,14 @@ impl Transport {
             Self::Readiness => "readiness",
             Self::Blocking => "blocking",
             Self::Unix => "unix",
+            Self::Local => "local",
         }
     }
 
     /// The reactor models that it can run in.
     pub fn models(self) -> &'static [Model] {
         match self {
-            Self::Readiness => &Model::ALL[..4],
+            Self::Readiness | Self::Local => &Model::ALL[..4],
             // And a loop with many descriptors, which asks about each of them every time.
             Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
             Self::Unix => &[Model::OneLoop, Model::OneAcceptor], // no second socket on one path
@@ -69,7 +75,7 @@ impl Transport {
     /// Why this machine cannot run it, if it cannot.
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::Readiness | Self::Blocking | Self::Unix => None,
+            Self::Readiness | Self::Blocking | Self::Unix | Self::Local => None,
         }
     }
 
@@ -80,16 +86,19 @@ impl Transport {
         }
         match (self.carrier(), need) {
             (_, Need::Threads) => None,
-            (Carrier::Tcp, Need::Network | Need::Reset) => None,
-            (Carrier::Unix, Need::Network) => Some("it is about host names, ports or options of TCP"),
+            (Carrier::Tcp, Need::Network) | (Carrier::Tcp | Carrier::Local, Need::Reset) => None,
+            (_, Need::Network) => Some("it is about host names, ports or options of TCP"),
             (Carrier::Unix, Need::Reset) => Some("a Unix socket has no reset"),
-            (Carrier::Tcp | Carrier::Unix, Need::Descriptors | Need::ForeignPeers) => None,
+            (Carrier::Tcp | Carrier::Unix, Need::Descriptors | Need::ForeignPeers | Need::Copies) => None,
+            (Carrier::Local, Need::Copies) => Some("a local message moves to its reader, who releases it"),
+            (Carrier::Local, Need::Descriptors) => Some("a local channel has no socket"),
+            (Carrier::Local, Need::ForeignPeers) => Some("within the process all peers are ours"),
         }
     }
 
     pub(super) fn backend(self) -> Backend {
         match self {
-            Self::Readiness | Self::Unix => Backend::Readiness,
+            Self::Readiness | Self::Unix | Self::Local => Backend::Readiness,
             Self::Blocking => Backend::Blocking,
         }
     }
@@ -98,6 +107,7 @@ impl Transport {
         match self {
             Self::Readiness | Self::Blocking => Carrier::Tcp,
             Self::Unix => Carrier::Unix,
+            Self::Local => Carrier::Local,
         }
     }
 }
@@ -194,6 +204,7 @@ impl Setup {
         match self.transport.carrier() {
             Carrier::Tcp => "127.0.0.1:0".to_owned(),
             Carrier::Unix => format!("unix:@netwright-contract-{}", unique()),
+            Carrier::Local => format!("local:contract-{}", unique()),
         }
     }
 
@@ -204,7 +215,7 @@ impl Setup {
 
     /// Whether peers are channels of ours.
     pub(super) fn dials_with_channels(self) -> bool {
-        self.variation == Variation::OurPeers
+        self.variation == Variation::OurPeers || self.transport.lacks(Need::ForeignPeers).is_some()
     }
 
     /// Whether pipelines have to ask for each message.

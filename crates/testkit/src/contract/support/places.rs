@@ -1,6 +1,6 @@
 //! Addresses where somebody else listens, where nobody does, and where nobody answers.
 
-use super::{Peer, peers::unix_address};
+use super::{Peer, Running, peers::unix_address};
 use crate::contract::{Setup, setup::Carrier};
 use netwright_core::Address;
 use socket2::{Domain, Socket, Type};
@@ -9,7 +9,7 @@ use std::{
     os::unix::net::UnixListener,
 };
 
-/// A listener of the standard library.
+/// A listener of the standard library; within the process, one of another server of ours.
 pub(crate) struct ForeignListener {
     listener: Listener,
     address: Address,
@@ -18,6 +18,7 @@ pub(crate) struct ForeignListener {
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
+    Local(#[allow(dead_code, reason = "listens as long as it lives")] Running),
 }
 
 impl ForeignListener {
@@ -35,6 +36,11 @@ impl ForeignListener {
                 socket.listen(16).unwrap();
                 Self { listener: Listener::Unix(socket.into()), address }
             }
+            Carrier::Local => {
+                let running = setup.echo();
+                let address = running.address().clone();
+                Self { listener: Listener::Local(running), address }
+            }
         }
     }
 
@@ -46,6 +52,7 @@ impl ForeignListener {
         match &self.listener {
             Listener::Tcp(listener) => Peer::tcp(listener.accept().unwrap().0),
             Listener::Unix(listener) => Peer::unix(listener.accept().unwrap().0),
+            Listener::Local(_) => panic!("this behaviour needs foreign peers, and its entry does not say so"),
         }
     }
 }
@@ -65,7 +72,9 @@ impl Refusing {
                 let address = socket.local_addr().unwrap().as_socket().unwrap().into();
                 Self { _port: Some(socket), address }
             }
-            Carrier::Unix => Self { _port: None, address: setup.listen_at().parse().unwrap() },
+            Carrier::Unix | Carrier::Local => {
+                Self { _port: None, address: setup.listen_at().parse().unwrap() }
+            }
         }
     }
 
