@@ -14,6 +14,7 @@
 //!
 //! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
 //! - A thread for each channel: [`blocking`], [`ThreadPerChannel`].
+//! - UDP and Unix datagrams: [`Datagrams`].
 //! - Connections that are kept for the next one who needs one: [`Pool`].
 //! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
 //!   [`PeerCredentials`], [`ReceivedDescriptors`].
@@ -27,6 +28,7 @@
 
 pub mod blocking;
 mod bootstrap;
+mod datagram;
 pub mod limits;
 mod live;
 mod local;
@@ -42,11 +44,15 @@ mod stream;
 
 pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
-    Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Server, ServerBuilder,
-    ServerFigures, ServerShutdown, event_loops,
+    Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Datagrams,
+    DatagramsBuilder, Server, ServerBuilder, ServerFigures, ServerShutdown, event_loops,
+};
+pub use datagram::{
+    Datagram, DatagramError, DatagramFigures, DatagramSocket, Multicast, MulticastError, PortUnreachable,
+    Truncated, Undelivered,
 };
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
-pub use options::{ListenerOptions, OptionError, OptionWhy, StreamOptions};
+pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, StreamOptions};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};

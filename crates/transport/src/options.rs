@@ -3,7 +3,8 @@
 //! ```text
 //!   ListenerOptions ─┐            1 check: platform, address family, range, combination ─▶ OptionError: nothing is set
 //!                    ├─ apply ──▶ 2 set, one by one, through socket2 ──────────────────▶ OptionError: the system's
-//!   StreamOptions ───┘                                                                     own refusal, with its name
+//!   StreamOptions ───┤                                                                     own refusal, with its name
+//!   DatagramOptions ─┘
 //! ```
 //! Always true:
 //! 1. An option that is not mentioned is not set: the system's default holds, except where the docs name ours.
@@ -14,20 +15,23 @@
 //! | file | what |
 //! | --- | --- |
 //! | `common` | what listeners and connections have in common |
-//! | `listener`, `stream` | what only one of them has, and the defaults |
+//! | `listener`, `stream`, `datagram` | what only one of them has, and the defaults |
 //! | `platform` | which platform has what |
 //! | `error` | the refusals |
 //!
 //! Not here, because an event loop has no use for them: read and write timeouts of the socket (blocking sockets only),
-//! and what concerns datagrams, multicast or raw sockets. TCP fast open and deferred accept: socket2 does not have them.
+//! and what concerns raw sockets. TCP fast open and deferred accept: socket2 does not have them. Multicast groups are
+//! joined while a channel lives: [`DatagramSocket`](crate::DatagramSocket).
 
 mod common;
+mod datagram;
 mod error;
 mod listener;
 mod platform;
 mod stream;
 
 pub use self::{
+    datagram::DatagramOptions,
     error::{OptionError, OptionWhy},
     listener::{ListenerOptions, system_backlog},
     stream::StreamOptions,

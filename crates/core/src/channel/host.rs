@@ -15,13 +15,13 @@
 
 use super::{
     Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
-    core::ChannelCore,
+    core::{ChannelCore, Demand},
     handle::{Channel, ChannelShared, Command},
 };
 use crate::{
     driver::Token,
     event_loop::LocalLoop,
-    pipeline::{Boundary, Inbound, Next, Op, Segment, Signal},
+    pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
     task_error::catch,
 };
 use bytes::BytesMut;
@@ -35,11 +35,13 @@ pub struct HostSettings {
     pub water_marks: WaterMarks,
     /// Whether reading starts by itself. If not, nothing is read before it is asked for.
     pub auto_read: bool,
+    /// Whether each message arrives at the peer as one, so that an empty one has to be sent too. Byte streams: no.
+    pub whole_messages: bool,
 }
 
 impl Default for HostSettings {
     fn default() -> Self {
-        Self { water_marks: WaterMarks::default(), auto_read: true }
+        Self { water_marks: WaterMarks::default(), auto_read: true, whole_messages: false }
     }
 }
 
@@ -66,6 +68,9 @@ where
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
         let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.side());
         core.set_handle(shared.clone());
+        if settings.whole_messages {
+            core.outbound.keep_empty_messages();
+        }
         Self {
             core,
             root: Boundary::new(pipeline),
@@ -118,6 +123,11 @@ where
     /// The transport has an error that does not end the channel.
     pub fn raise(&mut self, fault: Fault) {
         self.run(|root, core| root.event(core, Inbound::Error(fault)));
+    }
+
+    /// The transport has news that is no error, and that nobody has to take care of.
+    pub fn tell(&mut self, event: Event) {
+        self.run(|root, core| root.event(core, Inbound::User(event)));
     }
 
     /// A timer of a stage is due.
@@ -221,6 +231,20 @@ where
     /// Whether the pipeline wants bytes.
     pub fn wants_read(&self) -> bool {
         !self.ended && !self.core.demand.is_paused() && self.core.wishes.close.is_none()
+    }
+
+    /// Whether a close was asked for and has not been carried out: what arrives now has nobody left to read it.
+    pub fn is_closing(&self) -> bool {
+        self.ended || self.core.wishes.close.is_some()
+    }
+
+    /// How many messages the pipeline wants at most: none while it is paused, as many as there are while it flows.
+    pub fn wanted(&self) -> usize {
+        match self.core.demand {
+            _ if !self.wants_read() => 0,
+            Demand::Flowing => usize::MAX,
+            Demand::Permits(permits) => permits as usize,
+        }
     }
 
     /// Whether something should be sent now; asked once for each wish.

@@ -261,6 +261,8 @@ pub struct Outbound {
     reported: bool,
     /// Why nothing is taken in any more.
     ended: Option<Box<WriteError>>,
+    /// An empty message is something to send.
+    keeps_empty: bool,
 }
 
 impl Outbound {
@@ -277,7 +279,13 @@ impl Outbound {
             user_bits: 0,
             reported: true,
             ended: None,
+            keeps_empty: false,
         }
+    }
+
+    /// From now on an empty message waits to be sent like any other: for transports that keep boundaries.
+    pub fn keep_empty_messages(&mut self) {
+        self.keeps_empty = true;
     }
 
     /// How many messages are in the queue, flushed or not.
@@ -318,7 +326,11 @@ impl Outbound {
         if self.ended.is_some() {
             return self.refuse(message, promise);
         }
-        let entry = Entry { rest: message, promise };
+        let rest = match message {
+            Outgoing::Bytes(bytes) if self.keeps_empty && bytes.is_empty() => Envelope::new(bytes).into(),
+            message => message,
+        };
+        let entry = Entry { rest, promise };
         self.queued += entry.charge();
         self.entries.push_back(entry);
         self.look_at_marks();

@@ -1,4 +1,4 @@
-//! From a pipeline to a server that listens, or a client that connects.
+//! From a pipeline to a server that listens, a client that connects, or sockets for datagrams.
 //!
 //! | reactor model | how |
 //! | --- | --- |
@@ -10,6 +10,7 @@
 
 mod client;
 mod entrance;
+mod datagrams;
 mod error;
 mod hosts;
 mod race;
@@ -17,6 +18,7 @@ mod server;
 
 pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};
+pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 

@@ -1,7 +1,7 @@
 //! Which platform has which option: one place that both the check and the setting ask.
 
 use socket2::{Socket, TcpKeepalive};
-use std::{io, num::NonZeroU32, time::Duration};
+use std::{io, net::Ipv4Addr, num::NonZeroU32, time::Duration};
 
 /// Sets an option; `None` where the platform does not have it.
 pub(super) type Setter<T> = Option<fn(&Socket, T) -> io::Result<()>>;
@@ -90,6 +90,21 @@ platform_options! {
     FIB: Setter<u32> = Socket::set_fib;
     #[cfg(all(unix, not(target_os = "redox")))]
     MSS: Setter<u16> = |socket, bytes| socket.set_tcp_mss(bytes.into());
+
+    #[cfg(all())]
+    BROADCAST: Setter<bool> = Socket::set_broadcast;
+    #[cfg(all())]
+    MULTICAST_HOPS_V4: Setter<u8> = |socket, hops| socket.set_multicast_ttl_v4(hops.into());
+    #[cfg(all())]
+    MULTICAST_HOPS_V6: Setter<u8> = |socket, hops| socket.set_multicast_hops_v6(hops.into());
+    #[cfg(all())]
+    MULTICAST_LOOP_V4: Setter<bool> = Socket::set_multicast_loop_v4;
+    #[cfg(all())]
+    MULTICAST_LOOP_V6: Setter<bool> = Socket::set_multicast_loop_v6;
+    #[cfg(all())]
+    MULTICAST_INTERFACE_V4: Setter<Ipv4Addr> = |socket, address| socket.set_multicast_if_v4(&address);
+    #[cfg(all())]
+    MULTICAST_INTERFACE_V6: Setter<u32> = Socket::set_multicast_if_v6;
 
     #[cfg(all())]
     NODELAY: Setter<bool> = Socket::set_tcp_nodelay;

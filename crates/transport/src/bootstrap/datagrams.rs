@@ -1,0 +1,449 @@
+//! Sockets for datagrams: bound to an address, or connected to a peer, each with a pipeline of its own.
+//!
+//! There are no servers and clients here: a bound socket answers whoever sends to it, and may send to anybody.
+
+use super::{Backend, BindError, ConnectError};
+use crate::{
+    datagram::{Datagram, DatagramSettings, Opening, SocketFile, open},
+    options::DatagramOptions,
+    resolve::{Resolve, Resolver},
+    socket::sock_addr,
+};
+use netwright_core::{
+    Address, Channel, Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing,
+    PipelineBuilder, Promised, Segment, WaterMarks, promise,
+};
+use socket2::{Domain, Socket, Type};
+use std::{
+    any::{Any, TypeId},
+    fmt, io,
+    marker::PhantomData,
+    sync::Arc,
+    time::Duration,
+};
+
+/// The longest datagram that UDP has.
+const RECEIVE_MAX_DEFAULT: usize = 65_535;
+/// More than any system sends as one.
+const RECEIVE_MAX_MAX: usize = 16 << 20;
+/// What Linux passes along with one message (`SCM_MAX_FD`).
+const DESCRIPTORS_MAX_MAX: usize = 253;
+
+/// Sets up [`Datagrams`].
+#[must_use = "a builder does nothing until `pipeline`"]
+pub struct DatagramsBuilder {
+    group: Option<EventLoopGroup>,
+    options: DatagramOptions,
+    settings: DatagramSettings,
+    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    from: Option<Address>,
+    resolver: Option<Arc<dyn Resolve>>,
+    backend: Backend,
+}
+
+impl DatagramsBuilder {
+    /// The loops that host the channels. Default: one.
+    pub fn group(mut self, group: EventLoopGroup) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// Options of the sockets.
+    pub fn options(mut self, options: DatagramOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// When a channel is told that too much waits to be sent. Default: 32 and 64 KiB.
+    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
+        self.settings.host.water_marks = marks;
+        self
+    }
+
+    /// Whether channels read by themselves. Default: yes.
+    pub fn auto_read(mut self, auto: bool) -> Self {
+        self.settings.host.auto_read = auto;
+        self
+    }
+
+    /// Attaches a value to every channel, one for each type; handlers find it with
+    /// [`Channel::attribute`](netwright_core::Channel::attribute).
+    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
+        self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
+        self
+    }
+
+    /// The longest datagram that is taken. A longer one is dropped, counted, and told as the event
+    /// [`Truncated`](crate::Truncated). Default: 65,535 bytes, which every UDP datagram fits in; those of Unix sockets may
+    /// be longer.
+    pub fn receive_max(mut self, bytes: usize) -> Self {
+        self.settings.receive_max = bytes;
+        self
+    }
+
+    /// Takes at most this many descriptors along with one datagram of a Unix socket; one with more is dropped, counted, and
+    /// told as the event [`Truncated`](crate::Truncated). Linux. Default: 0, and then whatever comes along is closed by the
+    /// system.
+    pub fn descriptors(mut self, max: usize) -> Self {
+        self.settings.descriptors_max = max;
+        self
+    }
+
+    /// Has the system join datagrams of one sender that arrive together (`UDP_GRO`), so that they need one pass through it;
+    /// the pipeline gets them one by one all the same. Pays for long streams from few senders. Linux; ignored where the
+    /// system cannot. Default: no.
+    pub fn join_received(mut self, join: bool) -> Self {
+        self.settings.join_received = join;
+        self
+    }
+
+    /// Has the system cut runs of equally long datagrams for one target (`UDP_SEGMENT`), so that they need one pass through
+    /// it. Pays for long streams to few targets. Linux; ignored where the system, or the way to a target, cannot. Default:
+    /// no.
+    pub fn cut_sent(mut self, cut: bool) -> Self {
+        self.settings.cut_sent = cut;
+        self
+    }
+
+    /// Tells also bound channels which of their datagrams did not arrive, as far as the network says so: the events
+    /// [`PortUnreachable`](crate::PortUnreachable) and [`Undelivered`](crate::Undelivered), with the address. Connected ones
+    /// hear of the former in any case. Linux; binding fails elsewhere. Default: no, because anybody can cause them.
+    pub fn report_undelivered(mut self, report: bool) -> Self {
+        self.settings.report_undelivered = report;
+        self
+    }
+
+    /// From which address to connect. Default: the system chooses.
+    pub fn from(mut self, address: impl Into<Address>) -> Self {
+        self.from = Some(address.into());
+        self
+    }
+
+    /// What waits for I/O in the loops that are made when no group is given. Default: readiness, which datagrams need.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Who turns names into addresses.
+    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
+    /// What every channel runs: called on its loop, once for each. It reads [`Datagram`]s.
+    pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Datagrams<P, W>, BindError>
+    where
+        F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
+        E: Ending + 'static,
+        S: Link<E::Segment, Linked = P> + 'static,
+        P: Segment<Datagram, W, Tail: Send>,
+        W: Into<Outgoing> + 'static,
+    {
+        self.check()?;
+        let group = match self.group {
+            Some(group) => group,
+            None => self.backend.event_loops(1).map_err(|error| BindError::Setup(error.to_string()))?,
+        };
+        let inner = Inner {
+            group,
+            options: self.options,
+            settings: self.settings,
+            attributes: self.attributes,
+            from: self.from,
+            resolver: self.resolver.unwrap_or_else(|| Arc::new(Resolver::new())),
+            make: Box::new(move || make().into_segment()),
+            writes: PhantomData,
+        };
+        Ok(Datagrams { inner: Arc::new(inner) })
+    }
+
+    fn check(&self) -> Result<(), BindError> {
+        let DatagramSettings { receive_max, descriptors_max, .. } = self.settings;
+        let within = |name: &str, value: usize, min: usize, max: usize| match (min..=max).contains(&value) {
+            true => Ok(()),
+            false => Err(BindError::Setup(format!("{name} is {value}, but must be {min} to {max}"))),
+        };
+        within("receive_max", receive_max, 1, RECEIVE_MAX_MAX)?;
+        within("descriptors", descriptors_max, 0, DESCRIPTORS_MAX_MAX)?;
+        let families = [Domain::IPV4, Domain::IPV6, Domain::UNIX];
+        let mut checks = families.map(|family| self.options.check(family)).into_iter();
+        let first = checks.next().unwrap_or(Ok(()));
+        match first {
+            Err(error) if !checks.any(|check| check.is_ok()) => Err(BindError::Setup(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens channels for datagrams that all run the same pipeline. Cheap to clone.
+///
+/// It holds its loops, and the channels live on them: keep it for as long as they are to live.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use netwright_core::{AppContext, Application, Envelope, pipeline};
+/// use netwright_transport::{Datagram, Datagrams};
+///
+/// struct Echo;
+///
+/// impl Application for Echo {
+///     type Read = Datagram;
+///     type Write = Envelope;
+///
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, datagram: Datagram) {
+///         cx.write(datagram.into_answer());
+///     }
+///     fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+///         cx.flush(); // all that came together is answered together
+///     }
+/// }
+///
+/// let datagrams = Datagrams::builder().pipeline(|| pipeline().app(Echo))?;
+/// let echo = datagrams.bind("127.0.0.1:0").wait()?;
+///
+/// let peer = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// peer.send_to(b"hello", echo.local_addr().unwrap())?;
+/// let mut room = [0; 64];
+/// let (len, from) = peer.recv_from(&mut room)?;
+/// assert_eq!((&room[..len], Some(from)), (&b"hello"[..], echo.local_addr()));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Datagrams<P, W> {
+    inner: Arc<Inner<P, W>>,
+}
+
+struct Inner<P, W> {
+    group: EventLoopGroup,
+    options: DatagramOptions,
+    settings: DatagramSettings,
+    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    from: Option<Address>,
+    resolver: Arc<dyn Resolve>,
+    make: Box<dyn Fn() -> P + Send + Sync>,
+    writes: PhantomData<fn(W)>,
+}
+
+impl Datagrams<(), ()> {
+    /// Sets up sockets for datagrams.
+    pub fn builder() -> DatagramsBuilder {
+        let mut host = HostSettings::default();
+        host.whole_messages = true;
+        DatagramsBuilder {
+            group: None,
+            options: DatagramOptions::new(),
+            settings: DatagramSettings {
+                host,
+                receive_max: RECEIVE_MAX_DEFAULT,
+                descriptors_max: 0,
+                join_received: false,
+                cut_sent: false,
+                report_undelivered: false,
+            },
+            attributes: Vec::new(),
+            from: None,
+            resolver: None,
+            backend: Backend::Readiness,
+        }
+    }
+}
+
+impl<P, W> Datagrams<P, W>
+where
+    P: Segment<Datagram, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
+    /// Opens a channel at `host:port`, `unix:/path` or `unix:@name`, which receives from and sends to anybody. Port 0
+    /// takes a free one. A future of the channel, and a blocking wait.
+    pub fn bind(&self, address: impl ToString) -> Promised<Channel<P::Tail>, BindError> {
+        let (promise, promised) = promise();
+        let (inner, text) = (self.inner.clone(), address.to_string());
+        // A loop that refuses drops the future, and with it the promise: the caller learns that.
+        let _ = self.inner.group.next().spawn(async move {
+            let opened = match inner.find(&text).await {
+                Ok(address) => inner.bind_here(address, false).map(|(channel, _)| channel),
+                Err(error) => Err(error),
+            };
+            promise.complete(opened);
+        });
+        promised
+    }
+
+    /// Opens a channel on each loop of the group, all at the same address (`SO_REUSEPORT`): the system spreads senders over
+    /// them, and what one sender sends stays with one channel.
+    pub fn bind_shared(&self, address: impl ToString) -> Promised<Vec<Channel<P::Tail>>, BindError> {
+        let (promise, promised) = promise();
+        let (inner, text) = (self.inner.clone(), address.to_string());
+        let loops: Vec<EventLoop> = inner.group.iter().cloned().collect();
+        let _ = loops[0].clone().spawn(async move {
+            promise.complete(inner.bind_all(&text, loops).await);
+        });
+        promised
+    }
+
+    /// Opens a channel that receives from and sends to one peer alone. A name with several addresses: the first one to
+    /// which the system finds a way.
+    pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
+        let (promise, promised) = promise();
+        let (inner, text) = (self.inner.clone(), address.to_string());
+        let _ = self.inner.group.next().spawn(async move {
+            promise.complete(match inner.find_all(&text).await {
+                Ok(addresses) => inner.connect_here(&text, addresses),
+                Err(error) => Err(error),
+            });
+        });
+        promised
+    }
+
+    /// The loops that host the channels.
+    pub fn group(&self) -> &EventLoopGroup {
+        &self.inner.group
+    }
+}
+
+impl<P, W> Inner<P, W>
+where
+    P: Segment<Datagram, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
+    async fn find(&self, text: &str) -> Result<Address, BindError> {
+        if let Some(address) = Address::parse_prefixed(text) {
+            return Ok(address?);
+        }
+        let found = self.resolver.resolve(text).await?;
+        let first = found.first().copied().map(Address::Ip);
+        first.ok_or_else(|| BindError::Setup(format!("{text:?} has no address to receive at")))
+    }
+
+    async fn find_all(&self, text: &str) -> Result<Vec<Address>, ConnectError> {
+        if let Some(address) = Address::parse_prefixed(text) {
+            return Ok(vec![address?]);
+        }
+        Ok(self.resolver.resolve(text).await?.iter().copied().map(Address::Ip).collect())
+    }
+
+    /// On the loop of the calling thread. Also gives the address that was taken.
+    fn bind_here(&self, address: Address, shared: bool) -> Result<(Channel<P::Tail>, Address), BindError> {
+        let refused = |error| BindError::io(address.clone(), error);
+        let (socket, domain) = self.socket(&address, shared).map_err(refused)?;
+        socket.bind(&sock_addr(&address).map_err(refused)?).map_err(refused)?;
+        let file = SocketFile::of(&address);
+        let channel = self.open(socket, domain, None, file).map_err(refused)?;
+        let taken = channel.local().unwrap_or_else(|| address.clone());
+        Ok((channel, taken))
+    }
+
+    async fn bind_all(
+        self: &Arc<Self>,
+        text: &str,
+        loops: Vec<EventLoop>,
+    ) -> Result<Vec<Channel<P::Tail>>, BindError> {
+        let shared = loops.len() > 1;
+        let address = self.find(text).await?;
+        if shared && !matches!(address, Address::Ip(_)) {
+            return Err(BindError::Setup(format!(
+                "{address} cannot be shared by several loops: only ports can"
+            )));
+        }
+        let (first, address) = self.bind_here(address, shared)?;
+        let mut opened = OnFailure(vec![first]);
+        for event_loop in &loops[1..] {
+            let (promise, channel) = promise::<Channel<P::Tail>, BindError>();
+            let (inner, address) = (self.clone(), address.clone());
+            let bind = move || promise.complete(inner.bind_here(address, true).map(|(channel, _)| channel));
+            event_loop.execute(bind).map_err(|_| BindError::LoopEnded)?;
+            opened.0.push(channel.await?);
+        }
+        Ok(std::mem::take(&mut opened.0))
+    }
+
+    fn connect_here(&self, text: &str, addresses: Vec<Address>) -> Result<Channel<P::Tail>, ConnectError> {
+        let mut last = ConnectError::Setup(format!("{text:?} has no address to connect to"));
+        for address in addresses {
+            match self.connect_to(&address) {
+                Ok(channel) => return Ok(channel),
+                Err(error) => last = ConnectError::io(address, Duration::ZERO, error),
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_to(&self, peer: &Address) -> io::Result<Channel<P::Tail>> {
+        let (socket, domain) = self.socket(peer, false)?;
+        let mut file = None;
+        if let Some(from) = &self.from {
+            socket.bind(&sock_addr(from)?)?;
+            file = SocketFile::of(from);
+        } else if cfg!(any(target_os = "linux", target_os = "android")) && matches!(peer, Address::Unix(_)) {
+            // Nobody can answer a socket without a name. Linux makes one up for a bind to nothing.
+            #[cfg(unix)]
+            socket.bind(&socket2::SockAddr::unix("")?)?;
+        }
+        socket.connect(&sock_addr(peer)?)?;
+        self.open(socket, domain, Some(peer.clone()), file)
+    }
+
+    fn socket(&self, address: &Address, shared: bool) -> io::Result<(Socket, Domain)> {
+        let domain = sock_addr(address)?.domain();
+        let socket = Socket::new(domain, Type::DGRAM, None)?; // closed on exec
+        let mut options = self.options.clone();
+        if shared {
+            options = options.reuse_port(true);
+        }
+        options.apply(&socket, domain).map_err(io::Error::from)?;
+        socket.set_nonblocking(true)?;
+        Ok((socket, domain))
+    }
+
+    fn open(
+        &self,
+        socket: Socket,
+        domain: Domain,
+        peer: Option<Address>,
+        file: Option<SocketFile>,
+    ) -> io::Result<Channel<P::Tail>> {
+        let local = LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))?;
+        let pipeline = (self.make)();
+        open(Opening {
+            local: &local,
+            socket,
+            domain,
+            peer,
+            pipeline,
+            settings: &self.settings,
+            attributes: &self.attributes,
+            file,
+        })
+    }
+}
+
+/// Channels that are closed unless all of them could be opened.
+struct OnFailure<W: 'static>(Vec<Channel<W>>);
+
+impl<W: 'static> Drop for OnFailure<W> {
+    fn drop(&mut self) {
+        for channel in &self.0 {
+            drop(channel.close());
+        }
+    }
+}
+
+impl<P, W> Clone for Datagrams<P, W> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<P, W> fmt::Debug for Datagrams<P, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Datagrams").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DatagramsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatagramsBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

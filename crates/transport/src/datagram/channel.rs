@@ -1,0 +1,566 @@
+//! One channel of datagrams, on its loop.
+//!
+//! Always true:
+//! 1. The descriptor is registered once, for both directions, edge-triggered. `readable` and `blocked` remember what events
+//!    said; a call that brought fewer datagrams than asked for has emptied the socket.
+//! 2. No more is received than the pipeline wants: nothing while it is paused, one at a time while it asks one by one. A
+//!    handler that pauses amid a batch gets the rest of it when it wants more; meanwhile it waits at the pipeline's front.
+//! 3. At most [`DATAGRAMS_PER_TURN`] per turn; what is left goes on in the next one, behind other channels. Each batch is
+//!    followed by `read_complete`.
+//! 4. What goes wrong with one datagram fails its write or is told as an event. Only an error of the socket itself ends the
+//!    channel.
+//! 5. The socket is closed before anybody is told of the end.
+
+use super::{
+    Ask, Datagram, DatagramError, DatagramSettings, DatagramSocket, Extra, PortUnreachable, SendRules,
+    Truncated, Undelivered,
+    batch::{self, BATCH_MAX},
+    mailbox::Mailbox,
+    socket::add,
+};
+use crate::{
+    readiness::{Interest, Readiness},
+    stream::Wrote,
+};
+use netwright_core::{
+    Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, RefusedWhy, Segment,
+    SourceTimer, UnixName, WriteError,
+    driver::{Event, Ready, Source, Token},
+};
+use socket2::{Domain, Socket};
+use std::{
+    any::{Any, TypeId},
+    io,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+/// Datagrams of one channel before others get their turn.
+const DATAGRAMS_PER_TURN: usize = 256;
+/// System calls for one flush before other channels of the loop get their turn.
+const SENDS_PER_TURN: usize = 16;
+/// What a channel expects of its first call; it learns.
+const EXPECT_FIRST: usize = 4;
+/// Errors fetched from the system for one event.
+const ERRORS_PER_EVENT: usize = 16;
+/// How long to wait for a Unix socket whose queue is full, if the system does not tell when it has room; twice as long
+/// after each attempt in vain, up to the second one.
+const RETRY: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
+/// Our own timer. Those of stages have the number of their stage in the upper half, which is never 0.
+const RETRY_SIGNAL: u64 = 0;
+
+/// What a channel is made of.
+pub(crate) struct Opening<'a, P> {
+    pub(crate) local: &'a LocalLoop,
+    /// Bound, non-blocking, and connected if there is a peer.
+    pub(crate) socket: Socket,
+    pub(crate) domain: Domain,
+    pub(crate) peer: Option<Address>,
+    pub(crate) pipeline: P,
+    pub(crate) settings: &'a DatagramSettings,
+    pub(crate) attributes: &'a [(TypeId, Arc<dyn Any + Send + Sync>)],
+    /// A file that is to go with the socket.
+    pub(crate) file: Option<SocketFile>,
+}
+
+/// Takes a socket into the loop of the calling thread and makes its channel active.
+pub(crate) fn open<P, W>(opening: Opening<'_, P>) -> io::Result<Channel<P::Tail>>
+where
+    P: Segment<Datagram, W>,
+    W: Into<Outgoing> + 'static,
+{
+    let Opening { local, socket, domain, peer, pipeline, settings, attributes, file } = opening;
+    let readiness = local.driver::<Readiness>().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            "datagram channels need a loop with a readiness driver: build its group with `Backend::Readiness`",
+        )
+    })?;
+    let unix = domain == Domain::UNIX;
+    let mut control = 0;
+    if settings.join_received && !unix && batch::join_received(&socket).is_ok() {
+        control = batch::control_len(size_of::<i32>());
+    }
+    if unix && settings.descriptors_max > 0 {
+        control = batch::control_len(settings.descriptors_max * size_of::<i32>());
+    }
+    let reports = settings.report_undelivered && !unix;
+    if reports {
+        batch::keep_errors(&socket, domain == Domain::IPV6)?;
+    }
+    let segments = settings.cut_sent && !unix && batch::cuts_sent(&socket);
+    let address = socket.local_addr().ok().and_then(|address| crate::socket::address(&address));
+    let socket = Arc::new(socket);
+    let handle = Arc::new(DatagramSocket::new(domain, socket.clone()));
+    let host = Host::new(local.clone(), pipeline, settings.host);
+    let channel = host.channel();
+    channel.attach(attributes);
+    channel.set_attribute(handle.clone());
+    local.register_with(|token| {
+        readiness.register(&*socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let channel = DatagramChannel {
+            host,
+            local: local.clone(),
+            carrier: Some(Carrier { readiness, socket, handle: handle.clone(), _file: file }),
+            handle,
+            token,
+            ask: Ask { limit: settings.receive_max, names: peer.is_none(), control },
+            rules: SendRules { connected: peer.is_some(), unix, segments },
+            peer,
+            reports,
+            expect: EXPECT_FIRST,
+            readable: false,
+            blocked: false,
+            called: false,
+            retry: None,
+            retry_after: RETRY[0],
+        };
+        Ok::<_, OpenError>(channel.begin(address))
+    })?;
+    Ok(channel)
+}
+
+/// The socket while it is open. Dropping it deregisters and closes.
+struct Carrier {
+    readiness: Rc<Readiness>,
+    socket: Arc<Socket>,
+    handle: Arc<DatagramSocket>,
+    _file: Option<SocketFile>,
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        let _ = self.readiness.deregister(&*self.socket);
+        self.handle.let_go(); // ours is the last reference now
+    }
+}
+
+struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
+    /// Before the host: a loop that lets go of its sources closes the socket before the host tells of the end.
+    carrier: Option<Carrier>,
+    host: Host<P, W, Datagram>,
+    local: LocalLoop,
+    handle: Arc<DatagramSocket>,
+    token: Token,
+    ask: Ask,
+    rules: SendRules,
+    peer: Option<Address>,
+    /// The system keeps errors for us.
+    reports: bool,
+    /// How many datagrams the next call will bring, by experience.
+    expect: usize,
+    /// There may be something to receive.
+    readable: bool,
+    /// No more can be sent for now.
+    blocked: bool,
+    /// A call for the next turn is under way.
+    called: bool,
+    retry: Option<SourceTimer>,
+    retry_after: Duration,
+}
+
+impl<P, W> DatagramChannel<P, W>
+where
+    P: Segment<Datagram, W>,
+    W: Into<Outgoing> + 'static,
+{
+    /// Handlers are added, the channel becomes active, and what they asked for is done.
+    fn begin(mut self, address: Option<Address>) -> Self {
+        self.host.register(self.token);
+        self.host.activate(address, self.peer.clone());
+        self.act();
+        self
+    }
+
+    /// Does everything that can be done now.
+    fn act(&mut self) {
+        let mut budget = DATAGRAMS_PER_TURN;
+        loop {
+            self.send();
+            if self.host.take_output_shutdown() {
+                self.host.output_shut_down(Ok(())); // nobody is there to be told
+            }
+            if let Some(cause) = self.host.take_close() {
+                self.close(cause);
+            }
+            if !self.readable || self.carrier.is_none() || !self.host.wants_read() {
+                break;
+            }
+            if budget == 0 {
+                self.call_again();
+                break;
+            }
+            budget -= self.receive(budget);
+        }
+        if self.carrier.is_none() && self.host.is_finished() {
+            self.host.remove();
+            self.local.deregister(self.token);
+        }
+    }
+
+    fn call_again(&mut self) {
+        if !std::mem::replace(&mut self.called, true) {
+            self.local.call(self.token);
+        }
+    }
+
+    // ---- receiving ----
+
+    /// One call, and what follows from it. Returns how much of the turn it took.
+    fn receive(&mut self, budget: usize) -> usize {
+        let Some(carrier) = &self.carrier else { return budget };
+        let want = self.expect.min(self.host.wanted()).min(budget).min(BATCH_MAX);
+        let mut mailbox = Mailbox::borrow();
+        let received = mailbox.receive(&carrier.socket, &self.ask, want);
+        let taken = match received {
+            Ok(received) => {
+                self.readable = received == want;
+                self.learn(received, want);
+                add(&self.handle.counts.received, received);
+                for index in 0..received {
+                    self.deliver(&mut mailbox, index);
+                }
+                self.host.read_complete();
+                received.max(1)
+            }
+            Err(error) => {
+                self.receive_failed(error);
+                1
+            }
+        };
+        mailbox.give_back();
+        taken
+    }
+
+    /// Full: there is more, so ask for more. Nearly empty: less will do, and costs less.
+    fn learn(&mut self, received: usize, want: usize) {
+        if received == want && want == self.expect {
+            self.expect = (self.expect * 2).min(BATCH_MAX);
+        } else if received * 4 < self.expect {
+            self.expect = (self.expect / 2).max(EXPECT_FIRST.min(BATCH_MAX));
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, mailbox: &mut Mailbox, index: usize) {
+        let length = mailbox.length(index);
+        let extra = if self.ask.control > 0 { mailbox.extra(index) } else { Extra::default() };
+        let from = match &self.peer {
+            Some(peer) => peer.clone(),
+            None => mailbox.from(index).unwrap_or(Address::Unix(UnixName::Unnamed)),
+        };
+        let cut = extra.cut && self.ask.control > 0;
+        if length > self.ask.limit || cut {
+            return self.truncated(from, length, cut);
+        }
+        let mut bytes = mailbox.bytes(index);
+        if extra.segment > 0 {
+            while bytes.len() > extra.segment {
+                let first = bytes.split_to(extra.segment);
+                self.hand_on(Datagram::new(from.clone(), first));
+            }
+        }
+        let mut datagram = Datagram::new(from, bytes);
+        #[cfg(unix)]
+        {
+            datagram.descriptors = extra.descriptors;
+        }
+        #[cfg(not(unix))]
+        let _ = &mut datagram;
+        self.hand_on(datagram);
+    }
+
+    fn hand_on(&mut self, datagram: Datagram) {
+        if !self.host.is_closing() {
+            self.host.received(datagram);
+        }
+    }
+
+    #[cold]
+    fn truncated(&mut self, from: Address, length: usize, descriptors: bool) {
+        add(&self.handle.counts.truncated, 1);
+        let limit = self.ask.limit;
+        tracing::debug!(%from, length, limit, descriptors, "a datagram did not fit and was dropped");
+        self.host.tell(UserEvent::new(Truncated { from, length, limit, descriptors }));
+    }
+
+    #[cold]
+    fn receive_failed(&mut self, error: io::Error) {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => self.readable = false,
+            io::ErrorKind::Interrupted => {}
+            _ if is_about_the_network(&error) => self.undelivered(error),
+            _ => self.close(CloseCause::io(error)),
+        }
+    }
+
+    /// The network has told that a datagram did not arrive. Where the system keeps these errors, they will be fetched with
+    /// their addresses.
+    #[cold]
+    fn undelivered(&mut self, error: io::Error) {
+        if !self.reports {
+            self.tell_undelivered(self.peer.clone(), error);
+        }
+    }
+
+    fn tell_undelivered(&mut self, to: Option<Address>, error: io::Error) {
+        add(&self.handle.counts.undelivered, 1);
+        self.host.tell(match error.kind() {
+            io::ErrorKind::ConnectionRefused => UserEvent::new(PortUnreachable { to }),
+            _ => UserEvent::new(Undelivered { to, error: Arc::new(error) }),
+        });
+    }
+
+    /// An event told of an error: fetches what the system has kept.
+    #[cold]
+    fn fetch_errors(&mut self) {
+        let Some(carrier) = &self.carrier else { return };
+        // Whether or not anybody reads at the moment. What a read finds afterwards is another error.
+        let pending = carrier.socket.take_error();
+        if !self.reports {
+            match pending {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) if is_about_the_network(&error) => self.undelivered(error),
+                Ok(Some(error)) | Err(error) => self.close(CloseCause::io(error)),
+            }
+            return;
+        }
+        for _ in 0..ERRORS_PER_EVENT {
+            let Some(carrier) = &self.carrier else { return };
+            match batch::next_error(&carrier.socket) {
+                Ok((to, error)) => self.tell_undelivered(to, error),
+                Err(_) => return,
+            }
+        }
+        // The system tells of an error queue that is not empty with the next error only. Come back for the rest.
+        self.more_errors();
+    }
+
+    fn more_errors(&mut self) {
+        let Some(carrier) = &self.carrier else { return };
+        let all = Interest::READABLE | Interest::WRITABLE;
+        let _ = carrier.readiness.reregister(&*carrier.socket, self.token, all); // reports what is there as new
+    }
+
+    // ---- sending ----
+
+    fn send(&mut self) {
+        while self.host.take_flush() && !self.blocked {
+            match self.send_flushed() {
+                Wrote::All => self.retry_after = RETRY[0],
+                Wrote::Blocked => self.wait_for_room(),
+                Wrote::Enough => {
+                    self.host.wants_flush_again();
+                    self.call_again();
+                    self.host.wrote();
+                    return;
+                }
+            }
+            self.host.wrote(); // there may be room again, and so a new wish to flush
+        }
+    }
+
+    fn send_flushed(&mut self) -> Wrote {
+        let mut mailbox = Mailbox::borrow();
+        let mut calls = 0;
+        let wrote = loop {
+            let Some(carrier) = &self.carrier else { break Wrote::All };
+            let outbound = self.host.outbound();
+            if !outbound.has_flushed() {
+                break Wrote::All;
+            }
+            if calls == SENDS_PER_TURN {
+                break Wrote::Enough;
+            }
+            calls += 1;
+            match mailbox.send.send(&carrier.socket, outbound, &self.rules) {
+                Ok(0) => {
+                    calls -= 1; // no system call, and one message less
+                    self.refuse_first(None);
+                }
+                Ok(sent) => {
+                    for _ in 0..sent {
+                        outbound.first_sent();
+                    }
+                    add(&self.handle.counts.sent, sent);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => break Wrote::Blocked,
+                    io::ErrorKind::Interrupted => {}
+                    // About an earlier datagram; this one has not been tried yet.
+                    io::ErrorKind::ConnectionRefused if !self.rules.unix => self.undelivered(error),
+                    // The way to the peer, or its device, cannot do what the system promised: one by one, then.
+                    _ if mailbox.send.joined_first() => self.rules.segments = false,
+                    _ => self.refuse_first(Some(error)),
+                },
+            }
+        };
+        mailbox.give_back();
+        wrote
+    }
+
+    /// The first message cannot be sent: its write fails, the channel lives on.
+    #[cold]
+    fn refuse_first(&mut self, error: Option<io::Error>) {
+        add(&self.handle.counts.refused, 1);
+        let rules = self.rules;
+        let outbound = self.host.outbound();
+        let Some(message) = outbound.messages().next() else { return };
+        let error = match error {
+            Some(error) => DatagramError::refused(message, error),
+            None => DatagramError::of(message, &rules),
+        };
+        tracing::debug!(%error, "a datagram was not sent");
+        outbound.fail_first(WriteError::Fault(Fault::from(error)));
+    }
+
+    fn wait_for_room(&mut self) {
+        self.blocked = true;
+        // A Unix socket that is not connected does not hear when somebody else's queue has room.
+        if self.rules.unix && !self.rules.connected && self.retry.is_none() {
+            self.retry = Some(self.local.arm(self.token, self.retry_after, RETRY_SIGNAL));
+            self.retry_after = (self.retry_after * 2).min(RETRY[1]);
+        }
+    }
+
+    fn room_again(&mut self) {
+        if std::mem::take(&mut self.blocked) {
+            self.host.wants_flush_again();
+        }
+    }
+
+    // ---- the end ----
+
+    fn close(&mut self, cause: CloseCause) {
+        if let Some(carrier) = self.carrier.take() {
+            drop(carrier);
+            if let Some(timer) = self.retry.take() {
+                self.local.disarm(timer);
+            }
+            self.host.closed(cause);
+        }
+    }
+}
+
+impl<P, W> Source for DatagramChannel<P, W>
+where
+    P: Segment<Datagram, W>,
+    W: Into<Outgoing> + 'static,
+{
+    fn ready(&mut self, event: Event) {
+        let ready = event.ready;
+        if ready == Ready::NONE {
+            self.called = false;
+            self.host.run_commands();
+        } else {
+            self.readable |= ready.contains(Ready::READ);
+            if ready.contains(Ready::WRITE) {
+                self.room_again();
+            }
+            if ready.contains(Ready::ERROR) {
+                self.fetch_errors();
+            }
+        }
+        self.act();
+    }
+
+    fn signal(&mut self, signal: u64) {
+        if signal == RETRY_SIGNAL {
+            self.retry = None;
+            self.room_again();
+        } else {
+            self.host.signal(signal);
+        }
+        self.act();
+    }
+
+    fn shut_down(&mut self) {
+        self.close(CloseCause::ShutDown);
+        self.act();
+    }
+}
+
+/// Whether an error tells what became of an earlier datagram, and nothing about the socket.
+fn is_about_the_network(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    if matches!(
+        error.kind(),
+        Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::PermissionDenied
+            | Kind::TimedOut
+    ) {
+        return true;
+    }
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        matches!(
+            Errno::from_io_error(error),
+            Some(Errno::MSGSIZE | Errno::PROTO | Errno::NOPROTOOPT | Errno::HOSTDOWN | Errno::OPNOTSUPP)
+        )
+    }
+    #[cfg(not(unix))]
+    false
+}
+
+/// The file of a Unix socket that we bound: it goes when the socket does, unless somebody else has taken its place.
+pub(crate) struct SocketFile {
+    #[cfg(unix)]
+    path: Arc<std::path::Path>,
+    #[cfg(unix)]
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// That of a socket that was just bound to this address, if it has one.
+    pub(crate) fn of(address: &Address) -> Option<Self> {
+        #[cfg(unix)]
+        if let Address::Unix(UnixName::Path(path)) = address {
+            return Some(Self { path: path.clone(), identity: Self::identity(path)? });
+        }
+        let _ = address;
+        None
+    }
+
+    #[cfg(unix)]
+    fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::symlink_metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    }
+}
+
+#[cfg(unix)]
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if Self::identity(&self.path) == Some(self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Lets `?` take both what the loop and what the system says.
+struct OpenError(io::Error);
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl From<RefusedWhy> for OpenError {
+    fn from(why: RefusedWhy) -> Self {
+        Self(io::Error::other(why.to_string()))
+    }
+}
+
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        error.0
+    }
+}

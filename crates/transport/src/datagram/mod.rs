@@ -1,0 +1,160 @@
+//! Datagrams: UDP and Unix datagram sockets, each message one datagram.
+//!
+//! ```text
+//!   Datagrams ── bind, connect ──▶ DatagramChannel ── host: pipeline (reads Datagram), outbound queue
+//!                                     │
+//!                                     └─ Mailbox, one for each loop ── batch: recvmmsg, sendmmsg
+//!                                                                      single: recvfrom, sendto elsewhere
+//! ```
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `channel` | when to receive, send and close |
+//! | `mailbox` | the loop's buffers, and from what the system wrote to datagrams |
+//! | `batch` | many datagrams by one system call; the only `unsafe` here |
+//! | `single` | the same, one by one, where the platform has no such calls |
+//! | `socket` | what may be asked of a channel's socket while it lives: multicast groups, figures |
+//! | `news` | what can go wrong without ending a channel |
+//!
+//! Not here: how channels come about (`bootstrap::datagrams`), options (`options`).
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod batch;
+mod channel;
+mod mailbox;
+mod news;
+#[cfg(any(test, not(any(target_os = "linux", target_os = "android"))))]
+mod single;
+mod socket;
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use single as batch;
+
+pub(crate) use channel::{Opening, SocketFile, open};
+pub use news::{DatagramError, PortUnreachable, Truncated, Undelivered};
+pub use socket::{DatagramFigures, DatagramSocket, Multicast, MulticastError};
+
+use bytes::{Bytes, BytesMut};
+use netwright_core::{Address, Envelope, HostSettings, Outgoing};
+#[cfg(unix)]
+use std::{os::fd::OwnedFd, sync::Arc};
+
+/// A datagram that has arrived: what a datagram pipeline reads.
+///
+/// What it writes is an [`Envelope`], or anything else that can be sent: on a connected channel plain bytes will do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Datagram {
+    /// Who sent it; the address to answer to.
+    pub from: Address,
+    /// What it holds. May be empty.
+    pub bytes: BytesMut,
+    /// Descriptors that came along: only on Unix sockets, and only if they were
+    /// [asked for](crate::DatagramsBuilder::descriptors).
+    #[cfg(unix)]
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Datagram {
+    /// A datagram from this address, for tests of pipelines.
+    pub fn new(from: impl Into<Address>, bytes: BytesMut) -> Self {
+        Self {
+            from: from.into(),
+            bytes,
+            #[cfg(unix)]
+            descriptors: Vec::new(),
+        }
+    }
+
+    /// An answer to whoever sent it.
+    pub fn answer(&self, bytes: impl Into<Bytes>) -> Envelope {
+        Envelope::to(self.from.clone(), bytes)
+    }
+
+    /// The same bytes back to whoever sent them.
+    pub fn into_answer(self) -> Envelope {
+        Envelope::to(self.from, self.bytes)
+    }
+}
+
+/// How a datagram channel behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct DatagramSettings {
+    pub(crate) host: HostSettings,
+    /// The longest datagram that is taken.
+    pub(crate) receive_max: usize,
+    /// The most descriptors that are taken with one datagram.
+    pub(crate) descriptors_max: usize,
+    /// Have the system join what arrives together.
+    pub(crate) join_received: bool,
+    /// Have the system cut what is sent together.
+    pub(crate) cut_sent: bool,
+    /// Hear about undelivered datagrams of an unconnected channel.
+    pub(crate) report_undelivered: bool,
+}
+
+/// What to receive into a slot.
+#[derive(Debug, Clone, Copy)]
+struct Ask {
+    /// At most so many bytes.
+    limit: usize,
+    /// Who sent it is to be told.
+    names: bool,
+    /// Room for what comes along.
+    control: usize,
+}
+
+/// What came along with a datagram.
+#[derive(Debug, Default)]
+struct Extra {
+    /// Datagrams of this length were joined. 0: none were.
+    segment: usize,
+    #[cfg(unix)]
+    descriptors: Vec<OwnedFd>,
+    /// More came along than there was room for.
+    cut: bool,
+}
+
+/// What can be sent by a channel's socket.
+#[derive(Debug, Clone, Copy)]
+struct SendRules {
+    connected: bool,
+    /// Descriptors can go along.
+    unix: bool,
+    /// The system cuts what is sent together.
+    segments: bool,
+}
+
+/// One message as the system is told of it.
+struct Whereto<'a> {
+    bytes: &'a [u8],
+    to: Option<&'a Address>,
+    #[cfg(unix)]
+    descriptors: &'a [Arc<OwnedFd>],
+}
+
+impl SendRules {
+    /// `None` if a message cannot be sent here; [`DatagramError::of`] says why.
+    fn whereto<'a>(&self, message: &'a Outgoing) -> Option<Whereto<'a>> {
+        let whereto = match message {
+            Outgoing::Bytes(bytes) => Whereto {
+                bytes,
+                to: None,
+                #[cfg(unix)]
+                descriptors: &[],
+            },
+            Outgoing::Envelope(envelope) => Whereto {
+                bytes: &envelope.bytes,
+                to: envelope.to.as_ref(),
+                #[cfg(unix)]
+                descriptors: &envelope.descriptors,
+            },
+            Outgoing::File(_) => return None,
+        };
+        #[cfg(unix)]
+        if !self.unix && !whereto.descriptors.is_empty() {
+            return None;
+        }
+        (self.connected || whereto.to.is_some()).then_some(whereto)
+    }
+}

@@ -1,0 +1,168 @@
+//! What can go wrong without ending a channel: writes that fail, and events that tell of the rest.
+//!
+//! A datagram channel has no single peer whose fault could end it. What concerns one message fails that message's write;
+//! what concerns none travels through the pipeline as an [`Event`](netwright_core::Event), for whoever wants to know.
+
+use super::SendRules;
+use netwright_core::{Address, Outgoing};
+use std::{error::Error, fmt, io, sync::Arc};
+
+/// Why one datagram was not sent. The channel lives on.
+///
+/// A tracked write fails with [`WriteError::Fault`](netwright_core::WriteError::Fault) of this.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum DatagramError {
+    /// It is longer than the system sends as one.
+    TooLong {
+        /// How many bytes it has.
+        length: usize,
+    },
+    /// It has no target, and its channel is not connected.
+    NoTarget {
+        /// How many bytes it has.
+        length: usize,
+    },
+    /// A region of a file, which is no datagram.
+    File {
+        /// How many bytes it has.
+        length: u64,
+    },
+    /// Descriptors were to go along, which only Unix sockets can do.
+    Descriptors {
+        /// How many they were.
+        count: usize,
+    },
+    /// The target is no address that a socket can have.
+    Target {
+        /// The target.
+        to: Address,
+    },
+    /// The system refused it.
+    Refused {
+        /// The target; `None`: whom the channel is connected to.
+        to: Option<Address>,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
+}
+
+impl DatagramError {
+    /// Why a message cannot be offered to the system at all.
+    pub(super) fn of(message: &Outgoing, rules: &SendRules) -> Self {
+        match message {
+            Outgoing::File(region) => Self::File { length: region.remaining() },
+            Outgoing::Bytes(bytes) => Self::NoTarget { length: bytes.len() },
+            Outgoing::Envelope(envelope) => {
+                #[cfg(unix)]
+                if !rules.unix && !envelope.descriptors.is_empty() {
+                    return Self::Descriptors { count: envelope.descriptors.len() };
+                }
+                match &envelope.to {
+                    Some(to) => Self::Target { to: to.clone() },
+                    None => Self::NoTarget { length: envelope.bytes.len() },
+                }
+            }
+        }
+    }
+
+    /// Why the system refused a message.
+    pub(super) fn refused(message: &Outgoing, error: io::Error) -> Self {
+        if is_too_long(&error) {
+            return Self::TooLong { length: message.len() as usize }; // it is in memory, so it fits
+        }
+        let to = match message {
+            Outgoing::Envelope(envelope) => envelope.to.clone(),
+            _ => None,
+        };
+        Self::Refused { to, error: Arc::new(error) }
+    }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    return rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE);
+    #[cfg(not(unix))]
+    return error.raw_os_error() == Some(10040); // WSAEMSGSIZE
+}
+
+impl fmt::Display for DatagramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { length } => {
+                write!(f, "a datagram of {length} bytes is longer than the system sends as one")
+            }
+            Self::NoTarget { length } => write!(
+                f,
+                "a datagram of {length} bytes has no target, and its channel is not connected: write an `Envelope::to`"
+            ),
+            Self::File { length } => write!(f, "a file region of {length} bytes is no datagram"),
+            Self::Descriptors { count } => {
+                write!(f, "{count} descriptors cannot go along: only Unix sockets pass them")
+            }
+            Self::Target { to } => write!(f, "{to} is no address that a datagram can be sent to"),
+            Self::Refused { to: Some(to), error } => write!(f, "no datagram could be sent to {to}: {error}"),
+            Self::Refused { to: None, error } => write!(f, "no datagram could be sent to the peer: {error}"),
+        }
+    }
+}
+
+impl Error for DatagramError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused { error, .. } => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// An event: nobody receives at that port, a datagram that was sent there told us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PortUnreachable {
+    /// Where the datagram went, if the system says so.
+    pub to: Option<Address>,
+}
+
+impl fmt::Display for PortUnreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.to {
+            Some(to) => write!(f, "nobody receives at {to}"),
+            None => f.write_str("nobody receives at a port that a datagram was sent to"),
+        }
+    }
+}
+
+/// An event: a datagram that was sent did not arrive, for another reason than a port where nobody receives.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Undelivered {
+    /// Where it went, if the system says so.
+    pub to: Option<Address>,
+    /// What the system says.
+    pub error: Arc<io::Error>,
+}
+
+/// An event: a datagram that did not fit was dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Truncated {
+    /// Who sent it.
+    pub from: Address,
+    /// How many bytes it had; where the system does not say, one more than the limit.
+    pub length: usize,
+    /// How many bytes are taken at most.
+    pub limit: usize,
+    /// More descriptors came along than are taken; all are closed.
+    pub descriptors: bool,
+}
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, length, limit, .. } = self;
+        if self.descriptors {
+            return write!(f, "a datagram from {from} was dropped: too many descriptors came along");
+        }
+        write!(f, "a datagram of {length} bytes from {from} was dropped: at most {limit} are taken")
+    }
+}
