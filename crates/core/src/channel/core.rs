@@ -76,6 +76,15 @@ impl Demand {
         self.permits == 0 || self.holds > 0
     }
 
+    /// How many messages may be delivered before the next look.
+    pub(crate) fn messages(self) -> usize {
+        match self.permits {
+            _ if self.holds > 0 => 0,
+            FLOWING => usize::MAX,
+            permits => permits as usize,
+        }
+    }
+
     pub(crate) fn pause(&mut self) {
         self.permits = 0;
     }

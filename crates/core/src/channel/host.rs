@@ -15,7 +15,7 @@
 
 use super::{
     Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
-    core::{ChannelCore, Demand},
+    core::ChannelCore,
     handle::{Channel, ChannelShared, Command},
 };
 use crate::{
@@ -240,11 +240,7 @@ where
 
     /// How many messages the pipeline wants at most: none while it is paused, as many as there are while it flows.
     pub fn wanted(&self) -> usize {
-        match self.core.demand {
-            _ if !self.wants_read() => 0,
-            Demand::Flowing => usize::MAX,
-            Demand::Permits(permits) => permits as usize,
-        }
+        if self.wants_read() { self.core.demand.messages() } else { 0 }
     }
 
     /// Whether something should be sent now; asked once for each wish.

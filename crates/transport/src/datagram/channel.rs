@@ -258,6 +258,7 @@ where
         if extra.segment > 0 {
             while bytes.len() > extra.segment {
                 let first = bytes.split_to(extra.segment);
+                add(&self.handle.counts.received, 1); // joined with others it was counted once
                 self.hand_on(Datagram::new(from.clone(), first));
             }
         }
@@ -380,10 +381,10 @@ where
                     self.refuse_first(None);
                 }
                 Ok(sent) => {
+                    add(&self.handle.counts.sent, sent); // first: who waits for a write may look
                     for _ in 0..sent {
                         outbound.first_sent();
                     }
-                    add(&self.handle.counts.sent, sent);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => break Wrote::Blocked,
