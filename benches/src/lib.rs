@@ -29,6 +29,8 @@ pub mod load;
 pub mod reference;
 #[cfg(target_os = "linux")]
 pub mod server;
+#[cfg(target_os = "linux")]
+pub mod udp_load;
 
 /// How much to measure, from the command line.
 #[derive(Debug, Clone, Copy)]

@@ -89,10 +89,22 @@ impl Application for Echo {
 
 /// In a process that was started to serve: serves, and does not return. To be called first in `main`.
 pub fn serve_if_asked() {
+    let Some(kind) = asked_for("--serve") else { return };
+    let _ = netwright::raise_descriptor_limit();
+    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+    let kind = kind.expect("only this benchmark starts servers, and it knows their names");
+    if let Err(error) = kind.serve() {
+        eprintln!("the {} server failed: {error}", kind.name());
+        process::exit(1);
+    }
+}
+
+/// What this process was started to serve, if by that word: it is bound to its core then, and ends with the benchmark.
+pub fn asked_for(word: &str) -> Option<String> {
     let args: Vec<String> = env::args().skip(1).collect();
-    let [serve, kind, core, id] = &args[..] else { return };
-    if serve != "--serve" || core != "--core" {
-        return;
+    let [serve, kind, core, id] = &args[..] else { return None };
+    if serve != word || core != "--core" {
+        return None;
     }
     if let Ok(id) = id.parse() {
         core_affinity::set_for_current(core_affinity::CoreId { id });
@@ -101,13 +113,7 @@ pub fn serve_if_asked() {
         let _ = io::stdin().read(&mut [0]); // returns when the benchmark has ended, however it did
         process::exit(0);
     });
-    let _ = netwright::raise_descriptor_limit();
-    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
-    let kind = kind.expect("only this benchmark starts servers, and it knows their names");
-    if let Err(error) = kind.serve() {
-        eprintln!("the {} server failed: {error}", kind.name());
-        process::exit(1);
-    }
+    Some(kind.clone())
 }
 
 /// A server that runs; it ends with this value.
@@ -121,9 +127,14 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Starts this program again as a server, bound to that core.
     pub fn start(kind: Kind, core: Option<usize>) -> Self {
+        Self::start_with("--serve", kind.name(), core)
+    }
+
+    /// The same for a benchmark with servers of its own, which are asked for by another word than `--serve`.
+    pub fn start_with(word: &str, name: &str, core: Option<usize>) -> Self {
         let core = core.map_or("any".to_owned(), |core| core.to_string());
         let mut child = Command::new(env::current_exe().expect("a program has a path"))
-            .args(["--serve", kind.name(), "--core", &core])
+            .args([word, name, "--core", &core])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

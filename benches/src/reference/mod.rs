@@ -2,3 +2,4 @@
 
 pub mod epoll_echo;
 pub mod tokio_echo;
+pub mod udp_echo;
