@@ -5,13 +5,13 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Context, EventLoop, Handler, Observer, WritePromise, observe, pipeline,
+    AppContext, Application, Context, Envelope, EventLoop, Handler, Observer, WritePromise, observe, pipeline,
 };
 use netwright_testkit::{CountingAllocator, allocations_so_far};
-use netwright_transport::{Server, event_loops};
+use netwright_transport::{Datagram, Datagrams, Server, event_loops};
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpStream, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -134,6 +134,58 @@ fn a_message_through_several_stages_allocates_nothing_on_its_loop() {
     for depth in [1, 16] {
         assert_eq!(allocated_by(&server, depth), 0, "{depth} on their way at once");
     }
+}
+
+/// Sends every datagram back.
+struct EchoDatagrams;
+
+impl Application for EchoDatagrams {
+    type Read = Datagram;
+    type Write = Envelope;
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, datagram: Datagram) {
+        cx.write(datagram.into_answer());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+/// Sends `messages` datagrams, always `depth` of them on their way.
+fn echo_datagrams(socket: &UdpSocket, messages: usize, depth: usize) {
+    let (sent, mut back) = ([7; SIZE], [0; SIZE]);
+    for _ in 0..messages.div_ceil(depth) {
+        (0..depth).for_each(|_| assert_eq!(socket.send(&sent).unwrap(), SIZE));
+        (0..depth).for_each(|_| assert_eq!(socket.recv(&mut back).unwrap(), SIZE));
+        assert!(back == sent);
+    }
+}
+
+#[test]
+fn an_echoed_datagram_allocates_nothing_on_its_loop() {
+    let datagrams = Datagrams::builder().pipeline(|| pipeline().app(EchoDatagrams)).unwrap();
+    let channel = datagrams.bind("127.0.0.1:0").wait().unwrap();
+    let event_loop = datagrams.group().iter().next().unwrap().clone();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.connect(channel.local_addr().unwrap()).unwrap();
+    for depth in [1, 16, 64] {
+        // What grows once has grown after this: a batch may come as a whole, and has room for all then.
+        let hold = hold(&event_loop);
+        (0..depth).for_each(|_| assert_eq!(socket.send(&[7; SIZE]).unwrap(), SIZE));
+        drop(hold);
+        (0..depth).for_each(|_| assert_eq!(socket.recv(&mut [0; SIZE]).unwrap(), SIZE));
+        echo_datagrams(&socket, 2000, depth);
+        let before = allocations_on(&event_loop);
+        echo_datagrams(&socket, MESSAGES, depth);
+        assert_eq!(allocations_on(&event_loop) - before, 0, "{depth} on their way at once");
+    }
+}
+
+/// Stops the loop until what is returned is dropped.
+fn hold(event_loop: &EventLoop) -> std::sync::mpsc::Sender<()> {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    event_loop.execute(move || _ = released.recv_timeout(PATIENCE)).unwrap();
+    release
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::Address;
 use bytes::Bytes;
+use std::cell::RefCell;
 #[cfg(unix)]
 use std::{os::fd::OwnedFd, sync::Arc};
 
@@ -49,5 +50,61 @@ impl Envelope {
 impl<A: Into<Address>, B: Into<Bytes>> From<(A, B)> for Envelope {
     fn from((address, bytes): (A, B)) -> Self {
         Self::to(address, bytes)
+    }
+}
+
+/// Boxes that a thread keeps for its next envelopes: as many as one batch has, so that answering datagrams allocates
+/// nothing once it runs.
+const BOXES_KEPT: usize = 256;
+
+thread_local! {
+    #[allow(clippy::vec_box)] // the boxes are the point
+    static BOXES: RefCell<Vec<Box<Envelope>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Envelope {
+    /// A box, used before if this thread has one.
+    pub(super) fn boxed(self) -> Box<Self> {
+        match BOXES.try_with(|boxes| boxes.borrow_mut().pop()) {
+            Ok(Some(mut place)) => {
+                *place = self;
+                place
+            }
+            _ => Box::new(self),
+        }
+    }
+
+    /// Releases what is in a box, and keeps the box.
+    pub(super) fn recycle(mut self: Box<Self>) {
+        *self = Self::default(); // first: a drop of the user's own may write to another channel
+        let _ = BOXES.try_with(|boxes| {
+            let mut boxes = boxes.borrow_mut();
+            if boxes.len() < BOXES_KEPT {
+                boxes.push(self);
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_used_again_and_nothing_of_its_first_use_is_left() {
+        let here: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let first = Envelope::to(here, "first").boxed();
+        let place = &raw const *first;
+        first.recycle();
+        let second = Envelope::new("second").boxed();
+        assert!(std::ptr::eq(place, &raw const *second));
+        assert!(second.to.is_none() && second.bytes == "second");
+    }
+
+    #[test]
+    fn no_more_boxes_are_kept_than_a_batch_needs() {
+        let boxes: Vec<_> = (0..BOXES_KEPT + 10).map(|_| Envelope::default().boxed()).collect();
+        boxes.into_iter().for_each(Envelope::recycle);
+        assert_eq!(BOXES.with_borrow(Vec::len), BOXES_KEPT);
     }
 }

@@ -117,7 +117,7 @@ impl From<FileRegion> for Outgoing {
 
 impl From<Envelope> for Outgoing {
     fn from(envelope: Envelope) -> Self {
-        Self::Envelope(Box::new(envelope))
+        Self::Envelope(envelope.boxed())
     }
 }
 
@@ -672,7 +672,10 @@ impl Outbound {
     fn complete_first(&mut self) {
         let Some(Entry { rest, promise }) = self.pop_flushed() else { return };
         // Released first: who waits for the promise may want the memory back.
-        drop(rest);
+        match rest {
+            Outgoing::Envelope(envelope) => envelope.recycle(),
+            rest => drop(rest),
+        }
         promise.succeed();
     }
 
