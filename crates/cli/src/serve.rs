@@ -4,14 +4,18 @@ use crate::{
     address::refuse_local,
     failure::Failure,
     running,
-    servers::{chat, discard, echo, proxy, time},
+    servers::{
+        chat,
+        datagrams::{self, Service},
+        discard, echo, proxy, time,
+    },
     stop::Stop,
     terminal::say,
 };
 use clap::{Args, ValueEnum};
 use netwright::{
-    BlockingSeed, BuildError, ClientBuilder, EventLoopGroup, ReadinessSeed, Server, ServerBuilder,
-    ThreadPerChannel, raise_descriptor_limit,
+    BlockingSeed, BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, ReadinessSeed, Server,
+    ServerBuilder, ThreadPerChannel, raise_descriptor_limit,
 };
 use std::thread::available_parallelism;
 
@@ -25,7 +29,8 @@ pub(crate) struct Arguments {
     #[arg(value_enum)]
     protocol: Protocol,
 
-    /// Where to listen, as HOST:PORT or unix:PATH; port 0 takes a free one and prints it. May be repeated
+    /// Where to listen, as HOST:PORT or unix:PATH, or as udp:HOST:PORT for datagrams (echo, time, discard); port 0 takes a
+    /// free one and prints it. May be repeated
     #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:7007")]
     listen: Vec<String>,
 
@@ -57,6 +62,7 @@ Examples:
   netwright serve echo --model blocking                   a thread for each connection
   netwright serve time --listen 127.0.0.1:7001 --listen [::1]:7001
   netwright serve echo --listen unix:/tmp/echo.sock       a Unix socket
+  netwright serve echo --listen udp:127.0.0.1:7007        each datagram goes back to its sender
   netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007";
 
 /// More than any machine has cores for.
@@ -119,8 +125,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let hosts = plan.hosts()?;
     let acceptors = plan.acceptors()?;
     let server = start(&arguments, &plan, &hosts, acceptors.as_ref())?;
-    for address in server.addresses() {
+    for address in server.iter().flat_map(Server::addresses) {
         say!("{} listens on {address}", name(arguments.protocol));
+    }
+    for channel in start_datagrams(&arguments, &plan, &hosts)? {
+        let address =
+            channel.local().ok_or_else(|| Failure::Failed("the socket closed at once".to_owned()))?;
+        say!("{} listens on udp:{address}", name(arguments.protocol));
     }
     if let Some(target) = &arguments.to {
         say!("passing on to {target}");
@@ -131,7 +142,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Hosts::Threads(_) => None, // the server knows them
     };
     let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
-    running::until_stopped(&stop, &[server], &groups)
+    running::until_stopped(&stop, server.as_slice(), &groups)
 }
 
 fn start(
@@ -139,15 +150,14 @@ fn start(
     plan: &Plan,
     hosts: &Hosts,
     acceptors: Option<&EventLoopGroup>,
-) -> Result<Server, Failure> {
+) -> Result<Option<Server>, Failure> {
     let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
     if let Some(acceptors) = acceptors {
         server = server.acceptors(acceptors.clone());
     }
-    let [first, further @ ..] = &arguments.listen[..] else {
-        return Err(Failure::usage("--listen is missing"));
-    };
-    for address in further {
+    let mut addresses = arguments.listen.iter().filter(|address| !address.starts_with(UDP));
+    let Some(first) = addresses.next() else { return Ok(None) };
+    for address in addresses {
         server = server.listen(address);
     }
     let mut bound = match (arguments.protocol, &arguments.to) {
@@ -158,7 +168,43 @@ fn start(
         (Protocol::Discard, _) => discard::bind(server, first),
         (Protocol::Chat, _) => chat::bind(server, first),
     };
-    Ok(bound.wait()?)
+    Ok(Some(bound.wait()?))
+}
+
+/// What an address for datagrams begins with.
+const UDP: &str = "udp:";
+
+/// One channel for each address; those that share a port with it on other loops live on by themselves.
+fn start_datagrams(
+    arguments: &Arguments,
+    plan: &Plan,
+    hosts: &Hosts,
+) -> Result<Vec<Channel<Envelope>>, Failure> {
+    let mut channels = Vec::new();
+    for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
+        let service = datagram_service(arguments.protocol, plan.model, address)?;
+        let Hosts::Group(group) = hosts else { continue };
+        let opened = datagrams::bind(service, group, plan.model == Model::SharedPort, address)?;
+        channels.extend(opened.into_iter().take(1));
+    }
+    Ok(channels)
+}
+
+/// Refuses what there are no datagrams for.
+fn datagram_service(protocol: Protocol, model: Model, address: &str) -> Result<Service, Failure> {
+    if model == Model::Blocking {
+        let text = "does not go with --model blocking: datagrams have no connections to give a thread to";
+        return Err(Failure::usage(format!("--listen {UDP}{address} {text}")));
+    }
+    match protocol {
+        Protocol::Echo => Ok(Service::Echo),
+        Protocol::Discard => Ok(Service::Discard),
+        Protocol::Time => Ok(Service::Time),
+        Protocol::Chat | Protocol::Proxy => {
+            let text = "has no datagrams; echo, time and discard have";
+            Err(Failure::usage(format!("--listen {UDP}{address}: serve {} {text}", name(protocol))))
+        }
+    }
 }
 
 fn name(value: impl ValueEnum) -> String {
@@ -245,6 +291,9 @@ impl Plan {
         if let (Some(target), true) = (&arguments.to, arguments.protocol != Protocol::Proxy) {
             let text = format!("--to {target} is for serve proxy only, not for {}", name(arguments.protocol));
             return Err(Failure::usage(text));
+        }
+        for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
+            datagram_service(arguments.protocol, model, address)?;
         }
         let cores = available_parallelism().map_or(1, usize::from);
         Ok(Self {

@@ -20,6 +20,14 @@ fn lines() -> LineFrames {
     LineFrames::max(LINE_MAX).fail_fast(true)
 }
 
+/// What an order is answered.
+pub(super) fn answer(order: &[u8]) -> Bytes {
+    match order {
+        ORDER => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
+        _ => BAD_ORDER,
+    }
+}
+
 struct Time;
 
 impl Application for Time {
@@ -28,10 +36,7 @@ impl Application for Time {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, order: Bytes) {
         // A flush is only a wish until the turn's end: orders that came together are answered together all the same.
-        cx.write_and_flush(match &order[..] {
-            ORDER => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
-            _ => BAD_ORDER,
-        });
+        cx.write_and_flush(answer(&order));
     }
 
     /// Who does not read the answers is not asked for more orders.

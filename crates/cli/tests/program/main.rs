@@ -3,6 +3,7 @@
 //! Nothing here depends on a speed: every wait ends with what is waited for, or after [`PATIENCE`] with a failure.
 
 mod connect;
+mod datagrams;
 mod demo;
 mod end;
 mod load;
@@ -78,6 +79,7 @@ impl Running {
             let line = self.line();
             if let Some((_, rest)) = line.split_once(" listens on ") {
                 let address = rest.split([',', ' ']).next().unwrap_or(rest);
+                let address = address.strip_prefix("udp:").unwrap_or(address);
                 return address.parse().unwrap_or_else(|_| panic!("an address in {line:?}"));
             }
         }

@@ -39,6 +39,14 @@ fn names_within_a_process_are_refused() {
 }
 
 #[test]
+fn what_has_no_datagrams_is_refused_by_its_name() {
+    let listen = ["--listen", "udp:127.0.0.1:0"];
+    refused(&[&["serve", "chat"], &listen[..]].concat(), 2, &["udp:127.0.0.1:0", "chat"]);
+    let blocking = ["serve", "echo", "--model", "blocking"];
+    refused(&[&blocking[..], &listen[..]].concat(), 2, &["udp:127.0.0.1:0", "--model blocking"]);
+}
+
+#[test]
 fn words_that_nobody_knows_are_refused_by_their_name() {
     for arguments in [
         &["serve", "echo", "--model", "psychic"][..],

@@ -1,8 +1,8 @@
 //! One channel of datagrams, on its loop.
 //!
 //! Always true:
-//! 1. The descriptor is registered once, for both directions, edge-triggered. `readable` and `blocked` remember what events
-//!    said; a call that brought fewer datagrams than asked for has emptied the socket.
+//! 1. The descriptor is registered once, for both directions. `readable` and `blocked` remember what events said; a call that
+//!    brought fewer datagrams than asked for has emptied the socket.
 //! 2. No more is received than the pipeline wants: nothing while it is paused, one at a time while it asks one by one. A
 //!    handler that pauses amid a batch gets the rest of it when it wants more; meanwhile it waits at the pipeline's front.
 //! 3. At most [`DATAGRAMS_PER_TURN`] per turn; what is left goes on in the next one, behind other channels. Each batch is
@@ -193,7 +193,13 @@ where
             }
             budget -= self.receive(budget);
         }
-        if self.carrier.is_none() && self.host.is_finished() {
+        if let Some(carrier) = &self.carrier {
+            // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
+            #[cfg(unix)]
+            let _ = carrier.readiness.set_interest(&*carrier.socket, self.host.wants_read(), self.blocked);
+            #[cfg(not(unix))]
+            let _ = carrier;
+        } else if self.host.is_finished() {
             self.host.remove();
             self.local.deregister(self.token);
         }
