@@ -10,6 +10,7 @@
 #![cfg(target_os = "linux")]
 
 mod batches;
+mod blocking;
 mod demand;
 mod exchange;
 mod faults;

@@ -203,8 +203,9 @@ pub(crate) fn bind_with(
     address: &str,
     set_up: impl FnOnce(DatagramsBuilder) -> DatagramsBuilder,
 ) -> Running {
-    let (builder, group) = builder();
+    let (builder, _) = builder();
     let datagrams = datagrams(set_up(builder), probe);
+    let group = datagrams.group().clone();
     let channel = datagrams.bind(address).wait().unwrap();
     events.active();
     Running { channel, events, _datagrams: Box::new(datagrams), group }
@@ -219,8 +220,9 @@ pub(crate) fn connect_with(
     to: impl ToString,
     set_up: impl FnOnce(DatagramsBuilder) -> DatagramsBuilder,
 ) -> Running {
-    let (builder, group) = builder();
+    let (builder, _) = builder();
     let datagrams = datagrams(set_up(builder), probe);
+    let group = datagrams.group().clone();
     let channel = datagrams.connect(to).wait().unwrap();
     events.active();
     Running { channel, events, _datagrams: Box::new(datagrams), group }
