@@ -49,7 +49,7 @@
 //!
 //! # Where to find what
 //!
-//! - Servers and clients: [`Server`], [`Client`], [`Pool`], [`ChannelGroup`].
+//! - Servers and clients: [`Server`], [`Client`], [`Pool`], [`ChannelGroup`]; UDP and Unix datagrams: [`Datagrams`].
 //! - What you write: [`Handler`] and its smaller relatives [`Application`], [`Observer`], [`InboundOnly`] and
 //!   [`OutboundOnly`]; put together by [`pipeline`].
 //! - What you hold: [`Channel`], from any thread.

@@ -65,10 +65,18 @@ const fn control_space(bytes: usize) -> usize {
     unsafe { libc::CMSG_SPACE(bytes as u32) as usize }
 }
 
-fn zeroed<T>(count: usize) -> Box<[T]> {
-    // SAFETY: used for `mmsghdr`, `iovec` and `sockaddr_storage` alone: structs of integers and raw pointers, for which all
-    // zeroes is a valid value.
+/// # Safety
+/// All zeroes has to be a valid value of the type.
+unsafe fn zeroed<T>(count: usize) -> Box<[T]> {
+    // SAFETY: the caller's promise.
     (0..count).map(|_| unsafe { mem::zeroed() }).collect()
+}
+
+type Arrays = (Box<[libc::mmsghdr]>, Box<[libc::iovec]>, Box<[libc::sockaddr_storage]>);
+
+fn arrays(pieces: usize) -> Arrays {
+    // SAFETY: structs of integers and raw pointers.
+    unsafe { (zeroed(BATCH_MAX), zeroed(pieces), zeroed(BATCH_MAX)) }
 }
 
 fn checked(result: libc::c_int) -> io::Result<usize> {
@@ -87,13 +95,8 @@ pub(super) struct ReceiveBatch {
 
 impl ReceiveBatch {
     pub(super) fn new() -> Self {
-        Self {
-            headers: zeroed(BATCH_MAX),
-            pieces: zeroed(BATCH_MAX),
-            names: zeroed(BATCH_MAX),
-            control: Vec::new(),
-            extras: Vec::new(),
-        }
+        let (headers, pieces, names) = arrays(BATCH_MAX);
+        Self { headers, pieces, names, control: Vec::new(), extras: Vec::new() }
     }
 
     /// Receives at most as many datagrams as there are slots, each into its own, which is empty and has room for
@@ -109,23 +112,24 @@ impl ReceiveBatch {
         if self.control.len() < words * count {
             self.control.resize(words * count, 0);
         }
-        let control = self.control.as_mut_ptr();
-        for (index, slot) in slots.iter_mut().take(count).enumerate() {
+        for (slot, piece) in slots[..count].iter_mut().zip(&mut self.pieces) {
             let room = slot.spare_capacity_mut();
             assert!(room.len() >= ask.limit, "{} bytes of room for {}", room.len(), ask.limit);
-            self.pieces[index] = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: ask.limit };
-            let header = &mut self.headers[index].msg_hdr;
-            header.msg_iov = &mut self.pieces[index];
+            *piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: ask.limit };
+        }
+        let (pieces, names) = (self.pieces.as_mut_ptr(), self.names.as_mut_ptr());
+        let control = self.control.as_mut_ptr();
+        for (index, header) in self.headers[..count].iter_mut().enumerate() {
+            let header = &mut header.msg_hdr;
+            // SAFETY: `index < count`, which is the number of pieces, of names and of `words` in the control room.
+            unsafe {
+                header.msg_iov = pieces.add(index);
+                header.msg_name = if ask.names { names.add(index).cast() } else { ptr::null_mut() };
+                header.msg_control =
+                    if words > 0 { control.add(index * words).cast() } else { ptr::null_mut() };
+            }
             header.msg_iovlen = 1;
-            (header.msg_name, header.msg_namelen) = match ask.names {
-                true => ((&raw mut self.names[index]).cast(), size_of::<libc::sockaddr_storage>() as u32),
-                false => (ptr::null_mut(), 0),
-            };
-            header.msg_control = match words {
-                0 => ptr::null_mut(),
-                // SAFETY: `index < count`, and the vector has `words * count` elements.
-                _ => unsafe { control.add(index * words) }.cast(),
-            };
+            header.msg_namelen = if ask.names { size_of::<libc::sockaddr_storage>() as u32 } else { 0 };
             header.msg_controllen = ask.control as _;
             header.msg_flags = 0;
         }
@@ -282,13 +286,9 @@ struct Run<'a> {
 
 impl SendBatch {
     pub(super) fn new() -> Self {
-        Self {
-            headers: zeroed(BATCH_MAX),
-            pieces: zeroed(PIECES_MAX),
-            names: zeroed(BATCH_MAX),
-            segments: vec![[0; SEGMENT_WORDS]; BATCH_MAX].into(),
-            counts: vec![0; BATCH_MAX].into(),
-        }
+        let (headers, pieces, names) = arrays(PIECES_MAX);
+        let (segments, counts) = (vec![[0; SEGMENT_WORDS]; BATCH_MAX].into(), vec![0; BATCH_MAX].into());
+        Self { headers, pieces, names, segments, counts }
     }
 
     /// Sends what is flushed, as far as one call does. Returns how many messages the kernel has taken: none if the first
@@ -319,24 +319,20 @@ impl SendBatch {
             if headers == BATCH_MAX || (headers > 0 && !descriptors.is_empty()) {
                 break;
             }
-            let header = &mut self.headers[headers].msg_hdr;
-            (header.msg_name, header.msg_namelen) = match to {
-                None => (ptr::null_mut(), 0),
+            let name_len = match to {
+                None => 0,
                 Some(to) => match write_address(&mut self.names[headers], to) {
-                    Some(len) => ((&raw mut self.names[headers]).cast(), len as u32),
+                    Some(len) => len,
                     None => break,
                 },
             };
+            self.headers[headers].msg_hdr.msg_namelen = name_len as u32;
             self.pieces[pieces] = piece;
-            header.msg_iov = &mut self.pieces[pieces];
-            (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);
             self.counts[headers] = 1;
             headers += 1;
             pieces += 1;
             if !descriptors.is_empty() {
                 control = rights(descriptors);
-                header.msg_control = control.as_mut_ptr().cast();
-                header.msg_controllen = (control.len() * 8) as _;
                 break;
             }
             let open = rules.segments && !bytes.is_empty();
@@ -345,15 +341,7 @@ impl SendBatch {
         if headers == 0 {
             return Ok(0);
         }
-        for index in 0..headers {
-            let header = &mut self.headers[index].msg_hdr;
-            header.msg_iovlen = self.counts[index] as _;
-            if self.counts[index] > 1 {
-                // SAFETY: the header's pieces were filled in above, so the first is there.
-                let len = unsafe { (*header.msg_iov).iov_len } as u16;
-                segment_size(header, &mut self.segments[index], len);
-            }
-        }
+        self.point(headers, &mut control);
         // SAFETY: rules 1 to 3; `headers` of them were just filled in, and the kernel only reads what they point to.
         let result = unsafe {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -362,6 +350,35 @@ impl SendBatch {
         refill();
         drop(control);
         Ok(self.counts[..checked(result)?].iter().sum())
+    }
+
+    /// Fills in where the headers point to, once nothing moves any more. Descriptors go with a header that is alone.
+    fn point(&mut self, headers: usize, rights: &mut [u64]) {
+        let (pieces, names) = (self.pieces.as_mut_ptr(), self.names.as_mut_ptr());
+        let segments = self.segments.as_mut_ptr();
+        let mut first = 0;
+        for (index, header) in self.headers[..headers].iter_mut().enumerate() {
+            let (header, count) = (&mut header.msg_hdr, self.counts[index]);
+            (header.msg_control, header.msg_controllen) = (ptr::null_mut(), 0);
+            // SAFETY: rule 1: `index` is below the lengths of names and segments, and `first` below that of the pieces, which
+            // are as many as the counts add up to.
+            unsafe {
+                header.msg_name =
+                    if header.msg_namelen > 0 { names.add(index).cast() } else { ptr::null_mut() };
+                header.msg_iov = pieces.add(first);
+                if count > 1 {
+                    let len = (*pieces.add(first)).iov_len as u16; // at most `SEGMENTS_BYTES_MAX`
+                    segment_size(header, &mut *segments.add(index), len);
+                }
+            }
+            header.msg_iovlen = count as _;
+            first += count;
+        }
+        if !rights.is_empty() {
+            let header = &mut self.headers[0].msg_hdr;
+            header.msg_control = rights.as_mut_ptr().cast();
+            header.msg_controllen = size_of_val(rights) as _;
+        }
     }
 
     /// Whether the last call offered several messages as the first one.

@@ -398,7 +398,9 @@ where
                     // About an earlier datagram; this one has not been tried yet.
                     io::ErrorKind::ConnectionRefused if !self.rules.unix => self.undelivered(error),
                     // The way to the peer, or its device, cannot do what the system promised: one by one, then.
-                    _ if mailbox.send.joined_first() => self.rules.segments = false,
+                    _ if mailbox.send.joined_first() && is_about_segments(&error) => {
+                        self.rules.segments = false
+                    }
                     _ => self.refuse_first(Some(error)),
                 },
             }
@@ -513,6 +515,21 @@ fn is_about_the_network(error: &io::Error) -> bool {
     }
     #[cfg(not(unix))]
     false
+}
+
+/// Whether an error may mean that the system cannot cut what is sent together, or not to this length.
+fn is_about_segments(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let refusals = [Errno::INVAL, Errno::IO, Errno::MSGSIZE, Errno::OPNOTSUPP];
+        Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = error;
+        true
+    }
 }
 
 /// The file of a Unix socket that we bound: it goes when the socket does, unless somebody else has taken its place.

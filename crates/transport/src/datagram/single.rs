@@ -3,12 +3,16 @@
 //! Neither descriptors nor joined datagrams come along here, and the length of a datagram that was cut is not known: it is
 //! told as one byte more than the limit.
 
-use super::{Ask, Extra, SendRules, Whereto};
+#[cfg(not(test))]
+use super::Extra;
+use super::{Ask, SendRules, Whereto};
 use bytes::BytesMut;
-use netwright_core::{Address, Outbound};
-use socket2::{MaybeUninitSlice, Socket};
-use std::io;
+use netwright_core::{Address, Outbound, UnixName};
+use rustix::net::{RecvFlags, SocketAddrAny, SocketAddrUnix, recvfrom};
+use socket2::Socket;
+use std::{ffi::OsStr, io, net::SocketAddr, os::unix::ffi::OsStrExt, path::Path};
 
+#[cfg(not(test))]
 pub(super) const BATCH_MAX: usize = 1;
 
 /// No control messages here.
@@ -18,13 +22,15 @@ pub(super) const fn control_len(_: usize) -> usize {
 }
 
 pub(super) struct ReceiveBatch {
+    /// One byte longer than the limit, so that what does not fit is noticed.
+    room: Vec<u8>,
     from: Option<Address>,
     length: usize,
 }
 
 impl ReceiveBatch {
     pub(super) fn new() -> Self {
-        Self { from: None, length: 0 }
+        Self { room: Vec::new(), from: None, length: 0 }
     }
 
     pub(super) fn receive(
@@ -34,11 +40,13 @@ impl ReceiveBatch {
         ask: &Ask,
     ) -> io::Result<usize> {
         let Some(slot) = slots.first_mut() else { return Ok(0) };
-        let room = &mut slot.spare_capacity_mut()[..ask.limit];
-        let (len, flags, from) = socket.recv_from_vectored(&mut [MaybeUninitSlice::new(room)])?;
-        initialised(slot, len);
-        self.length = if flags.is_truncated() { ask.limit + 1 } else { len };
-        self.from = if ask.names { crate::socket::address(&from) } else { None };
+        if self.room.len() <= ask.limit {
+            self.room.resize(ask.limit + 1, 0);
+        }
+        let (len, _, from) = recvfrom(socket, &mut self.room[..=ask.limit], RecvFlags::empty())?;
+        slot.extend_from_slice(&self.room[..len.min(ask.limit)]);
+        self.length = len;
+        self.from = from.filter(|_| ask.names).and_then(address);
         Ok(1)
     }
 
@@ -46,6 +54,7 @@ impl ReceiveBatch {
         self.length
     }
 
+    #[cfg(not(test))]
     pub(super) fn extra(&mut self, _: usize) -> Extra {
         Extra::default()
     }
@@ -55,11 +64,17 @@ impl ReceiveBatch {
     }
 }
 
-#[allow(unsafe_code)]
-fn initialised(slot: &mut BytesMut, len: usize) {
-    // SAFETY: `receive` alone calls this, right after the system wrote `len` bytes to the start of the spare capacity of an
-    // empty slot.
-    unsafe { slot.set_len(len) };
+fn address(from: SocketAddrAny) -> Option<Address> {
+    if let Ok(ip) = SocketAddr::try_from(from.clone()) {
+        return Some(Address::Ip(ip));
+    }
+    let name = SocketAddrUnix::try_from(from).ok()?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(name) = name.abstract_name() {
+        return Some(Address::Unix(UnixName::Abstract(name.into())));
+    }
+    let path = |name: &std::ffi::CStr| Path::new(OsStr::from_bytes(name.to_bytes())).into();
+    Some(Address::Unix(name.path().map_or(UnixName::Unnamed, |name| UnixName::Path(path(&name)))))
 }
 
 pub(super) struct SendBatch;
@@ -79,7 +94,6 @@ impl SendBatch {
             return Ok(0);
         };
         let Whereto { bytes, to, .. } = whereto;
-        #[cfg(unix)]
         if !whereto.descriptors.is_empty() {
             return Err(io::ErrorKind::Unsupported.into());
         }

@@ -126,7 +126,7 @@ fn what_no_socket_can_send_fails_by_itself_and_what_comes_behind_is_sent() {
     let descriptor = Envelope::to(there, "x").with_descriptor(File::open("Cargo.toml").unwrap());
     let local: Address = "local:nowhere".parse().unwrap();
     let nowhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let mut writes = vec![
+    let mut writes = [
         sender.channel.write_tracked(file.into()),
         sender.channel.write_tracked(descriptor.into()),
         sender.channel.write_tracked(Envelope::to(local, "x").into()),

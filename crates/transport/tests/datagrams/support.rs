@@ -12,7 +12,7 @@ use std::{
     net::{SocketAddr, UdpSocket},
     os::fd::OwnedFd,
     sync::{Arc, mpsc},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Longer than any healthy step of a test takes; only a failing test waits that long.
@@ -29,6 +29,7 @@ pub(crate) enum Seen {
     Read(Received),
     ReadComplete,
     Unreachable(PortUnreachable),
+    #[allow(dead_code, reason = "shown if a test fails")]
     Undelivered(Undelivered),
     Truncated(Truncated),
     Inactive(CloseCause),
@@ -43,11 +44,13 @@ pub(crate) struct Received {
 
 pub(crate) type Cx<'a> = AppContext<'a, Probe>;
 
+type Hook = Arc<dyn Fn(&mut Cx<'_>, &Datagram) + Send + Sync>;
+
 /// Tells what it sees, and does on a read as it was told.
 #[derive(Clone)]
 pub(crate) struct Probe {
     seen: mpsc::Sender<Seen>,
-    read: Arc<dyn Fn(&mut Cx<'_>, &Datagram) + Send + Sync>,
+    read: Hook,
 }
 
 pub(crate) struct Events(mpsc::Receiver<Seen>);
@@ -281,15 +284,5 @@ pub(crate) fn assert_quiet(group: &EventLoopGroup) {
         event_loop.schedule(Duration::from_millis(20), || ()).unwrap().wait().unwrap();
         let turns = event_loop.figures().iterations - before;
         assert!(turns <= 20, "{} turned {turns} times though nothing happened", event_loop.name());
-    }
-}
-
-/// For what another thread brings about and nothing announces.
-#[track_caller]
-pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain");
-        std::thread::yield_now();
     }
 }
