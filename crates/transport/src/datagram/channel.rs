@@ -42,6 +42,8 @@ const DATAGRAMS_PER_TURN: usize = 256;
 const SENDS_PER_TURN: usize = 16;
 /// What a channel expects of its first call; it learns.
 const EXPECT_FIRST: usize = 4;
+/// What several datagrams that the system joined have together, at most.
+const JOINED_MAX: usize = 65_535;
 /// Errors fetched from the system for one event.
 const ERRORS_PER_EVENT: usize = 16;
 /// How long to wait for a Unix socket whose queue is full, if the system does not tell when it has room; twice as long
@@ -78,8 +80,9 @@ where
         )
     })?;
     let unix = domain == Domain::UNIX;
-    let mut control = 0;
+    let (mut limit, mut control) = (settings.receive_max, 0);
     if settings.join_received && !unix && batch::join_received(&socket).is_ok() {
+        limit = limit.max(JOINED_MAX);
         control = batch::control_len(size_of::<i32>());
     }
     if unix && settings.descriptors_max > 0 {
@@ -105,7 +108,8 @@ where
             carrier: Some(Carrier { readiness, socket, handle: handle.clone(), _file: file }),
             handle,
             token,
-            ask: Ask { limit: settings.receive_max, names: peer.is_none(), control },
+            ask: Ask { limit, names: peer.is_none(), control },
+            receive_max: settings.receive_max,
             rules: SendRules { connected: peer.is_some(), unix, segments },
             peer,
             reports,
@@ -144,6 +148,8 @@ struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
     handle: Arc<DatagramSocket>,
     token: Token,
     ask: Ask,
+    /// The longest datagram that is taken; several that were joined may be longer together.
+    receive_max: usize,
     rules: SendRules,
     peer: Option<Address>,
     /// The system keeps errors for us.
@@ -256,9 +262,8 @@ where
             Some(peer) => peer.clone(),
             None => mailbox.from(index).unwrap_or(Address::Unix(UnixName::Unnamed)),
         };
-        let cut = extra.cut && self.ask.control > 0;
-        if length > self.ask.limit || cut {
-            return self.truncated(from, length, cut);
+        if length > self.ask.limit || extra.cut {
+            return self.truncated(from, length, extra.cut);
         }
         let mut bytes = mailbox.bytes(index);
         if extra.segment > 0 {
@@ -278,7 +283,11 @@ where
         self.hand_on(datagram);
     }
 
+    #[inline]
     fn hand_on(&mut self, datagram: Datagram) {
+        if datagram.bytes.len() > self.receive_max {
+            return self.truncated(datagram.from, datagram.bytes.len(), false); // it came joined with others
+        }
         if !self.host.is_closing() {
             self.host.received(datagram);
         }
@@ -287,7 +296,7 @@ where
     #[cold]
     fn truncated(&mut self, from: Address, length: usize, descriptors: bool) {
         add(&self.handle.counts.truncated, 1);
-        let limit = self.ask.limit;
+        let limit = self.receive_max;
         tracing::debug!(%from, length, limit, descriptors, "a datagram did not fit and was dropped");
         self.host.tell(UserEvent::new(Truncated { from, length, limit, descriptors }));
     }

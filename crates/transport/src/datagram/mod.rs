@@ -56,7 +56,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// A datagram from this address, for tests of pipelines.
+    /// A datagram from this address, with nothing but bytes.
     pub fn new(from: impl Into<Address>, bytes: BytesMut) -> Self {
         Self {
             from: from.into(),

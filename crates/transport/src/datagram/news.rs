@@ -143,6 +143,15 @@ pub struct Undelivered {
     pub error: Arc<io::Error>,
 }
 
+impl fmt::Display for Undelivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.to {
+            Some(to) => write!(f, "a datagram for {to} did not arrive: {}", self.error),
+            None => write!(f, "a datagram did not arrive: {}", self.error),
+        }
+    }
+}
+
 /// An event: a datagram that did not fit was dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -39,6 +39,11 @@ fn ten_thousand_datagrams_come_back_in_order() {
 }
 
 #[test]
+fn ten_thousand_datagrams_come_back_in_order_when_the_system_does_not_cut_them() {
+    ten_thousand(|builder| builder.cut_sent(false), 64);
+}
+
+#[test]
 fn ten_thousand_datagrams_come_back_in_order_when_the_system_cuts_and_joins() {
     ten_thousand(|builder| builder.cut_sent(true).join_received(true), 100);
 }
@@ -69,6 +74,26 @@ fn runs_that_the_system_cuts_and_joins_arrive_as_they_were_written() {
     assert_eq!(figures.sent, 3 * lengths.len() as u64);
     let figures = DatagramSocket::of(&receiver.channel).unwrap().figures();
     assert_eq!(figures.received, 3 * lengths.len() as u64);
+}
+
+#[test]
+fn joined_datagrams_are_measured_one_by_one() {
+    let receiver = bind_with(probe(), ANY_PORT, |builder| builder.join_received(true).receive_max(100));
+    let sender = connect(probe(), receiver.addr());
+    for length in [100, 100, 100, 101, 101, 60] {
+        sender.channel.write(Bytes::from(vec![1; length]).into());
+    }
+    sender.channel.flush();
+    for _ in 0..3 {
+        assert_eq!(receiver.events.read().bytes.len(), 100);
+    }
+    for _ in 0..2 {
+        match receiver.events.next() {
+            Seen::Truncated(truncated) => assert_eq!((truncated.length, truncated.limit), (101, 100)),
+            other => panic!("expected the event, got {other:?}"),
+        }
+    }
+    assert_eq!(receiver.events.read().bytes.len(), 60);
 }
 
 #[test]

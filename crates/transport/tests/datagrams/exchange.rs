@@ -133,6 +133,29 @@ fn options_hold_and_what_cannot_work_is_refused_before_anything_is_bound() {
 }
 
 #[test]
+fn a_loop_that_cannot_host_sockets_says_so() {
+    let group = netwright_core::EventLoopGroup::builder().loops(1).build().unwrap();
+    let all = datagrams(Datagrams::builder().group(group), probe().0);
+    for error in [
+        all.bind(ANY_PORT).wait().unwrap_err().to_string(),
+        all.connect(dead_port()).wait().unwrap_err().to_string(),
+    ] {
+        assert!(error.contains("datagram channels need a loop with a readiness driver"), "{error}");
+    }
+}
+
+#[test]
+fn only_ports_can_be_shared() {
+    let group = netwright_transport::event_loops(2).unwrap();
+    let all = datagrams(Datagrams::builder().group(group), probe().0);
+    let error = all.bind_shared("unix:@netwright-shared").wait().unwrap_err();
+    let expected = "unix:@netwright-shared cannot be shared by several loops: only ports can";
+    assert_eq!(error.to_string(), expected);
+    let error = all.bind("local:somewhere").wait().unwrap_err();
+    assert!(error.to_string().contains("it lies within this process"), "{error}");
+}
+
+#[test]
 fn closing_ends_the_channel_once_and_frees_its_port() {
     let running = bind(probe());
     let address = running.addr();
