@@ -4,7 +4,7 @@
 
 use super::{Backend, BindError, ConnectError};
 use crate::{
-    datagram::{Datagram, DatagramSettings, Opening, SocketFile, open},
+    datagram::{Datagram, DatagramSettings, Opening, open},
     options::DatagramOptions,
     resolve::{Resolve, Resolver},
     socket::sock_addr,
@@ -87,6 +87,13 @@ impl DatagramsBuilder {
     /// system.
     pub fn descriptors(mut self, max: usize) -> Self {
         self.settings.descriptors_max = max;
+        self
+    }
+
+    /// Has the system tell which process sent a datagram over a Unix socket (`SO_PASSCRED`):
+    /// [`Datagram::credentials`]. Linux; binding fails elsewhere. Default: no.
+    pub fn credentials(mut self, tell: bool) -> Self {
+        self.settings.credentials = tell;
         self
     }
 
@@ -238,6 +245,7 @@ impl Datagrams<(), ()> {
                 host,
                 receive_max: RECEIVE_MAX_DEFAULT,
                 descriptors_max: 0,
+                credentials: false,
                 join_received: false,
                 cut_sent: true,
                 report_undelivered: false,
@@ -328,8 +336,7 @@ where
     fn bind_here(&self, address: Address, shared: bool) -> Result<(Channel<P::Tail>, Address), BindError> {
         let refused = |error| BindError::io(address.clone(), error);
         let (socket, domain) = self.socket(&address, shared).map_err(refused)?;
-        socket.bind(&sock_addr(&address).map_err(refused)?).map_err(refused)?;
-        let file = SocketFile::of(&address);
+        let file = bind(&socket, &address).map_err(refused)?;
         let channel = self.open(socket, domain, None, file).map_err(refused)?;
         let taken = channel.local().unwrap_or_else(|| address.clone());
         Ok((channel, taken))
@@ -374,8 +381,7 @@ where
         let (socket, domain) = self.socket(peer, false)?;
         let mut file = None;
         if let Some(from) = &self.from {
-            socket.bind(&sock_addr(from)?)?;
-            file = SocketFile::of(from);
+            file = bind(&socket, from)?;
         } else if cfg!(any(target_os = "linux", target_os = "android")) && matches!(peer, Address::Unix(_)) {
             // Nobody can answer a socket without a name. Linux makes one up for a bind to nothing.
             #[cfg(unix)]
@@ -402,7 +408,7 @@ where
         socket: Socket,
         domain: Domain,
         peer: Option<Address>,
-        file: Option<SocketFile>,
+        file: Option<Box<dyn Any>>,
     ) -> io::Result<Channel<P::Tail>> {
         let local = LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))?;
         let pipeline = (self.make)();
@@ -416,6 +422,19 @@ where
             attributes: &self.attributes,
             file,
         })
+    }
+}
+
+/// Binds a socket. The file of a Unix socket is removed with the channel; one that nobody receives at is replaced.
+fn bind(socket: &Socket, address: &Address) -> io::Result<Option<Box<dyn Any>>> {
+    let name = sock_addr(address)?;
+    match address {
+        #[cfg(unix)]
+        Address::Unix(unix) => {
+            let file = crate::socket::unix::bind(socket, &name, unix, None)?;
+            Ok(file.map(|file| Box::new(file) as Box<dyn Any>))
+        }
+        _ => socket.bind(&name).map(|()| None),
     }
 }
 

@@ -9,8 +9,8 @@
 //! | a thread for each connection | `.thread_per_channel(ThreadPerChannel::new())`, or `.backend(Backend::Blocking)` |
 
 mod client;
-mod entrance;
 mod datagrams;
+mod entrance;
 mod error;
 mod hosts;
 mod race;

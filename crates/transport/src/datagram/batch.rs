@@ -23,7 +23,7 @@
 #![allow(clippy::unnecessary_cast)] // the C libraries differ in the types of lengths
 
 use super::{Ask, Extra, SendRules, Whereto};
-use crate::return_stack::refill;
+use crate::{return_stack::refill, socket::unix::PeerCredentials};
 use bytes::BytesMut;
 use netwright_core::{Address, Outbound, UnixName};
 use socket2::Socket;
@@ -187,6 +187,11 @@ fn extra_of(header: &libc::msghdr) -> Extra {
                         let fd = data.cast::<RawFd>().add(at).read_unaligned();
                         extra.descriptors.push(OwnedFd::from_raw_fd(fd)); // rule 5
                     }
+                }
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {
+                    let sender = data.cast::<libc::ucred>().read_unaligned();
+                    let pid = u32::try_from(sender.pid).ok().filter(|pid| *pid != 0);
+                    extra.credentials = Some(PeerCredentials { pid, uid: sender.uid, gid: sender.gid });
                 }
                 _ => {}
             }
@@ -436,6 +441,14 @@ fn rights(descriptors: &[std::sync::Arc<OwnedFd>]) -> Vec<u64> {
 pub(super) fn join_received(socket: &Socket) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
+
+/// The kernel tells which process sent a datagram; in front of descriptors.
+pub(super) fn tell_credentials(socket: &Socket) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
+}
+
+/// The room that takes.
+pub(super) const CREDENTIALS_LEN: usize = control_space(size_of::<libc::ucred>());
 
 /// Whether the kernel cuts what is sent into datagrams.
 pub(super) fn cuts_sent(socket: &Socket) -> bool {

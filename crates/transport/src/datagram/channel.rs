@@ -62,8 +62,8 @@ pub(crate) struct Opening<'a, P> {
     pub(crate) pipeline: P,
     pub(crate) settings: &'a DatagramSettings,
     pub(crate) attributes: &'a [(TypeId, Arc<dyn Any + Send + Sync>)],
-    /// A file that is to go with the socket.
-    pub(crate) file: Option<SocketFile>,
+    /// What is dropped when the socket is closed: its file, if it has one.
+    pub(crate) file: Option<Box<dyn Any>>,
 }
 
 /// Takes a socket into the loop of the calling thread and makes its channel active.
@@ -85,8 +85,12 @@ where
         limit = limit.max(JOINED_MAX);
         control = batch::control_len(size_of::<i32>());
     }
+    if unix && settings.credentials {
+        batch::tell_credentials(&socket)?;
+        control += batch::CREDENTIALS_LEN;
+    }
     if unix && settings.descriptors_max > 0 {
-        control = batch::control_len(settings.descriptors_max * size_of::<i32>());
+        control += batch::control_len(settings.descriptors_max * size_of::<i32>());
     }
     let reports = settings.report_undelivered && !unix;
     if reports {
@@ -110,6 +114,7 @@ where
             token,
             ask: Ask { limit, names: peer.is_none(), control },
             receive_max: settings.receive_max,
+            takes_descriptors: settings.descriptors_max > 0,
             rules: SendRules { connected: peer.is_some(), unix, segments },
             peer,
             reports,
@@ -130,7 +135,7 @@ struct Carrier {
     readiness: Rc<Readiness>,
     socket: Arc<Socket>,
     handle: Arc<DatagramSocket>,
-    _file: Option<SocketFile>,
+    _file: Option<Box<dyn Any>>,
 }
 
 impl Drop for Carrier {
@@ -150,6 +155,8 @@ struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
     ask: Ask,
     /// The longest datagram that is taken; several that were joined may be longer together.
     receive_max: usize,
+    /// Fewer than came along would be wrong.
+    takes_descriptors: bool,
     rules: SendRules,
     peer: Option<Address>,
     /// The system keeps errors for us.
@@ -262,8 +269,9 @@ where
             Some(peer) => peer.clone(),
             None => mailbox.from(index).unwrap_or(Address::Unix(UnixName::Unnamed)),
         };
-        if length > self.ask.limit || extra.cut {
-            return self.truncated(from, length, extra.cut);
+        let cut = extra.cut && self.takes_descriptors;
+        if length > self.ask.limit || cut {
+            return self.truncated(from, length, cut);
         }
         let mut bytes = mailbox.bytes(index);
         if extra.segment > 0 {
@@ -277,6 +285,7 @@ where
         #[cfg(unix)]
         {
             datagram.descriptors = extra.descriptors;
+            datagram.credentials = extra.credentials;
         }
         #[cfg(not(unix))]
         let _ = &mut datagram;
@@ -538,42 +547,6 @@ fn is_about_segments(error: &io::Error) -> bool {
     {
         let _ = error;
         true
-    }
-}
-
-/// The file of a Unix socket that we bound: it goes when the socket does, unless somebody else has taken its place.
-pub(crate) struct SocketFile {
-    #[cfg(unix)]
-    path: Arc<std::path::Path>,
-    #[cfg(unix)]
-    identity: (u64, u64),
-}
-
-impl SocketFile {
-    /// That of a socket that was just bound to this address, if it has one.
-    pub(crate) fn of(address: &Address) -> Option<Self> {
-        #[cfg(unix)]
-        if let Address::Unix(UnixName::Path(path)) = address {
-            return Some(Self { path: path.clone(), identity: Self::identity(path)? });
-        }
-        let _ = address;
-        None
-    }
-
-    #[cfg(unix)]
-    fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = std::fs::symlink_metadata(path).ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    }
-}
-
-#[cfg(unix)]
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if Self::identity(&self.path) == Some(self.identity) {
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
 

@@ -30,14 +30,17 @@ mod socket;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 use single as batch;
 
-pub(crate) use channel::{Opening, SocketFile, open};
+pub(crate) use channel::{Opening, open};
 pub use news::{DatagramError, PortUnreachable, Truncated, Undelivered};
 pub use socket::{DatagramFigures, DatagramSocket, Multicast, MulticastError};
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Address, Envelope, HostSettings, Outgoing};
 #[cfg(unix)]
-use std::{os::fd::OwnedFd, sync::Arc};
+use {
+    crate::socket::unix::PeerCredentials,
+    std::{os::fd::OwnedFd, sync::Arc},
+};
 
 /// A datagram that has arrived: what a datagram pipeline reads.
 ///
@@ -53,6 +56,10 @@ pub struct Datagram {
     /// [asked for](crate::DatagramsBuilder::descriptors).
     #[cfg(unix)]
     pub descriptors: Vec<OwnedFd>,
+    /// Which process sent it, by the system's word: only on Unix sockets, and only if it was
+    /// [asked for](crate::DatagramsBuilder::credentials).
+    #[cfg(unix)]
+    pub credentials: Option<PeerCredentials>,
 }
 
 impl Datagram {
@@ -63,6 +70,8 @@ impl Datagram {
             bytes,
             #[cfg(unix)]
             descriptors: Vec::new(),
+            #[cfg(unix)]
+            credentials: None,
         }
     }
 
@@ -85,6 +94,8 @@ pub(crate) struct DatagramSettings {
     pub(crate) receive_max: usize,
     /// The most descriptors that are taken with one datagram.
     pub(crate) descriptors_max: usize,
+    /// Who sent a datagram is to be told.
+    pub(crate) credentials: bool,
     /// Have the system join what arrives together.
     pub(crate) join_received: bool,
     /// Have the system cut what is sent together.
@@ -111,6 +122,8 @@ struct Extra {
     segment: usize,
     #[cfg(unix)]
     descriptors: Vec<OwnedFd>,
+    #[cfg(unix)]
+    credentials: Option<PeerCredentials>,
     /// More came along than there was room for.
     cut: bool,
 }

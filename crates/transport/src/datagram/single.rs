@@ -120,6 +120,14 @@ pub(super) fn join_received(_: &Socket) -> io::Result<()> {
 }
 
 #[cfg(not(test))]
+pub(super) const CREDENTIALS_LEN: usize = 0;
+
+#[cfg(not(test))]
+pub(super) fn tell_credentials(_: &Socket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(test))]
 pub(super) fn cuts_sent(_: &Socket) -> bool {
     false
 }

@@ -6,12 +6,17 @@ use netwright_core::{
     Segment, pipeline,
 };
 use netwright_transport::{
-    Datagram, Datagrams, DatagramsBuilder, PortUnreachable, Truncated, Undelivered, event_loops,
+    Datagram, Datagrams, DatagramsBuilder, PeerCredentials, PortUnreachable, Truncated, Undelivered,
+    event_loops,
 };
 use std::{
     net::{SocketAddr, UdpSocket},
     os::fd::OwnedFd,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -40,6 +45,7 @@ pub(crate) struct Received {
     pub(crate) from: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
+    pub(crate) credentials: Option<PeerCredentials>,
 }
 
 pub(crate) type Cx<'a> = AppContext<'a, Probe>;
@@ -91,6 +97,7 @@ impl Application for Probe {
             from: datagram.from.to_string(),
             bytes: datagram.bytes.to_vec(),
             descriptors: std::mem::take(&mut datagram.descriptors),
+            credentials: datagram.credentials,
         }));
     }
     fn read_complete(&mut self, _: &mut Cx<'_>) {
@@ -252,9 +259,12 @@ pub(crate) fn expect(socket: &UdpSocket, from: SocketAddr, expected: &[u8]) {
     assert!(room[..len] == *expected, "{len} bytes came instead of {}, or others", expected.len());
 }
 
-/// A port where nobody receives.
+/// A port where nobody receives: at an address of loopback that no other test uses.
 pub(crate) fn dead_port() -> SocketAddr {
-    UdpSocket::bind(ANY_PORT).unwrap().local_addr().unwrap()
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let process = std::process::id().to_le_bytes();
+    let address = [127, 128 | process[1], process[0], NEXT.fetch_add(1, Ordering::Relaxed)];
+    SocketAddr::from((address, 40_009))
 }
 
 // ---- waiting ----

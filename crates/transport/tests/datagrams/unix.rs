@@ -202,6 +202,33 @@ fn more_descriptors_than_asked_for_drop_the_datagram_and_none_stays_open() {
 }
 
 #[test]
+fn the_system_tells_who_sent_a_datagram_with_and_without_descriptors() {
+    for allowed in [0, 1] {
+        let name = abstract_name(&format!("credentials-{allowed}"));
+        let receiver = bind_with(probe(), &name, |builder| builder.credentials(true).descriptors(allowed));
+        let sender = connect(probe(), &name);
+        sender.channel.write(Bytes::from("me").into());
+        let envelope = Envelope::new("look").with_descriptor(File::open("/dev/null").unwrap());
+        sender.channel.write_and_flush(envelope.into()).wait().unwrap();
+        for descriptors in [0, allowed] {
+            let received = receiver.events.read();
+            let sent_by = received.credentials.expect("it was asked for");
+            assert_eq!(sent_by.pid, Some(std::process::id()));
+            assert_eq!(sent_by.uid, rustix::process::getuid().as_raw());
+            assert_eq!(received.descriptors.len(), descriptors);
+        }
+        let many = Envelope::new("two").with_descriptor(File::open("/dev/null").unwrap());
+        let many = many.with_descriptor(File::open("/dev/null").unwrap());
+        sender.channel.write_and_flush(many.into()).wait().unwrap();
+        match (allowed, receiver.events.next()) {
+            (0, Seen::Read(received)) => assert!(received.descriptors.is_empty()),
+            (1, Seen::Truncated(truncated)) => assert!(truncated.descriptors),
+            (_, other) => panic!("{allowed} allowed, got {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn more_descriptors_than_the_system_passes_fail_the_write() {
     let name = abstract_name("far-too-many");
     let _receiver = bind_with(probe(), &name, |builder| builder.descriptors(1));
@@ -226,6 +253,24 @@ fn a_longer_datagram_than_udp_has_passes_if_it_is_asked_for() {
     assert!(received.bytes.len() == 100_000 && received.bytes.iter().all(|&byte| byte == 5));
     sender.channel.write_and_flush(Bytes::from(vec![5; 100_001]).into()).wait().unwrap();
     assert!(matches!(receiver.events.next(), Seen::Truncated(truncated) if truncated.length == 100_001));
+}
+
+#[test]
+fn a_file_that_a_dead_process_left_is_replaced_and_what_is_no_socket_is_not() {
+    let scratch = Scratch::new("stale");
+    drop(UnixDatagram::bind(scratch.path("x")).unwrap());
+    assert!(scratch.path("x").exists());
+    let echo = bind_with(echo(), &scratch.address("x"), |builder| builder);
+    let client = connect(probe(), scratch.address("x"));
+    client.channel.send(Bytes::from("new here").into());
+    assert_eq!(client.events.read().bytes, b"new here");
+    drop(echo);
+
+    std::fs::write(scratch.path("file"), "precious").unwrap();
+    let (builder, _group) = builder();
+    let error = datagrams(builder, probe().0).bind(scratch.address("file")).wait().unwrap_err();
+    assert!(error.to_string().contains("no socket, and it is left alone"), "{error}");
+    assert_eq!(std::fs::read(scratch.path("file")).unwrap(), b"precious");
 }
 
 #[test]
