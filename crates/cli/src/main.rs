@@ -5,6 +5,7 @@
 //!   netwright serve      serve     one of servers/*, in a chosen reactor model
 //!   netwright connect    connect   standard input to a peer, the peer to standard output
 //!   netwright load       load      verified load, with latencies
+//!   netwright doctor     doctor    what works on this machine
 //! ```
 //! `running` shows and ends what was started, `stop` hears Ctrl-C and SIGTERM, `failure` decides on the exit code.
 
@@ -13,6 +14,7 @@
 mod address;
 mod connect;
 mod demo;
+mod doctor;
 mod failure;
 mod figures;
 mod load;
@@ -46,6 +48,7 @@ enum Command {
     Serve(serve::Arguments),
     Connect(connect::Arguments),
     Load(load::Arguments),
+    Doctor(doctor::Arguments),
 }
 
 const EXAMPLES: &str = "\
@@ -54,6 +57,7 @@ Examples:
   netwright serve echo --listen 127.0.0.1:7007       an echo server
   netwright connect 127.0.0.1:7007                   talk to it
   netwright load echo 127.0.0.1:7007 --seconds 5     measure it, and check every byte
+  netwright doctor                                   what works on this machine, and what to change
 
 Exit codes: 0 done, 1 failed, 2 the command line cannot be carried out.";
 
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(arguments)) => serve::run(arguments),
         Some(Command::Connect(arguments)) => connect::run(arguments),
         Some(Command::Load(arguments)) => load::run(arguments),
+        Some(Command::Doctor(arguments)) => doctor::run(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

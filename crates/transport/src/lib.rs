@@ -34,6 +34,7 @@ mod live;
 mod local;
 pub mod options;
 mod pool;
+mod probe;
 pub mod readiness;
 pub mod resolve;
 #[cfg(unix)]
@@ -44,7 +45,7 @@ mod stream;
 
 pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
-    Accepted, Backend, BindError, BoundPipeline, Client, ClientBuilder, ConnectError, Datagrams,
+    Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
     DatagramsBuilder, Server, ServerBuilder, ServerFigures, ServerShutdown, event_loops,
 };
 pub use datagram::{
@@ -54,6 +55,7 @@ pub use datagram::{
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
 pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, StreamOptions};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
+pub use probe::{Probe, ProbeStep};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
 #[cfg(unix)]

@@ -24,12 +24,13 @@ pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::{blocking::BlockingSeed, readiness::ReadinessSeed};
 use netwright_core::{BuildError, EventLoopGroup};
+use std::{fmt, sync::OnceLock};
 
 /// What waits for I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The best that works on this machine. Readiness is the only one so far.
+    /// The best that works on this machine; see [`Backend::choose`].
     #[default]
     Auto,
     /// `epoll`, `kqueue` or IOCP, by `mio`.
@@ -43,9 +44,45 @@ impl Backend {
     /// A group of event loops that can host sockets by this backend.
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
         match self {
-            Self::Auto | Self::Readiness => event_loops(loops),
+            Self::Auto => Self::choose().backend.event_loops(loops),
+            Self::Readiness => {
+                EventLoopGroup::builder().loops(loops).driver(|_| ReadinessSeed::new()).build()
+            }
             Self::Blocking => EventLoopGroup::builder().loops(loops).driver(|_| BlockingSeed::new()).build(),
         }
+    }
+
+    /// What [`Backend::Auto`] stands for on this machine, and why. Found out when first asked, by trying
+    /// ([`Probe`](crate::Probe)), and kept for the life of the process.
+    pub fn choose() -> &'static Choice {
+        static CHOICE: OnceLock<Choice> = OnceLock::new();
+        CHOICE.get_or_init(Choice::make)
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Readiness => "readiness",
+            Self::Blocking => "blocking",
+        })
+    }
+}
+
+/// What [`Backend::Auto`] stands for.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Choice {
+    /// What was taken; never [`Backend::Auto`].
+    pub backend: Backend,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+impl Choice {
+    fn make() -> Self {
+        Self { backend: Backend::Readiness, why: "there is no other that hosts many sockets".to_owned() }
     }
 }
 
@@ -57,5 +94,5 @@ impl Backend {
 /// # Ok::<(), netwright_core::BuildError>(())
 /// ```
 pub fn event_loops(loops: usize) -> Result<EventLoopGroup, BuildError> {
-    EventLoopGroup::builder().loops(loops).driver(|_| ReadinessSeed::new()).build()
+    Backend::Auto.event_loops(loops)
 }
