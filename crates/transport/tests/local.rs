@@ -278,6 +278,31 @@ fn a_large_transfer_in_both_directions_at_once_arrives_byte_for_byte() {
     }
 }
 
+/// Every hop could cut a message where its pipe happens to be full.
+#[test]
+fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
+    let (script, ours) = script();
+    let rounds = Arc::new(AtomicUsize::new(0));
+    let (count, pieces) = (rounds.clone(), Arc::new(AtomicUsize::new(0)));
+    let seen = pieces.clone();
+    let script = script.on_read(move |cx, bytes| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        count.fetch_add(bytes.len(), Ordering::Relaxed);
+        cx.write(bytes.freeze());
+    });
+    let script = script.on_read_complete(|cx, ()| cx.flush());
+    let loops = group(2);
+    let server = server_on(&loops).pipeline(|_| pipeline().app(Echo)).bind(name()).soon().unwrap();
+    let here = client_on(&loops, script, |client| client).connect(server.address()).soon().unwrap();
+    ours.active();
+    let len = 300_000;
+    here.send(vec![0; len].into());
+    wait_until(|| rounds.load(Ordering::Relaxed) >= 100 * len, || "100 rounds".to_owned());
+    here.close().soon();
+    let pieces = pieces.load(Ordering::Relaxed) * len / rounds.load(Ordering::Relaxed);
+    assert!(pieces < 40, "{pieces} pieces in each round");
+}
+
 #[test]
 fn what_was_written_before_a_close_is_read_before_the_end() {
     let pair = Pair::new();

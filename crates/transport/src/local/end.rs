@@ -67,7 +67,7 @@ impl End {
         let piece = self.arrived.pop_front()?;
         self.read += piece.charge();
         // The writer need not wait until everything is read; half of it is worth a call.
-        if self.read >= self.incoming.limit() / 2 && !self.arrived.is_empty() {
+        if self.read >= self.incoming.half() && !self.arrived.is_empty() {
             self.incoming.give_back(mem::take(&mut self.read));
         }
         Some(piece)

@@ -20,9 +20,9 @@
 //! bytes that somebody else still holds (a constant, one message to many peers, a part of a larger buffer) are copied once,
 //! by the reader.
 //!
-//! **As with sockets.** A pipe holds at most [`PIPE_LEN`] bytes (or what `recv_buffer_size` or `send_buffer_size` say)
-//! and a little per message, and then its writer waits. What is in the pipe when its writer closes is still read. An end
-//! that is closed with bytes unread resets its peer. A name that nobody listens to refuses.
+//! **As with sockets.** A pipe holds [`PIPE_LEN`] bytes (or what `recv_buffer_size` or `send_buffer_size` say), counting a
+//! little for each message, and at most half as much again; then its writer waits. What is in the pipe when its writer
+//! closes is still read. An end that is closed with bytes unread resets its peer. A name that nobody listens to refuses.
 //!
 //! Needs no driver: an end is called through its loop's task queue, so any loop will do.
 

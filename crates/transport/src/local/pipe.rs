@@ -7,9 +7,10 @@
 //! ```
 //! Always true between calls:
 //! 1. `used` counts what was pushed and not given back, wherever it is: bytes, and [`PIECE_OVERHEAD`] for each piece. The
-//!    writer pushes only while `used < limit`, and no more bytes than that leaves room for.
-//! 2. Who is told that there is nothing (no bytes, no room) is marked as waiting in the same step, and is rung once by
-//!    whoever changes that. So no wake-up is lost, and none is sent to somebody who does not wait.
+//!    writer pushes only while `used < limit`, and at most half of the limit beyond it (see `stream`).
+//! 2. Who is told that there is nothing (no bytes, too little room) is marked as waiting in the same step, and is rung once
+//!    by whoever changes that: when there are bytes, when half of the pipe is free. So no wake-up is lost, and none is sent
+//!    to somebody who does not wait.
 //! 3. The end of either side is told to the other in any case, once.
 //! 4. Neither bells nor the drop of foreign bytes are called under the lock.
 //!
@@ -138,8 +139,10 @@ impl<B: Bell> Pipe<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn limit(&self) -> usize {
-        self.limit
+    /// Half of what fits in: with so much room a writer that waits is rung, and so much that was read is worth giving
+    /// back.
+    pub(super) fn half(&self) -> usize {
+        (self.limit / 2).max(1)
     }
 
     // ---- the writer ----
@@ -149,11 +152,11 @@ impl<B: Bell> Pipe<B> {
         self.lock().writer.bell = Some(bell);
     }
 
-    /// How much may be pushed. None: the writer is rung when that changes.
-    pub(super) fn room(&self) -> Room {
+    /// How much may be pushed. If that is less than `wanted`, which is half at most, the writer is rung when half is free.
+    pub(super) fn room(&self, wanted: usize) -> Room {
         let mut state = self.lock();
         let room = self.room_in(&state);
-        state.writer.waits = room == Room::Bytes(0);
+        state.writer.waits = matches!(room, Room::Bytes(room) if room < wanted);
         room
     }
 
@@ -231,7 +234,7 @@ impl<B: Bell> Pipe<B> {
 
     fn free(&self, state: &mut State<B>, read: usize) -> Option<B> {
         state.used -= read;
-        if state.used < self.limit { state.writer.wake() } else { None }
+        if state.used.saturating_add(self.half()) <= self.limit { state.writer.wake() } else { None }
     }
 
     /// How the writer has ended, if it has and the pipe is empty.
@@ -340,15 +343,31 @@ mod tests {
     #[test]
     fn a_writer_that_found_no_room_is_rung_once_when_there_is_some() {
         let bench = pipe(10);
-        assert_eq!(bench.pipe.room(), Room::Bytes(10));
+        assert_eq!(bench.pipe.room(1), Room::Bytes(10));
         bench.push(b"0123456789");
         let (_, charge, _) = bench.fetch(0);
         assert_eq!(bench.writer.take(), 0, "it does not wait yet");
-        assert_eq!(bench.pipe.room(), Room::Bytes(0), "what the reader has not given back counts");
+        assert_eq!(bench.pipe.room(1), Room::Bytes(0), "what the reader has not given back counts");
         bench.pipe.give_back(charge);
         bench.pipe.give_back(0);
         assert_eq!(bench.writer.take(), 1);
-        assert_eq!(bench.pipe.room(), Room::Bytes(10));
+        assert_eq!(bench.pipe.room(1), Room::Bytes(10));
+    }
+
+    #[test]
+    fn a_writer_that_needs_more_room_than_there_is_waits_until_half_is_free() {
+        let bench = pipe(1000);
+        for _ in 0..3 {
+            bench.push(&[0; 236]); // 300 each
+        }
+        assert_eq!(bench.pipe.room(500), Room::Bytes(100));
+        let (_, charge, _) = bench.fetch(0);
+        assert_eq!(charge, 900);
+        bench.pipe.give_back(300);
+        assert_eq!(bench.writer.take(), 0, "400 are free");
+        bench.pipe.give_back(300);
+        assert_eq!(bench.writer.take(), 1);
+        assert_eq!(bench.pipe.room(500), Room::Bytes(700));
     }
 
     #[test]
@@ -378,7 +397,7 @@ mod tests {
         bench.pipe.desert(Ending::InOrder);
         assert!(held.is_unique());
         assert_eq!(bench.pipe.deserted(), Some(Ending::Reset), "it had not read everything");
-        assert_eq!((bench.writer.take(), bench.pipe.room()), (1, Room::Deserted));
+        assert_eq!((bench.writer.take(), bench.pipe.room(1)), (1, Room::Deserted));
         assert_eq!(bench.pipe.push(Piece::Whole(held.clone())), Room::Deserted);
         assert!(held.is_unique(), "nobody will read it");
     }
@@ -412,7 +431,7 @@ mod tests {
                 theirs.set_writer(Unpark(std::thread::current()));
                 let mut left = TOTAL / limit.min(100);
                 while left > 0 {
-                    match theirs.room() {
+                    match theirs.room(1) {
                         Room::Bytes(0) => std::thread::park(),
                         Room::Bytes(room) => {
                             let len = room.min(7).min(left);

@@ -3,7 +3,9 @@
 //! Always true:
 //! 1. What the queue has lent is `current`; bytes count as taken once they are in the pipe.
 //! 2. `room` is never more than the pipe has: only this end fills it.
-//! 3. A writer whose peer has gone is blocked until the input is read to its end, so that nothing is lost that the peer
+//! 3. A message of up to half a pipe goes in whole while there is any room. A larger one is cut, but only where at least
+//!    half a pipe is free: bytes that pass many pipes are not cut into ever smaller pieces.
+//! 4. A writer whose peer has gone is blocked until the input is read to its end, so that nothing is lost that the peer
 //!    had said before; then it fails.
 
 use super::{
@@ -45,13 +47,14 @@ impl LocalStream {
         Self { end, caller, current: Current::Nothing, room: 0, blocked: false, input_ended: false }
     }
 
-    /// Finds out how much room there is. `Some`: none.
-    fn make_room(&mut self) -> Option<io::Result<Wrote>> {
-        match self.end.outgoing.room() {
-            Room::Bytes(0) => {}
+    /// Finds out how much room there is. `Some`: less than wanted.
+    fn make_room(&mut self, wanted: usize) -> Option<io::Result<Wrote>> {
+        match self.end.outgoing.room(wanted) {
             Room::Bytes(room) => {
                 self.room = room;
-                return None;
+                if room >= wanted {
+                    return None;
+                }
             }
             Room::Deserted if self.input_ended => {
                 let text = "the other end of this local connection was closed";
@@ -107,22 +110,27 @@ impl Stream for LocalStream {
                     None => return Ok(Wrote::All),
                 }
             }
-            if self.room == 0 {
+            let half = self.end.outgoing.half();
+            let file = outbound.first_file().map(|region| region.remaining());
+            let len = file.unwrap_or(self.current.len() as u64);
+            let wanted = if len <= half as u64 { 1 } else { half };
+            if self.room < wanted {
                 if fills == FILLS_PER_TURN {
                     return Ok(Wrote::Enough);
                 }
                 fills += 1;
-                if let Some(full) = self.make_room() {
+                if let Some(full) = self.make_room(wanted) {
                     return full;
                 }
             }
-            let piece = if self.current.is_empty() {
-                match read_file(outbound, self.room) {
+            let room = self.room.max(half);
+            let piece = if file.is_some() {
+                match read_file(outbound, room) {
                     Some(bytes) => Piece::Whole(bytes),
                     None => continue,
                 }
             } else {
-                self.current.cut(self.room)
+                self.current.cut(room)
             };
             let len = piece.len();
             self.room = match self.end.outgoing.push(piece) {
@@ -155,8 +163,9 @@ impl Stream for LocalStream {
         }
         if self.blocked {
             // Whoever waits for room and finds nobody there fails once everything is read: see `make_room`.
-            let news = match self.end.outgoing.room() {
-                Room::Bytes(room) => room > 0,
+            let half = self.end.outgoing.half();
+            let news = match self.end.outgoing.room(half) {
+                Room::Bytes(room) => room >= half,
                 Room::Deserted => self.input_ended,
             };
             if news {
@@ -196,6 +205,14 @@ enum Current {
 impl Current {
     fn is_empty(&self) -> bool {
         matches!(self, Self::Nothing)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Whole(bytes) => bytes.len(),
+            Self::Part(bytes) => bytes.len(),
+        }
     }
 
     /// Takes off what there is room for.
