@@ -133,6 +133,31 @@ fn an_echo_answers_at_a_path_in_every_reactor_model_and_its_file_goes_with_it() 
 }
 
 #[test]
+fn every_worker_gets_connections_though_they_share_one_socket() {
+    let directory = Directory::new();
+    let (path, loops) = (directory.socket(), event_loops(2).unwrap());
+    let (tell, threads) = mpsc::channel();
+    let make = move |_: &Accepted| {
+        tell.send(std::thread::current().id()).unwrap();
+        pipeline().app(Echo)
+    };
+    let builder = server_on(&loops).shared_port(true).pipeline(make).listen("local:every-worker");
+    let server = builder.bind(at(&path)).soon().unwrap();
+    // On other loops, because who asks a group for a loop takes turns with all others.
+    let client = client_on(&event_loops(1).unwrap(), script().0, |client| client);
+    for address in server.addresses() {
+        for _ in 0..8 {
+            client.connect(address).soon().unwrap();
+        }
+        let mut counts = std::collections::HashMap::new();
+        for _ in 0..8 {
+            *counts.entry(threads.recv_timeout(PATIENCE).unwrap()).or_insert(0) += 1;
+        }
+        assert_eq!(counts.into_values().collect::<Vec<_>>(), [4, 4], "{address}");
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn an_abstract_name_needs_no_file_and_is_free_again_when_the_server_stops() {
     use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};

@@ -108,6 +108,11 @@ impl Entrance {
         })
     }
 
+    /// Whether the system spreads connections over several such entrances.
+    pub(super) fn is_on_the_network(&self) -> bool {
+        matches!(self.address(), Some(Address::Ip(_)))
+    }
+
     fn address(&self) -> Option<Address> {
         match self {
             Self::Socket { socket, .. } => socket.local_addr().ok().and_then(|taken| socket::address(&taken)),

@@ -78,7 +78,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Every worker loop accepts for itself, on a socket of its own: no connection changes threads.
+    /// Every worker loop accepts for itself, on a socket of its own: no connection changes threads. Unix sockets and local
+    /// names have one entrance for all workers; there, who accepts hands connections to each of them in turn.
     pub fn shared_port(mut self, shared: bool) -> Self {
         self.shared_port = shared;
         self
@@ -313,7 +314,9 @@ impl Plan {
     ) -> Result<io::Result<Token>, BindError> {
         let (promise, promised) = promise::<io::Result<Token>, BindError>();
         let (figures, adopt) = (figures.clone(), self.adopt.clone());
-        let hosts = (!self.shared_port).then(|| self.hosts.clone());
+        // Only the network spreads connections over acceptors by itself.
+        let stay = self.shared_port && entrance.is_on_the_network();
+        let hosts = (!stay).then(|| self.hosts.clone());
         let start = move || {
             let Some(local) = LocalLoop::current() else { return };
             let on_accept = spread(local.clone(), hosts, figures.clone(), adopt);
