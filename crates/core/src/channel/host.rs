@@ -265,7 +265,9 @@ where
 
     /// Whether the channel should be closed now, and why.
     pub fn take_close(&mut self) -> Option<CloseCause> {
-        if self.core.wishes.close_when_flushed && !self.core.outbound.has_flushed() {
+        // What a stage on workers has under way may be a write or its flush.
+        let sent = |host: &Self| !host.core.outbound.has_flushed() && !host.root.is_busy();
+        if self.core.wishes.close_when_flushed && sent(self) {
             self.core.wishes.close_when_flushed = false;
             // Through the pipeline, like any close: a stage may have something to send first.
             self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));

@@ -115,6 +115,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         !self.waiting.is_empty() || self.segment.is_holding()
     }
 
+    fn is_busy(&self) -> bool {
+        self.segment.is_busy()
+    }
+
     fn removed(&mut self) {
         self.segment.removed();
     }

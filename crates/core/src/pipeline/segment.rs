@@ -69,6 +69,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether a message or an event waits somewhere inside.
     #[doc(hidden)]
     fn is_holding(&self) -> bool;
+    /// Whether a stage has something under way that comes out by itself, held or not.
+    #[doc(hidden)]
+    fn is_busy(&self) -> bool;
     #[doc(hidden)]
     fn removed(&mut self);
     #[doc(hidden)]
@@ -142,6 +145,10 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty() || self.segment.is_holding()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.segment.is_busy()
     }
 
     pub(crate) fn removed(&mut self) {
@@ -403,6 +410,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.handler.is_busy() || self.rest.is_holding()
     }
 
+    fn is_busy(&self) -> bool {
+        self.handler.is_busy() || self.rest.is_busy()
+    }
+
     fn removed(&mut self) {
         self.rest.segment.removed();
         if let Err(panic) = catch(|| self.handler.removed()) {
@@ -462,6 +473,10 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn is_holding(&self) -> bool {
+        false
+    }
+
+    fn is_busy(&self) -> bool {
         false
     }
 
