@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Reading plays no part.
-const VARIED: &[Variation] = &[Variation::Asking];
+const VARIED: &[Variation] = &[Variation::Asking, Variation::OnWorkers];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(an_address_in_use_says_so_and_which).not(VARIED),

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// They are about clients, and look at no more of a server than that it is there.
-const VARIED: &[Variation] = &[Variation::OurPeers, Variation::Asking];
+const VARIED: &[Variation] = &[Variation::OurPeers, Variation::Asking, Variation::OnWorkers];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_refused_connect_says_so_and_by_whom_and_no_channel_begins).shows(&[54]).in_one_model(),

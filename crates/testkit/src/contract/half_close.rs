@@ -1,7 +1,7 @@
 //! One direction ends, the other goes on, if that is allowed.
 
 use super::{
-    Behaviour, Need, Setup, behaviour,
+    Behaviour, Need, Setup, Variation, behaviour,
     support::{Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
 };
 use netwright_core::{CloseCause, WriteError};
@@ -13,7 +13,8 @@ use std::{
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data).shows(&[58]),
-    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes),
+    // An answer from behind a stage on workers comes when the channel has closed.
+    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes).not(&[Variation::OnWorkers]),
     behaviour!(read_complete_comes_after_the_last_read_and_before_the_end).shows(&[58]),
     behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on).shows(&[58]),
     behaviour!(with_half_closure_an_echo_answers_what_came_with_the_end),
@@ -266,7 +267,7 @@ fn a_linger_with_time_does_not_hold_up_the_loop(setup: Setup) {
     let running = setup.serve_with(script, |builder| builder.options(options));
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let data = pattern(200_000);
+    let data = pattern(60_000);
     channel.send(data.clone().into());
     channel.close().soon();
     events.skip_to_end();

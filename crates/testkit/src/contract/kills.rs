@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 pub(super) const BEHAVIOURS: &[Behaviour] =
     &[behaviour!(clients_killed_in_the_middle_of_a_transfer_leave_nothing_behind_and_harm_nobody)
         .shows(&[66])
-        .not(&[Variation::Asking])];
+        .not(&[Variation::Asking, Variation::OnWorkers])];
 
 /// How often: `NETWRIGHT_KILLS`, which CONTRIBUTING names, or a number that does not take long.
 fn kills() -> usize {

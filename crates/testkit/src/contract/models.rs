@@ -10,7 +10,7 @@ use netwright_transport::BindError;
 use std::sync::mpsc;
 
 /// Who connects, and when it is read, plays no part.
-const VARIED: &[Variation] = &[Variation::OurPeers, Variation::Asking];
+const VARIED: &[Variation] = &[Variation::OurPeers, Variation::Asking, Variation::OnWorkers];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(every_worker_gets_connections_and_loops_that_only_accept_get_none).not(VARIED),
@@ -48,7 +48,7 @@ fn every_worker_gets_connections_and_loops_that_only_accept_get_none(setup: Setu
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| setup.dial(server.address())).collect();
     let places: Vec<_> = streams.iter().map(|_| places.recv_timeout(PATIENCE).unwrap()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"hello"));
-    let workers = loops.workers.loops();
+    let workers = loops.hosts.loops();
     for worker in &workers {
         let here = places.iter().filter(|place| *place == worker).count();
         assert!(here > 0, "a worker got no connection");

@@ -163,11 +163,13 @@ pub enum Variation {
     OurPeers,
     /// Channels do not read by themselves; their pipelines ask for each message.
     Asking,
+    /// A stage between the wire and the application runs on workers.
+    OnWorkers,
 }
 
 impl Variation {
     /// Every variation.
-    pub const ALL: &[Self] = &[Self::Plain, Self::OurPeers, Self::Asking];
+    pub const ALL: &[Self] = &[Self::Plain, Self::OurPeers, Self::Asking, Self::OnWorkers];
 
     /// As it is called in the names of tests; the plain one is not named.
     pub fn name(self) -> Option<&'static str> {
@@ -175,6 +177,7 @@ impl Variation {
             Self::Plain => None,
             Self::OurPeers => Some("our_peers"),
             Self::Asking => Some("asking"),
+            Self::OnWorkers => Some("on_workers"),
         }
     }
 }

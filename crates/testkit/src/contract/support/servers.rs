@@ -1,10 +1,11 @@
 //! Servers and clients of the setup under test.
 
 use super::{Hold, PATIENCE, Peer, Script, Soon, assert_quiet, settle, wait_until};
-use crate::contract::{Model, Setup};
+use crate::contract::{Model, Setup, Variation};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    Address, AppContext, Application, EventLoop, EventLoopGroup, Outgoing, Segment, Termination, pipeline,
+    Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, Outgoing, Segment,
+    Termination, Workers, WorkersFigures, WritePromise, pipeline,
 };
 use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder, ThreadPerChannel};
 use std::{net::SocketAddr, time::Duration};
@@ -15,7 +16,7 @@ impl Setup {
         if self.model == Model::ThreadPerChannel {
             let (threads, acceptors) = (ThreadPerChannel::new(), self.event_loops(1));
             let builder = self.bare_server().acceptors(acceptors.clone()).thread_per_channel(threads.clone());
-            return (builder, Loops { acceptors, workers: Workers::Threads(threads) });
+            return (builder, Loops { acceptors, hosts: Hosts::Threads(threads), workers: self.workers() });
         }
         let workers = self.event_loops(if self.model == Model::OneLoop { 1 } else { 2 });
         let acceptors = match self.model {
@@ -29,7 +30,11 @@ impl Setup {
             builder = builder.acceptors(acceptors.clone());
         }
         let acceptors = acceptors.unwrap_or_else(|| workers.clone());
-        (builder, Loops { acceptors, workers: Workers::Group(workers) })
+        (builder, Loops { acceptors, hosts: Hosts::Group(workers), workers: self.workers() })
+    }
+
+    fn workers(self) -> Option<Workers> {
+        (self.variation == Variation::OnWorkers).then(|| Workers::new(2).unwrap())
     }
 
     /// A server that nothing but the backend is said of.
@@ -49,19 +54,24 @@ impl Setup {
     ) -> Running {
         let (builder, loops) = self.server();
         let script = script.asking(self.asks());
-        let bound = set_up(builder.auto_read(!self.asks()))
-            .pipeline(move |_| pipeline().app(script.probe()))
-            .bind(self.listen_at());
-        Running { setup: self, server: { bound }.soon().unwrap(), loops }
+        let (builder, at) = (set_up(builder.auto_read(!self.asks())), self.listen_at());
+        let mut bound = match loops.workers.clone() {
+            Some(workers) => {
+                builder.pipeline(move |_| pipeline().add_on(&workers, Pass).app(script.probe())).bind(at)
+            }
+            None => builder.pipeline(move |_| pipeline().app(script.probe())).bind(at),
+        };
+        Running { setup: self, server: bound.soon().unwrap(), loops }
     }
 
     /// A server that sends everything back.
     pub(crate) fn echo(self) -> Running {
         let (builder, loops) = self.server();
         let at = self.listen_at();
-        let mut bound = match self.asks() {
-            false => builder.pipeline(|_| pipeline().app(Echo)).bind(at),
-            true => builder.auto_read(false).pipeline(|_| pipeline().app(AskingEcho)).bind(at),
+        let mut bound = match loops.workers.clone() {
+            Some(workers) => builder.pipeline(move |_| pipeline().add_on(&workers, Pass).app(Echo)).bind(at),
+            None if self.asks() => builder.auto_read(false).pipeline(|_| pipeline().app(AskingEcho)).bind(at),
+            None => builder.pipeline(|_| pipeline().app(Echo)).bind(at),
         };
         Running { setup: self, server: bound.soon().unwrap(), loops }
     }
@@ -101,14 +111,16 @@ where
 /// The loops of a server; where no loop only accepts, both groups are the same.
 pub(crate) struct Loops {
     pub(crate) acceptors: EventLoopGroup,
-    pub(crate) workers: Workers,
+    pub(crate) hosts: Hosts,
+    /// For a stage that is not on a loop.
+    workers: Option<Workers>,
 }
 
 impl Loops {
     /// All that there are now.
     pub(crate) fn all(&self) -> Vec<EventLoop> {
         let mut all: Vec<_> = self.acceptors.iter().cloned().collect();
-        for worker in self.workers.loops() {
+        for worker in self.hosts.loops() {
             if !all.contains(&worker) {
                 all.push(worker);
             }
@@ -119,12 +131,12 @@ impl Loops {
 
 /// What hosts the connections of a server.
 #[derive(Clone)]
-pub(crate) enum Workers {
+pub(crate) enum Hosts {
     Group(EventLoopGroup),
     Threads(ThreadPerChannel),
 }
 
-impl Workers {
+impl Hosts {
     /// All that there are now.
     pub(crate) fn loops(&self) -> Vec<EventLoop> {
         match self {
@@ -187,6 +199,13 @@ impl Running {
     /// Lets every loop take a few turns: what was going to happen by itself has happened then.
     pub(crate) fn settle(&self) {
         settle(&self.loops.all());
+        if let Some(workers) = &self.loops.workers {
+            for _ in 0..2 {
+                let idle = |figures: WorkersFigures| figures.pending == 0 && figures.running == 0;
+                wait_until(|| idle(workers.figures()), || format!("idle workers: {:?}", workers.figures()));
+                settle(&self.loops.all());
+            }
+        }
     }
 
     /// Stops the loops until the guard is dropped.
@@ -205,6 +224,23 @@ impl Running {
             || self.server.figures().open == open,
             || format!("{open} open: {:?}", self.server.figures()),
         );
+    }
+}
+
+/// Passes everything on, in both directions.
+struct Pass;
+
+impl Handler for Pass {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
     }
 }
 
