@@ -29,5 +29,10 @@ pub use base::{
     MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Part, Unfinished,
     codec, decode, decode_messages, encode, encode_messages, message_codec,
 };
-pub use frame::{FrameError, LineDecoder, LineEncoder, LineFrames};
+pub use frame::{
+    DelimiterDecoder, DelimiterEncoder, DelimiterFrames, FixedDecoder, FixedEncoder, FixedFrames, FrameError,
+    Impossible, JsonDecoder, JsonEncoder, JsonFrames, LengthDecoder, LengthField, LengthFrames,
+    LengthPrepender, LineDecoder, LineEncoder, LineFrames, Varint32Decoder, Varint32Frames,
+    Varint32Prepender,
+};
 pub use text::{TextError, Utf8};

@@ -1,6 +1,10 @@
 //! Every frame decoder against the verifier: whole, split anywhere, byte by byte, cut off, paused, hostile.
 
-use netwright_codec::LineFrames;
+use bytes::Bytes;
+use netwright_codec::{
+    DelimiterFrames, FixedFrames, JsonFrames, LengthField, LengthFrames, LengthPrepender, LineFrames,
+    Varint32Frames, decode,
+};
 use netwright_testkit::verify_decoder;
 
 #[test]
@@ -16,5 +20,95 @@ fn lines() {
         b"one\r\n" => [Ok("one\r\n")],
         b"too long\n" => [Err("the limit is 4")],
         b"1234\n" => [Ok("1234\n")],
+    );
+}
+
+#[test]
+fn delimiters() {
+    verify_decoder!(DelimiterFrames::max(6, [&b"\0"[..], b"\r\n", b"\n"]).unwrap();
+        b"one\0" => [Ok("one")],
+        b"two\r\n\n" => [Ok("two"), Ok("")],
+        b"a\rb\n" => [Ok("a\rb")],
+        b"much too long\0" => [Err("the limit is 6")],
+        b"\0six...\r\n" => [Ok(""), Ok("six...")],
+    );
+    verify_decoder!(DelimiterFrames::max(5, ["<->", ";"]).unwrap().fail_fast(false).keep_delimiters(true);
+        b"a<->" => [Ok("a<->")],
+        b"<-<->" => [Ok("<-<->")],
+        b"much too long<->" => [Err("a frame of 13 bytes or more, the limit is 5")],
+        b"<-;five5;" => [Ok("<-;"), Ok("five5;")],
+        b"sixsix;" => [Err("a frame of 6 bytes or more, the limit is 5")],
+    );
+}
+
+#[test]
+fn fixed_lengths() {
+    verify_decoder!(FixedFrames::of(3).unwrap(); b"abc" => [Ok("abc")], b"\0\0\0def" => [Ok("\0\0\0"), Ok("def")]);
+    verify_decoder!(FixedFrames::of(1).unwrap(); b"ab" => [Ok("a"), Ok("b")]);
+}
+
+#[test]
+fn length_fields() {
+    verify_decoder!(LengthFrames::max(5);
+        b"\0\0\0\x05hello" => [Ok("hello")],
+        b"\0\0\0\0" => [Ok("")],
+        b"\0\0\0\x06hello!" => [Err("a frame of 10 bytes or more, the limit is 9")],
+        b"\0\0\0\x01x\0\0\0\x02yz" => [Ok("x"), Ok("yz")],
+    );
+    let late = || {
+        let header = LengthField::new(3).offset(2).little_endian(true).adjustment(-1).strip(1).max(12);
+        decode(header.fail_fast(false).decoder().unwrap())
+    };
+    verify_decoder!(late();
+        b"..\x04\0\0abc" => [Ok(".\x04\0\0abc")],
+        b"..\x40\0\0much too long, and so on, until there have been 63 bytes of it." =>
+            [Err("a frame of 68 bytes or more, the limit is 12")],
+        b"..\x01\0\0" => [Ok(".\x01\0\0")],
+    );
+    verify_decoder!(decode(LengthField::new(8).max(20).decoder().unwrap());
+        b"\0\0\0\0\0\0\0\x01x" => [Ok("\0\0\0\0\0\0\0\x01x")],
+        b"\0\0\0\0\0\0\0\0" => [Ok("\0\0\0\0\0\0\0\0")],
+        b"\x80\0\0\0\0\0\0\0" => [Err("a frame's length is -9223372036854775808, the least is 0")],
+    );
+    let both =
+        || LengthField::new(1).adjustment(-1).strip(1).frames(LengthPrepender::new(1).unwrap()).unwrap();
+    verify_decoder!(both(); b"\x03ab\x01" => [Ok("ab"), Ok("")], b"\0" => [Err("makes 0 bytes in all")]);
+}
+
+#[test]
+fn varints() {
+    let long = [&b"\x80\x01"[..], &[b'x'; 128]].concat();
+    verify_decoder!(Varint32Frames::max(128);
+        b"\x05hello" => [Ok(Bytes::from("hello"))],
+        b"\0" => [Ok(Bytes::new())],
+        &long => [Ok(Bytes::from(vec![b'x'; 128]))],
+        b"\x85\x80\x80\x80\0hello" => [Ok(Bytes::from("hello"))],
+        [&b"\x81\x01"[..], &[b'x'; 129]].concat() => [Err("a frame of 129 bytes or more, the limit is 128")],
+        b"\x01y" => [Ok(Bytes::from("y"))],
+        b"\xff\xff\xff\xff\x1f" => [Err("a frame's length is above 32 bits after 5 bytes")],
+    );
+    verify_decoder!(Varint32Frames::max(1).fail_late();
+        b"\x02xx" => [Err("the limit is 1")],
+        b"\x01x" => [Ok("x")],
+        b"\x80\x80\x80\x80\x80" => [Err("above 32 bits")],
+    );
+}
+
+#[test]
+fn json_values() {
+    verify_decoder!(JsonFrames::max(24);
+        br#"{}"# => [Ok("{}")],
+        br#" {"a":"}\"{\\"} "# => [Ok(r#"{"a":"}\"{\\"}"#)],
+        br#"[1,[2,{"b":[]}]]"# => [Ok(r#"[1,[2,{"b":[]}]]"#)],
+        br#"{"much":"too long [ and with one"}"# => [Err("the limit is 24")],
+        b"\t{\"x\":\"\xc3\xbc\"}\r\n" => [Ok("{\"x\":\"ü\"}")],
+        b"}" => [Err("cannot be at place 0")],
+    );
+    verify_decoder!(JsonFrames::max(9).stream_arrays(true).fail_fast(false);
+        br#"[ 1 , {"two":2},"# => [Ok("1"), Ok(r#"{"two":2}"#)],
+        br#""t,]\"h", [[4],5] ,"# => [Ok(r#""t,]\"h""#), Ok("[[4],5]")],
+        br#"1234567890,null]"# => [Err("a frame of 10 bytes or more, the limit is 9"), Ok("null")],
+        br#"[]{"six":6}"# => [Ok(r#"{"six":6}"#)],
+        br#"[{"much":"too long"}]"# => [Err("a frame of 19 bytes or more, the limit is 9")],
     );
 }

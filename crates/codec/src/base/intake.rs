@@ -8,7 +8,8 @@
 //! Always true when `next` has answered `None`:
 //! 1. `input` is empty: nothing of the loop's buffer is kept, and an idle connection between messages holds no buffer.
 //! 2. `rest` holds the unfinished message alone, in a buffer of its own, at most `Decoder::limit` bytes.
-//! 3. Every byte was copied at most once, but for the growth of a rest whose length its decoder does not know.
+//! 3. Every byte was copied at most once, but for rests whose length their decoder does not know: these grow by doubling, and
+//!    move when others were copied along with them.
 //!
 //! Not here: what becomes of messages and errors (`decoding`).
 
@@ -31,6 +32,8 @@ pub(crate) struct Intake {
     rest: BytesMut,
     /// The decoder has seen all of `rest` and wants more.
     waiting: bool,
+    /// Something was cut off the front of `rest`, whose buffer is larger than what is left needs.
+    cut: bool,
     /// Messages in a row without a byte taken off.
     still: u32,
 }
@@ -69,8 +72,11 @@ impl Intake {
                     } else if let Err(defect) = self.stands_still(decoder) {
                         return Some(Err(defect));
                     }
-                    if in_rest && left == 0 {
-                        self.rest = BytesMut::new(); // what is left of its room belongs to the message
+                    if in_rest {
+                        self.cut = left > 0;
+                        if left == 0 {
+                            self.rest = BytesMut::new(); // what is left of its room belongs to the message
+                        }
                     }
                     return Some(Ok(message));
                 }
@@ -79,7 +85,7 @@ impl Intake {
                     return None;
                 }
                 Ok(None) if left == 0 => self.rest = BytesMut::new(),
-                Ok(None) if left < before => {} // it skipped something: it may go on
+                Ok(None) if left < before => self.cut = in_rest, // it skipped something: it may go on
                 Ok(None) => {
                     if let Err(error) = self.put_aside(decoder, in_rest) {
                         return Some(Err(error));
@@ -90,6 +96,7 @@ impl Intake {
                         let (decoder, has) = (decoder.name(), before);
                         return Some(Err(DecoderDefect::RefusesInPlace { decoder, has }.into()));
                     }
+                    self.cut = in_rest;
                     if in_rest && left == 0 {
                         self.rest = BytesMut::new();
                     }
@@ -154,6 +161,10 @@ impl Intake {
             let input = std::mem::take(&mut self.input);
             self.make_room(decoder, input.len());
             self.rest.extend_from_slice(&input);
+        } else if std::mem::take(&mut self.cut) {
+            let rest = std::mem::take(&mut self.rest);
+            self.make_room(decoder, rest.len());
+            self.rest.extend_from_slice(&rest); // a few bytes would keep a large buffer
         }
         self.waiting = true;
         let got = self.rest.len();
@@ -177,7 +188,9 @@ impl Intake {
             Some(needs) if needs <= ROOM_UNPROVEN || needs / ROOM_FACTOR <= len => needs.max(len),
             _ => (2 * len).max(ROOM_MIN).min(decoder.limit().saturating_add(2)).max(len),
         };
-        self.rest.reserve(room - self.rest.len());
+        let mut rest = BytesMut::with_capacity(room); // `reserve` would double it, beyond the limit
+        rest.extend_from_slice(&self.rest);
+        self.rest = rest;
     }
 
     #[cold]

@@ -134,6 +134,11 @@ impl LineDecoder {
     fn too_long(&self, got: usize) -> DecodeError {
         DecodeError::recoverable(FrameError::TooLong { limit: self.max, got })
     }
+
+    #[cfg(test)]
+    pub(super) fn scanned(&self) -> usize {
+        self.scanned
+    }
 }
 
 impl Decoder for LineDecoder {

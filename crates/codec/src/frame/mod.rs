@@ -1,30 +1,36 @@
 //! Cutting a stream of bytes into messages.
+//!
+//! | stage | a frame ends |
+//! | --- | --- |
+//! | [`LineFrames`] | with LF or CRLF |
+//! | [`DelimiterFrames`] | with one of several delimiters |
+//! | [`FixedFrames`] | after a fixed number of bytes |
+//! | [`LengthFrames`] | where a length in its header says |
+//! | [`Varint32Frames`] | the same, with Protobuf's length |
+//! | [`JsonFrames`] | with the brace that closes its first one |
+//!
+//! Each is a pair of a decoder and an encoder, which can be had alone. All of them keep this: a frame that is too long is
+//! reported once, at once or at its end (`fail_fast`), and skipped without being kept; the next one is read. Where nobody
+//! can know where the next frame begins, the error is fatal.
 
+mod delimiter;
+mod error;
+mod fixed;
+mod json;
+mod length;
 mod line;
+mod prepend;
+mod skip;
+mod varint;
 
+pub use delimiter::{DelimiterDecoder, DelimiterEncoder, DelimiterFrames};
+pub use error::{FrameError, Impossible};
+pub use fixed::{FixedDecoder, FixedEncoder, FixedFrames};
+pub use json::{JsonDecoder, JsonEncoder, JsonFrames};
+pub use length::{LengthDecoder, LengthField, LengthFrames};
 pub use line::{LineDecoder, LineEncoder, LineFrames};
+pub use prepend::LengthPrepender;
+pub use varint::{Varint32Decoder, Varint32Frames, Varint32Prepender};
 
-use std::fmt;
-
-/// Why a frame could not be cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrameError {
-    /// The frame is longer than allowed. It has been or will be skipped; the next one can be read.
-    TooLong {
-        /// How long a frame may be.
-        limit: usize,
-        /// How long this one is, as far as it is known.
-        got: usize,
-    },
-}
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { limit, got } => write!(f, "a frame of {got} bytes or more, the limit is {limit}"),
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
+#[cfg(test)]
+mod tests;

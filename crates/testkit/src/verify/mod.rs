@@ -83,9 +83,9 @@ impl<R: 'static, W: 'static> Application for Recorder<R, W> {
 }
 
 /// A check of a decoder, with samples: what [`verify_decoder!`](crate::verify_decoder) makes and runs.
-pub struct Verify<R, W, X> {
+pub struct Verify<'a, R, W, X> {
     #[allow(clippy::type_complexity)]
-    make: Box<dyn Fn(Recorder<R, W>) -> EmbeddedChannel<Infallible, W>>,
+    make: Box<dyn Fn(Recorder<R, W>) -> EmbeddedChannel<Infallible, W> + 'a>,
     bytes: Vec<u8>,
     /// What is to come, and with which byte it has to be there at the latest.
     gives: Vec<(Result<X, &'static str>, usize)>,
@@ -94,14 +94,14 @@ pub struct Verify<R, W, X> {
     seeds: u64,
 }
 
-impl<R, W, X> Verify<R, W, X>
+impl<'a, R, W, X> Verify<'a, R, W, X>
 where
     R: PartialEq + PartialEq<X> + Debug + 'static,
     W: 'static,
     X: Debug,
 {
     /// A check of the pipeline that `make` makes. The recorder has to be its last stage.
-    pub fn new(make: impl Fn(Recorder<R, W>) -> EmbeddedChannel<Infallible, W> + 'static) -> Self {
+    pub fn new(make: impl Fn(Recorder<R, W>) -> EmbeddedChannel<Infallible, W> + 'a) -> Self {
         Self {
             make: Box::new(make),
             bytes: Vec::new(),
@@ -160,14 +160,14 @@ where
     }
 
     #[track_caller]
-    fn expect<'a>(&self, how: &str, pieces: impl IntoIterator<Item = &'a [u8]>) {
+    fn expect<'b>(&self, how: &str, pieces: impl IntoIterator<Item = &'b [u8]>) {
         let seen = self.feed(pieces, false);
         self.compare(how, &seen, self.gives.len());
     }
 
     /// What comes of these pieces.
     #[track_caller]
-    fn feed<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>, close: bool) -> Vec<Seen<R>> {
+    fn feed<'b>(&self, pieces: impl IntoIterator<Item = &'b [u8]>, close: bool) -> Vec<Seen<R>> {
         let (mut channel, seen) = self.channel();
         for piece in pieces {
             channel.write_inbound(piece);
