@@ -22,6 +22,8 @@
 pub mod base;
 pub mod frame;
 pub mod text;
+#[cfg(feature = "tokio-util")]
+pub mod tokio;
 
 pub use base::{
     Aggregate, AggregateError, Aggregator, Batch, Codec, Coded, Decode, DecodeError, DecodeMessages, Decoder,
@@ -35,4 +37,10 @@ pub use frame::{
     LengthPrepender, LineDecoder, LineEncoder, LineFrames, Varint32Decoder, Varint32Frames,
     Varint32Prepender,
 };
-pub use text::{TextError, Utf8};
+#[cfg(feature = "base64")]
+pub use text::Base64;
+#[cfg(feature = "charsets")]
+pub use text::Charset;
+pub use text::{Hex, TextError, Utf8, Utf8Stream};
+#[cfg(feature = "tokio-util")]
+pub use tokio::{FromTokio, IntoTokio};

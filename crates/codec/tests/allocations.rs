@@ -1,9 +1,9 @@
-//! What lines may allocate: nothing for a line that a read holds whole, nothing for a small answer in steady state.
+//! What frames may allocate: nothing for a frame that a read holds whole, nothing for a small answer in steady state.
 
 use bytes::{Bytes, BytesMut};
-use netwright_codec::LineFrames;
-use netwright_core::{EmbeddedChannel, pipeline};
-use netwright_testkit::{CountingAllocator, allocations_during};
+use netwright_codec::{DelimiterFrames, FixedFrames, JsonFrames, LengthFrames, LineFrames, Varint32Frames};
+use netwright_core::{EmbeddedChannel, Handler, pipeline};
+use netwright_testkit::{CountingAllocator, allocations_during, assert_allocations};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -26,6 +26,33 @@ fn a_line_allocates_nothing_however_many_a_read_holds() {
     // The read's own buffer, and the bookkeeping that makes it one that lines can share.
     for lines in [1, 2, 16, 1000] {
         assert_eq!(reading(lines, ""), 2, "{lines} lines");
+    }
+}
+
+/// Allocations of one read of so many frames.
+fn framing<H>(make: impl Fn() -> H, frame: &[u8], frames: usize)
+where
+    H: Handler<Read = BytesMut, ReadOut = Bytes, Write = Bytes, WriteOut = Bytes>,
+{
+    let mut channel = EmbeddedChannel::new(pipeline().add(make()).handle(|_, frame: Bytes| drop(frame)));
+    let read = frame.repeat(frames);
+    for _ in 0..10 {
+        channel.write_inbound(&read);
+    }
+    // The read's own buffer, and the bookkeeping of `bytes` that makes it one that frames can share.
+    assert_allocations!(at most 2, channel.write_inbound(&read).is_open());
+}
+
+#[test]
+fn a_frame_of_any_kind_allocates_nothing_however_many_a_read_holds() {
+    for frames in [1, 2, 16, 1000] {
+        framing(|| LineFrames::max(100), b"hello\n", frames);
+        framing(|| DelimiterFrames::max(100, [";", "\r\n"]).unwrap(), b"hello\r\n", frames);
+        framing(|| FixedFrames::of(5).unwrap(), b"hello", frames);
+        framing(|| LengthFrames::max(100), b"\0\0\0\x05hello", frames);
+        framing(|| Varint32Frames::max(100), b"\x05hello", frames);
+        framing(|| JsonFrames::max(100), br#"{"hello":1}"#, frames);
+        framing(|| JsonFrames::max(100).stream_arrays(true), br#"[1,"two",{}]"#, frames);
     }
 }
 

@@ -5,16 +5,19 @@ use crate::base::{Decoder, Intake};
 use bytes::{Bytes, BytesMut};
 
 const MIB: usize = 1 << 20;
+/// Long enough to tell linear from quadratic, and short enough for a debug build.
+const LONG: usize = 1 << 17;
 
-/// Feeds a frame of a mebibyte byte by byte, and asks after each whether all of it has been looked at.
+/// Feeds a long frame byte by byte, and asks after each whether all of it has been looked at.
 fn trickle<D: Decoder<Item = Bytes>>(
     decoder: D,
     header: &[u8],
+    len: usize,
     end: &[u8],
     mut looked_at: impl FnMut(&D, usize) -> bool,
 ) {
     let mut frame = header.to_vec();
-    frame.resize(header.len() + MIB, b'x');
+    frame.resize(header.len() + len, b'x');
     let mut counted = Counted { decoder, calls: 0 };
     let mut intake = Intake::default();
     let (mut moves, mut place) = (0, std::ptr::null());
@@ -27,7 +30,7 @@ fn trickle<D: Decoder<Item = Bytes>>(
     }
     intake.feed(BytesMut::from(end));
     let last = intake.next(&mut counted).map(Result::unwrap);
-    assert_eq!(last.map(|frame| frame.len() >= MIB), (!end.is_empty()).then_some(true));
+    assert_eq!(last.map(|frame| frame.len() >= len), (!end.is_empty()).then_some(true));
     assert!(counted.calls <= frame.len() + end.len() + 1, "{} calls", counted.calls);
     assert!(moves <= 20, "the rest moved {moves} times: more than by doubling");
 }
@@ -57,19 +60,19 @@ impl<D: Decoder> Decoder for Counted<D> {
 
 #[test]
 fn a_byte_at_a_time_costs_one_call_and_no_byte_is_looked_at_twice() {
-    trickle(LineDecoder::max(MIB), b"", b"\n", |lines, len| lines.scanned() == len);
+    trickle(LineDecoder::max(MIB), b"", MIB, b"\n", |lines, len| lines.scanned() == len);
     let delimiters = DelimiterDecoder::max(MIB, ["\r\n", "<-->"]).unwrap();
-    trickle(delimiters, b"", b"\r\n", |delimiters, len| delimiters.scanned() == len);
-    trickle(JsonDecoder::max(2 * MIB), b"{\"", b"\"}", |json, len| json.scanned() == len);
-    trickle(JsonDecoder::max(2 * MIB), b"[", b"]", |json, len| json.scanned() == len);
+    trickle(delimiters, b"", LONG, b"\r\n", |delimiters, len| delimiters.scanned() == len);
+    trickle(JsonDecoder::max(MIB), b"{\"", LONG, b"\"}", |json, len| json.scanned() == len);
+    trickle(JsonDecoder::max(MIB), b"[", LONG, b"]", |json, len| json.scanned() == len);
     // These know by their header how long the frame is, and look at nothing else.
     let header = (MIB as u32 + 1).to_be_bytes();
     let length = LengthField::new(4).max(2 * MIB).decoder().unwrap();
-    trickle(length, &header, b"!", |length, len| len < 4 || length.needs() == Some(MIB + 5));
-    trickle(Varint32Decoder::max(2 * MIB), b"\x81\x80\x40", b"!", |varint, len| {
-        len < 3 || varint.needs() == Some(MIB + 4)
-    });
-    trickle(FixedDecoder::of(MIB + 1).unwrap(), b"", b"!", |fixed, _| fixed.needs() == Some(MIB + 1));
+    trickle(length, &header, MIB, b"!", |length, len| len < 4 || length.needs() == Some(MIB + 5));
+    let varint = Varint32Decoder::max(MIB);
+    trickle(varint, b"\x81\x80\x08", LONG, b"!", |varint, len| len < 3 || varint.needs() == Some(LONG + 4));
+    let fixed = FixedDecoder::of(LONG + 1).unwrap();
+    trickle(fixed, b"", LONG, b"!", |fixed, _| fixed.needs() == Some(LONG + 1));
 }
 
 #[test]

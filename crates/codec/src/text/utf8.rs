@@ -1,70 +1,70 @@
-//! Text in frames.
+//! UTF-8 in frames.
 
+use super::TextError;
+use crate::base::{DecodeError, MessageCoded, MessageDecoder, MessageEncoder, Messages, message_codec};
 use bytes::Bytes;
-use netwright_core::{Context, Handler, WritePromise};
-use std::fmt;
-
-/// Why bytes are not text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TextError {
-    /// The frame is not UTF-8.
-    NotUtf8 {
-        /// Up to which byte it is.
-        valid_up_to: usize,
-        /// How long it is.
-        len: usize,
-    },
-}
-
-impl fmt::Display for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotUtf8 { valid_up_to, len } => {
-                write!(f, "a frame of {len} bytes is not UTF-8: wrong after {valid_up_to} bytes")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TextError {}
+use netwright_core::Fault;
 
 /// Makes text of frames, and frames of text.
-#[derive(Debug, Clone, Copy)]
-pub struct Utf8 {
-    lossy: bool,
-}
+///
+/// ```
+/// use netwright_codec::{LineFrames, Utf8};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(100)).add(Utf8::lossy()));
+/// channel.write_inbound(b"gr\xc3\xbc\xc3\x9fe, \xff\n");
+/// assert_eq!(channel.read_inbound().as_deref(), Some("grüße, \u{fffd}"));
+/// ```
+pub type Utf8 = MessageCoded<Utf8Codec>;
 
 impl Utf8 {
     /// A frame that is not UTF-8 is an error.
     pub fn strict() -> Self {
-        Self { lossy: false }
+        message_codec(Utf8Codec { lossy: false })
     }
 
     /// What is not UTF-8 in a frame is replaced by U+FFFD.
     pub fn lossy() -> Self {
-        Self { lossy: true }
+        message_codec(Utf8Codec { lossy: true })
     }
 }
 
-impl Handler for Utf8 {
-    type Read = Bytes;
-    type ReadOut = String;
-    type Write = String;
-    type WriteOut = Bytes;
+/// Makes text of frames, and frames of text; see [`Utf8`].
+#[derive(Debug, Clone, Copy)]
+pub struct Utf8Codec {
+    lossy: bool,
+}
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, frame: Bytes) {
+impl MessageDecoder for Utf8Codec {
+    type In = Bytes;
+    type Out = String;
+
+    #[inline]
+    fn decode(&mut self, frame: Bytes, out: &mut Messages<String>) -> Result<(), DecodeError> {
         match simdutf8::compat::from_utf8(&frame) {
-            Ok(text) => cx.fire_read(text.to_owned()),
-            Err(_) if self.lossy => cx.fire_read(String::from_utf8_lossy(&frame).into_owned()),
+            Ok(text) => out.push(text.to_owned()),
+            Err(_) if self.lossy => out.push(String::from_utf8_lossy(&frame).into_owned()),
             Err(error) => {
-                cx.fire_error(TextError::NotUtf8 { valid_up_to: error.valid_up_to(), len: frame.len() });
+                let (valid_up_to, len) = (error.valid_up_to(), frame.len());
+                return Err(DecodeError::recoverable(TextError::NotUtf8 { valid_up_to, len }));
             }
         }
+        Ok(())
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, text: String, done: WritePromise) {
-        cx.write_with(Bytes::from(text), done);
+    fn name(&self) -> &'static str {
+        "Utf8"
+    }
+}
+
+impl MessageEncoder for Utf8Codec {
+    type In = String;
+    type Out = Bytes;
+
+    #[inline]
+    fn encode(&mut self, text: String, out: &mut Messages<Bytes>) -> Result<(), Fault> {
+        out.push(Bytes::from(text));
+        Ok(())
     }
 }
 

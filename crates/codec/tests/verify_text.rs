@@ -1,0 +1,58 @@
+//! Every stage for text against the verifier.
+
+use bytes::Bytes;
+use netwright_codec::{Hex, LineFrames, Utf8};
+use netwright_testkit::verify_decoder;
+
+#[test]
+fn utf8_in_frames() {
+    verify_decoder!(LineFrames::max(20), Utf8::strict();
+        "grüße\n" => [Ok("grüße")],
+        b"ab\xff\n" => [Err("a frame of 3 bytes is not UTF-8: wrong after 2 bytes")],
+        b"cut \xc3\n\xbc\n" => [Err("wrong after 4 bytes"), Err("wrong after 0 bytes")],
+        "☃\n" => [Ok("☃")],
+    );
+    verify_decoder!(LineFrames::max(20), Utf8::lossy();
+        b"ab\xff\n\xf0\x9f\n" => [Ok("ab\u{fffd}"), Ok("\u{fffd}")],
+    );
+}
+
+#[test]
+fn hex() {
+    verify_decoder!(LineFrames::max(20), Hex::lower();
+        "00cAFe\n" => [Ok(Bytes::from_static(b"\0\xca\xfe"))],
+        "\n" => [Ok(Bytes::new())],
+        "abc\n" => [Err("no hex text has 3 digits")],
+        "a1g0\n" => [Err("\"g\" at place 2 is no digit of hex")],
+        "c3bc\n" => [Ok(Bytes::from_static(b"\xc3\xbc"))],
+    );
+}
+
+#[cfg(feature = "base64")]
+#[test]
+fn base64() {
+    use netwright_codec::Base64;
+    verify_decoder!(LineFrames::max(20), Base64::standard();
+        "aGVsbG8=\n" => [Ok(Bytes::from("hello"))],
+        "+/+/\n\n" => [Ok(Bytes::from_static(b"\xfb\xff\xbf")), Ok(Bytes::new())],
+        "aGVs_G8=\n" => [Err("\"_\" at place 4 is no digit of base64")],
+        "aGVsbG8\n" => [Err("the padding of a base64 text is wrong")],
+        "aGVsb\n" => [Err("base64")],
+        "aGVsbG9=\n" => [Err("is no digit of base64")],
+    );
+    verify_decoder!(LineFrames::max(20), Base64::url_safe_unpadded();
+        "-_-_\n" => [Ok(Bytes::from_static(b"\xfb\xff\xbf"))],
+        "aGVsbG8\n" => [Ok(Bytes::from("hello"))],
+    );
+}
+
+#[cfg(feature = "charsets")]
+#[test]
+fn charsets() {
+    use netwright_codec::Charset;
+    verify_decoder!(LineFrames::max(20), Charset::strict("shift_jis").unwrap();
+        b"\x93\xfa\x96\x7b\n" => [Ok("日本")],
+        b"ab\x81\n" => [Err("a frame of 3 bytes is not Shift_JIS")],
+        b"plain\n" => [Ok("plain")],
+    );
+}
