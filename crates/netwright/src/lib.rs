@@ -56,12 +56,17 @@
 //! - Frames and text: [`codec`].
 //! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
 //!   each channel: [`ThreadPerChannel`].
+//! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
+//!   `bridge`, behind features of these names.
 //! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
 //!
 //! This crate gathers what the others offer; it has no logic of its own.
 
 #![forbid(unsafe_code)]
 
+/// Channels as the I/O of tokio, futures and hyper; loops as hyper's executor and timer.
+#[cfg(any(feature = "tokio", feature = "futures", feature = "hyper"))]
+pub use netwright_bridge as bridge;
 /// Frames and text as stages.
 pub use netwright_codec as codec;
 pub use netwright_core::*;

@@ -154,8 +154,7 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// It was not sent: why.
     pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
         poll_fn(|cx| self.poll_ready(cx)).await.map_err(WriteError::Closed)?;
-        let (done, written): (WritePromise, Written) = WritePromise::tracked();
-        self.put(msg, done);
+        let written = self.write_tracked(msg);
         self.flush();
         written.await
     }
@@ -168,6 +167,13 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// Writes a message without asking for room first. Callers who do not ask pile messages up.
     pub fn write_now(&mut self, msg: W) {
         self.put(msg, WritePromise::untracked());
+    }
+
+    /// [`write_now`](Self::write_now), and tells when the system has taken the message's last byte.
+    pub fn write_tracked(&mut self, msg: W) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.put(msg, done);
+        written
     }
 
     /// [`Peer::flush`].

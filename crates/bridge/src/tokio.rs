@@ -1,0 +1,102 @@
+//! tokio's traits. A flush is done when the system has taken what was written, a shutdown when the peer is about to learn
+//! of it.
+
+use crate::{PeerIo, PeerRead, PeerWrite};
+use bytes::Buf;
+use std::{
+    io::{IoSlice, Result},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+impl AsyncRead for PeerRead {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(())); // nothing is asked for
+        }
+        let rest = ready!(self.poll_rest(cx))?;
+        let len = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..len]);
+        rest.advance(len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for PeerRead {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
+        self.get_mut().poll_rest(cx).map_ok(|rest| &**rest)
+    }
+
+    fn consume(mut self: Pin<&mut Self>, amount: usize) {
+        self.rest.advance(amount);
+    }
+}
+
+impl AsyncWrite for PeerWrite {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        PeerWrite::poll_write(&mut self, cx, buf, true)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        PeerWrite::poll_write_vectored(&mut self, cx, bufs, true)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        PeerWrite::poll_flush(&mut self, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_shut_down(cx)
+    }
+}
+
+impl AsyncRead for PeerIo {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.read).poll_read(cx, buf)
+    }
+}
+
+impl AsyncBufRead for PeerIo {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
+        Pin::new(&mut self.get_mut().read).poll_fill_buf(cx)
+    }
+
+    fn consume(mut self: Pin<&mut Self>, amount: usize) {
+        Pin::new(&mut self.read).consume(amount);
+    }
+}
+
+impl AsyncWrite for PeerIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        self.write.poll_write(cx, buf, true)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.write.poll_write_vectored(cx, bufs, true)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.write.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.write.poll_shut_down(cx)
+    }
+}
