@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   Behaviour  "a half-closed peer still gets its answer"   what it shows, what it needs
-//!       ×  Transport  readiness …                           what carries the bytes
-//!       ×  Model      one loop, acceptors, a shared port    which loops do it
+//!       ×  Transport  readiness, blocking, Unix, local …    what carries the bytes
+//!       ×  Model      one loop, acceptors, a shared port …  which loops do it
+//!       ×  Variation  peers of ours, asking, on workers     in one model each: it varies what the model does not
 //!       =  Case       readiness::one_loop::half_close::…    one test
 //! ```
 //! Always true:
