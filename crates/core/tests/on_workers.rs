@@ -293,3 +293,59 @@ fn a_slow_worker_makes_the_channel_unwritable_for_those_outside() {
     open.send(()).unwrap();
     until(&mut channel, |channel| channel.channel().is_writable());
 }
+
+#[test]
+fn a_write_on_its_way_through_a_worker_gets_an_answer_when_the_channel_breaks_down() {
+    /// Panics on the loop, behind the stage on workers.
+    struct Fragile;
+    impl Application for Fragile {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+        fn event(&mut self, _: &mut AppContext<'_, Self>, _: Event) {
+            panic!("on the loop");
+        }
+    }
+    let (log, workers) = (Log::default(), Workers::new(1).unwrap());
+    let (open, gate) = mpsc::channel();
+    let mut relay = Relay::new(&log);
+    relay.gate = Some(gate);
+    let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, relay).app(Fragile));
+    channel.channel().fire_event(Event::new(())); // on its way through the worker, and then the panic
+    until(&mut channel, |_| told(&log).iter().any(|line| line == "event"));
+    channel.write_inbound(b"x"); // the worker waits at its gate
+    let handle = channel.channel().clone(); // kept: what waits must not wait as long as somebody has a handle
+    let written = handle.write_and_flush(Bytes::from("late"));
+    until(&mut channel, |channel| !channel.is_open());
+    open.send(()).unwrap();
+    until(&mut channel, |_| written.is_done());
+}
+
+#[test]
+fn large_messages_hold_reading_up_before_the_mailbox_is_full() {
+    let (log, workers) = (Log::default(), Workers::new(1).unwrap());
+    let (open, gate) = mpsc::channel();
+    let mut relay = Relay::new(&log);
+    relay.gate = Some(gate);
+    let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, relay).app(tail(&log)));
+    for _ in 0..3 {
+        channel.write_inbound(vec![0; 30_000]);
+    }
+    assert!(!channel.wants_read(), "90,000 bytes against a mark of 65,536");
+    (0..3).for_each(|_| open.send(()).unwrap());
+    until(&mut channel, |channel| channel.wants_read());
+}
+
+#[test]
+fn writes_behind_a_panic_on_the_worker_fail_with_its_message() {
+    let workers = Workers::new(1).unwrap();
+    let mut channel = trouble(&workers);
+    let lane_busy = workers.lane();
+    let (release, wait) = mpsc::channel::<()>();
+    lane_busy.execute(move || wait.recv().unwrap()).unwrap(); // the one worker is busy meanwhile
+    channel.write_inbound(b"panic");
+    let written = channel.channel().write_and_flush(Bytes::from("behind"));
+    channel.run();
+    release.send(()).unwrap();
+    until(&mut channel, |channel| !channel.is_open() && written.is_done());
+}

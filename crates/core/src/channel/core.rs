@@ -31,11 +31,28 @@ pub(crate) type Addresses = (Option<Address>, Option<Address>);
 pub(crate) struct Side {
     /// Ours and the peer's, once connected.
     pub(crate) addresses: Option<Addresses>,
+    /// The channel has left its loop: nobody will look here again.
+    gone: bool,
     /// What most channels never have: one pointer until one does.
     rare: Option<Box<RareSide>>,
 }
 
 impl Side {
+    /// Leaves a call for the channel. Given back if nobody is left to take it.
+    pub(crate) fn call<T>(&mut self, call: T, push: impl FnOnce(&mut RareSide, T)) -> Result<(), T> {
+        if self.gone {
+            return Err(call);
+        }
+        push(self.rare(), call);
+        Ok(())
+    }
+
+    /// The channel leaves: what waits here is for the caller to drop, outside of the lock.
+    pub(crate) fn leave(&mut self) -> Option<Box<RareSide>> {
+        self.gone = true;
+        self.rare.take()
+    }
+
     pub(crate) fn rare(&mut self) -> &mut RareSide {
         self.rare.get_or_insert_default()
     }

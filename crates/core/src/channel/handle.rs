@@ -242,7 +242,8 @@ impl<W> ChannelShared<W> {
         outside.gone = true;
         let commands = std::mem::take(&mut outside.commands);
         drop(outside);
-        drop(commands);
+        let calls = self.side().leave();
+        drop((commands, calls)); // outside of both locks: what they hold is a user's
     }
 
     fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {

@@ -69,8 +69,13 @@ impl<H: Handler> StageCaller<H> {
     pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static) {
         let Some(channel) = &self.channel else { return }; // the channel had ended when this caller was made
         let call: Box<dyn Any + Send> = Box::new(Call::<H>(Box::new(call)));
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().calls.push((self.stage, call));
-        channel.call();
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = table.call((self.stage, call), |rare, call| rare.calls.push(call));
+        drop(table);
+        match left {
+            Ok(()) => channel.call(),
+            Err(call) => drop(call), // outside of the lock: what it holds is a user's
+        }
     }
 }
 
@@ -84,8 +89,13 @@ impl<H: Handler> StageCaller<H> {
         let boxed =
             |call| -> (u32, Box<dyn Any + Send>) { (self.stage, Box::new(Call::<H>(Box::new(call)))) };
         let calls: Vec<_> = calls.into_iter().map(boxed).collect();
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().calls.extend(calls);
-        channel.call();
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = table.call(calls, |rare, calls| rare.calls.extend(calls));
+        drop(table);
+        match left {
+            Ok(()) => channel.call(),
+            Err(calls) => drop(calls),
+        }
     }
 }
 

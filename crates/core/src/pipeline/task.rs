@@ -138,8 +138,12 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.table.lock().unwrap_or_else(PoisonError::into_inner).rare().woken.push(self.key);
-            self.channel.call();
+            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = table.call(self.key, |rare, key| rare.woken.push(key));
+            drop(table);
+            if left.is_ok() {
+                self.channel.call();
+            }
         }
     }
 }

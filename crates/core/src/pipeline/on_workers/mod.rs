@@ -8,8 +8,8 @@
 //! 1. The handler sees messages, events and operations in the order in which they reached the stage, one at a time; what it
 //!    passes on keeps its order too, in each direction.
 //! 2. At most one message per call comes back to the pipeline, so that everything it causes has happened before the next.
-//! 3. When `mailbox` messages are under way, delivery is held up, the transport stops reading, and what the application
-//!    said about demand stays as it is. Writes under way count as pending bytes of the channel.
+//! 3. When `mailbox` messages are under way, or more bytes of them than the high water mark, delivery is held up, the
+//!    transport stops reading, and what the application said about demand stays as it is. Writes under way count as pending bytes of the channel.
 //! 4. The pipeline lives until everything under way has come out: nobody behind this stage is removed without having
 //!    heard of the end.
 //! 5. A panic on the worker is one of the channel, which closes with its message. Workers that refuse are an error of the
@@ -53,6 +53,7 @@ where
         mailbox: MAILBOX,
         under_way: 0,
         messages: 0,
+        bytes: 0,
         held: false,
         refused: false,
     }
@@ -65,8 +66,9 @@ pub struct OnWorkers<H: SendHandler> {
     mailbox: usize,
     /// Everything that the worker has not answered.
     under_way: usize,
-    /// The messages among it.
+    /// The messages among it, and about how many bytes they are.
     messages: usize,
+    bytes: usize,
     held: bool,
     /// The workers took something no more: nothing goes there since.
     refused: bool,
@@ -76,7 +78,8 @@ impl<H> OnWorkers<H>
 where
     H: SendHandler,
 {
-    /// How many messages may be under way before reading is held up. Default: 64; at least 1.
+    /// How many messages may be under way before reading is held up, if they are not more bytes than the channel's high
+    /// water mark before. Default: 64; at least 1.
     pub fn mailbox(mut self, messages: usize) -> Self {
         self.mailbox = messages.max(1);
         self
@@ -108,8 +111,12 @@ where
                 Output::Wrote(bytes) => cx.core.outbound.arrived_from_outside(bytes),
                 Output::Done { message } => {
                     self.under_way = self.under_way.saturating_sub(1);
-                    self.messages = self.messages.saturating_sub(usize::from(message));
-                    if self.messages <= self.mailbox / 2 {
+                    if let Some(bytes) = message {
+                        self.messages = self.messages.saturating_sub(1);
+                        self.bytes = self.bytes.saturating_sub(bytes);
+                    }
+                    let marks = cx.core.outbound.water_marks();
+                    if self.messages <= self.mailbox / 2 && self.bytes < marks.low() {
                         self.let_go(cx);
                     }
                 }
@@ -168,11 +175,14 @@ where
         self.post(cx, Item::Event(Inbound::Active));
     }
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: H::Read) {
+        let bytes = size_of_message(&msg);
         self.messages += 1;
-        if self.messages >= self.mailbox && !std::mem::replace(&mut self.held, true) {
+        self.bytes += bytes;
+        let full = self.messages >= self.mailbox || self.bytes > cx.core.outbound.water_marks().high();
+        if full && !std::mem::replace(&mut self.held, true) {
             cx.core.demand.hold();
         }
-        self.post(cx, Item::Read(msg));
+        self.post(cx, Item::Read(msg, bytes));
     }
     fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
         self.post(cx, Item::Event(Inbound::ReadComplete));

@@ -2,7 +2,7 @@
 
 use super::{OnWorkers, SendHandler};
 use crate::{
-    channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, SideTable, WritePromise},
+    channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, SideTable, WriteError, WritePromise},
     event_loop::{EventLoop, SourceCaller},
     pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer, caller::Call},
     refused::RefusedWhy,
@@ -22,7 +22,8 @@ const ITEMS_PER_TASK: usize = 64;
 pub(super) enum Item<H: Handler> {
     Added,
     Event(Inbound),
-    Read(H::Read),
+    /// With about how many bytes it is.
+    Read(H::Read, usize),
     /// With what it counts for as pending bytes meanwhile.
     Write(H::Write, WritePromise, usize),
     Flush,
@@ -33,6 +34,18 @@ pub(super) enum Item<H: Handler> {
     Removed,
 }
 
+impl<H: Handler> Item<H> {
+    /// Nobody is there for it: whoever waits for it is told why.
+    fn refuse(self, panicked: Option<String>) {
+        let (Self::Write(_, done, _) | Self::ShutDownOutput(done) | Self::Close(_, done)) = self else {
+            return;
+        };
+        if let Some(message) = panicked {
+            done.fail(WriteError::Closed(CloseCause::Panicked(message)));
+        }
+    }
+}
+
 /// What comes back from it.
 pub(super) enum Output<H: Handler> {
     Read(H::ReadOut),
@@ -41,9 +54,9 @@ pub(super) enum Output<H: Handler> {
     Asked(Asked),
     /// A write that counted for so many bytes has been handled.
     Wrote(usize),
-    /// An item is done with.
+    /// An item is done with; a message of so many bytes, if it was one.
     Done {
-        message: bool,
+        message: Option<usize>,
     },
     Panicked(String),
 }
@@ -73,6 +86,8 @@ pub(super) struct Shared<H: SendHandler> {
     mailbox: Mutex<Mailbox<H>>,
     /// Locked by the one task of the lane that runs.
     handler: Mutex<Option<Worker<H>>>,
+    /// Why there is none any more.
+    panicked: Mutex<Option<String>>,
 }
 
 struct Mailbox<H: Handler> {
@@ -102,6 +117,7 @@ where
             channel: OnceLock::new(),
             mailbox: Mutex::new(Mailbox { items: VecDeque::new(), known, scheduled: false }),
             handler: Mutex::new(Some(Worker { handler, last_timer: 0 })),
+            panicked: Mutex::new(None),
         }
     }
 
@@ -154,7 +170,7 @@ where
         let items = std::mem::take(&mut mailbox.items);
         for item in items {
             match item {
-                Item::Read(msg) => unread.push(msg),
+                Item::Read(msg, _) => unread.push(msg),
                 other => mailbox.items.push_back(other),
             }
         }
@@ -176,7 +192,10 @@ where
                     }
                 }
             };
-            let Some(worker) = slot.as_mut() else { continue }; // it panicked or left: what comes is dropped
+            let Some(worker) = slot.as_mut() else {
+                item.refuse(lock(&this.panicked).clone());
+                continue;
+            };
             if matches!(item, Item::Removed) {
                 if let Some(mut worker) = slot.take() {
                     worker.handler.removed();
@@ -184,7 +203,8 @@ where
                 continue;
             }
             let outputs = worker.run(channel, known, item);
-            if matches!(outputs.last(), Some(Output::Panicked(_))) {
+            if let Some(Output::Panicked(message)) = outputs.last() {
+                *lock(&this.panicked) = Some(message.clone());
                 drop(slot.take().map(|worker| catch(|| drop(worker))));
             }
             send_back(&channel.back, outputs);
@@ -220,7 +240,7 @@ where
 impl<H: SendHandler> Worker<H> {
     /// Calls the handler with one item, and gathers what it does.
     fn run(&mut self, channel: &Channel<H>, known: Known, item: Item<H>) -> Vec<Output<H>> {
-        let message = matches!(item, Item::Read(_));
+        let message = if let Item::Read(_, bytes) = &item { Some(*bytes) } else { None };
         let wrote = if let Item::Write(_, _, bytes) = &item { Some(*bytes) } else { None };
         let away = Away {
             event_loop: channel.event_loop.clone(),
@@ -261,7 +281,7 @@ fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) {
         Item::Event(Inbound::Error(fault)) => handler.error(cx, fault),
         Item::Event(Inbound::User(event)) => handler.event(cx, event),
         Item::Event(Inbound::Inactive(cause)) => handler.inactive(cx, cause),
-        Item::Read(msg) => handler.read(cx, msg),
+        Item::Read(msg, _) => handler.read(cx, msg),
         Item::Write(msg, done, _) => handler.write(cx, msg, done),
         Item::Flush => handler.flush(cx),
         Item::Close(cause, done) => handler.close(cx, cause, done),
