@@ -34,8 +34,8 @@ pub use base::{
 pub use frame::{
     DelimiterDecoder, DelimiterEncoder, DelimiterFrames, FixedDecoder, FixedEncoder, FixedFrames, FrameError,
     Impossible, JsonDecoder, JsonEncoder, JsonFrames, LengthDecoder, LengthField, LengthFrames,
-    LengthPrepender, LineDecoder, LineEncoder, LineFrames, Varint32Decoder, Varint32Frames,
-    Varint32Prepender,
+    LengthPrepender, LineBatches, LineDecoder, LineEncoder, LineFrames, Lines, Varint32Decoder,
+    Varint32Frames, Varint32Prepender,
 };
 #[cfg(feature = "base64")]
 pub use text::Base64;

@@ -3,6 +3,7 @@
 //! | stage | a frame ends |
 //! | --- | --- |
 //! | [`LineFrames`] | with LF or CRLF |
+//! | [`decode`](crate::decode)`(`[`LineBatches`]`)` | the same, all lines of a read as one message |
 //! | [`DelimiterFrames`] | with one of several delimiters |
 //! | [`FixedFrames`] | after a fixed number of bytes |
 //! | [`LengthFrames`] | where a length in its header says |
@@ -19,6 +20,7 @@ mod fixed;
 mod json;
 mod length;
 mod line;
+mod lines;
 mod prepend;
 mod skip;
 mod varint;
@@ -29,6 +31,7 @@ pub use fixed::{FixedDecoder, FixedEncoder, FixedFrames};
 pub use json::{JsonDecoder, JsonEncoder, JsonFrames};
 pub use length::{LengthDecoder, LengthField, LengthFrames};
 pub use line::{LineDecoder, LineEncoder, LineFrames};
+pub use lines::{LineBatches, Lines};
 pub use prepend::LengthPrepender;
 pub use varint::{Varint32Decoder, Varint32Frames, Varint32Prepender};
 
