@@ -14,9 +14,11 @@
 //! Not here: what the stage allocates ([`assert_allocations!`](crate::assert_allocations)).
 
 mod chunks;
+mod fuzz;
 mod hostile;
 
 pub use chunks::{Numbers, chunks};
+pub use fuzz::Fuzz;
 pub use hostile::{damaged, hostile_lengths};
 
 use netwright_core::{AppContext, Application, CloseCause, EmbeddedChannel, Fault};
