@@ -86,6 +86,13 @@ impl Datagram {
     }
 }
 
+/// What a codec needs of it: who sent it, and what it holds. Descriptors that came along are closed.
+impl From<Datagram> for (Address, BytesMut) {
+    fn from(datagram: Datagram) -> Self {
+        (datagram.from, datagram.bytes)
+    }
+}
+
 /// How a datagram channel behaves.
 #[derive(Debug, Clone)]
 pub(crate) struct DatagramSettings {
