@@ -28,10 +28,9 @@ mod linux {
     use netwright_benches::{
         Rounds, Scale, Table, Target, interleave_all,
         load::Load,
-        server::{Kind, ServerProcess, serve_if_asked, two_cores},
+        server::{Kind, ServerProcess, load_on_second_core, machine_load, serve_if_asked},
     };
     use std::{
-        fs,
         process::{self, Command, Stdio},
         thread,
         time::Duration,
@@ -81,14 +80,7 @@ mod linux {
         let wanted = |scenario: &&Scenario| only.as_deref().is_none_or(|name| name == scenario.name);
         let scenarios: Vec<&Scenario> = SCENARIOS.iter().filter(wanted).collect();
 
-        let cores = two_cores();
-        match cores {
-            Some([_, load]) => {
-                core_affinity::set_for_current(core_affinity::CoreId { id: load });
-            }
-            None => println!("echo: only one core here, so server and load share it, and times say little"),
-        }
-        let core = cores.map(|[server, _]| server);
+        let core = load_on_second_core("echo");
         if syscalls { count_syscalls(&scenarios, core) } else { measure(&scenarios, core, scale) }
     }
 
@@ -145,11 +137,6 @@ mod linux {
         println!("{table}");
         println!("messages per second, and how much of its core the server used:{notes}");
         println!("\necho: load of the machine after: {}", machine_load());
-    }
-
-    fn machine_load() -> String {
-        let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        text.split(' ').next().unwrap_or("unknown").to_owned()
     }
 
     // ---- system calls ----

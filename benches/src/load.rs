@@ -1,9 +1,10 @@
-//! Load for an echo server: many connections on one thread that never sleeps, and every byte is looked at.
+//! Load for a server: many connections on one thread that never sleeps, and every byte is looked at.
 //!
 //! ```text
-//!   pattern (endless)   … 7 1 4 9 2 …
-//!                           ▲     ▲
-//!                    received     sent        each connection starts at a place of its own
+//!   what is sent (endless)      … 7 1 4 9 2 …
+//!   what comes back (endless)   … 7 1 4 9 2 …      the same for an echo server; responses without end for one of HTTP
+//!                                   ▲     ▲
+//!                            received     sent      each connection of an echo starts at a place of its own
 //! ```
 //! A load that sleeps would have the server pay for waking it: an interrupt to the other core, which is dear in a virtual
 //! machine. So the poll has a timeout of 0 here.
@@ -27,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Length of the pattern: no shorter than a read, and a prime, so that no message meets the same part as the one before.
+/// Length of an echo's pattern: no shorter than a read, and a prime, so that no message meets the same part as the one before.
 const PATTERN: usize = 65_537;
 /// One read takes at most this much.
 const BUFFER: usize = 64 * 1024;
@@ -53,11 +54,37 @@ struct Connection {
 pub struct Load {
     epoll: OwnedFd,
     connections: Vec<Connection>,
-    message: usize,
     depth: usize,
-    /// Twice the same, so that a slice of it never has to wrap.
-    pattern: Vec<u8>,
+    requests: Endless,
+    answers: Endless,
     buffer: Vec<u8>,
+}
+
+/// Messages without end, all of the same length.
+struct Endless {
+    message: usize,
+    /// After so many bytes it starts anew; no fewer than one read takes.
+    period: usize,
+    /// Twice the same, so that a slice of it never has to wrap.
+    bytes: Vec<u8>,
+}
+
+impl Endless {
+    /// `start` again and again.
+    fn new(start: &[u8], message: usize) -> Self {
+        let mut bytes = start.repeat(BUFFER.div_ceil(start.len()));
+        let period = bytes.len();
+        bytes.extend_from_within(..);
+        Self { message, period, bytes }
+    }
+
+    fn at(&self, place: usize, len: usize) -> &[u8] {
+        &self.bytes[place..place + len]
+    }
+
+    fn after(&self, place: usize, len: usize) -> usize {
+        (place + len) % self.period
+    }
 }
 
 /// What a run came to.
@@ -70,11 +97,30 @@ pub struct Run {
 }
 
 impl Load {
-    /// Connects; each connection will have `depth` messages of `message` bytes under way.
+    /// Connects to an echo server; each connection will have `depth` messages of `message` bytes under way.
     pub fn connect(server: SocketAddr, connections: usize, message: usize, depth: usize) -> Self {
         let mut dice = Dice::new(1);
-        let mut pattern: Vec<u8> = (0..PATTERN).map(|_| dice.below(256) as u8).collect();
-        pattern.extend_from_within(..);
+        let pattern: Vec<u8> = (0..PATTERN).map(|_| dice.below(256) as u8).collect();
+        let endless = || Endless::new(&pattern, message);
+        let start = || dice.below(PATTERN as u64) as usize;
+        Self::new(server, connections, depth, endless(), endless(), start)
+    }
+
+    /// Connects to a server that answers every `request` with the same `answer`; each connection will have `depth`
+    /// requests under way.
+    pub fn ask(server: SocketAddr, connections: usize, depth: usize, request: &[u8], answer: &[u8]) -> Self {
+        let endless = |message: &[u8]| Endless::new(message, message.len());
+        Self::new(server, connections, depth, endless(request), endless(answer), || 0)
+    }
+
+    fn new(
+        server: SocketAddr,
+        connections: usize,
+        depth: usize,
+        requests: Endless,
+        answers: Endless,
+        mut start: impl FnMut() -> usize,
+    ) -> Self {
         let epoll = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor is free");
         let connections = (0..connections)
             .map(|number| {
@@ -82,11 +128,11 @@ impl Load {
                 let edge = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
                 epoll::add(&epoll, &socket, EventData::new_u64(number as u64), edge)
                     .expect("registered once");
-                let start = dice.below(PATTERN as u64) as usize;
+                let start = start();
                 Connection { socket, sent: start, received: start, unsent: 0, part: 0 }
             })
             .collect();
-        Self { epoll, connections, message, depth, pattern, buffer: vec![0; BUFFER] }
+        Self { epoll, connections, depth, requests, answers, buffer: vec![0; BUFFER] }
     }
 
     /// Keeps all connections busy for `time`, then waits for the last answers.
@@ -128,13 +174,13 @@ impl Load {
     /// Has `messages` sent on a connection, and what could not be sent before.
     fn order(&mut self, at: usize, messages: usize) {
         let connection = &mut self.connections[at];
-        connection.unsent += messages * self.message;
+        connection.unsent += messages * self.requests.message;
         while connection.unsent > 0 {
-            let len = connection.unsent.min(PATTERN);
-            let bytes = &self.pattern[connection.sent..connection.sent + len];
+            let len = connection.unsent.min(self.requests.period);
+            let bytes = self.requests.at(connection.sent, len);
             match send(&connection.socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(sent) => {
-                    connection.sent = (connection.sent + sent) % PATTERN;
+                    connection.sent = self.requests.after(connection.sent, sent);
                     connection.unsent -= sent;
                 }
                 Err(Errno::INTR) => {}
@@ -155,18 +201,17 @@ impl Load {
                 Err(Errno::AGAIN) => break,
                 Err(error) => panic!("connection {at} cannot receive: {error}"),
             };
-            let expected = &self.pattern[connection.received..];
-            let right = self.buffer[..got] == expected[..got];
-            assert!(right, "connection {at}: the {got} bytes that came are not those that were sent");
-            connection.received = (connection.received + got) % PATTERN;
+            let right = &self.buffer[..got] == self.answers.at(connection.received, got);
+            assert!(right, "connection {at}: the {got} bytes that came are not those that should come back");
+            connection.received = self.answers.after(connection.received, got);
             bytes += got;
             if got < self.buffer.len() {
                 break;
             }
         }
         connection.part += bytes;
-        let complete = connection.part / self.message;
-        connection.part %= self.message;
+        let complete = connection.part / self.answers.message;
+        connection.part %= self.answers.message;
         complete
     }
 }

@@ -1,4 +1,4 @@
-//! Echo servers in processes of their own, so that their CPU time and memory are theirs alone.
+//! Servers in processes of their own, so that their CPU time and memory are theirs alone.
 //!
 //! ```text
 //!   the benchmark ── starts itself with `--serve KIND --core N` ──▶ the server
@@ -7,12 +7,18 @@
 //!                 ── closes the pipe to it ───────────────────────▶ ends
 //! ```
 
-use crate::reference::{
-    epoll_echo::{self, Inlined, Libc},
-    tokio_echo,
+use crate::{
+    Rounds, Scale, interleave_all,
+    load::Load,
+    reference::{
+        epoll_echo::{self, Inlined, Libc},
+        hyper_tokio::{self, plaintext},
+        tokio_echo,
+    },
 };
 use bytes::{Bytes, BytesMut};
-use netwright::{AppContext, Application, Server, event_loops, pipeline};
+use hyper::service::service_fn;
+use netwright::{AppContext, Application, CloseCause, Peer, Server, bridge::PeerIo, event_loops, pipeline};
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Read},
@@ -22,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-/// Who echoes.
+/// Who serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The hand-written loop, in one function with its system calls: [`epoll_echo`].
@@ -33,11 +39,27 @@ pub enum Kind {
     Tokio,
     /// Netwright on one loop with the readiness driver.
     Netwright,
+    /// The same with an async tail instead of a handler.
+    NetwrightTail,
+    /// Plaintext over HTTP: [`hyper_tokio`].
+    HyperTokio,
+    /// The same service on one loop of ours.
+    HyperNetwright,
 }
 
 impl Kind {
-    /// All of them, the reference first.
+    /// Those that echo, the reference first.
     pub const ALL: [Self; 4] = [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright];
+
+    const KNOWN: [Self; 7] = [
+        Self::Epoll,
+        Self::EpollLibc,
+        Self::Tokio,
+        Self::Netwright,
+        Self::NetwrightTail,
+        Self::HyperTokio,
+        Self::HyperNetwright,
+    ];
 
     /// What to call it.
     pub fn name(self) -> &'static str {
@@ -46,6 +68,9 @@ impl Kind {
             Self::EpollLibc => "epoll loop, libc",
             Self::Tokio => "tokio",
             Self::Netwright => "netwright",
+            Self::NetwrightTail => "netwright, async tail",
+            Self::HyperTokio => "hyper on tokio",
+            Self::HyperNetwright => "hyper on netwright",
         }
     }
 
@@ -68,8 +93,39 @@ impl Kind {
                 println!("{}", server.address());
                 Ok(server.group().termination().wait()?)
             }
+            Self::NetwrightTail => {
+                let server = Server::builder()
+                    .group(event_loops(1)?)
+                    .pipeline(|_| pipeline().serve(echo))
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
+            Self::HyperTokio => Ok(hyper_tokio::serve(listen()?)?),
+            Self::HyperNetwright => {
+                let server = Server::builder()
+                    .group(event_loops(1)?)
+                    .pipeline(|_| {
+                        pipeline().serve(|peer| {
+                            hyper_tokio::settings().serve_connection(PeerIo::new(peer), service_fn(plaintext))
+                        })
+                    })
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
         }
     }
+}
+
+/// As anybody would write it.
+async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+    while let Some(bytes) = peer.read().await? {
+        peer.write(bytes.freeze()).await?;
+    }
+    Ok(())
 }
 
 struct Echo;
@@ -91,7 +147,7 @@ impl Application for Echo {
 pub fn serve_if_asked() {
     let Some(kind) = asked_for("--serve") else { return };
     let _ = netwright::raise_descriptor_limit();
-    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+    let kind = Kind::KNOWN.into_iter().find(|known| known.name() == kind);
     let kind = kind.expect("only this benchmark starts servers, and it knows their names");
     if let Err(error) = kind.serve() {
         eprintln!("the {} server failed: {error}", kind.name());
@@ -192,4 +248,56 @@ pub fn two_cores() -> Option<[usize; 2]> {
         [first, second, ..] => Some([first.id, second.id]),
         _ => None,
     }
+}
+
+/// Binds the calling thread, which is the load, to the second core, and returns the first for servers.
+pub fn load_on_second_core(bench: &str) -> Option<usize> {
+    match two_cores() {
+        Some([server, load]) => {
+            core_affinity::set_for_current(core_affinity::CoreId { id: load });
+            Some(server)
+        }
+        None => {
+            println!("{bench}: only one core here, so server and load share it, and times say little");
+            None
+        }
+    }
+}
+
+/// The load of the machine over the last minute, as the system tells it.
+pub fn machine_load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+/// How often servers are started anew, as memory can happen to lie well or badly for the whole life of a process.
+const GENERATIONS: usize = 5;
+/// How long one turn of one server is.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Microseconds of each server's CPU time per request. All servers are there at once and take turns.
+pub fn measure<const N: usize>(
+    kinds: [Kind; N],
+    core: Option<usize>,
+    scale: Scale,
+    connect: impl Fn(&ServerProcess) -> Load,
+) -> [Rounds; N] {
+    let mut figures = kinds.map(|_| Rounds::default());
+    for _ in 0..GENERATIONS {
+        let mut pairs = kinds.map(|kind| {
+            let server = ServerProcess::start(kind, core);
+            let load = connect(&server);
+            (server, load)
+        });
+        let rounds = interleave_all::<N>(scale.rounds(), |side| {
+            let (server, load) = &mut pairs[side];
+            let before = server.cpu_time();
+            let run = load.run(TURN);
+            (server.cpu_time() - before).as_secs_f64() * 1e6 / run.requests as f64
+        });
+        for (all, new) in figures.iter_mut().zip(rounds) {
+            all.append(new);
+        }
+    }
+    figures
 }

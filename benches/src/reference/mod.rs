@@ -1,5 +1,6 @@
-//! Echo servers written by hand, to compare with.
+//! Servers to compare with.
 
 pub mod epoll_echo;
+pub mod hyper_tokio;
 pub mod tokio_echo;
 pub mod udp_echo;
