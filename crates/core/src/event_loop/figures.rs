@@ -137,7 +137,8 @@ pub struct LoopFigures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongestTask {
-    /// How long it ran. In a run of many short tasks only the run as a whole is timed; then this is the run's time.
+    /// How long it ran. In a run of many short tasks only the run as a whole is timed, and I/O events are timed up to eight
+    /// at a time; then this is the time of all of them.
     pub time: Duration,
     /// What it was.
     pub kind: TaskKind,

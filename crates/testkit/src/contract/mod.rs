@@ -36,6 +36,7 @@ mod kills;
 mod lifecycle;
 mod models;
 mod quiet;
+mod tails;
 mod threads;
 mod write;
 
@@ -61,6 +62,7 @@ pub fn suite() -> &'static [Behaviour] {
             lifecycle::BEHAVIOURS,
             models::BEHAVIOURS,
             quiet::BEHAVIOURS,
+            tails::BEHAVIOURS,
             threads::BEHAVIOURS,
             write::BEHAVIOURS,
         ]
