@@ -63,6 +63,7 @@ mod loop_thread;
 mod pipeline;
 mod promise;
 mod refused;
+mod select;
 mod spill;
 mod sync;
 mod tail;
@@ -97,6 +98,7 @@ pub use pipeline::{
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
+pub use select::{Select, Selected, select};
 pub use tail::{Outcome, Peer, PeerReader, PeerWriter, Serve, Service};
 pub use task_error::TaskError;
 pub use workers::{

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, EmbeddedChannel, Event, Handler, LocalLoop, Peer, ShuttingDown, WritePromise,
-    pipeline, time,
+    CloseCause, Context, EmbeddedChannel, Event, Handler, LocalLoop, Peer, Selected, ShuttingDown,
+    WritePromise, pipeline, select, time,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -12,6 +12,7 @@ use std::{
     future::{pending, poll_fn},
     io,
     num::NonZeroUsize,
+    pin::pin,
     rc::Rc,
     task::{Poll, Waker},
     time::Duration,
@@ -293,6 +294,28 @@ fn a_tail_learns_of_a_shutdown_and_finishes_early() {
     channel.run();
     assert_eq!(*seen.borrow(), ["finishing"]);
     assert_eq!(channel.outbound_bytes(), b"goodbye");
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_tail_waits_for_a_message_and_for_a_shutdown_at_once_and_loses_none() {
+    let (seen, told) = log();
+    let tail = move |mut peer: Bare| async move {
+        let mut ending = pin!(peer.shutting_down());
+        while let Selected::First(byte) = select(peer.read(), ending.as_mut()).await {
+            let Some(byte) = byte.unwrap() else { return };
+            note(&told, text(&byte));
+        }
+        note(&told, "ending");
+        // The read that was given up had asked for a message: that one is not lost.
+        note(&told, text(&peer.read().await.unwrap().unwrap()));
+    };
+    let mut channel = EmbeddedChannel::new(pipeline().add(Bytewise::default()).serve(tail));
+    channel.write_inbound(b"ab").channel().fire_event(Event::new(ShuttingDown));
+    channel.run();
+    assert_eq!(*seen.borrow(), ["a", "b", "ending"]);
+    channel.write_inbound(b"c");
+    assert_eq!(*seen.borrow(), ["a", "b", "ending", "c"]);
     assert!(!channel.is_open());
 }
 

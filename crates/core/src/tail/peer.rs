@@ -85,14 +85,33 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.shut_down_output();
     }
 
-    /// Resolves with the end of the channel.
-    pub async fn closed(&self) -> CloseCause {
-        self.writer.closed().await
+    /// Resolves with the end of the channel. The future does not borrow the peer.
+    pub fn closed(&self) -> impl Future<Output = CloseCause> + use<R, W> {
+        self.writer.closed()
     }
 
-    /// Resolves when the server wants to end: whatever the tail has begun may be finished until the server's deadline.
-    pub async fn shutting_down(&self) {
-        self.reader.shutting_down().await;
+    /// Resolves when the server wants to end: whatever the tail has begun may be finished until the server's deadline. The
+    /// future does not borrow the peer, so it can be waited for beside a read.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Event, Peer, Selected, ShuttingDown, pipeline, select};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+    ///     let mut ending = Box::pin(peer.shutting_down());
+    ///     while let Selected::First(bytes) = select(peer.read(), ending.as_mut()).await {
+    ///         let Some(bytes) = bytes? else { return Ok(()) };
+    ///         peer.write(bytes.freeze()).await?;
+    ///     }
+    ///     peer.write("goodbye".into()).await
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().serve(echo));
+    /// channel.write_inbound(b"hello, ").channel().fire_event(Event::new(ShuttingDown));
+    /// assert_eq!(channel.run().outbound_bytes(), b"hello, goodbye");
+    /// ```
+    pub fn shutting_down(&self) -> impl Future<Output = ()> + use<R, W> {
+        self.reader.shutting_down()
     }
 
     /// Whether the server wants to end.
@@ -132,8 +151,9 @@ impl<R: 'static, W: 'static> PeerReader<R, W> {
     }
 
     /// [`Peer::shutting_down`].
-    pub async fn shutting_down(&self) {
-        poll_fn(|cx| self.state.borrow_mut().poll_shutting_down(cx)).await;
+    pub fn shutting_down(&self) -> impl Future<Output = ()> + use<R, W> {
+        let state = self.state.clone();
+        poll_fn(move |cx| state.borrow_mut().poll_shutting_down(cx))
     }
 }
 
@@ -192,8 +212,9 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     }
 
     /// [`Peer::closed`].
-    pub async fn closed(&self) -> CloseCause {
-        poll_fn(|cx| self.poll_closed(cx)).await
+    pub fn closed(&self) -> impl Future<Output = CloseCause> + use<R, W> {
+        let state = self.state.clone();
+        poll_fn(move |cx| state.borrow_mut().poll_closed(cx))
     }
 
     /// [`closed`](Self::closed) for code that polls.
