@@ -252,3 +252,20 @@ fn a_deadline_can_be_moved_both_ways_and_a_sleep_that_is_dropped_leaves_no_timer
     assert!(channel.is_open());
     assert_eq!(channel.event_loop().handle().figures().timers_pending, 0);
 }
+
+#[test]
+fn a_half_closed_client_gets_the_answers_to_all_its_requests_if_hyper_is_told_so() {
+    let mut channel: Channel = EmbeddedChannel::new(pipeline().serve(|peer: Bare| async move {
+        let mut http1 = server::conn::http1::Builder::new();
+        http1.half_close(true).auto_date_header(false);
+        http1.serve_connection(PeerIo::new(peer), service_fn(echo)).await
+    }));
+    let post = |path: &str, body: &str| {
+        format!("POST {path} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    channel.write_inbound(post("/", "one") + &post("/slow", "two")).close_input();
+    channel.advance(Duration::from_millis(1));
+    let answers = channel.outbound_bytes().escape_ascii().to_string();
+    assert_eq!(answers.matches("200 OK").count(), 2, "{answers}");
+    assert!(answers.ends_with("two") && !channel.is_open());
+}

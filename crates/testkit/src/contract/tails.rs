@@ -15,8 +15,8 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Outcome, Peer, TaskKind, Workers,
-    WriteError, Written, observe, pipeline,
+    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Outcome, Peer, PromiseError, TaskKind,
+    Workers, WriteError, Written, observe, pipeline, promise,
 };
 use netwright_transport::{ServerBuilder, StreamOptions};
 use std::{
@@ -34,6 +34,7 @@ use std::{
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(an_async_tail_echoes_byte_for_byte_at_the_peers_pace),
     behaviour!(a_client_may_have_an_async_tail).in_one_model(),
+    behaviour!(a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading),
     behaviour!(a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory),
     behaviour!(a_tail_that_never_reads_ends_with_an_idle_peer),
     behaviour!(a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order),
@@ -150,6 +151,35 @@ fn a_client_may_have_an_async_tail(setup: Setup) {
     assert_eq!(answers.next().unwrap(), "two");
     assert!(matches!(channel.closed().soon(), CloseCause::Requested), "its tail has ended");
     running.wait_for_open(0);
+}
+
+fn a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading(setup: Setup) {
+    let said = telling();
+    let tell = said.tell.clone();
+    let tail = move |mut peer: Bare| {
+        let tell = tell.clone();
+        async move {
+            let question = peer.read().await?.unwrap_or_default();
+            let (answer, answered) = promise::<Bytes, PromiseError>();
+            tell.send(answer).unwrap();
+            let answer = answered.await?;
+            peer.write(question.freeze()).await?;
+            peer.write(answer).await?;
+            assert!(peer.read().await?.is_none());
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+        }
+    };
+    let running = serve_with(setup, |builder| builder.half_closure(true), tail);
+    let mut stream = running.dial();
+    stream.write_all(b"question, ").unwrap();
+    stream.shut_down().unwrap();
+    let answer = said.next();
+    running.settle();
+    assert_eq!(running.server.figures().open, 1);
+    running.assert_quiet();
+    answer.succeed("answer".into());
+    expect(&mut stream, b"question, answer");
+    expect_end(&mut stream);
 }
 
 fn a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory(setup: Setup) {
@@ -274,7 +304,7 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
             .pipeline(move |_| pipeline().serve(tail.clone()))
             .bind(setup.listen_at());
         let server = bound.soon().unwrap();
-        let neighbours = loops.workers.host(setup.bare_server());
+        let neighbours = loops.hosts.host(setup.bare_server());
         let neighbours =
             neighbours.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap();
         let mut live: Vec<_> = (0..4).map(|_| setup.dial(neighbours.address())).collect();
@@ -316,7 +346,7 @@ fn a_tail_that_blocks_its_thread_is_the_loops_longest_task(setup: Setup) {
     round_trip(&mut stream, b"hello");
     round_trip(&mut stream, b"block");
     let longest = || {
-        let tasks = running.loops.workers.loops().into_iter().filter_map(|l| l.figures().longest_task);
+        let tasks = running.loops.hosts.loops().into_iter().filter_map(|l| l.figures().longest_task);
         tasks.max_by_key(|task| task.time)
     };
     wait_until(
