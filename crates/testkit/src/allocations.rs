@@ -1,4 +1,4 @@
-//! A global allocator that counts, per thread, how often it was asked.
+//! A global allocator that counts, per thread, how often it was asked, and for how much.
 //!
 //! Counting is per thread, so tests that run in parallel do not see each other's allocations.
 
@@ -9,6 +9,7 @@ use std::{
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator with a counter in front.
@@ -30,6 +31,23 @@ pub fn allocations_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
     let before = COUNT.get();
     let result = f();
     (COUNT.get() - before, result)
+}
+
+/// How many bytes this thread asked for while `f` ran, freed ones included, and what `f` returned: for "a length that is only
+/// claimed makes nobody allocate". Without [`CountingAllocator`] as the global allocator the count is always 0.
+///
+/// ```
+/// use netwright_testkit::{CountingAllocator, bytes_allocated_during};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: CountingAllocator = CountingAllocator;
+///
+/// assert_eq!(bytes_allocated_during(|| Vec::<u8>::with_capacity(100).len()), (100, 0));
+/// ```
+pub fn bytes_allocated_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
+    let before = BYTES.get();
+    let result = f();
+    (BYTES.get() - before, result)
 }
 
 /// How often this thread has allocated or grown memory so far: for code that cannot be wrapped in a closure, such as
@@ -75,28 +93,29 @@ macro_rules! assert_allocations {
     }};
 }
 
-fn count() {
+fn count(bytes: usize) {
     // A thread that is ending has no counter any more, and nobody who would read it.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+    let _ = BYTES.try_with(|count| count.set(count.get() + bytes as u64));
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator, which upholds the contract; the counter is a
 // const-initialised thread-local without a destructor, so counting neither allocates nor runs foreign code.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
+        count(new_size);
         // SAFETY: `ptr` came from this allocator, and so from the system's, with `layout`.
         unsafe { System.realloc(ptr, layout, new_size) }
     }

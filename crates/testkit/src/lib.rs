@@ -16,4 +16,4 @@ pub mod contract;
 #[cfg(feature = "verify")]
 pub mod verify;
 
-pub use allocations::{CountingAllocator, allocations_during, allocations_so_far};
+pub use allocations::{CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during};
