@@ -21,6 +21,7 @@
 
 pub mod base;
 pub mod frame;
+pub mod serial;
 pub mod text;
 #[cfg(feature = "tokio-util")]
 pub mod tokio;
@@ -37,6 +38,7 @@ pub use frame::{
     LengthPrepender, LineBatches, LineDecoder, LineEncoder, LineFrames, Lines, Varint32Decoder,
     Varint32Frames, Varint32Prepender,
 };
+<<<<<<< HEAD
 #[cfg(feature = "base64")]
 pub use text::Base64;
 #[cfg(feature = "charsets")]
@@ -44,3 +46,19 @@ pub use text::Charset;
 pub use text::{Hex, TextError, Utf8, Utf8Stream};
 #[cfg(feature = "tokio-util")]
 pub use tokio::{FromTokio, IntoTokio};
+=======
+pub use text::{TextError, Utf8};
+
+#[cfg(feature = "cbor")]
+pub use serial::Cbor;
+#[cfg(feature = "json")]
+pub use serial::Json;
+#[cfg(feature = "messagepack")]
+pub use serial::MessagePack;
+#[cfg(feature = "postcard")]
+pub use serial::Postcard;
+#[cfg(feature = "protobuf")]
+pub use serial::Protobuf;
+#[cfg(feature = "thrift")]
+pub use serial::{Thrift, ThriftCall};
+>>>>>>> 1eb4884 (codec: Protobuf, MessagePack, JSON, CBOR, postcard and Thrift as typed stages)

@@ -1,0 +1,91 @@
+//! JSON, by `serde_json`.
+
+use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use crate::base::MessageCoded;
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Frames of JSON as values of type `R`, and values of type `W` as frames.
+///
+/// ```
+/// use netwright_codec::{LineFrames, serial::Json};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use std::collections::BTreeMap;
+///
+/// // JSON lines: a value that is written has no line feed in it.
+/// let stages = pipeline().add(LineFrames::max(1024)).add(Json::<BTreeMap<String, u32>, Vec<u32>>::new());
+/// let mut channel = EmbeddedChannel::new(stages);
+/// channel.write_inbound("{\"a\": 1}\n").write_outbound(vec![2, 3]);
+/// assert_eq!(channel.read_inbound().unwrap()["a"], 1);
+/// assert_eq!(channel.outbound_bytes(), b"[2,3]\n");
+/// ```
+///
+/// Settings: [`JsonFormat`].
+pub type Json<R, W = R, B = Bytes> = MessageCoded<Typed<JsonFormat, R, W, B>>;
+
+/// The format of [`Json`].
+#[derive(Debug, Clone, Copy)]
+pub struct JsonFormat {
+    depth: usize,
+    trailing: bool,
+}
+
+impl JsonFormat {
+    /// Up to [`DEPTH_MAX`] levels, and nothing but white space behind the value.
+    pub fn new() -> Self {
+        Self { depth: DEPTH_MAX, trailing: false }
+    }
+
+    /// Lists, objects, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a thread
+    /// with a large one. Default: [`DEPTH_MAX`]. What a type does not want is skipped, however deep it is.
+    pub fn depth(mut self, max: usize) -> Self {
+        self.depth = max;
+        self
+    }
+
+    /// Whether bytes behind the value are ignored. Default: an error.
+    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
+        self.trailing = ignore;
+        self
+    }
+}
+
+impl Default for JsonFormat {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: DeserializeOwned, W: Serialize> Format<R, W> for JsonFormat {
+    fn name(&self) -> &'static str {
+        "Json"
+    }
+
+    #[inline]
+    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
+        let mut json = serde_json::Deserializer::from_slice(&message);
+        json.disable_recursion_limit(); // the guard counts, and says what it counted
+        let value = guard::read("JSON", self.depth, message.len(), &mut json)?;
+        if !self.trailing
+            && let Err(error) = json.end()
+        {
+            let used = offset(&message, &error);
+            return Err(SerialError::Trailing { format: "JSON", used, len: message.len() });
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+        serde_json::to_writer(out.writer(), value)
+            .map_err(|error| SerialError::not_writable("JSON", error.into()))
+    }
+}
+
+/// Where the error's character is.
+#[cold]
+fn offset(message: &[u8], error: &serde_json::Error) -> usize {
+    let lines = message.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(<[u8]>::len).sum();
+    (before + error.column().saturating_sub(1)).min(message.len())
+}

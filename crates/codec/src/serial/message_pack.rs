@@ -1,0 +1,107 @@
+//! MessagePack, by `rmp-serde`.
+
+use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use crate::base::MessageCoded;
+use bytes::{BufMut, Bytes, BytesMut};
+use rmp_serde::{Deserializer, decode, encode};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::Cursor;
+
+/// Frames of MessagePack as values of type `R`, and values of type `W` as frames.
+///
+/// ```
+/// use bytes::Bytes;
+/// use netwright_codec::serial::{Format, MessagePackFormat};
+///
+/// let mut format = MessagePackFormat::new();
+/// let value: (u8, String) = Format::<_, ()>::read(&mut format, Bytes::from_static(b"\x92\x05\xa3abc"))?;
+/// assert_eq!(value, (5, "abc".to_owned()));
+/// # Ok::<(), netwright_codec::serial::SerialError>(())
+/// ```
+///
+/// Behind frames: `pipeline().add(frames).add(MessagePack::<Request, Reply>::new())`. Settings: [`MessagePackFormat`].
+pub type MessagePack<R, W = R, B = Bytes> = MessageCoded<Typed<MessagePackFormat, R, W, B>>;
+
+/// The format of [`MessagePack`].
+#[derive(Debug, Clone, Copy)]
+pub struct MessagePackFormat {
+    depth: usize,
+    trailing: bool,
+    named: bool,
+}
+
+impl MessagePackFormat {
+    /// Structs as lists of their fields, up to [`DEPTH_MAX`] levels, and nothing behind the value.
+    pub fn new() -> Self {
+        Self { depth: DEPTH_MAX, trailing: false, named: false }
+    }
+
+    /// Writes structs as maps with the names of their fields, as programs in Python or JavaScript like them. Default: lists,
+    /// which are shorter. Both are read.
+    pub fn named(mut self, named: bool) -> Self {
+        self.named = named;
+        self
+    }
+
+    /// Lists, maps, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a thread
+    /// with a large one. Default: [`DEPTH_MAX`].
+    pub fn depth(mut self, max: usize) -> Self {
+        self.depth = max;
+        self
+    }
+
+    /// Whether bytes behind the value are ignored. Default: an error.
+    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
+        self.trailing = ignore;
+        self
+    }
+}
+
+impl Default for MessagePackFormat {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: DeserializeOwned, W: Serialize> Format<R, W> for MessagePackFormat {
+    fn name(&self) -> &'static str {
+        "MessagePack"
+    }
+
+    #[inline]
+    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
+        let mut pack = Deserializer::from_read_ref(&message);
+        pack.set_max_depth(usize::MAX); // the guard counts, and says what it counted
+        let value = guard::read("MessagePack", self.depth, message.len(), &mut pack)?;
+        // The quick reader does not tell where it is, but that there is no further value's first byte.
+        if !self.trailing && !matches!(bool::deserialize(&mut pack), Err(decode::Error::InvalidMarkerRead(_)))
+        {
+            return Err(trailing::<R>(self.depth, &message));
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+        let mut out = out.writer();
+        let written = match self.named {
+            true => encode::write_named(&mut out, value),
+            false => encode::write(&mut out, value),
+        };
+        written.map_err(|error| SerialError::not_writable("MessagePack", error.into()))
+    }
+}
+
+/// Reads once more, by a reader that tells where it is.
+#[cold]
+fn trailing<R: DeserializeOwned>(depth: usize, message: &[u8]) -> SerialError {
+    let mut pack = Deserializer::new(Cursor::new(message));
+    pack.set_max_depth(usize::MAX);
+    match guard::read::<R, _>("MessagePack", depth, message.len(), &mut pack) {
+        Ok(_) => {
+            let used = usize::try_from(pack.position()).unwrap_or(message.len());
+            SerialError::Trailing { format: "MessagePack", used, len: message.len() }
+        }
+        Err(error) => error,
+    }
+}
