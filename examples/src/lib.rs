@@ -1,4 +1,7 @@
-//! What several examples share: the time protocol. The programs are beside this folder; README.md has them in order.
+//! What several examples share: the time protocol, and the stock service. The programs are beside this folder; README.md has
+//! them in order.
+
+pub mod stock;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
