@@ -38,7 +38,6 @@ pub use frame::{
     LengthPrepender, LineBatches, LineDecoder, LineEncoder, LineFrames, Lines, Varint32Decoder,
     Varint32Frames, Varint32Prepender,
 };
-<<<<<<< HEAD
 #[cfg(feature = "base64")]
 pub use text::Base64;
 #[cfg(feature = "charsets")]
@@ -46,8 +45,6 @@ pub use text::Charset;
 pub use text::{Hex, TextError, Utf8, Utf8Stream};
 #[cfg(feature = "tokio-util")]
 pub use tokio::{FromTokio, IntoTokio};
-=======
-pub use text::{TextError, Utf8};
 
 #[cfg(feature = "cbor")]
 pub use serial::Cbor;
@@ -61,4 +58,3 @@ pub use serial::Postcard;
 pub use serial::Protobuf;
 #[cfg(feature = "thrift")]
 pub use serial::{Thrift, ThriftCall};
->>>>>>> 1eb4884 (codec: Protobuf, MessagePack, JSON, CBOR, postcard and Thrift as typed stages)
