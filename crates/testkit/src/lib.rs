@@ -2,8 +2,8 @@
 //!
 //! - [`CountingAllocator`] counts heap allocations per thread, so that "allocates nothing" can be a test.
 //!   [`assert_allocations!`] is one.
-//! - `verify`, behind the feature of that name: [`verify_decoder!`], what every decoder has to keep however its bytes come,
-//!   with random pieces and hostile lengths; [`fuzz_decoder!`], attacks that last as long as one likes.
+//! - `verify`, behind the feature of that name: `verify_decoder!`, what every decoder has to keep however its bytes come,
+//!   with random pieces and hostile lengths; `fuzz_decoder!`, attacks that last as long as one likes.
 //! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
 //!   every transport.
 

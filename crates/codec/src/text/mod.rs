@@ -4,8 +4,8 @@
 //! | --- | --- | --- |
 //! | [`Utf8`] | a frame is a text, strict or lossy | the same |
 //! | [`Utf8Stream`] | text as it comes, characters whole | text as it is |
-//! | [`Charset`] (feature `charsets`) | a frame in another charset | the same |
-//! | [`Base64`] (feature `base64`), [`Hex`] | a frame of text is bytes | the same |
+//! | `Charset` (feature `charsets`) | a frame in another charset | the same |
+//! | `Base64` (feature `base64`), [`Hex`] | a frame of text is bytes | the same |
 //!
 //! Frames know where the next one begins, so what is wrong with one of them is recoverable. In a stream nobody knows.
 
