@@ -15,10 +15,10 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Outcome, Peer, PromiseError, TaskKind,
-    Workers, WriteError, Written, observe, pipeline, promise,
+    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Peer, PromiseError, TaskKind, Workers,
+    WriteError, Written, observe, pipeline, promise,
 };
-use netwright_transport::{ServerBuilder, StreamOptions};
+use netwright_transport::StreamOptions;
 use std::{
     future::pending,
     io::{ErrorKind, Write},
@@ -50,26 +50,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
 ];
 
 type Bare = Peer<BytesMut, Bytes>;
-
-fn serve<F, T>(setup: Setup, tail: F) -> Running
-where
-    F: Fn(Bare) -> T + Clone + Send + Sync + 'static,
-    T: Future<Output: Outcome> + 'static,
-{
-    serve_with(setup, |builder| builder, tail)
-}
-
-fn serve_with<F, T>(setup: Setup, set_up: impl FnOnce(ServerBuilder) -> ServerBuilder, tail: F) -> Running
-where
-    F: Fn(Bare) -> T + Clone + Send + Sync + 'static,
-    T: Future<Output: Outcome> + 'static,
-{
-    let (builder, loops) = setup.server();
-    let mut bound = set_up(builder.auto_read(!setup.asks()))
-        .pipeline(move |_| pipeline().serve(tail.clone()))
-        .bind(setup.listen_at());
-    Running { setup, server: bound.soon().unwrap(), loops }
-}
 
 async fn echo(mut peer: Bare) -> Result<(), CloseCause> {
     while let Some(bytes) = peer.read().await? {
@@ -114,7 +94,7 @@ fn an_async_tail_echoes_byte_for_byte_at_the_peers_pace(setup: Setup) {
         echo(peer)
     };
     let options = StreamOptions::new().send_buffer_size(16 * 1024);
-    let running = serve_with(setup, |builder| builder.options(options), tail);
+    let running = setup.serve_tail_with(tail, |builder| builder.options(options));
     let mut stream = running.dial_narrow();
     let channel: Channel<Bytes> = begun.next();
     let mut writer = stream.try_clone().unwrap();
@@ -169,7 +149,7 @@ fn a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading(setup: Setu
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
         }
     };
-    let running = serve_with(setup, |builder| builder.half_closure(true), tail);
+    let running = setup.serve_tail_with(tail, |builder| builder.half_closure(true));
     let mut stream = running.dial();
     stream.write_all(b"question, ").unwrap();
     stream.shut_down().unwrap();
@@ -185,7 +165,7 @@ fn a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading(setup: Setu
 fn a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory(setup: Setup) {
     let said = telling();
     let tell = said.tell.clone();
-    let running = serve(setup, move |peer: Bare| {
+    let running = setup.serve_tail(move |peer: Bare| {
         let guard = OnDrop(tell.clone());
         async move {
             let _guard = (guard, peer);
@@ -213,7 +193,7 @@ fn a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory(se
 fn a_tail_that_never_reads_ends_with_an_idle_peer(setup: Setup) {
     let said = telling();
     let tell = said.tell.clone();
-    let running = serve(setup, move |peer: Bare| {
+    let running = setup.serve_tail(move |peer: Bare| {
         tell.send("begun").unwrap();
         let guard = OnDrop(tell.clone());
         async move {
@@ -234,7 +214,7 @@ fn a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order(setup: Setu
     const PIECE: usize = 4096;
     let begun = telling();
     let tell = begun.tell.clone();
-    let running = serve(setup, move |peer: Bare| {
+    let running = setup.serve_tail(move |peer: Bare| {
         let tell = tell.clone();
         async move {
             let (mut reader, mut writer) = peer.split();
@@ -258,7 +238,7 @@ fn a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order(setup: Setu
 }
 
 fn a_tail_that_gives_up_waiting_for_its_write_has_written_it_or_not_at_all(setup: Setup) {
-    let running = serve(setup, |mut peer: Bare| async move {
+    let running = setup.serve_tail(|mut peer: Bare| async move {
         drop(peer.write("never begun, ".into()));
         let mut sending = Box::pin(peer.send("begun, ".into()));
         let first =
@@ -283,8 +263,7 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
     for at in ["making", "first poll", "read", "local task's wake-up", "drop"] {
         let begun = telling();
         let tell = begun.tell.clone();
-        let (builder, loops) = setup.server();
-        let tail = move |mut peer: Bare| {
+        let running = setup.serve_tail(move |mut peer: Bare| {
             tell.send(peer.channel()).unwrap();
             assert_ne!(at, "making", "made {ON_PURPOSE}");
             async move {
@@ -298,19 +277,14 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
                 }
                 read.map(drop)
             }
-        };
-        let mut bound = builder
-            .auto_read(!setup.asks())
-            .pipeline(move |_| pipeline().serve(tail.clone()))
-            .bind(setup.listen_at());
-        let server = bound.soon().unwrap();
-        let neighbours = loops.hosts.host(setup.bare_server());
+        });
+        let neighbours = running.loops.hosts.host(setup.bare_server());
         let neighbours =
             neighbours.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap();
         let mut live: Vec<_> = (0..4).map(|_| setup.dial(neighbours.address())).collect();
         live.iter_mut().for_each(|stream| round_trip(stream, b"before"));
 
-        let mut stream = setup.dial(server.address());
+        let mut stream = running.dial();
         let channel: Channel<Bytes> = begun.next();
         let _ = stream.write_all(b"go"); // it may be over already
         let cause = channel.closed().soon();
@@ -321,7 +295,6 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
         let late = channel.write_and_flush("late".into()).soon();
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
-        let running = Running { setup, server, loops };
         running.wait_for_open(0);
         running.assert_quiet();
         for event_loop in running.loops.all() {
@@ -332,7 +305,7 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
 
 fn a_tail_that_blocks_its_thread_is_the_loops_longest_task(setup: Setup) {
     const BLOCKED: Duration = Duration::from_millis(20);
-    let running = serve(setup, move |mut peer: Bare| async move {
+    let running = setup.serve_tail(move |mut peer: Bare| async move {
         while let Some(bytes) = peer.read().await? {
             let begun = Instant::now();
             while bytes.starts_with(b"block") && begun.elapsed() < BLOCKED {
@@ -359,7 +332,7 @@ fn a_tail_that_blocks_its_thread_is_the_loops_longest_task(setup: Setup) {
 fn a_tail_that_leaks_its_halves_ends_its_channel_all_the_same(setup: Setup) {
     let said = telling();
     let tell = said.tell.clone();
-    let running = serve(setup, move |peer: Bare| {
+    let running = setup.serve_tail(move |peer: Bare| {
         let tell = tell.clone();
         async move {
             let channel = peer.channel();
@@ -394,7 +367,7 @@ fn a_tail_that_leaks_its_halves_ends_its_channel_all_the_same(setup: Setup) {
 }
 
 fn a_tail_that_forgets_its_peer_ends_its_channel_all_the_same(setup: Setup) {
-    let running = serve(setup, |peer: Bare| async move { mem::forget(peer) });
+    let running = setup.serve_tail(|peer: Bare| async move { mem::forget(peer) });
     let mut stream = running.dial();
     expect_end(&mut stream);
     drop(stream);
@@ -449,7 +422,7 @@ fn workers_that_die_under_a_stage_close_its_channel_with_the_reason(setup: Setup
 fn a_reset_drops_the_tail_with_that_cause(setup: Setup) {
     let said = telling();
     let tell = said.tell.clone();
-    let running = serve(setup, move |mut peer: Bare| {
+    let running = setup.serve_tail(move |mut peer: Bare| {
         let tell = tell.clone();
         async move {
             tell.send(None).unwrap();
@@ -468,7 +441,7 @@ fn a_reset_drops_the_tail_with_that_cause(setup: Setup) {
 fn a_graceful_shutdown_waits_for_tails_that_finish_early(setup: Setup) {
     let begun = telling();
     let tell = begun.tell.clone();
-    let running = serve(setup, move |mut peer: Bare| {
+    let running = setup.serve_tail(move |mut peer: Bare| {
         let tell = tell.clone();
         async move {
             tell.send(()).unwrap();
@@ -496,7 +469,7 @@ fn a_graceful_shutdown_waits_for_tails_that_finish_early(setup: Setup) {
 fn a_graceful_shutdown_cuts_the_tails_that_do_not_end_and_counts_them(setup: Setup) {
     let said = telling();
     let tell = said.tell.clone();
-    let running = serve(setup, move |peer: Bare| {
+    let running = setup.serve_tail(move |peer: Bare| {
         tell.send("begun").unwrap();
         let (tell, guard) = (tell.clone(), OnDrop(tell.clone()));
         async move {

@@ -4,8 +4,8 @@ use super::{Hold, PATIENCE, Peer, Script, Soon, assert_quiet, settle, wait_until
 use crate::contract::{Model, Setup, Variation};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, Outgoing, Segment,
-    Termination, Workers, WorkersFigures, WritePromise, pipeline,
+    Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, Outcome, Outgoing,
+    Segment, Termination, Workers, WorkersFigures, WritePromise, pipeline,
 };
 use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder, ThreadPerChannel};
 use std::{net::SocketAddr, time::Duration};
@@ -72,6 +72,35 @@ impl Setup {
             Some(workers) => builder.pipeline(move |_| pipeline().add_on(&workers, Pass).app(Echo)).bind(at),
             None if self.asks() => builder.auto_read(false).pipeline(|_| pipeline().app(AskingEcho)).bind(at),
             None => builder.pipeline(|_| pipeline().app(Echo)).bind(at),
+        };
+        Running { setup: self, server: bound.soon().unwrap(), loops }
+    }
+
+    /// Has every connection run this async tail.
+    pub(crate) fn serve_tail<F, T>(self, tail: F) -> Running
+    where
+        F: Fn(netwright_core::Peer<BytesMut, Bytes>) -> T + Clone + Send + Sync + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        self.serve_tail_with(tail, |builder| builder)
+    }
+
+    pub(crate) fn serve_tail_with<F, T>(
+        self,
+        tail: F,
+        set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Running
+    where
+        F: Fn(netwright_core::Peer<BytesMut, Bytes>) -> T + Clone + Send + Sync + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        let (builder, loops) = self.server();
+        let (builder, at) = (set_up(builder.auto_read(!self.asks())), self.listen_at());
+        let mut bound = match loops.workers.clone() {
+            Some(workers) => {
+                builder.pipeline(move |_| pipeline().add_on(&workers, Pass).serve(tail.clone())).bind(at)
+            }
+            None => builder.pipeline(move |_| pipeline().serve(tail.clone())).bind(at),
         };
         Running { setup: self, server: bound.soon().unwrap(), loops }
     }
