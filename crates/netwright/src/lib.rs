@@ -53,7 +53,8 @@
 //! - What you write: [`Handler`] and its smaller relatives [`Application`], [`Observer`], [`InboundOnly`] and
 //!   [`OutboundOnly`]; put together by [`pipeline`].
 //! - What you hold: [`Channel`], from any thread.
-//! - Frames and text: [`codec`].
+//! - Frames and text: [`codec`]; Protobuf, MessagePack, JSON, CBOR, postcard and Thrift, by features of these names:
+//!   [`codec::serial`].
 //! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
 //!   each channel: [`ThreadPerChannel`].
 //! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
@@ -67,7 +68,7 @@
 /// Channels as the I/O of tokio, futures and hyper; loops as hyper's executor and timer.
 #[cfg(any(feature = "tokio", feature = "futures", feature = "hyper"))]
 pub use netwright_bridge as bridge;
-/// Frames and text as stages.
+/// Frames, text and serialisation as stages.
 pub use netwright_codec as codec;
 pub use netwright_core::*;
 pub use netwright_transport::*;
