@@ -20,6 +20,8 @@
 #![forbid(unsafe_code)]
 
 pub mod base;
+#[cfg(feature = "_compress")]
+pub mod compress;
 pub mod frame;
 pub mod serial;
 pub mod text;
@@ -32,6 +34,7 @@ pub use base::{
     MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Part, Unfinished,
     codec, decode, decode_messages, encode, encode_messages, message_codec,
 };
+<<<<<<< HEAD
 pub use frame::{
     DelimiterDecoder, DelimiterEncoder, DelimiterFrames, FixedDecoder, FixedEncoder, FixedFrames, FrameError,
     Impossible, JsonDecoder, JsonEncoder, JsonFrames, LengthDecoder, LengthField, LengthFrames,
@@ -58,3 +61,26 @@ pub use serial::Postcard;
 pub use serial::Protobuf;
 #[cfg(feature = "thrift")]
 pub use serial::{Thrift, ThriftCall};
+=======
+#[cfg(feature = "brotli")]
+pub use compress::Brotli;
+#[cfg(feature = "deflate")]
+pub use compress::Deflate;
+#[cfg(feature = "gzip")]
+pub use compress::Gzip;
+#[cfg(feature = "lz4")]
+pub use compress::Lz4;
+#[cfg(feature = "snappy")]
+pub use compress::Snappy;
+#[cfg(feature = "zlib")]
+pub use compress::Zlib;
+#[cfg(feature = "zstd")]
+pub use compress::Zstd;
+#[cfg(feature = "_compress")]
+pub use compress::{
+    Compress, CompressError, Compression, Compressor, DecompressError, Decompressor, Flush, Format, Limits,
+    State, Step, compress,
+};
+pub use frame::{FrameError, LineDecoder, LineEncoder, LineFrames};
+pub use text::{TextError, Utf8};
+>>>>>>> 73d9112 (Compression: gzip, zlib, deflate, zstd, Brotli, LZ4 and Snappy as stages and as state machines)

@@ -91,27 +91,27 @@ const LAST_MAX: usize = 1 << 16;
 
 /// What stages with a decoder share.
 #[derive(Debug)]
-pub(super) struct Decoding<D> {
-    pub(super) decoder: D,
+pub(crate) struct Decoding<D> {
+    pub(crate) decoder: D,
     intake: Intake,
     /// Nothing is decoded any more: the stream has ended, or cannot go on.
     ended: bool,
 }
 
 impl<D: Decoder> Decoding<D> {
-    pub(super) fn new(decoder: D) -> Self {
+    pub(crate) fn new(decoder: D) -> Self {
         Self { decoder, intake: Intake::default(), ended: false }
     }
 
     #[inline]
-    pub(super) fn read(&mut self, bytes: BytesMut) {
+    pub(crate) fn read(&mut self, bytes: BytesMut) {
         if !self.ended {
             self.intake.feed(bytes);
         }
     }
 
     #[inline]
-    pub(super) fn pull<H>(&mut self, cx: &mut Context<'_, H>) -> Option<D::Item>
+    pub(crate) fn pull<H>(&mut self, cx: &mut Context<'_, H>) -> Option<D::Item>
     where
         H: Handler<ReadOut = D::Item>,
     {
@@ -130,7 +130,7 @@ impl<D: Decoder> Decoding<D> {
     }
 
     /// The stream has ended: what can still be made of the rest, which nobody gets otherwise.
-    pub(super) fn finish<H>(&mut self, cx: &mut Context<'_, H>, closed: bool)
+    pub(crate) fn finish<H>(&mut self, cx: &mut Context<'_, H>, closed: bool)
     where
         H: Handler<ReadOut = D::Item>,
     {
@@ -160,7 +160,7 @@ impl<D: Decoder> Decoding<D> {
         raise(cx, error, open);
     }
 
-    pub(super) fn leftover(&mut self) -> Leftover<BytesMut> {
+    pub(crate) fn leftover(&mut self) -> Leftover<BytesMut> {
         let rest = self.intake.take();
         if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
     }

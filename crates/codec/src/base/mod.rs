@@ -46,6 +46,8 @@ pub use message::{
     NothingEncoded, decode_messages, encode_messages, message_codec,
 };
 
+#[cfg(feature = "_compress")]
+pub(crate) use decoding::Decoding;
 pub(crate) use intake::take;
 #[cfg(test)]
 pub(crate) use {batch::GATHER_MAX, intake::Intake};
