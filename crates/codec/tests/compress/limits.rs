@@ -54,7 +54,7 @@ fn the_total_is_over_all_streams_in_a_row() {
 #[test]
 fn the_ratio_is_limited_after_a_grace() {
     for &format in Format::all() {
-        let wire = bomb(format, 4 << 20);
+        let wire = bomb(format, 2 << 20);
         let limits = Limits::default().ratio(10).grace(100_000);
         let (error, came) = error(both_ways(format).limits(limits), &wire);
         let DecompressError::Ratio { limit: 10, output, input, .. } = error else { panic!("{error}") };
@@ -63,10 +63,10 @@ fn the_ratio_is_limited_after_a_grace() {
 
         let limits = limits.ratio(u64::MAX);
         let came = unpacked(both_ways(format).limits(limits), [&wire[..]]);
-        assert!(came.bytes.len() == 4 << 20 && came.errors.is_empty(), "{format}: {:?}", came.errors);
-        let limits = limits.ratio(10).grace(4 << 20);
+        assert!(came.bytes.len() == 2 << 20 && came.errors.is_empty(), "{format}: {:?}", came.errors);
+        let limits = limits.ratio(10).grace(2 << 20);
         let came = unpacked(both_ways(format).limits(limits), [&wire[..]]);
-        assert!(came.bytes.len() == 4 << 20 && came.errors.is_empty(), "{format}: {:?}", came.errors);
+        assert!(came.bytes.len() == 2 << 20 && came.errors.is_empty(), "{format}: {:?}", came.errors);
     }
 }
 
@@ -85,7 +85,7 @@ fn by_default_a_bomb_of_any_format_that_can_be_one_is_found() {
 #[test]
 #[cfg(any(feature = "zstd", feature = "brotli", feature = "lz4"))]
 fn the_window_is_limited() {
-    let message = text(1, 2_000_000);
+    let message = text(1, 1000);
     let limits = Limits::default().window(32 * 1024);
     for &format in Format::all() {
         let wire = packed(format, &[&message]);

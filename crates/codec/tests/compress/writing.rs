@@ -42,7 +42,7 @@ fn after_a_flush_everything_can_be_read_and_nothing_is_sent_before() {
 #[test]
 fn what_is_written_in_bulk_leaves_in_pieces_before_the_flush() {
     let mut numbers = Numbers::new(1);
-    let noise: Vec<u8> = std::iter::repeat_with(|| numbers.next_u64() as u8).take(1 << 20).collect();
+    let noise: Vec<u8> = std::iter::repeat_with(|| numbers.next_u64() as u8).take(300_000).collect();
     for &format in Format::all() {
         let (mut channel, _) = channel(both_ways(format));
         channel.write_outbound(noise.clone().into());
