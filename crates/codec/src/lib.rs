@@ -34,7 +34,6 @@ pub use base::{
     MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Part, Unfinished,
     codec, decode, decode_messages, encode, encode_messages, message_codec,
 };
-<<<<<<< HEAD
 pub use frame::{
     DelimiterDecoder, DelimiterEncoder, DelimiterFrames, FixedDecoder, FixedEncoder, FixedFrames, FrameError,
     Impossible, JsonDecoder, JsonEncoder, JsonFrames, LengthDecoder, LengthField, LengthFrames,
@@ -49,19 +48,6 @@ pub use text::{Hex, TextError, Utf8, Utf8Stream};
 #[cfg(feature = "tokio-util")]
 pub use tokio::{FromTokio, IntoTokio};
 
-#[cfg(feature = "cbor")]
-pub use serial::Cbor;
-#[cfg(feature = "json")]
-pub use serial::Json;
-#[cfg(feature = "messagepack")]
-pub use serial::MessagePack;
-#[cfg(feature = "postcard")]
-pub use serial::Postcard;
-#[cfg(feature = "protobuf")]
-pub use serial::Protobuf;
-#[cfg(feature = "thrift")]
-pub use serial::{Thrift, ThriftCall};
-=======
 #[cfg(feature = "brotli")]
 pub use compress::Brotli;
 #[cfg(feature = "deflate")]
@@ -81,6 +67,15 @@ pub use compress::{
     Compress, CompressError, Compression, Compressor, DecompressError, Decompressor, Flush, Format, Limits,
     State, Step, compress,
 };
-pub use frame::{FrameError, LineDecoder, LineEncoder, LineFrames};
-pub use text::{TextError, Utf8};
->>>>>>> 73d9112 (Compression: gzip, zlib, deflate, zstd, Brotli, LZ4 and Snappy as stages and as state machines)
+#[cfg(feature = "cbor")]
+pub use serial::Cbor;
+#[cfg(feature = "json")]
+pub use serial::Json;
+#[cfg(feature = "messagepack")]
+pub use serial::MessagePack;
+#[cfg(feature = "postcard")]
+pub use serial::Postcard;
+#[cfg(feature = "protobuf")]
+pub use serial::Protobuf;
+#[cfg(feature = "thrift")]
+pub use serial::{Thrift, ThriftCall};

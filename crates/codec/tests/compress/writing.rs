@@ -21,7 +21,7 @@ fn after_a_flush_everything_can_be_read_and_nothing_is_sent_before() {
     for &format in Format::all() {
         let (mut channel, _) = channel(both_ways(format));
         let mut wire = Vec::new();
-        let mut written = Vec::new();
+        let mut written: Vec<u8> = Vec::new();
         for round in 0..20 {
             for part in 0..3 {
                 let message = text(3 * round + part, 1 + 40 * round as usize);
