@@ -1,4 +1,4 @@
-//! A global allocator that counts, per thread, how often it was asked, and for how much.
+//! A global allocator that counts, per thread, how often it was asked, for how much, and how much is in use.
 //!
 //! Counting is per thread, so tests that run in parallel do not see each other's allocations.
 
@@ -10,6 +10,9 @@ use std::{
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread has allocated and not freed. Negative on a thread that frees what others allocated.
+    static IN_USE: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator with a counter in front.
@@ -48,6 +51,27 @@ pub fn bytes_allocated_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
     let before = BYTES.get();
     let result = f();
     (BYTES.get() - before, result)
+}
+
+/// How many bytes more than before were in use at most while `f` ran, as far as this thread allocated and freed them, and what
+/// `f` returned. What libraries of other languages allocate does not count.
+///
+/// ```
+/// use netwright_testkit::{CountingAllocator, peak_during};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: CountingAllocator = CountingAllocator;
+///
+/// let (peak, ()) = peak_during(|| (0..10).for_each(|_| drop(std::hint::black_box(vec![0u8; 1000]))));
+/// assert_eq!(peak, 1000, "one after the other");
+/// ```
+pub fn peak_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
+    let (before, outer) = (IN_USE.get(), PEAK.get());
+    PEAK.set(before);
+    let result = f();
+    let peak = PEAK.get();
+    PEAK.set(outer.max(peak));
+    (u64::try_from(peak - before).unwrap_or(0), result)
 }
 
 /// How often this thread has allocated or grown memory so far: for code that cannot be wrapped in a closure, such as
@@ -97,10 +121,19 @@ fn count(bytes: usize) {
     // A thread that is ending has no counter any more, and nobody who would read it.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
     let _ = BYTES.try_with(|count| count.set(count.get() + bytes as u64));
+    grow(bytes as i64);
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which upholds the contract; the counter is a
-// const-initialised thread-local without a destructor, so counting neither allocates nor runs foreign code.
+fn grow(bytes: i64) {
+    let _ = IN_USE.try_with(|in_use| {
+        let now = in_use.get() + bytes;
+        in_use.set(now);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(now)));
+    });
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which upholds the contract; the counters are
+// const-initialised thread-locals without destructors, so counting neither allocates nor runs foreign code.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -116,11 +149,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
+        grow(-(layout.size() as i64));
         // SAFETY: `ptr` came from this allocator, and so from the system's, with `layout`.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        grow(-(layout.size() as i64));
         // SAFETY: as above.
         unsafe { System.dealloc(ptr, layout) }
     }

@@ -16,4 +16,6 @@ pub mod contract;
 #[cfg(feature = "verify")]
 pub mod verify;
 
-pub use allocations::{CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during};
+pub use allocations::{
+    CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during, peak_during,
+};
