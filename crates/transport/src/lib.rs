@@ -42,6 +42,8 @@ mod return_stack;
 mod scratch;
 mod socket;
 mod stream;
+#[cfg(target_os = "linux")]
+pub mod uring;
 
 pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Transport {
     /// TCP by readiness (epoll).
     Readiness,
+    /// TCP by io_uring.
+    Uring,
     /// TCP by threads that block in `poll(2)`.
     Blocking,
     /// Unix stream sockets by readiness.
@@ -50,12 +52,13 @@ pub enum Need {
 
 impl Transport {
     /// Every transport, also those that this machine lacks.
-    pub const ALL: &[Self] = &[Self::Readiness, Self::Blocking, Self::Unix, Self::Local];
+    pub const ALL: &[Self] = &[Self::Readiness, Self::Uring, Self::Blocking, Self::Unix, Self::Local];
 
     /// As it is called in the names of tests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Readiness => "readiness",
+            Self::Uring => "uring",
             Self::Blocking => "blocking",
             Self::Unix => "unix",
             Self::Local => "local",
@@ -65,7 +68,7 @@ impl Transport {
     /// The reactor models that it can run in.
     pub fn models(self) -> &'static [Model] {
         match self {
-            Self::Readiness | Self::Local => &Model::ALL[..4],
+            Self::Readiness | Self::Uring | Self::Local => &Model::ALL[..4],
             // And a loop with many descriptors, which asks about each of them every time.
             Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
             Self::Unix => &[Model::OneLoop, Model::OneAcceptor], // no second socket on one path
@@ -76,6 +79,7 @@ impl Transport {
     pub fn missing(self) -> Option<String> {
         match self {
             Self::Readiness | Self::Blocking | Self::Unix | Self::Local => None,
+            Self::Uring => Backend::Uring.event_loops(1).err().map(|error| error.to_string()),
         }
     }
 
@@ -99,13 +103,14 @@ impl Transport {
     pub(super) fn backend(self) -> Backend {
         match self {
             Self::Readiness | Self::Unix | Self::Local => Backend::Readiness,
+            Self::Uring => Backend::Uring,
             Self::Blocking => Backend::Blocking,
         }
     }
 
     pub(super) fn carrier(self) -> Carrier {
         match self {
-            Self::Readiness | Self::Blocking => Carrier::Tcp,
+            Self::Readiness | Self::Uring | Self::Blocking => Carrier::Tcp,
             Self::Unix => Carrier::Unix,
             Self::Local => Carrier::Local,
         }

@@ -35,6 +35,8 @@ pub enum Backend {
     Auto,
     /// `epoll`, `kqueue` or IOCP, by `mio`.
     Readiness,
+    /// io_uring, on Linux.
+    Uring,
     /// A thread that blocks in `poll(2)`: for loops with few sockets. A server or client of this backend that is given no
     /// group has a thread for each connection ([`ThreadPerChannel`](crate::ThreadPerChannel)).
     Blocking,
@@ -47,6 +49,15 @@ impl Backend {
             Self::Auto => Self::choose().backend.event_loops(loops),
             Self::Readiness => {
                 EventLoopGroup::builder().loops(loops).driver(|_| ReadinessSeed::new()).build()
+            }
+            #[cfg(target_os = "linux")]
+            Self::Uring => {
+                EventLoopGroup::builder().loops(loops).driver(|_| crate::uring::UringSeed::new()).build()
+            }
+            #[cfg(not(target_os = "linux"))]
+            Self::Uring => {
+                let error = std::io::Error::new(std::io::ErrorKind::Unsupported, "only Linux has io_uring");
+                Err(BuildError::Driver { index: 0, error })
             }
             Self::Blocking => EventLoopGroup::builder().loops(loops).driver(|_| BlockingSeed::new()).build(),
         }
@@ -65,6 +76,7 @@ impl fmt::Display for Backend {
         f.write_str(match self {
             Self::Auto => "auto",
             Self::Readiness => "readiness",
+            Self::Uring => "uring",
             Self::Blocking => "blocking",
         })
     }

@@ -507,11 +507,16 @@ impl Server {
     /// Lets new connections wait in the system's queue until [`resume_accepting`](Self::resume_accepting).
     pub fn pause_accepting(&self) {
         self.inner.figures.held.store(true, Ordering::Release);
+        self.call_listeners(); // one that accepts by an operation that lasts has to end it
     }
 
     /// Accepts again, those that waited first.
     pub fn resume_accepting(&self) {
         self.inner.figures.held.store(false, Ordering::Release);
+        self.call_listeners();
+    }
+
+    fn call_listeners(&self) {
         let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         for (event_loop, token) in &listeners.list {
             let token = *token;

@@ -73,7 +73,7 @@ where
     W: Into<Outgoing> + 'static,
 {
     let Opening { local, socket, domain, peer, pipeline, settings, attributes, file } = opening;
-    let readiness = local.driver::<Readiness>().ok_or_else(|| {
+    let readiness = Readiness::of(local).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::Unsupported,
             "datagram channels need a loop with a readiness driver: build its group with `Backend::Readiness`",

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   source ──▶ Rc<Readiness> ──┬─ Edges: mio, which tells what became possible
-//!                              └─ Levels: poll(2), which tells what is possible    a thread for each channel
+//!                              ├─ Levels: poll(2), which tells what is possible    a thread for each channel
+//!                              └─ Ring: io_uring, as edges                         for what its streams do not carry
 //! ```
 //! Sources are the same on both: they register, read and write until nothing is left, and tell a level-triggered loop
 //! after each call what they want to hear next ([`Readiness::set_interest`]).
@@ -14,9 +15,13 @@ use super::edges::raw;
 use super::{edges::Edges, wait::Brought};
 #[cfg(unix)]
 use crate::blocking::Levels;
+#[cfg(target_os = "linux")]
+use crate::uring::Uring;
 use mio::Interest;
-use netwright_core::driver::Token;
-use std::{fmt, io, time::Duration};
+use netwright_core::{LocalLoop, driver::Token};
+#[cfg(target_os = "linux")]
+use std::rc::Weak;
+use std::{fmt, io, rc::Rc, time::Duration};
 
 /// Registers descriptors with the driver of a loop; see the [module](super).
 pub struct Readiness {
@@ -27,6 +32,9 @@ enum Kind {
     Edges(Edges),
     #[cfg(unix)]
     Levels(Levels),
+    /// The ring knows us and not we the ring, so that neither keeps the other alive.
+    #[cfg(target_os = "linux")]
+    Ring(Weak<Uring>),
 }
 
 /// What a source does.
@@ -58,6 +66,8 @@ impl Readiness {
         match &self.kind {
             Kind::Edges(edges) => edges.register(source, token, interest),
             Kind::Levels(levels) => levels.register(raw(source), token, interest),
+            #[cfg(target_os = "linux")]
+            Kind::Ring(ring) => present(ring)?.register(source, token, interest),
         }
     }
 
@@ -74,6 +84,8 @@ impl Readiness {
         match &self.kind {
             Kind::Edges(edges) => edges.reregister(source, token, interest),
             Kind::Levels(levels) => levels.reregister(raw(source), token, interest),
+            #[cfg(target_os = "linux")]
+            Kind::Ring(ring) => present(ring)?.reregister(source, token, interest),
         }
     }
 
@@ -85,12 +97,23 @@ impl Readiness {
         match &self.kind {
             Kind::Edges(edges) => edges.deregister(source),
             Kind::Levels(levels) => levels.deregister(raw(source)),
+            #[cfg(target_os = "linux")]
+            Kind::Ring(ring) => present(ring)?.deregister(source),
         }
     }
 
     /// Whether events repeat until they are used up or [`set_interest`](Self::set_interest) says otherwise.
     pub fn is_level(&self) -> bool {
         matches!(self.kind, Kind::Levels(_))
+    }
+
+    /// What the driver of a loop offers, be it made for readiness or an io_uring that watches descriptors as well.
+    pub fn of(local: &LocalLoop) -> Option<Rc<Self>> {
+        #[cfg(target_os = "linux")]
+        if let Some(ring) = local.driver::<Uring>() {
+            return Some(ring.readiness());
+        }
+        local.driver()
     }
 
     /// On a level-triggered loop: what the source can use from now on. With neither it still hears, once each, that the
@@ -101,6 +124,8 @@ impl Readiness {
     #[inline]
     pub fn set_interest(&self, source: &impl std::os::fd::AsFd, reads: bool, writes: bool) -> io::Result<()> {
         match &self.kind {
+            #[cfg(target_os = "linux")]
+            Kind::Ring(_) => Ok(()),
             Kind::Edges(_) => Ok(()),
             Kind::Levels(levels) => levels.set_interest(raw(source), reads, writes),
         }
@@ -139,6 +164,11 @@ impl Readiness {
     pub fn is_level(&self) -> bool {
         false
     }
+
+    /// What the driver of a loop offers.
+    pub fn of(local: &LocalLoop) -> Option<Rc<Self>> {
+        local.driver()
+    }
 }
 
 impl Readiness {
@@ -148,6 +178,8 @@ impl Readiness {
             Kind::Edges(edges) => edges.len(),
             #[cfg(unix)]
             Kind::Levels(levels) => levels.len(),
+            #[cfg(target_os = "linux")]
+            Kind::Ring(ring) => present(ring).map_or(0, |ring| ring.watched()),
         }
     }
 
@@ -168,7 +200,7 @@ impl Readiness {
         match &self.kind {
             Kind::Edges(edges) => Ok(edges),
             #[cfg(unix)]
-            Kind::Levels(_) => Err(io::ErrorKind::Unsupported.into()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -185,6 +217,11 @@ impl Readiness {
         self.edges()?.move_to(poll)
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_ring(ring: Weak<Uring>) -> Self {
+        Self { kind: Kind::Ring(ring) }
+    }
+
     #[cfg(unix)]
     pub(crate) fn new_levels() -> Self {
         Self { kind: Kind::Levels(Levels::default()) }
@@ -195,9 +232,14 @@ impl Readiness {
     pub(crate) fn levels(&self) -> io::Result<&Levels> {
         match &self.kind {
             Kind::Levels(levels) => Ok(levels),
-            Kind::Edges(_) => Err(io::ErrorKind::Unsupported.into()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn present(ring: &Weak<Uring>) -> io::Result<Rc<Uring>> {
+    ring.upgrade().ok_or_else(|| io::ErrorKind::NotConnected.into())
 }
 
 impl fmt::Debug for Readiness {

@@ -15,7 +15,7 @@ mod unix {
     use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
     #[inline(always)]
-    pub(in crate::socket) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    pub(crate) fn recv(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         let result = rustix::net::recv(socket, room, RecvFlags::empty());
         match result {
             Ok((_, len)) => Ok(len),
@@ -56,4 +56,6 @@ mod elsewhere {
 #[cfg(not(unix))]
 pub(super) use elsewhere::{recv, refill, send, send_pieces};
 #[cfg(unix)]
-pub(super) use unix::{recv, refill, send, send_pieces};
+pub(crate) use unix::recv;
+#[cfg(unix)]
+pub(super) use unix::{refill, send, send_pieces};

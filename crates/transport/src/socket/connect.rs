@@ -54,7 +54,6 @@ pub(crate) fn connect(
     settings: &ConnectSettings,
     done: OnConnect,
 ) -> Result<Token, io::Error> {
-    let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
     let (target, limit) = (sock_addr(&address)?, settings.limit);
     let domain = target.domain();
     let socket = Socket::new(domain, Type::STREAM, None)?;
@@ -67,6 +66,14 @@ pub(crate) fn connect(
         }
         socket.bind(&from.into())?;
     }
+    #[cfg(target_os = "linux")]
+    if address.ip().is_some()
+        && let Some(uring) = local.driver()
+    {
+        let target = crate::uring::Target { address, sock_addr: target, limit };
+        return crate::uring::connect(local, uring, socket, target, done);
+    }
+    let readiness = Readiness::of(local).ok_or_else(no_driver)?;
     // The queue of a Unix listener is full: the system does not tell when it has room.
     let mut full = false;
     match socket.connect(&target) {

@@ -28,9 +28,9 @@ use std::{
 };
 
 /// Connections accepted before others get their turn.
-const ACCEPTS_PER_TURN: usize = 16;
+pub(crate) const ACCEPTS_PER_TURN: usize = 16;
 /// How long to leave a system alone that has no descriptor or memory left.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 /// The listener's only timer.
 const RESUME: u64 = 0;
 
@@ -67,7 +67,11 @@ impl Listener {
         figures: Arc<ListenerFigures>,
         on_accept: OnAccept,
     ) -> io::Result<Token> {
-        let readiness = local.driver::<Readiness>().ok_or_else(no_driver)?;
+        #[cfg(target_os = "linux")]
+        if let Some(uring) = local.driver() {
+            return crate::uring::UringListener::start(local, uring, socket, figures, on_accept);
+        }
+        let readiness = Readiness::of(local).ok_or_else(no_driver)?;
         local
             .register_with(|token| {
                 readiness.register(&socket, token, Interest::READABLE).map_err(StartError)?;
@@ -155,12 +159,12 @@ impl Listener {
 }
 
 /// A descriptor to give up when there is none left.
-fn spare() -> Option<File> {
+pub(crate) fn spare() -> Option<File> {
     File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }).ok()
 }
 
 #[cfg(unix)]
-fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
+pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
     use rustix::net::{AddressFamily, SocketFlags};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, peer) = rustix::net::acceptfrom_with(socket, flags)?;
@@ -175,7 +179,7 @@ fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
 }
 
 #[cfg(not(unix))]
-fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
+pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
     let (connection, peer) = socket.accept()?;
     connection.set_nonblocking(true)?;
     let peer = super::address(&peer).ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;

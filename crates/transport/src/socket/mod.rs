@@ -20,9 +20,11 @@ pub(crate) mod unix;
 mod write;
 
 pub(crate) use address::{address, domain, sock_addr};
-pub(crate) use connect::{ConnectSettings, connect};
-pub(crate) use listener::{Listener, ListenerFigures, OnAccept};
+pub(crate) use connect::{ConnectSettings, OnConnect, connect};
+pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, OnAccept, PAUSE, accept, spare};
 pub(crate) use stream::{SocketKind, SocketStream};
+#[cfg(target_os = "linux")]
+pub(crate) use {calls::recv, write::write_flushed};
 
 use std::io;
 

@@ -17,7 +17,7 @@ const FEW: usize = 64;
 
 /// Sends what is flushed, as far as the socket takes it.
 #[inline(always)] // with its system call: see `return_stack`
-pub(super) fn write_flushed(
+pub(crate) fn write_flushed(
     socket: &Socket,
     outbound: &mut Outbound,
     cap: &mut GatherCap,

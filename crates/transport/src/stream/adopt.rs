@@ -3,6 +3,8 @@
 use super::{ChannelSettings, Stream, channel::StreamChannel};
 #[cfg(unix)]
 use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
+#[cfg(target_os = "linux")]
+use crate::uring::{Uring, UringStream};
 use crate::{
     live::Guard,
     local::{self, LocalStream},
@@ -73,10 +75,15 @@ where
     let make = Make { local, peer, pipeline, settings };
     match connection {
         Connection::Socket(socket) => {
-            let readiness = local.driver::<Readiness>().ok_or_else(socket::no_driver)?;
             let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
             let lingers = settings.options.blocks_on_close();
             let is_unix = matches!(make.peer, Some(Address::Unix(_)));
+            #[cfg(target_os = "linux")]
+            if !is_unix && let Some(uring) = local.driver::<Uring>() {
+                return make
+                    .channel(introduce, address, |token| UringStream::open(uring, socket, token, lingers));
+            }
+            let readiness = Readiness::of(local).ok_or_else(socket::no_driver)?;
             let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
             #[cfg(unix)]
             let introduce = {

@@ -1,0 +1,203 @@
+//! A connection whose bytes are moved by a ring.
+//!
+//! ```text
+//!   small: the ring receives and sends         large: by system calls, when the ring says that there is something, or room
+//! ```
+//! A ring pays where messages are small. Where they are large the copy is what costs, and it costs less with a buffer that is
+//! still in the cache: all of a turn's receives first and all its sends after that make one of every buffer cold.
+//!
+//! Always true:
+//! 1. At most one send is under way; while it is, the outbound queue keeps what it takes from, and learns what was taken
+//!    when it has ended.
+//! 2. A close that comes meanwhile ends the send behind what the socket takes at once, and waits for that end: so
+//!    `write, flush, close` delivers what it would deliver without a ring.
+//! 3. The socket is read directly only while no receive of the ring is under way, so bytes keep their order.
+
+use super::{Uring, extension::Arrival, slot::Key};
+use crate::{
+    return_stack::refill,
+    scratch::scratch,
+    socket::{SocketKind, recv, write_flushed},
+    stream::{Received, Stream, Wrote, open_envelope},
+};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{CloseCause, GatherCap, Outbound, driver::Token};
+use socket2::Socket;
+use std::{io, net::Shutdown, rc::Rc};
+
+/// Messages of at least this length, and files, are sent by a system call.
+const DIRECT_FROM: usize = 8 * 1024;
+/// After so many receives in a row that brought less than [`LITTLE`], the ring receives again.
+const LITTLES: u8 = 4;
+const LITTLE: usize = 2 * 1024;
+
+pub(crate) struct UringStream {
+    uring: Rc<Uring>,
+    /// Shared with the ring, which closes it. `None` only at the end.
+    socket: Option<Rc<Socket>>,
+    key: Key,
+    cap: GatherCap,
+    /// What the send under way offers.
+    offered: usize,
+    /// As the ring was told last.
+    wants_read: bool,
+    lingers: bool,
+    /// The peer sends no more. From then on the kernel takes every wait for room on the ring to be over at once, a hundred
+    /// times for each send.
+    ended: bool,
+    /// Receives in a row that brought little.
+    littles: u8,
+    /// A close that waits for the send.
+    closing: Option<CloseCause>,
+}
+
+impl UringStream {
+    pub(crate) fn open(uring: Rc<Uring>, socket: Socket, token: Token, lingers: bool) -> io::Result<Self> {
+        let socket = Rc::new(socket);
+        let key = uring.add_stream(socket.clone(), token)?;
+        Ok(Self {
+            uring,
+            socket: Some(socket),
+            key,
+            cap: GatherCap::default(),
+            offered: 0,
+            wants_read: false,
+            lingers,
+            ended: false,
+            littles: 0,
+            closing: None,
+        })
+    }
+
+    fn socket(&self) -> io::Result<&Socket> {
+        self.socket.as_deref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Receives without the ring.
+    fn receive_directly(&mut self) -> io::Result<Received> {
+        let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
+        let result = scratch().fill(|room| recv(socket, room));
+        refill();
+        match &result {
+            Ok((bytes, _)) if bytes.is_empty() => {
+                self.ended = true;
+                self.uring.set_end(self.key, None);
+            }
+            Ok((bytes, _)) if bytes.len() < LITTLE => {
+                self.littles += 1;
+                if self.littles >= LITTLES {
+                    self.littles = 0;
+                    self.uring.leave_bulk(self.key);
+                }
+            }
+            Ok(_) => self.littles = 0,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                _ => self.uring.set_end(self.key, error.raw_os_error()),
+            },
+        }
+        let (bytes, room) = result?;
+        let more = bytes.len() == room;
+        Ok(Received { bytes, more })
+    }
+}
+
+impl Stream for UringStream {
+    #[inline]
+    fn receive(&mut self) -> io::Result<Received> {
+        match self.uring.receive(self.key)? {
+            Arrival::Piece(bytes, more) => Ok(Received { bytes, more }),
+            Arrival::End => {
+                self.ended = true;
+                Ok(Received { bytes: BytesMut::new(), more: false })
+            }
+            Arrival::Look => self.receive_directly(),
+        }
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        match self.uring.has_ended(self.key)? {
+            Some(ended) => Ok(ended),
+            None => Ok(self.socket()?.peek(&mut [std::mem::MaybeUninit::uninit()])? == 0),
+        }
+    }
+
+    fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
+        while outbound.has_flushed() {
+            if outbound.first_envelope().is_some() {
+                open_envelope(outbound, "a TCP channel");
+                continue;
+            }
+            let by_ring =
+                |bytes: &Bytes| bytes.len() < DIRECT_FROM || bytes.len() >= self.uring.zero_copy_from();
+            if !self.ended && outbound.first_bytes().is_some_and(by_ring) {
+                self.offered = self.uring.send(self.key, outbound, self.cap.get())?;
+                return Ok(Wrote::Blocked); // until the completion tells what was taken
+            }
+            let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
+            let wrote = write_flushed(socket, outbound, &mut self.cap, &SocketKind::Tcp);
+            refill();
+            let wrote = wrote?;
+            if let Wrote::Blocked = wrote {
+                self.offered = 0;
+                self.uring.wait_for_room(self.key)?;
+            }
+            return Ok(wrote);
+        }
+        Ok(Wrote::All)
+    }
+
+    fn shut_down_output(&mut self) -> io::Result<()> {
+        self.socket()?.shutdown(Shutdown::Write)
+    }
+
+    fn take_error(&mut self) -> Option<io::Error> {
+        match self.socket().and_then(Socket::take_error) {
+            Ok(error) => error,
+            Err(error) => Some(error),
+        }
+    }
+
+    fn sent(&mut self, outbound: &mut Outbound) -> io::Result<Option<CloseCause>> {
+        let result = self.uring.sent(self.key);
+        if let Ok(Some(taken)) = result {
+            if self.offered > 0 {
+                self.cap.record(self.offered, taken);
+            }
+            outbound.advance(taken);
+        }
+        match self.closing.take() {
+            Some(cause) => Ok(Some(cause)), // whatever became of the send
+            None => result.map(|_| None),
+        }
+    }
+
+    fn close_later(&mut self, cause: CloseCause) -> Result<(), CloseCause> {
+        if self.closing.is_none() {
+            if !self.uring.finish_sending(self.key) {
+                return Err(cause);
+            }
+            self.closing = Some(cause);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    #[inline]
+    fn settle(&mut self, wants_read: bool, _: bool) {
+        if std::mem::replace(&mut self.wants_read, wants_read) != wants_read {
+            self.uring.wants_read(self.key, wants_read);
+        }
+    }
+}
+
+impl Drop for UringStream {
+    fn drop(&mut self) {
+        self.socket = None; // the ring closes it, and that is easiest when nobody shares it
+        self.uring.close(self.key, self.lingers);
+    }
+}
