@@ -47,7 +47,7 @@ mod linux {
             "\nidle: resident memory of {connections} connections that have echoed {MESSAGE} bytes each\n"
         );
         println!("server            before, KiB  after, KiB  per connection, bytes  target");
-        for kind in [Kind::Epoll, Kind::Tokio, Kind::Netwright] {
+        for kind in [Kind::Epoll, Kind::Tokio, Kind::Netwright, Kind::Uring, Kind::NetwrightUring] {
             let server = ServerProcess::start(kind, None);
             // One connection stays from before: its echo brings in all code that an echo needs.
             let mut first = Load::connect(server.address(), 1, MESSAGE, 1);
@@ -59,8 +59,8 @@ mod linux {
             let after = server.resident();
             let each = after.saturating_sub(before) as f64 / connections as f64;
             let verdict = match (kind, each <= BYTES_MAX) {
-                (Kind::Netwright, true) => format!("<= {BYTES_MAX} met"),
-                (Kind::Netwright, false) => format!("<= {BYTES_MAX} MISSED"),
+                (Kind::Netwright | Kind::NetwrightUring, true) => format!("<= {BYTES_MAX} met"),
+                (Kind::Netwright | Kind::NetwrightUring, false) => format!("<= {BYTES_MAX} MISSED"),
                 _ => "for information".to_owned(),
             };
             let (before, after) = (before / 1024, after / 1024);

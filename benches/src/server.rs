@@ -13,12 +13,12 @@ use crate::{
     reference::{
         epoll_echo::{self, Inlined, Libc},
         hyper_tokio::{self, plaintext},
-        tokio_echo,
+        tokio_echo, uring_echo,
     },
 };
 use bytes::{Bytes, BytesMut};
 use hyper::service::service_fn;
-use netwright::{AppContext, Application, CloseCause, Peer, Server, bridge::PeerIo, event_loops, pipeline};
+use netwright::{AppContext, Application, Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Read},
@@ -39,7 +39,11 @@ pub enum Kind {
     Tokio,
     /// Netwright on one loop with the readiness driver.
     Netwright,
-    /// The same with an async tail instead of a handler.
+    /// The hand-written loop by io_uring: [`uring_echo`].
+    Uring,
+    /// Netwright on one loop with the io_uring driver.
+    NetwrightUring,
+    /// Netwright by readiness with an async tail instead of a handler.
     NetwrightTail,
     /// Plaintext over HTTP: [`hyper_tokio`].
     HyperTokio,
@@ -49,13 +53,16 @@ pub enum Kind {
 
 impl Kind {
     /// Those that echo, the reference first.
-    pub const ALL: [Self; 4] = [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright];
+    pub const ALL: [Self; 6] =
+        [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright, Self::Uring, Self::NetwrightUring];
 
-    const KNOWN: [Self; 7] = [
+    const KNOWN: [Self; 9] = [
         Self::Epoll,
         Self::EpollLibc,
         Self::Tokio,
         Self::Netwright,
+        Self::Uring,
+        Self::NetwrightUring,
         Self::NetwrightTail,
         Self::HyperTokio,
         Self::HyperNetwright,
@@ -68,6 +75,8 @@ impl Kind {
             Self::EpollLibc => "epoll loop, libc",
             Self::Tokio => "tokio",
             Self::Netwright => "netwright",
+            Self::Uring => "uring loop",
+            Self::NetwrightUring => "netwright uring",
             Self::NetwrightTail => "netwright, async tail",
             Self::HyperTokio => "hyper on tokio",
             Self::HyperNetwright => "hyper on netwright",
@@ -84,9 +93,11 @@ impl Kind {
             Self::Epoll => Ok(epoll_echo::serve::<Inlined>(&listen()?)?),
             Self::EpollLibc => Ok(epoll_echo::serve::<Libc>(&listen()?)?),
             Self::Tokio => Ok(tokio_echo::serve(listen()?)?),
-            Self::Netwright => {
+            Self::Uring => Ok(uring_echo::serve(&listen()?)?),
+            Self::Netwright | Self::NetwrightUring => {
+                let backend = if self == Self::Netwright { Backend::Readiness } else { Backend::Uring };
                 let server = Server::builder()
-                    .group(event_loops(1)?)
+                    .group(backend.event_loops(1)?)
                     .pipeline(|_| pipeline().app(Echo))
                     .bind("127.0.0.1:0")
                     .wait()?;
@@ -95,7 +106,7 @@ impl Kind {
             }
             Self::NetwrightTail => {
                 let server = Server::builder()
-                    .group(event_loops(1)?)
+                    .group(Backend::Readiness.event_loops(1)?)
                     .pipeline(|_| pipeline().serve(echo))
                     .bind("127.0.0.1:0")
                     .wait()?;
@@ -105,7 +116,7 @@ impl Kind {
             Self::HyperTokio => Ok(hyper_tokio::serve(listen()?)?),
             Self::HyperNetwright => {
                 let server = Server::builder()
-                    .group(event_loops(1)?)
+                    .group(Backend::Readiness.event_loops(1)?)
                     .pipeline(|_| {
                         pipeline().serve(|peer| {
                             hyper_tokio::settings().serve_connection(PeerIo::new(peer), service_fn(plaintext))

@@ -4,3 +4,4 @@ pub mod epoll_echo;
 pub mod hyper_tokio;
 pub mod tokio_echo;
 pub mod udp_echo;
+pub mod uring_echo;
