@@ -1,8 +1,9 @@
 //! Attacks on every decoder. The corpus is in `corpus/`; how to attack for longer is in `netwright_testkit::verify::Fuzz`.
 
+use bytes::Bytes;
 use netwright_codec::{
-    DelimiterFrames, FixedFrames, Hex, JsonFrames, LengthField, LengthFrames, LineFrames, Utf8,
-    Varint32Frames, decode,
+    DecodeError, DelimiterFrames, FixedFrames, Hex, JsonFrames, LengthField, LengthFrames, LineBatches,
+    LineFrames, Lines, MessageDecoder, Messages, Utf8, Utf8Stream, Varint32Frames, decode, decode_messages,
 };
 use netwright_testkit::fuzz_decoder;
 
@@ -14,6 +15,44 @@ fn lines() {
 #[test]
 fn lines_fail_fast() {
     fuzz_decoder!("lines", LineFrames::max(12).fail_fast(true).keep_ends(true));
+}
+
+/// What does not depend on how a stream is split: the single lines, the single characters.
+struct Apart;
+
+impl MessageDecoder for Apart {
+    type In = Lines;
+    type Out = Bytes;
+    fn decode(&mut self, lines: Lines, out: &mut Messages<Bytes>) -> Result<(), DecodeError> {
+        lines.iter().for_each(|line| out.push(Bytes::copy_from_slice(line)));
+        Ok(())
+    }
+}
+
+struct Characters;
+
+impl MessageDecoder for Characters {
+    type In = String;
+    type Out = char;
+    fn decode(&mut self, text: String, out: &mut Messages<char>) -> Result<(), DecodeError> {
+        text.chars().for_each(|character| out.push(character));
+        Ok(())
+    }
+}
+
+#[test]
+fn line_batches() {
+    fuzz_decoder!("lines", decode(LineBatches::max(12)), decode_messages(Apart));
+}
+
+#[test]
+fn utf8_streams() {
+    fuzz_decoder!("utf8", Utf8Stream::strict(), decode_messages(Characters).passing::<String>());
+}
+
+#[test]
+fn utf8_streams_lossy() {
+    fuzz_decoder!("utf8", Utf8Stream::lossy(), decode_messages(Characters).passing::<String>());
 }
 
 #[test]
