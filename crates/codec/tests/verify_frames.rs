@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use netwright_codec::{
-    DelimiterFrames, FixedFrames, JsonFrames, LengthField, LengthFrames, LengthPrepender, LineFrames,
-    Varint32Frames, decode,
+    DecodeError, DelimiterFrames, FixedFrames, JsonFrames, LengthField, LengthFrames, LengthPrepender,
+    LineBatches, LineFrames, Lines, MessageDecoder, Messages, Varint32Frames, decode, decode_messages,
 };
 use netwright_testkit::verify_decoder;
 
@@ -20,6 +20,27 @@ fn lines() {
         b"one\r\n" => [Ok("one\r\n")],
         b"too long\n" => [Err("the limit is 4")],
         b"1234\n" => [Ok("1234\n")],
+    );
+}
+
+/// The single lines of a batch: these do not depend on how a stream is split.
+struct Apart;
+
+impl MessageDecoder for Apart {
+    type In = Lines;
+    type Out = Bytes;
+    fn decode(&mut self, lines: Lines, out: &mut Messages<Bytes>) -> Result<(), DecodeError> {
+        lines.iter().for_each(|line| out.push(Bytes::copy_from_slice(line)));
+        Ok(())
+    }
+}
+
+#[test]
+fn line_batches() {
+    verify_decoder!(decode(LineBatches::max(8)), decode_messages(Apart);
+        b"one\r\n\ntwo\n" => [Ok("one"), Ok(""), Ok("two")],
+        b"much too long\r\n" => [Err("a frame of 13 bytes or more, the limit is 8")],
+        b"12345678\n\r\n" => [Ok("12345678"), Ok("")],
     );
 }
 

@@ -1,8 +1,11 @@
 //! Every stage for text against the verifier.
 
 use bytes::Bytes;
-use netwright_codec::{Hex, LineFrames, Utf8};
-use netwright_testkit::verify_decoder;
+use netwright_codec::{
+    DecodeError, Hex, LineFrames, MessageDecoder, Messages, Utf8, Utf8Stream, decode_messages,
+};
+use netwright_core::{EmbeddedChannel, pipeline};
+use netwright_testkit::{verify::Verify, verify_decoder};
 
 #[test]
 fn utf8_in_frames() {
@@ -15,6 +18,37 @@ fn utf8_in_frames() {
     verify_decoder!(LineFrames::max(20), Utf8::lossy();
         b"ab\xff\n\xf0\x9f\n" => [Ok("ab\u{fffd}"), Ok("\u{fffd}")],
     );
+}
+
+/// The single characters of a text: these do not depend on how a stream is split.
+struct Characters;
+
+impl MessageDecoder for Characters {
+    type In = String;
+    type Out = char;
+    fn decode(&mut self, text: String, out: &mut Messages<char>) -> Result<(), DecodeError> {
+        text.chars().for_each(|character| out.push(character));
+        Ok(())
+    }
+}
+
+#[test]
+fn utf8_in_a_stream() {
+    let channel = |recorder, stage: Utf8Stream| {
+        let characters = decode_messages(Characters).passing::<String>();
+        EmbeddedChannel::new(pipeline().add(stage).add(characters).app(recorder))
+    };
+    Verify::new(|recorder| channel(recorder, Utf8Stream::strict()))
+        .sample("aü☃", [Ok('a'), Ok('ü'), Ok('☃')])
+        .sample("🦀", [Ok('🦀')])
+        .sample(b"b\xff", [Ok('b'), Err("the stream is not UTF-8: wrong after 11 bytes")])
+        .last_may_come()
+        .run();
+    Verify::new(|recorder| channel(recorder, Utf8Stream::lossy()))
+        .sample(b"\xe2\x98a", [Ok('\u{fffd}'), Ok('a')])
+        .sample(b"\xff\xc3\xbc", [Ok('\u{fffd}'), Ok('ü')])
+        .last_may_come()
+        .run();
 }
 
 #[test]
