@@ -2,6 +2,7 @@
 
 mod bounds;
 mod formats;
+mod fuzz;
 mod hostile;
 mod types;
 
