@@ -8,7 +8,7 @@ use crate::{
     stop::Stop,
     terminal::say,
 };
-use netwright::{BindError, EventLoopGroup, Promised, Server, ServerBuilder};
+use netwright::{Backend, BindError, EventLoopGroup, Promised, Server, ServerBuilder};
 
 /// Enough to show that connections are spread over loops.
 const LOOPS: usize = 2;
@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let echo = start(&group, ECHO_PORT, echo::bind)?;
     let chat = start(&group, CHAT_PORT, chat::bind)?;
     explain(&time, &echo, &chat);
-    running::until_stopped(&stop, &[time, echo, chat], &[group])
+    running::until_stopped(&stop, &[time, echo, chat], &[group], Backend::Auto)
 }
 
 /// On its own port, or on any other if somebody has that one.

@@ -17,7 +17,7 @@ const DESCRIPTORS_WANTED: u64 = 65_536;
 const LISTEN_QUEUE_WANTED: u64 = 1024;
 
 pub(crate) fn run(_: Arguments) -> Result<(), Failure> {
-    let backends = [Backend::Readiness, Backend::Blocking];
+    let backends = [Backend::Readiness, Backend::Uring, Backend::Blocking];
     let probes: Vec<_> = backends.into_iter().map(Probe::run).collect();
     let choice = Backend::choose();
     let mut advice = Vec::new();
@@ -155,5 +155,20 @@ fn remedy(backend: Backend, why: &str) -> Option<String> {
     if said(&["too many open files"]) {
         return Some(format!("{backend}: close descriptors or raise their limit"));
     }
-    None
+    if backend != Backend::Uring {
+        return None;
+    }
+    if said(&["cannot allocate memory", "memlock", "locked"]) {
+        return Some(
+            "io_uring: raise the limit on locked memory (`ulimit -l`, LimitMEMLOCK in a unit)".to_owned(),
+        );
+    }
+    if said(&["not permitted", "permission"]) {
+        return Some(
+            "io_uring: it is forbidden here, by `sysctl kernel.io_uring_disabled` or by the seccomp profile of a \
+             container; allow io_uring_setup, io_uring_enter and io_uring_register there"
+                .to_owned(),
+        );
+    }
+    said(&["not implemented", "only linux"]).then(|| "io_uring: it needs Linux 6.0 or newer".to_owned())
 }

@@ -1,19 +1,26 @@
 //! What the loops are doing, as one line: differences between two looks at their counters.
 
 use crate::terminal::short;
-use netwright::{EventLoop, LoopFigures, Server};
+use netwright::{Backend, EventLoop, LoopFigures, Server};
 use std::{fmt::Write, time::Duration};
 
 /// Turns the counters of loops and servers into a line.
 pub(crate) struct Figures {
     loops: Vec<(EventLoop, LoopFigures)>,
     servers: Vec<Server>,
+    /// What waits for I/O.
+    backend: Backend,
 }
 
 impl Figures {
-    pub(crate) fn of<'a>(loops: impl IntoIterator<Item = &'a EventLoop>, servers: &[Server]) -> Self {
+    pub(crate) fn of<'a>(
+        loops: impl IntoIterator<Item = &'a EventLoop>,
+        servers: &[Server],
+        backend: Backend,
+    ) -> Self {
         let loops = loops.into_iter().map(|event_loop| (event_loop.clone(), event_loop.figures()));
-        Self { loops: loops.collect(), servers: servers.to_vec() }
+        let backend = if backend == Backend::Auto { Backend::choose().backend } else { backend };
+        Self { loops: loops.collect(), servers: servers.to_vec(), backend }
     }
 
     /// What happened since the line before, `passed` ago.
@@ -25,7 +32,7 @@ impl Figures {
             accepted += figures.accepted;
             paused |= figures.paused;
         }
-        let mut line = format!("{open} open, {accepted} accepted");
+        let mut line = format!("{}: {open} open, {accepted} accepted", self.backend);
         if paused {
             line.push_str(", accepting pauses: no descriptors left");
         }

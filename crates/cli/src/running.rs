@@ -11,7 +11,7 @@ use crate::{
     stop::Stop,
     terminal::{LiveLine, say},
 };
-use netwright::{EventLoopGroup, Server};
+use netwright::{Backend, EventLoopGroup, Server};
 use std::time::{Duration, Instant};
 
 /// What connections may take to finish what they are at.
@@ -26,9 +26,10 @@ pub(crate) fn until_stopped(
     stop: &Stop,
     servers: &[Server],
     groups: &[EventLoopGroup],
+    backend: Backend,
 ) -> Result<(), Failure> {
     let mut line = LiveLine::on(std::io::stdout());
-    let mut figures = Figures::of(groups.iter().flatten(), servers);
+    let mut figures = Figures::of(groups.iter().flatten(), servers, backend);
     let mut last = Instant::now();
     while !stop.within(REFRESH) {
         if line.is_shown() {

@@ -14,8 +14,8 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use netwright::{
-    BlockingSeed, BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, ReadinessSeed, Server,
-    ServerBuilder, ThreadPerChannel, raise_descriptor_limit,
+    BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, Server, ServerBuilder, ThreadPerChannel,
+    raise_descriptor_limit,
 };
 use std::thread::available_parallelism;
 
@@ -101,23 +101,37 @@ enum Model {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Backend {
-    /// The best that works here; readiness for now
+    /// The best that works here: see `netwright doctor`
     Auto,
     /// epoll, kqueue or IOCP
     Readiness,
-    /// io_uring (not there yet)
+    /// io_uring
     Uring,
     /// Threads that block in poll(2)
     Blocking,
 }
 
+impl Backend {
+    /// What the library calls it.
+    fn known(self) -> netwright::Backend {
+        match self {
+            Self::Auto => netwright::Backend::Auto,
+            Self::Readiness => netwright::Backend::Readiness,
+            Self::Uring => netwright::Backend::Uring,
+            Self::Blocking => netwright::Backend::Blocking,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let plan = Plan::new(&arguments)?;
     raise_limit();
-    match (plan.backend, arguments.backend) {
-        (Backend::Blocking, _) => say!("backend: blocking"),
-        (_, Backend::Auto) => say!("backend: readiness, which is what auto takes for now"),
-        _ => say!("backend: readiness"),
+    match plan.backend {
+        Backend::Auto => {
+            let choice = netwright::Backend::choose();
+            say!("backend: {}, which is what auto takes: {}", choice.backend, choice.why);
+        }
+        chosen => say!("backend: {}", name(chosen)),
     }
     say!("model: {plan}");
 
@@ -142,7 +156,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Hosts::Threads(_) => None, // the server knows them
     };
     let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
-    running::until_stopped(&stop, server.as_slice(), &groups)
+    running::until_stopped(&stop, server.as_slice(), &groups, plan.backend.known())
 }
 
 fn start(
@@ -261,17 +275,13 @@ impl Plan {
     fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let Arguments { model, backend, loops, acceptors, .. } = *arguments;
         arguments.listen.iter().chain(&arguments.to).try_for_each(|address| refuse_local(address))?;
-        if backend == Backend::Uring {
-            let text = "is not there yet; the backends so far are auto, readiness and blocking";
-            return Err(Failure::usage(format!("--backend {} {text}", name(backend))));
-        }
         let (model, backend) = match (model, backend) {
             (Some(Model::Blocking), Backend::Auto) | (None, Backend::Blocking) => {
                 (Model::Blocking, Backend::Blocking)
             }
-            (Some(Model::Blocking), Backend::Readiness) => {
-                let text = "--backend readiness does not go with --model blocking, whose threads block";
-                return Err(Failure::usage(text));
+            (Some(Model::Blocking), Backend::Readiness | Backend::Uring) => {
+                let text = "does not go with --model blocking, whose threads block";
+                return Err(Failure::usage(format!("--backend {} {text}", name(backend))));
             }
             (model, backend) => (model.unwrap_or(Model::Workers), backend),
         };
@@ -320,10 +330,7 @@ impl Plan {
     }
 
     fn event_loops(&self, name: &str, loops: usize) -> Result<EventLoopGroup, BuildError> {
-        if self.backend == Backend::Blocking {
-            return EventLoopGroup::builder().name(name).loops(loops).driver(|_| BlockingSeed::new()).build();
-        }
-        event_loops(name, loops)
+        self.backend.known().group().name(name).loops(loops).build()
     }
 }
 
@@ -341,5 +348,5 @@ impl std::fmt::Display for Plan {
 
 /// Loops for sockets, with a name that figures show.
 pub(crate) fn event_loops(name: &str, loops: usize) -> Result<EventLoopGroup, BuildError> {
-    EventLoopGroup::builder().name(name).loops(loops).driver(|_| ReadinessSeed::new()).build()
+    netwright::Backend::Auto.group().name(name).loops(loops).build()
 }

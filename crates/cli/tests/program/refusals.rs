@@ -15,7 +15,8 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 #[test]
 fn what_is_not_there_yet_is_refused_by_its_name() {
     let listen = ["serve", "echo", "--listen", "127.0.0.1:0"];
-    refused(&[&listen[..], &["--backend", "uring"]].concat(), 2, &["--backend uring", "not there yet"]);
+    let both = [&listen[..], &["--backend", "uring", "--model", "blocking"]].concat();
+    refused(&both, 2, &["--backend uring", "--model blocking"]);
 }
 
 #[test]

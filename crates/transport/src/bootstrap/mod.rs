@@ -22,8 +22,8 @@ pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
-use crate::{blocking::BlockingSeed, readiness::ReadinessSeed};
-use netwright_core::{BuildError, EventLoopGroup};
+use crate::{Probe, blocking::BlockingSeed, readiness::ReadinessSeed};
+use netwright_core::{BuildError, EventLoopGroup, EventLoopGroupBuilder};
 use std::{fmt, sync::OnceLock};
 
 /// What waits for I/O.
@@ -44,22 +44,34 @@ pub enum Backend {
 
 impl Backend {
     /// A group of event loops that can host sockets by this backend.
+    ///
+    /// With [`Backend::Auto`], a machine on which one ring works but not so many falls back to readiness.
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
+        let group = self.group().loops(loops).build();
+        if self == Self::Auto
+            && Self::choose().backend == Self::Uring
+            && let Err(error) = &group
+        {
+            tracing::warn!(%error, loops, "not enough rings for these loops, taking readiness");
+            return Self::Readiness.group().loops(loops).build();
+        }
+        group
+    }
+
+    /// A group under construction whose loops can host sockets by this backend, for a name, a number of loops and other
+    /// settings of one's own.
+    pub fn group(self) -> EventLoopGroupBuilder {
+        let group = EventLoopGroup::builder();
         match self {
-            Self::Auto => Self::choose().backend.event_loops(loops),
-            Self::Readiness => {
-                EventLoopGroup::builder().loops(loops).driver(|_| ReadinessSeed::new()).build()
-            }
+            Self::Auto => Self::choose().backend.group(),
+            Self::Readiness => group.driver(|_| ReadinessSeed::new()),
             #[cfg(target_os = "linux")]
-            Self::Uring => {
-                EventLoopGroup::builder().loops(loops).driver(|_| crate::uring::UringSeed::new()).build()
-            }
+            Self::Uring => group.driver(|_| crate::uring::UringSeed::new()),
             #[cfg(not(target_os = "linux"))]
-            Self::Uring => {
-                let error = std::io::Error::new(std::io::ErrorKind::Unsupported, "only Linux has io_uring");
-                Err(BuildError::Driver { index: 0, error })
-            }
-            Self::Blocking => EventLoopGroup::builder().loops(loops).driver(|_| BlockingSeed::new()).build(),
+            Self::Uring => group.driver(|_| -> std::io::Result<ReadinessSeed> {
+                Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "only Linux has io_uring"))
+            }),
+            Self::Blocking => group.driver(|_| BlockingSeed::new()),
         }
     }
 
@@ -94,7 +106,15 @@ pub struct Choice {
 
 impl Choice {
     fn make() -> Self {
-        Self { backend: Backend::Readiness, why: "there is no other that hosts many sockets".to_owned() }
+        let uring = Probe::run(Backend::Uring);
+        let choice = if uring.works() {
+            let why = format!("all {} operations tried on io_uring work", uring.steps.len());
+            Self { backend: Backend::Uring, why }
+        } else {
+            Self { backend: Backend::Readiness, why: format!("io_uring does not work here ({uring})") }
+        };
+        tracing::info!(backend = %choice.backend, why = choice.why, "chose a backend");
+        choice
     }
 }
 
