@@ -141,6 +141,8 @@ pub(crate) struct Wishes {
     pub(crate) close: Option<Box<CloseCause>>,
     pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
+    /// That close is on its way: what stages flush because of it is sent before.
+    pub(crate) last_words: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
     pub(crate) closing: bool,
     pub(crate) shut_down_output: bool,

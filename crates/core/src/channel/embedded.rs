@@ -328,6 +328,7 @@ where
             busy = true;
             Host::closed(self, cause);
         }
+        busy |= self.has_last_words();
         if self.is_finished() {
             self.remove();
         }

@@ -269,10 +269,19 @@ where
         let sent = |host: &Self| !host.core.outbound.has_flushed() && !host.root.is_busy();
         if self.core.wishes.close_when_flushed && sent(self) {
             self.core.wishes.close_when_flushed = false;
+            self.core.wishes.last_words = true;
             // Through the pipeline, like any close: a stage may have something to send first.
             self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
         }
+        if self.core.wishes.last_words && self.core.outbound.has_flushed() {
+            return None; // it has, and that goes first
+        }
         if self.ended { None } else { self.core.wishes.close.take().map(|cause| *cause) }
+    }
+
+    /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.
+    pub fn has_last_words(&self) -> bool {
+        self.core.wishes.last_words && self.core.wishes.flush && self.core.outbound.has_flushed()
     }
 
     /// Whether the output side should be shut down now: everything flushed before is sent.

@@ -546,3 +546,37 @@ fn an_encoder_may_gather_many_messages_into_one_piece_at_the_flush() {
     assert_eq!(channel.read_outbound(), None);
     assert!(written.iter_mut().all(|written| outcome(written.try_take()) == "done"));
 }
+
+/// Says something when it is asked to close.
+struct LastWords;
+
+impl Handler for LastWords {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: BytesMut) {
+        cx.fire_read(msg);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        cx.write_and_flush(Bytes::from(", goodbye"));
+        cx.close_with(cause, done);
+    }
+}
+
+#[test]
+fn what_a_stage_sends_when_it_is_asked_to_close_goes_out_before_a_close_when_flushed() {
+    let stages = pipeline().add(LastWords).handle(|cx, _| {
+        cx.write_and_flush(Bytes::from("hello"));
+        cx.close_when_flushed();
+    });
+    let mut channel = EmbeddedChannel::new(stages);
+    channel.block_output(true).write_inbound(b"x");
+    assert!(channel.is_open(), "nothing is sent yet");
+    channel.block_output(false).run();
+    assert_eq!(channel.outbound_bytes(), b"hello, goodbye");
+    assert!(!channel.is_open());
+}

@@ -194,7 +194,7 @@ where
             if self.host.take_output_shutdown() {
                 self.host.output_shut_down(Ok(())); // nobody is there to be told
             }
-            if let Some(cause) = self.host.take_close() {
+            if let Some(cause) = self.take_close() {
                 self.close(cause);
             }
             if !self.readable || self.carrier.is_none() || !self.host.wants_read() {
@@ -216,6 +216,16 @@ where
             self.host.remove();
             self.local.deregister(self.token);
         }
+    }
+
+    /// Why to close now, if so; what a stage sends on its way out goes first.
+    fn take_close(&mut self) -> Option<CloseCause> {
+        let close = self.host.take_close();
+        if close.is_none() && self.host.has_last_words() {
+            self.send();
+            return self.host.take_close();
+        }
+        close
     }
 
     fn call_again(&mut self) {

@@ -96,7 +96,7 @@ where
             if self.host.take_output_shutdown() {
                 self.shut_down_output();
             }
-            if let Some(cause) = self.host.take_close() {
+            if let Some(cause) = self.take_close() {
                 self.close(cause);
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
@@ -129,6 +129,16 @@ where
     }
 
     #[cold]
+    /// Why to close now, if so; what a stage sends on its way out goes first.
+    fn take_close(&mut self) -> Option<CloseCause> {
+        let close = self.host.take_close();
+        if close.is_none() && self.host.has_last_words() && !self.blocked {
+            self.send();
+            return self.host.take_close();
+        }
+        close
+    }
+
     fn call_again(&mut self) {
         if !std::mem::replace(&mut self.called, true) {
             self.local.call(self.token);

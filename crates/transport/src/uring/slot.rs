@@ -187,6 +187,7 @@ const INBOX_MAX: usize = 1 << 20;
 pub(super) struct Inbox {
     first: BytesMut,
     /// Boxed, because an idle connection has none.
+    #[allow(clippy::box_collection)]
     rest: Option<Box<VecDeque<BytesMut>>>,
     bytes: usize,
 }
