@@ -137,7 +137,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// What it costs to count levels and elements while an order is read, beside the same parser without it.
 fn guard(order: &messages::Order, scale: Scale) -> Table {
     type Own = fn(&[u8]) -> messages::Order;
-    let formats: [(&str, Box<dyn Format<messages::Order, messages::Order>>, Own); 3] = [
+    type OfOrders = Box<dyn Format<messages::Order, messages::Order>>;
+    let formats: [(&str, OfOrders, Own); 3] = [
         ("JSON", Box::new(JsonFormat::new()), |json| serde_json::from_slice(json).expect("readable")),
         ("MessagePack", Box::new(MessagePackFormat::new()), |pack| {
             rmp_serde::from_slice(pack).expect("readable")
