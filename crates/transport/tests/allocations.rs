@@ -8,7 +8,7 @@ use netwright_core::{
     AppContext, Application, Context, Envelope, EventLoop, Handler, Observer, WritePromise, observe, pipeline,
 };
 use netwright_testkit::{CountingAllocator, allocations_so_far};
-use netwright_transport::{Datagram, Datagrams, Server, event_loops};
+use netwright_transport::{Backend, Datagram, Datagrams, Server};
 use std::{
     io::{Read, Write},
     net::{TcpStream, UdpSocket},
@@ -118,7 +118,9 @@ fn allocated_by(server: &Server, depth: usize) -> u64 {
 
 #[test]
 fn an_echoed_message_allocates_nothing_on_its_loop() {
-    let server = Server::builder().group(event_loops(1).unwrap()).pipeline(|_| pipeline().app(Echo));
+    let server = Server::builder()
+        .group(Backend::Readiness.event_loops(1).unwrap())
+        .pipeline(|_| pipeline().app(Echo));
     let server = server.bind("127.0.0.1:0").wait().unwrap();
     for depth in [1, 16] {
         assert_eq!(allocated_by(&server, depth), 0, "{depth} on their way at once");
@@ -127,7 +129,7 @@ fn an_echoed_message_allocates_nothing_on_its_loop() {
 
 #[test]
 fn a_message_through_several_stages_allocates_nothing_on_its_loop() {
-    let server = Server::builder().group(event_loops(1).unwrap()).pipeline(|_| {
+    let server = Server::builder().group(Backend::Readiness.event_loops(1).unwrap()).pipeline(|_| {
         pipeline().add(observe(Look)).add(Some(observe(Look))).add(Sixteen::default()).app(Echo)
     });
     let server = server.bind("127.0.0.1:0").wait().unwrap();
@@ -199,7 +201,7 @@ fn hold(event_loop: &EventLoop) -> std::sync::mpsc::Sender<()> {
 
 #[test]
 fn the_counter_would_see_one_allocation_for_each_message() {
-    let server = Server::builder().group(event_loops(1).unwrap()).pipeline(|_| {
+    let server = Server::builder().group(Backend::Readiness.event_loops(1).unwrap()).pipeline(|_| {
         pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(Bytes::copy_from_slice(&bytes)))
     });
     let server = server.bind("127.0.0.1:0").wait().unwrap();

@@ -118,7 +118,8 @@ impl Choice {
     }
 }
 
-/// A group of `loops` event loops that can host sockets.
+/// A group of `loops` event loops that can host sockets, by readiness, which every machine has. For the best that works on
+/// this one there is [`Backend::Auto`]`.event_loops(loops)`.
 ///
 /// ```
 /// let group = netwright_transport::event_loops(2)?;
@@ -126,5 +127,5 @@ impl Choice {
 /// # Ok::<(), netwright_core::BuildError>(())
 /// ```
 pub fn event_loops(loops: usize) -> Result<EventLoopGroup, BuildError> {
-    Backend::Auto.event_loops(loops)
+    Backend::Readiness.event_loops(loops)
 }
