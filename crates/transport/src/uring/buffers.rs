@@ -32,6 +32,8 @@ const PAGE: usize = 4096;
 const ROOM_PART: usize = 4;
 /// After so many turns that needed no more than a quarter of the buffers, there are half as many.
 const CALM_TURNS: u32 = 4096;
+/// Buffers that are there from the beginning for those that are lent out.
+const SPARE: usize = 4;
 /// How many lent buffers are looked at before a fresh one is taken.
 const LOOKS: usize = 2;
 
@@ -78,6 +80,14 @@ impl Entries {
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(self.first()).cast_mut()) };
         tail.store(self.tail, Ordering::Release);
     }
+}
+
+/// A buffer that needs no further allocation when it is split.
+fn spare(len: usize) -> BytesMut {
+    let mut buffer = BytesMut::zeroed(1);
+    buffer.reserve(len - 1);
+    drop(buffer.split());
+    buffer
 }
 
 /// The buffers of one loop.
@@ -187,6 +197,9 @@ impl Buffers {
             self.entries.add(number, &mut buffer);
             self.buffers[usize::from(number)] = Some(buffer);
             self.provided += 1;
+        }
+        if self.turns == 1 && self.lent.is_empty() {
+            self.lent.extend((0..SPARE).map(|_| spare(self.len)));
         }
         self.entries.publish();
     }

@@ -12,9 +12,13 @@
 use super::{
     UringFigures, UringSettings,
     buffers::Buffers,
+    extension::Arrival,
     memory::{Gathered, Sending},
     ring::{Entered, GROUP, Ring, Wait},
-    slot::{Connecting, Descriptor, End, GENERATIONS, Key, Kind, Kinds, Listener, Role, Slot},
+    slot::{
+        Connecting, Descriptor, End, GENERATIONS, Inbox, Key, Kind, Kinds, Listener, Place, Pool, Role, Slot,
+        gone,
+    },
 };
 use io_uring::{cqueue, opcode, squeue, types};
 use netwright_core::driver::{Event, Ready, Token};
@@ -23,7 +27,6 @@ use std::{
     collections::VecDeque,
     io,
     os::fd::{FromRawFd, IntoRawFd, OwnedFd},
-    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -59,6 +62,8 @@ struct State {
     free: u32,
     registered: usize,
     buffers: Buffers,
+    inboxes: Pool<Inbox>,
+    sends: Pool<Sending>,
     zero_copies: Vec<Option<ZeroCopy>>,
     backlog: VecDeque<squeue::Entry>,
     dirty: Vec<u32>,
@@ -91,6 +96,8 @@ impl Engine {
             free: NONE,
             registered: 0,
             buffers,
+            inboxes: Pool::new(),
+            sends: Pool::new(),
             zero_copies: Vec::new(),
             backlog: VecDeque::new(),
             dirty: Vec::new(),
@@ -141,7 +148,7 @@ impl Engine {
 
     // ---- registrations ----
 
-    pub(super) fn insert(&mut self, token: Token, socket: Option<Rc<Socket>>, role: Role) -> Key {
+    pub(super) fn insert(&mut self, token: Token, socket: Option<Socket>, role: Role) -> Key {
         let state = &mut self.state;
         let fresh = |generation| Slot {
             generation,
@@ -190,13 +197,15 @@ impl Engine {
         slot.token = None;
         slot.lingers = lingers;
         slot.told = Ready::NONE;
+        let mut inbox = Place::default();
         match &mut slot.role {
-            Role::Stream(stream) => stream.inbox = Default::default(),
-            Role::Listener(listener) => *listener = Listener::default(),
+            Role::Stream(stream) => inbox = std::mem::take(&mut stream.inbox),
+            Role::Listener(listener) => **listener = Listener::default(),
             _ => {}
         }
-        let unshared = slot.socket.as_ref().is_some_and(|socket| Rc::strong_count(socket) == 1);
+        let owns = slot.socket.is_some();
         let flying = slot.flying;
+        drop(self.state.inboxes.take(&mut inbox));
         if flying.is_empty() {
             return self.state.release(key.index);
         }
@@ -205,9 +214,9 @@ impl Engine {
                 self.cancel(key, kind);
             }
         }
-        if unshared && !lingers {
+        if owns && !lingers {
             self.start(key, Kind::Close);
-            let socket = self.state.slots[key.index as usize].socket.take().and_then(Rc::into_inner);
+            let socket = self.state.slots[key.index as usize].socket.take();
             socket.map(IntoRawFd::into_raw_fd); // the kernel's to close: soon the number may be another's
         }
     }
@@ -221,7 +230,35 @@ impl Engine {
         let socket = slot.socket.take();
         slot.token = None;
         self.state.release(key.index);
-        Rc::into_inner(socket?)
+        socket
+    }
+
+    /// The next piece that has arrived, and whether there may be more, or the end.
+    #[inline]
+    pub(super) fn receive(&mut self, key: Key) -> io::Result<Arrival> {
+        let slot = self.slot(key).ok_or_else(gone)?;
+        let receiving = slot.flying.has(Kind::Receive);
+        let stream = slot.stream()?;
+        let (end, bulk, mut place) = (stream.end, stream.bulk, stream.inbox);
+        let Some(inbox) = self.state.inboxes.get(place) else {
+            return match end {
+                Some(End::Closed) => Ok(Arrival::End),
+                Some(End::Failed(code)) => Err(io::Error::from_raw_os_error(code)),
+                None if bulk && !receiving => Ok(Arrival::Look),
+                None => Err(io::ErrorKind::WouldBlock.into()),
+            };
+        };
+        let was_full = inbox.is_full();
+        let piece = inbox.pop().unwrap_or_default();
+        if was_full && !inbox.is_full() {
+            self.state.mark(key.index);
+        } else if inbox.bytes() == 0 {
+            drop(self.state.inboxes.take(&mut place));
+            if let Some(Ok(stream)) = self.slot(key).map(Slot::stream) {
+                stream.inbox = place;
+            }
+        }
+        Ok(Arrival::Piece(piece, !place.is_nowhere() || end.is_some() || bulk))
     }
 
     // ---- operations ----
@@ -242,7 +279,10 @@ impl Engine {
                 self.state.own_affairs = true;
                 opcode::Close::new(fd).build()
             }
-            (Kind::Send, Role::Stream(stream)) => stream.sending.entry(descriptor),
+            (Kind::Send, Role::Stream(stream)) => match self.state.sends.get(stream.sending) {
+                Some(sending) => sending.entry(descriptor),
+                None => opcode::Nop::new().build(),
+            },
             (Kind::Watch, Role::Stream(stream)) => match stream.end {
                 None => opcode::PollAdd::new(fd, PEER_GONE).build(),
                 // That the peer has ended is told whether one asks for it or not, so this one has to last.
@@ -270,7 +310,11 @@ impl Engine {
         let descriptor = slot.descriptor();
         let Ok(stream) = slot.stream() else { return };
         if !zero_copy {
-            stream.sending = memory;
+            debug_assert!(stream.sending.is_nowhere());
+            let place = self.state.sends.put(memory);
+            if let Some(Ok(stream)) = self.slot(key).map(Slot::stream) {
+                stream.sending = place;
+            }
             return self.start(key, Kind::Send);
         }
         let entry = memory.zero_copy_entry(descriptor);
@@ -285,7 +329,7 @@ impl Engine {
         let slot = &mut state.slots[key.index as usize];
         slot.flying.insert(Kind::Send);
         if let Role::Stream(stream) = &mut slot.role {
-            stream.sending = Sending::Elsewhere(place);
+            stream.sending = state.sends.put(Sending::Elsewhere(place));
         }
         let name = Key { index: place, generation: key.generation }.name(Kind::ZeroCopy);
         self.push(entry.user_data(name));
@@ -299,8 +343,8 @@ impl Engine {
         }
         slot.cancelled.insert(kind);
         let name = match &slot.role {
-            Role::Stream(stream) => match (kind, &stream.sending) {
-                (Kind::Send, Sending::Elsewhere(place)) => {
+            Role::Stream(stream) => match (kind, self.state.sends.get(stream.sending)) {
+                (Kind::Send, Some(Sending::Elsewhere(place))) => {
                     Key { index: *place, generation: key.generation }.name(Kind::ZeroCopy)
                 }
                 _ => key.name(kind),
@@ -319,9 +363,8 @@ impl Engine {
     #[allow(unsafe_code)]
     fn push(&mut self, entry: squeue::Entry) {
         if self.state.backlog.is_empty() {
-            // SAFETY: `start`, `send` and `push_cancel` alone call this. The addresses in their entries are those of memory that
-            // the slot or the table of zero-copy sends holds, and lets go only when the operation's last completion is
-            // reaped (rule 1).
+            // SAFETY: `start`, `send`, `arm_waker` and `push_cancel` alone call this. The addresses in their entries are those of memory that
+            // the slot or a table of sends holds, and lets go only when the operation's last completion is reaped (rule 1).
             if unsafe { self.ring.push(&entry) } {
                 return;
             }
@@ -447,7 +490,8 @@ impl Engine {
                     true => (Kind::Readable, Kind::Receive),
                     false => (Kind::Receive, Kind::Readable),
                 };
-                let wants = stream.wants_read && stream.end.is_none() && !stream.inbox.is_full();
+                let full = self.state.inboxes.get(stream.inbox).is_some_and(|inbox| inbox.is_full());
+                let wants = stream.wants_read && stream.end.is_none() && !full;
                 if slot.flying.has(other) {
                     return self.cancel(key, other); // when it has ended, this slot is looked at again
                 }
@@ -499,7 +543,7 @@ impl Engine {
         let (mut ready, mut connect) = (Ready::NONE, false);
         match &mut slot.role {
             Role::Stream(stream) => {
-                if !stream.inbox.is_empty() || stream.end.is_some() {
+                if !stream.inbox.is_nowhere() || stream.end.is_some() {
                     ready |= Ready::READ;
                 }
                 if stream.sent.is_some() {
@@ -604,10 +648,7 @@ impl State {
         let slot = &mut self.slots[index as usize];
         debug_assert!(slot.is_ending() && slot.flying.is_empty());
         if let Some(socket) = slot.socket.take() {
-            match Rc::into_inner(socket) {
-                Some(socket) if slot.lingers => close_elsewhere(socket),
-                socket => drop(socket),
-            }
+            if slot.lingers { close_elsewhere(socket) } else { drop(socket) }
         }
         slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.role = Role::Free(self.free);
@@ -681,10 +722,17 @@ impl State {
                 return;
             }
             if let Role::Stream(stream) = &mut slot.role {
-                stream.inbox.push(bytes);
-                let bulk = !stream.bulk && stream.inbox.bytes() >= BULK_FROM;
+                if stream.inbox.is_nowhere() {
+                    stream.inbox = self.inboxes.put(Inbox::default());
+                }
+                let (mut bulk, mut full) = (false, false);
+                if let Some(inbox) = self.inboxes.get(stream.inbox) {
+                    inbox.push(bytes);
+                    bulk = !stream.bulk && inbox.bytes() >= BULK_FROM;
+                    full = inbox.is_full();
+                }
                 stream.bulk |= bulk;
-                if last || bulk || stream.inbox.is_full() {
+                if last || bulk || full {
                     self.mark(index);
                 }
             }
@@ -716,7 +764,7 @@ impl State {
         let ending = slot.is_ending();
         let Role::Stream(stream) = &mut slot.role else { return };
         stream.sent = Some(result);
-        let memory = std::mem::take(&mut stream.sending);
+        let memory = self.sends.take(&mut stream.sending);
         self.let_go(memory, ending);
         self.touch(index, Ready::WRITE);
     }

@@ -4,7 +4,7 @@ use super::{
     UringFigures,
     engine::Engine,
     memory::Sending,
-    slot::{Connecting, End, Key, Kind, Listener, Role, Stream, gone},
+    slot::{Connecting, End, Key, Kind, Role, Stream, gone},
 };
 use crate::readiness::Readiness;
 use bytes::BytesMut;
@@ -122,9 +122,8 @@ impl Uring {
         self.engine.borrow().as_ref().map_or(usize::MAX, Engine::zero_copy_from)
     }
 
-    /// Takes in a connected socket; the caller keeps a share for calls of its own. Nothing is received before
-    /// [`wants_read`](Self::wants_read).
-    pub(super) fn add_stream(&self, socket: Rc<Socket>, token: Token) -> io::Result<Key> {
+    /// Takes in a connected socket. Nothing is received before [`wants_read`](Self::wants_read).
+    pub(super) fn add_stream(&self, socket: Socket, token: Token) -> io::Result<Key> {
         self.with(|engine| {
             let key = engine.insert(token, Some(socket), Role::Stream(Stream::default()));
             engine.mark(key);
@@ -135,27 +134,7 @@ impl Uring {
     /// What has arrived.
     #[inline]
     pub(super) fn receive(&self, key: Key) -> io::Result<Arrival> {
-        self.with(|engine| {
-            let slot = engine.slot(key).ok_or_else(gone)?;
-            let receiving = slot.flying.has(Kind::Receive);
-            let stream = slot.stream()?;
-            let was_full = stream.inbox.is_full();
-            match stream.inbox.pop() {
-                Some(bytes) => {
-                    let more = !stream.inbox.is_empty() || stream.end.is_some() || stream.bulk;
-                    if was_full && !stream.inbox.is_full() {
-                        engine.mark(key);
-                    }
-                    Ok(Arrival::Piece(bytes, more))
-                }
-                None => match stream.end {
-                    Some(End::Closed) => Ok(Arrival::End),
-                    Some(End::Failed(code)) => Err(io::Error::from_raw_os_error(code)),
-                    None if stream.bulk && !receiving => Ok(Arrival::Look),
-                    None => Err(io::ErrorKind::WouldBlock.into()),
-                },
-            }
-        })
+        self.with(|engine| engine.receive(key))
     }
 
     /// The source has received by itself and found the end, or an error.
@@ -181,7 +160,7 @@ impl Uring {
             let receiving = slot.flying.has(Kind::Receive);
             let stream = slot.stream()?;
             match stream.end {
-                _ if !stream.inbox.is_empty() => Ok(Some(false)),
+                _ if !stream.inbox.is_nowhere() => Ok(Some(false)),
                 Some(End::Closed) => Ok(Some(true)),
                 Some(End::Failed(code)) => Err(io::Error::from_raw_os_error(code)),
                 None if receiving => Ok(Some(false)), // what it has taken may not be reaped yet; it will tell
@@ -261,9 +240,7 @@ impl Uring {
 /// Listeners.
 impl Uring {
     pub(super) fn add_listener(&self, socket: Socket, token: Token) -> io::Result<Key> {
-        self.with(|engine| {
-            Ok(engine.insert(token, Some(Rc::new(socket)), Role::Listener(Listener::default())))
-        })
+        self.with(|engine| Ok(engine.insert(token, Some(socket), Role::Listener(Box::default()))))
     }
 
     /// Whether connections are accepted. Takes effect when the turn ends. Forgets an error.
@@ -309,7 +286,7 @@ impl Uring {
     pub(super) fn add_connect(&self, socket: Socket, address: SockAddr, token: Token) -> io::Result<Key> {
         self.with(|engine| {
             let connecting = Connecting { address: Box::new(address), begun: false, result: None };
-            let key = engine.insert(token, Some(Rc::new(socket)), Role::Connecting(connecting));
+            let key = engine.insert(token, Some(socket), Role::Connecting(connecting));
             engine.start(key, Kind::Connect);
             Ok(key)
         })
@@ -356,6 +333,12 @@ impl Uring {
             let slot = engine.slot(key).ok_or_else(gone)?;
             look(slot.socket.as_ref().ok_or_else(gone)?)
         })
+    }
+
+    /// The descriptor of a registration, which keeps it open.
+    #[inline]
+    pub(super) fn descriptor(&self, key: Key) -> io::Result<RawFd> {
+        self.with(|engine| Ok(engine.slot(key).ok_or_else(gone)?.descriptor()))
     }
 
     /// Runs `act` with the engine; what nobody needs any more is dropped after it.

@@ -4,7 +4,6 @@
 //!   name of an operation:   [ kind: 8 | generation: 24 | index: 32 ]
 //! ```
 
-use super::memory::Sending;
 use bytes::BytesMut;
 use netwright_core::driver::{Ready, Token};
 use socket2::{SockAddr, Socket};
@@ -12,7 +11,6 @@ use std::{
     collections::VecDeque,
     io,
     os::fd::{AsRawFd, RawFd},
-    rc::Rc,
 };
 
 pub(super) type Descriptor = RawFd;
@@ -124,8 +122,8 @@ pub(super) struct Slot {
     pub(super) lingers: bool,
     /// Whom to tell. None: the source has gone, and the slot waits for its last completions.
     pub(super) token: Option<Token>,
-    /// Closed with the slot (rule 5); its source has a share in it until it leaves. None, if the descriptor is somebody else's.
-    pub(super) socket: Option<Rc<Socket>>,
+    /// Closed with the slot (rule 5). None, if the descriptor is somebody else's.
+    pub(super) socket: Option<Socket>,
     pub(super) role: Role,
 }
 
@@ -133,10 +131,69 @@ pub(super) enum Role {
     /// In nobody's use; the next such place.
     Free(u32),
     Stream(Stream),
-    Listener(Listener),
+    Listener(Box<Listener>),
     Connecting(Connecting),
     /// A descriptor that is not ours, and the events that are waited for.
     Watched(Descriptor, u32),
+}
+
+/// Where something is that only busy streams have, so that an idle one is small; or nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+impl Place {
+    pub(super) fn is_nowhere(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self(u32::MAX)
+    }
+}
+
+/// What busy streams have, by place; places that were left are taken again, the last one first.
+pub(super) struct Pool<T> {
+    list: Vec<T>,
+    free: Vec<Place>,
+}
+
+impl<T: Default> Pool<T> {
+    pub(super) fn new() -> Self {
+        Self { list: Vec::new(), free: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, value: T) -> Place {
+        match self.free.pop() {
+            Some(place) => {
+                self.list[place.0 as usize] = value;
+                place
+            }
+            None => {
+                self.list.push(value);
+                Place(self.list.len() as u32 - 1) // at most one for each slot, whose index fits
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, place: Place) -> Option<&mut T> {
+        self.list.get_mut(place.0 as usize)
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, place: &mut Place) -> T {
+        let place = std::mem::take(place);
+        match self.list.get_mut(place.0 as usize) {
+            Some(value) => {
+                self.free.push(place);
+                std::mem::take(value)
+            }
+            None => T::default(),
+        }
+    }
 }
 
 /// How a stream's input ended.
@@ -155,8 +212,10 @@ pub(super) struct Stream {
     /// While nobody reads, the peer's end has been told.
     pub(super) end_told: bool,
     pub(super) end: Option<End>,
-    pub(super) inbox: Inbox,
-    pub(super) sending: Sending,
+    /// Where what has arrived is.
+    pub(super) inbox: Place,
+    /// Where what is being sent is.
+    pub(super) sending: Place,
     /// The source sends by itself, and waits for room to go on.
     pub(super) waits_for_room: bool,
     /// What became of the last send, until the source asks.
@@ -216,11 +275,6 @@ impl Inbox {
             self.rest = None;
         }
         Some(piece)
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes == 0
     }
 
     #[inline]

@@ -22,8 +22,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{CloseCause, GatherCap, Outbound, driver::Token};
-use socket2::Socket;
-use std::{io, net::Shutdown, rc::Rc};
+use socket2::{SockRef, Socket};
+use std::{io, net::Shutdown, os::fd::BorrowedFd, rc::Rc};
 
 /// Messages of at least this length, and files, are sent by a system call.
 const DIRECT_FROM: usize = 8 * 1024;
@@ -33,12 +33,10 @@ const LITTLE: usize = 2 * 1024;
 
 pub(crate) struct UringStream {
     uring: Rc<Uring>,
-    /// Shared with the ring, which closes it. `None` only at the end.
-    socket: Option<Rc<Socket>>,
     key: Key,
     cap: GatherCap,
     /// What the send under way offers.
-    offered: usize,
+    offered: u32,
     /// As the ring was told last.
     wants_read: bool,
     lingers: bool,
@@ -48,16 +46,14 @@ pub(crate) struct UringStream {
     /// Receives in a row that brought little.
     littles: u8,
     /// A close that waits for the send.
-    closing: Option<CloseCause>,
+    closing: Option<Box<CloseCause>>,
 }
 
 impl UringStream {
     pub(crate) fn open(uring: Rc<Uring>, socket: Socket, token: Token, lingers: bool) -> io::Result<Self> {
-        let socket = Rc::new(socket);
-        let key = uring.add_stream(socket.clone(), token)?;
+        let key = uring.add_stream(socket, token)?;
         Ok(Self {
             uring,
-            socket: Some(socket),
             key,
             cap: GatherCap::default(),
             offered: 0,
@@ -69,14 +65,20 @@ impl UringStream {
         })
     }
 
-    fn socket(&self) -> io::Result<&Socket> {
-        self.socket.as_deref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    /// The socket's descriptor, for calls of one's own.
+    #[allow(unsafe_code)]
+    #[inline]
+    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        let descriptor = self.uring.descriptor(self.key)?;
+        // SAFETY: the ring has this registration, so its slot owns the descriptor and keeps it open until the registration
+        // ends (rule 5). That is when this stream is dropped, or when the driver ends, on this thread and in no call of
+        // ours: neither can happen while the borrow of `self` lasts.
+        Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
     /// Receives without the ring.
     fn receive_directly(&mut self) -> io::Result<Received> {
-        let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
-        let result = scratch().fill(|room| recv(socket, room));
+        let result = scratch().fill(|room| recv(&SockRef::from(&self.descriptor()?), room));
         refill();
         match &result {
             Ok((bytes, _)) if bytes.is_empty() => {
@@ -118,7 +120,7 @@ impl Stream for UringStream {
     fn has_ended(&mut self) -> io::Result<bool> {
         match self.uring.has_ended(self.key)? {
             Some(ended) => Ok(ended),
-            None => Ok(self.socket()?.peek(&mut [std::mem::MaybeUninit::uninit()])? == 0),
+            None => Ok(SockRef::from(&self.descriptor()?).peek(&mut [std::mem::MaybeUninit::uninit()])? == 0),
         }
     }
 
@@ -131,12 +133,15 @@ impl Stream for UringStream {
             let by_ring =
                 |bytes: &Bytes| bytes.len() < DIRECT_FROM || bytes.len() >= self.uring.zero_copy_from();
             if !self.ended && outbound.first_bytes().is_some_and(by_ring) {
-                self.offered = self.uring.send(self.key, outbound, self.cap.get())?;
+                let offered = self.uring.send(self.key, outbound, self.cap.get())?;
+                self.offered = u32::try_from(offered).unwrap_or(u32::MAX);
                 return Ok(Wrote::Blocked); // until the completion tells what was taken
             }
-            let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
-            let wrote = write_flushed(socket, outbound, &mut self.cap, &SocketKind::Tcp);
+            let mut cap = self.cap;
+            let wrote =
+                write_flushed(&SockRef::from(&self.descriptor()?), outbound, &mut cap, &SocketKind::Tcp);
             refill();
+            self.cap = cap;
             let wrote = wrote?;
             if let Wrote::Blocked = wrote {
                 self.offered = 0;
@@ -148,11 +153,11 @@ impl Stream for UringStream {
     }
 
     fn shut_down_output(&mut self) -> io::Result<()> {
-        self.socket()?.shutdown(Shutdown::Write)
+        SockRef::from(&self.descriptor()?).shutdown(Shutdown::Write)
     }
 
     fn take_error(&mut self) -> Option<io::Error> {
-        match self.socket().and_then(Socket::take_error) {
+        match self.descriptor().and_then(|descriptor| SockRef::from(&descriptor).take_error()) {
             Ok(error) => error,
             Err(error) => Some(error),
         }
@@ -162,12 +167,12 @@ impl Stream for UringStream {
         let result = self.uring.sent(self.key);
         if let Ok(Some(taken)) = result {
             if self.offered > 0 {
-                self.cap.record(self.offered, taken);
+                self.cap.record(self.offered as usize, taken);
             }
             outbound.advance(taken);
         }
         match self.closing.take() {
-            Some(cause) => Ok(Some(cause)), // whatever became of the send
+            Some(cause) => Ok(Some(*cause)), // whatever became of the send
             None => result.map(|_| None),
         }
     }
@@ -177,7 +182,7 @@ impl Stream for UringStream {
             if !self.uring.finish_sending(self.key) {
                 return Err(cause);
             }
-            self.closing = Some(cause);
+            self.closing = Some(Box::new(cause));
         }
         Ok(())
     }
@@ -197,7 +202,6 @@ impl Stream for UringStream {
 
 impl Drop for UringStream {
     fn drop(&mut self) {
-        self.socket = None; // the ring closes it, and that is easiest when nobody shares it
         self.uring.close(self.key, self.lingers);
     }
 }

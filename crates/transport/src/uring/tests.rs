@@ -13,7 +13,6 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
-    rc::Rc,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -46,7 +45,7 @@ fn driver() -> Option<UringDriver> {
 fn stream(driver: &UringDriver, index: u64) -> (Key, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
-    let socket = Rc::new(Socket::from(std::os::fd::OwnedFd::from(near)));
+    let socket = Socket::from(std::os::fd::OwnedFd::from(near));
     (driver.uring.add_stream(socket, token(index)).unwrap(), far)
 }
 
@@ -152,7 +151,7 @@ fn a_send_without_a_copy_keeps_its_memory_until_the_kernel_is_done_with_it() {
     let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let near = listener.accept().unwrap().0;
     near.set_nonblocking(true).unwrap();
-    let key = driver.uring.add_stream(Rc::new(near.into()), token(1)).unwrap();
+    let key = driver.uring.add_stream(near.into(), token(1)).unwrap();
     for round in 0..20_u8 {
         let bytes = Bytes::from(vec![round; 10_000]);
         send(&driver, key, bytes);
