@@ -11,15 +11,7 @@ fn main() {
     let test = |case: netwright_testkit::contract::Case| {
         Trial::ignorable_test(case.name(), move || match case.missing() {
             Some(why) => Ok(Completion::ignored_with(why)),
-            None => {
-                // Thousands of them run beside each other, and a few wait for what the system does in its own time: one that
-                // fails gets a second chance, and says so.
-                let result = case.run().or_else(|first| {
-                    eprintln!("{} failed, and is tried once more: {first}", case.name());
-                    case.run()
-                });
-                result.map(|()| Completion::Completed).map_err(Failed::from)
-            }
+            None => case.run().map(|()| Completion::Completed).map_err(Failed::from),
         })
     };
     run(&Arguments::from_args(), cases().into_iter().map(test).collect()).exit();

@@ -131,9 +131,13 @@ struct Reading {
 impl OwnPeer {
     pub(super) fn dial(setup: Setup, address: &Address, narrow: bool) -> io::Result<Self> {
         let dialer = dialer(setup, narrow);
-        let channel = (dialer.connect)(address).soon().map_err(|error| match error {
-            ConnectError::Refused(_) => io::Error::new(ErrorKind::ConnectionRefused, error.to_string()),
-            other => io::Error::other(other.to_string()),
+        let channel = (dialer.connect)(address).soon().map_err(|error| {
+            let kind = match &error {
+                ConnectError::Refused(_) => ErrorKind::ConnectionRefused,
+                ConnectError::Io { error, .. } => error.kind(),
+                _ => ErrorKind::Other,
+            };
+            io::Error::new(kind, error.to_string())
         })?;
         let handover = channel.attribute::<Handover>().expect("the channel is active");
         let inbox = handover.0.lock().unwrap().take().expect("one peer for each channel");
