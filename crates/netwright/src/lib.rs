@@ -71,4 +71,13 @@ pub use netwright_bridge as bridge;
 /// Frames, text and serialisation as stages.
 pub use netwright_codec as codec;
 pub use netwright_core::*;
+/// HTTP/1.1: codec, services, files, forms, client.
+#[cfg(feature = "http")]
+pub use netwright_http as http;
+/// TLS as a stage.
+#[cfg(feature = "tls")]
+pub use netwright_tls as tls;
 pub use netwright_transport::*;
+/// WebSocket: handshake, frames, messages.
+#[cfg(feature = "websocket")]
+pub use netwright_websocket as websocket;

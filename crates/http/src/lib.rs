@@ -1,0 +1,7 @@
+//! HTTP/1.1 as stages of a pipeline.
+
+#![forbid(unsafe_code)]
+
+mod message;
+
+pub use message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart};

@@ -1,0 +1,40 @@
+//! What passes between the codec and the stages behind it.
+//!
+//! ```text
+//!   a message in one piece      Whole(head, body)                   most requests, most replies
+//!   a message as a stream       Head(head) Data … Data End          as it comes, with back pressure between any two
+//!   an answer before the answer Interim(head)                       1xx; the message itself follows
+//! ```
+//! Always true, in both directions:
+//! 1. Messages follow each other; nothing of one comes between the parts of another.
+//! 2. After `Head` come any number of `Data`, then exactly one `End`; after `Whole` the message is over.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use netwright_core::FileRegion;
+
+/// A piece of a message whose head is an `H`.
+#[derive(Debug)]
+pub enum Part<H> {
+    /// A head alone; its body follows in pieces.
+    Head(H),
+    /// A message in one piece. The body may be empty.
+    Whole(H, Bytes),
+    /// A piece of the body.
+    Data(Bytes),
+    /// A piece of the body that lies in a file. Only written, never read.
+    File(FileRegion),
+    /// The body is over. What was announced as trailers comes with it.
+    End(Option<Box<HeaderMap>>),
+    /// An answer before the answer (1xx). Only of replies.
+    Interim(H),
+}
+
+/// The head of a request: method, target, version, headers.
+pub type RequestHead = http::request::Parts;
+/// The head of a reply: status, version, headers.
+pub type ReplyHead = http::response::Parts;
+/// A piece of a request.
+pub type RequestPart = Part<RequestHead>;
+/// A piece of a reply.
+pub type ReplyPart = Part<ReplyHead>;

@@ -1,0 +1,3 @@
+//! WebSocket as stages of a pipeline.
+
+#![forbid(unsafe_code)]
