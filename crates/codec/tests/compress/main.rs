@@ -4,6 +4,7 @@
 
 mod damage;
 mod ends;
+mod fuzz;
 mod limits;
 mod pieces;
 mod seeds;

@@ -4,11 +4,21 @@
 
 use super::*;
 
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/compress");
+
+/// The streams of a format, in an order that does not change.
+pub(super) fn streams(format: Format) -> Vec<Vec<u8>> {
+    let prefix = format!("{}-", format.name());
+    let mut paths: Vec<_> = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)));
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
 #[test]
 fn all_seeds() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/seeds/compress");
     let mut seen = std::collections::HashMap::<_, usize>::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(FOLDER).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let (format, rest) = name.split_once('-').unwrap();
