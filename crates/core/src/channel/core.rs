@@ -80,17 +80,19 @@ pub(crate) struct Demand {
     permits: u32,
     /// Stages that are full.
     holds: u32,
+    /// Stages that have something to settle with the peer before anybody can be asked.
+    insists: u32,
 }
 
 const FLOWING: u32 = u32::MAX;
 
 impl Demand {
     pub(crate) fn new(flowing: bool) -> Self {
-        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0 }
+        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0 }
     }
 
     pub(crate) fn is_paused(self) -> bool {
-        self.permits == 0 || self.holds > 0
+        (self.permits == 0 && self.insists == 0) || self.holds > 0
     }
 
     /// How many messages may be delivered before the next look.
@@ -98,6 +100,7 @@ impl Demand {
         match self.permits {
             _ if self.holds > 0 => 0,
             FLOWING => usize::MAX,
+            _ if self.insists > 0 => usize::MAX,
             permits => permits as usize,
         }
     }
@@ -131,6 +134,16 @@ impl Demand {
     /// A stage that was full has room again.
     pub(crate) fn release(&mut self) {
         self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// A stage needs what the peer sends, whoever has asked for messages.
+    pub(crate) fn insist(&mut self) {
+        self.insists += 1;
+    }
+
+    /// It needs no more than others ask for.
+    pub(crate) fn desist(&mut self) {
+        self.insists = self.insists.saturating_sub(1);
     }
 }
 
@@ -213,6 +226,12 @@ pub(crate) enum Asked {
     Pause,
     Resume,
     Request,
+    Hold,
+    Release,
+    Insist,
+    Desist,
+    AddPending(usize),
+    SubPending(usize),
     CloseWhenFlushed,
     Arm(StageTimer, Duration),
     Disarm(StageTimer),
@@ -347,7 +366,39 @@ impl ChannelCore {
         self.waiting_inside = true;
     }
 
+    pub(crate) fn hold(&mut self) {
+        self.ask(|| Asked::Hold);
+        self.demand.hold();
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.ask(|| Asked::Release);
+        self.demand.release();
+        self.waiting_inside = true;
+    }
+
+    pub(crate) fn insist(&mut self) {
+        self.ask(|| Asked::Insist);
+        self.demand.insist();
+        self.waiting_inside = true;
+    }
+
+    pub(crate) fn desist(&mut self) {
+        self.ask(|| Asked::Desist);
+        self.demand.desist();
+    }
+
     // ---- room to write ----
+
+    pub(crate) fn add_pending(&mut self, bytes: usize) {
+        self.ask(|| Asked::AddPending(bytes));
+        self.outbound.expect_from_outside(bytes);
+    }
+
+    pub(crate) fn sub_pending(&mut self, bytes: usize) {
+        self.ask(|| Asked::SubPending(bytes));
+        self.outbound.arrived_from_outside(bytes);
+    }
 
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {

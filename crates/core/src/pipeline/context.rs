@@ -147,6 +147,42 @@ impl<H: Handler> Context<'_, H> {
         self.core.demand.is_paused()
     }
 
+    // ---- what a stage needs for itself ----
+
+    /// Stops delivery until [`release`](Self::release), whatever the application asks for: this stage can take no more
+    /// for now. Holds of several stages add up.
+    pub fn hold(&mut self) {
+        self.core.hold();
+    }
+
+    /// This stage can take messages again: once for each [`hold`](Self::hold).
+    pub fn release(&mut self) {
+        self.core.release();
+    }
+
+    /// Has messages delivered until [`desist`](Self::desist), also while the application asks for none: this stage has
+    /// something to settle with the peer first, such as a handshake that a write waits for. It passes no message on
+    /// meanwhile.
+    pub fn insist(&mut self) {
+        self.core.insist();
+    }
+
+    /// This stage needs no more than the application asks for: once for each [`insist`](Self::insist).
+    pub fn desist(&mut self) {
+        self.core.desist();
+    }
+
+    /// This stage keeps so many bytes that were written: they count as pending, so that writers hear of it when they are
+    /// too many.
+    pub fn add_pending(&mut self, bytes: usize) {
+        self.core.add_pending(bytes);
+    }
+
+    /// So many of the bytes that were kept ([`add_pending`](Self::add_pending)) have been passed on, or never will be.
+    pub fn sub_pending(&mut self, bytes: usize) {
+        self.core.sub_pending(bytes);
+    }
+
     // ---- time ----
 
     /// Has [`Handler::timer`] called after `delay`. Never early; forgotten when the stage leaves or the channel ends.

@@ -585,3 +585,107 @@ fn whatever_is_paused_and_asked_for_messages_come_in_order_and_never_too_many() 
         assert_eq!(came, seen, "seed {seed}");
     }
 }
+
+/// Swallows what comes until it has seen `ready`, whoever asks; then holds everything up until `go` is due.
+struct Settles {
+    settled: bool,
+    hold: bool,
+}
+
+impl Handler for Settles {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        cx.insist();
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        if self.settled {
+            return cx.fire_read(bytes);
+        }
+        if bytes == "ready" {
+            self.settled = true;
+            cx.desist();
+            if self.hold {
+                cx.hold();
+                cx.arm(Duration::from_secs(1));
+            }
+        }
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, _: netwright_core::StageTimer) {
+        cx.release();
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+}
+
+#[test]
+fn a_stage_that_insists_gets_what_it_needs_and_no_more_than_was_asked_for_passes_it() {
+    let mut channel = EmbeddedChannel::with_settings(
+        pipeline().add(Settles { settled: false, hold: false }),
+        paused_at_first(),
+    );
+    assert!(channel.wants_read(), "the stage wants to read, though nobody behind it does");
+    channel.write_inbound("not").write_inbound("yet").write_inbound("ready");
+    assert!(!channel.wants_read(), "settled: from here on it is the application's demand that counts");
+    channel.write_inbound("first").write_inbound("second");
+    assert_eq!(channel.read_inbound(), None);
+    channel.channel().request();
+    assert_eq!(channel.run().read_inbound().unwrap(), "first");
+    assert_eq!(channel.read_inbound(), None);
+}
+
+#[test]
+fn a_stage_that_holds_stops_delivery_whatever_the_application_asks_for() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(Settles { settled: false, hold: true }));
+    channel.write_inbound("ready");
+    assert!(!channel.wants_read());
+    channel.channel().resume();
+    channel.run().write_inbound("later");
+    assert_eq!(channel.read_inbound(), None);
+    channel.advance(Duration::from_secs(1));
+    assert!(channel.wants_read());
+    assert_eq!(channel.read_inbound().unwrap(), "later");
+}
+
+/// Keeps what is written until it is flushed, and says how much that is.
+#[derive(Default)]
+struct Keeps(Vec<Bytes>);
+
+impl Handler for Keeps {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, _: WritePromise) {
+        cx.add_pending(msg.len());
+        self.0.push(msg);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        for msg in self.0.drain(..) {
+            cx.sub_pending(msg.len());
+            cx.write(msg);
+        }
+        cx.flush();
+    }
+}
+
+#[test]
+fn what_a_stage_keeps_counts_as_pending() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(Keeps::default()));
+    let _ = channel.channel().write(Bytes::from(vec![0; 60_000]));
+    assert!(channel.run().channel().is_writable());
+    let _ = channel.channel().write(Bytes::from(vec![0; 60_000]));
+    assert!(!channel.run().channel().is_writable());
+    let _ = channel.channel().flush();
+    assert!(channel.run().channel().is_writable());
+    assert_eq!(channel.outbound_bytes().len(), 120_000);
+}
