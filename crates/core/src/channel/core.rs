@@ -82,13 +82,15 @@ pub(crate) struct Demand {
     holds: u32,
     /// Stages that have something to settle with the peer before anybody can be asked.
     insists: u32,
+    /// Stages that want no more bytes read, while what is inside goes on.
+    input_holds: u32,
 }
 
 const FLOWING: u32 = u32::MAX;
 
 impl Demand {
     pub(crate) fn new(flowing: bool) -> Self {
-        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0 }
+        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0, input_holds: 0 }
     }
 
     pub(crate) fn is_paused(self) -> bool {
@@ -124,6 +126,21 @@ impl Demand {
         if self.permits != FLOWING {
             self.permits = self.permits.saturating_sub(1);
         }
+    }
+
+    /// Whether the transport may read: nothing is paused, and no stage has enough bytes.
+    pub(crate) fn takes_input(self) -> bool {
+        !self.is_paused() && self.input_holds == 0
+    }
+
+    /// A stage has enough bytes for now.
+    pub(crate) fn hold_input(&mut self) {
+        self.input_holds += 1;
+    }
+
+    /// A stage that had enough takes bytes again.
+    pub(crate) fn release_input(&mut self) {
+        self.input_holds = self.input_holds.saturating_sub(1);
     }
 
     /// A stage is full.
@@ -230,6 +247,8 @@ pub(crate) enum Asked {
     Release,
     Insist,
     Desist,
+    HoldInput,
+    ReleaseInput,
     AddPending(usize),
     SubPending(usize),
     CloseWhenFlushed,
@@ -389,6 +408,16 @@ impl ChannelCore {
     }
 
     // ---- room to write ----
+
+    pub(crate) fn hold_input(&mut self) {
+        self.ask(|| Asked::HoldInput);
+        self.demand.hold_input();
+    }
+
+    pub(crate) fn release_input(&mut self) {
+        self.ask(|| Asked::ReleaseInput);
+        self.demand.release_input();
+    }
 
     pub(crate) fn add_pending(&mut self, bytes: usize) {
         self.ask(|| Asked::AddPending(bytes));

@@ -230,7 +230,7 @@ where
 
     /// Whether the pipeline wants bytes.
     pub fn wants_read(&self) -> bool {
-        !self.ended && !self.core.demand.is_paused() && self.core.wishes.close.is_none()
+        !self.ended && self.core.demand.takes_input() && self.core.wishes.close.is_none()
     }
 
     /// Whether a close was asked for and has not been carried out: what arrives now has nobody left to read it.

@@ -142,6 +142,17 @@ impl<H: Handler> Context<'_, H> {
         self.core.request();
     }
 
+    /// Has the transport read no more, while messages that are inside go on: for a decoder that holds enough bytes and
+    /// waits for an answer before it goes on. Each hold has to be [released](Self::release_input), before the stage leaves.
+    pub fn hold_input(&mut self) {
+        self.core.hold_input();
+    }
+
+    /// Takes a [hold](Self::hold_input) of this stage back.
+    pub fn release_input(&mut self) {
+        self.core.release_input();
+    }
+
     /// Whether delivery is stopped.
     pub fn is_paused(&self) -> bool {
         self.core.demand.is_paused()

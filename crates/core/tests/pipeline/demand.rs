@@ -689,3 +689,36 @@ fn what_a_stage_keeps_counts_as_pending() {
     assert!(channel.run().channel().is_writable());
     assert_eq!(channel.outbound_bytes().len(), 120_000);
 }
+
+/// Passes bytes on, and has enough of them from the first until something is written.
+struct Enough;
+
+impl Handler for Enough {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.hold_input();
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.release_input();
+        cx.write_with(bytes, done);
+    }
+}
+
+#[test]
+fn a_stage_that_holds_input_stops_the_transport_and_not_what_is_inside() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(Enough));
+    assert!(channel.wants_read());
+    channel.write_inbound("a");
+    assert!(!channel.wants_read());
+    assert_eq!(channel.read_inbound().unwrap(), "a");
+    channel.channel().pause();
+    channel.run().channel().resume();
+    assert!(!channel.run().wants_read(), "what the application says is another matter");
+    channel.write_outbound(Bytes::from("b"));
+    assert!(channel.wants_read());
+}

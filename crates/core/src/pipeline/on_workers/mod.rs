@@ -138,6 +138,8 @@ where
             Asked::Release => cx.release(),
             Asked::Insist => cx.insist(),
             Asked::Desist => cx.desist(),
+            Asked::HoldInput => cx.hold_input(),
+            Asked::ReleaseInput => cx.release_input(),
             Asked::AddPending(bytes) => cx.add_pending(bytes),
             Asked::SubPending(bytes) => cx.sub_pending(bytes),
             Asked::CloseWhenFlushed => cx.close_when_flushed(),
