@@ -109,6 +109,8 @@ pub enum WriteError {
     File(Arc<io::Error>),
     /// The message was dropped on its way, by a handler that did not pass it on.
     Abandoned,
+    /// The segment of the pipeline that took such messages has been exchanged for another one.
+    Exchanged,
     /// Waiting was asked for on a loop's own thread.
     WouldBlockLoop,
 }
@@ -122,6 +124,9 @@ impl fmt::Display for WriteError {
             Self::Fault(fault) => write!(f, "the message could not be written: {fault}"),
             Self::File(error) => write!(f, "the file could not be sent: {error}"),
             Self::Abandoned => f.write_str("the message was dropped by a handler"),
+            Self::Exchanged => {
+                f.write_str("the segment of the pipeline that took such messages has been exchanged")
+            }
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
             }

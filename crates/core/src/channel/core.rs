@@ -4,6 +4,7 @@ use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
     handle::{AnyShared, ChannelShared, size_of_message},
+    inlet::Inlet,
 };
 use crate::{
     arena::Key,
@@ -23,6 +24,9 @@ use std::{
 
 /// What a channel shares with others beside its typed handle: one allocation for all of it.
 pub(crate) type SideTable = Arc<Mutex<Side>>;
+
+/// The inlet of a sealed segment, and whose handles there were before.
+pub(crate) type Opened<W> = (Arc<Inlet<W>>, Option<Arc<dyn AnyShared>>);
 
 /// Our address and the peer's.
 pub(crate) type Addresses = (Option<Address>, Option<Address>);
@@ -197,7 +201,7 @@ pub(crate) struct ChannelCore {
     pub(crate) never_pulls: bool,
     /// A stage has read a message since the last flush for a pause.
     pub(crate) delivered: bool,
-    /// The channel's own handle, of a type that only its last stage knows.
+    /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows.
     handle: Option<Arc<dyn AnyShared>>,
     side: SideTable,
     token: Option<Token>,
@@ -337,7 +341,34 @@ impl ChannelCore {
         if let Home::Away(away) = &self.home {
             return away.channel.as_ref()?.downcast_ref::<Channel<W>>().cloned();
         }
-        self.handle.as_ref()?.as_any().downcast_ref::<ChannelShared<W>>().and_then(ChannelShared::channel)
+        let handle = self.handle.as_ref()?.as_any();
+        match handle.downcast_ref::<ChannelShared<W>>() {
+            Some(shared) => shared.channel(),
+            None => handle.downcast_ref::<Inlet<W>>()?.handle(),
+        }
+    }
+
+    /// Opens the inlet of a sealed segment: handles that are asked for from now on write there. Also returns whose they
+    /// were before.
+    pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32) -> Opened<W> {
+        let outer = self.handle.take();
+        let channel = outer.as_ref().and_then(|outer| outer.outermost());
+        let channel = channel.expect("with a sealed segment inside, nothing can be written from outside");
+        let inlet = Inlet::new(channel, stage);
+        self.handle = Some(inlet.clone());
+        (inlet, outer)
+    }
+
+    /// A sealed segment leaves: handles are what they were without it.
+    pub(crate) fn restore_handle(&mut self, outer: Option<Arc<dyn AnyShared>>) {
+        self.handle = outer;
+    }
+
+    /// The channel has ended: tells those who wrote to a sealed segment.
+    pub(super) fn end_inlet(&self, cause: &CloseCause) {
+        if let Some(handle) = &self.handle {
+            handle.ended(cause);
+        }
     }
 
     pub(crate) fn side(&self) -> SideTable {

@@ -5,7 +5,7 @@ use crate::{
     ManualLoop,
     driver::{self, Source},
     event_loop::LocalLoop,
-    pipeline::{AppContext, Application, ApplicationStage, Handler, Joint, Link, PipelineBuilder, Segment},
+    pipeline::{AppContext, Application, ApplicationStage, Ending, Handler, Link, PipelineBuilder, Segment},
 };
 use bytes::{Bytes, BytesMut};
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
@@ -81,12 +81,12 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         embedded
     }
 
-    /// A connected channel whose pipeline ends in a joint. Nothing is collected: what is behind a joint ends there.
-    pub fn with_joint<S, X, Y, P, O>(pipeline: PipelineBuilder<S, Joint<X, Y, W>>) -> Self
+    /// A connected channel whose pipeline ends in a joint, or is sealed. Nothing is collected: what is behind a joint ends
+    /// there.
+    pub fn with_joint<S, E, P, O>(pipeline: PipelineBuilder<S, E>) -> Self
     where
-        X: 'static,
-        Y: 'static,
-        S: Link<Joint<X, Y, W>, Linked = P>,
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
         P: Segment<BytesMut, O, Tail = W>,
         O: Into<Outgoing> + 'static,
     {

@@ -1,8 +1,18 @@
 //! The handle to a channel: what every thread may ask of it.
+//!
+//! ```text
+//!   Channel<W> ──▶ ChannelShared<W>: commands, in order ──▶ the loop
+//!
+//!   Channel<M> of a sealed segment ──▶ Inlet<M>: messages ┐
+//!                                  └─▶ ChannelShared<Infallible>: commands, in order ──▶ the loop
+//! ```
+//! A handle made inside of a sealed segment differs in one thing only: where its messages wait. All the rest is the one
+//! channel's.
 
 use super::{
     Address, ChannelId, CloseCause, Envelope, Outgoing, WriteError, WritePromise, Written,
     core::{Side, SideTable},
+    inlet::Inlet,
 };
 use crate::{
     event_loop::SourceCaller,
@@ -13,6 +23,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use std::{
     any::{Any, TypeId},
+    convert::Infallible,
     fmt,
     future::poll_fn,
     net::SocketAddr,
@@ -29,6 +40,8 @@ const COMMAND_OVERHEAD: usize = 32;
 
 pub(super) enum Command<W> {
     Write(W, WritePromise, usize),
+    /// A message of this size waits in the inlet of the sealed segment that has this number.
+    Inlet(u32, usize),
     Flush,
     Close(CloseCause, WritePromise),
     CloseWhenFlushed,
@@ -43,7 +56,7 @@ pub(super) enum Command<W> {
 impl<W> Command<W> {
     /// Whether it makes no sense on a channel that has ended.
     fn is_write(&self) -> bool {
-        matches!(self, Self::Write(..) | Self::Flush | Self::ShutDownOutput(_))
+        matches!(self, Self::Write(..) | Self::Inlet(..) | Self::Flush | Self::ShutDownOutput(_))
     }
 }
 
@@ -79,7 +92,7 @@ pub enum ChannelState {
     Closed,
 }
 
-pub(super) struct ChannelShared<W> {
+pub(crate) struct ChannelShared<W> {
     /// Itself, for who has it without its type.
     me: Weak<Self>,
     id: ChannelId,
@@ -92,15 +105,23 @@ pub(super) struct ChannelShared<W> {
     outside: Mutex<Outside<W>>,
 }
 
-/// A channel's shared part of any type.
-pub(super) trait AnyShared {
+/// Where the messages of any type enter that handles write.
+pub(crate) trait AnyShared {
     fn as_any(&self) -> &dyn Any;
+    /// The channel's own shared part, if nothing can be written to it from outside.
+    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>>;
+    /// The channel has ended, and whoever waits for messages to be sent is told before all others.
+    fn ended(&self, cause: &CloseCause);
 }
 
 impl<W: 'static> AnyShared for ChannelShared<W> {
     fn as_any(&self) -> &dyn Any {
         self
     }
+    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>> {
+        self.as_any().downcast_ref::<ChannelShared<Infallible>>()?.me.upgrade()
+    }
+    fn ended(&self, _: &CloseCause) {} // `close` tells
 }
 
 /// Called once, with the cause of a channel's end.
@@ -125,8 +146,10 @@ struct Rare {
     wakers: Vec<Waker>,
     /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
     listeners: Vec<(usize, CloseListener)>,
-    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    attributes: Vec<(TypeId, Attribute)>,
 }
+
+type Attribute = Arc<dyn Any + Send + Sync>;
 
 impl<W> Outside<W> {
     fn rare(&mut self) -> &mut Rare {
@@ -155,7 +178,7 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn channel(&self) -> Option<Channel<W>> {
-        self.me.upgrade().map(|shared| Channel { shared })
+        self.me.upgrade().map(|shared| Channel { way: Way::Shared(shared) })
     }
 
     fn side(&self) -> MutexGuard<'_, Side> {
@@ -246,7 +269,7 @@ impl<W> ChannelShared<W> {
         drop((commands, calls)); // outside of both locks: what they hold is a user's
     }
 
-    fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
+    pub(super) fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
         for command in commands {
             match command {
                 Command::Write(msg, done, size) => {
@@ -254,6 +277,7 @@ impl<W> ChannelShared<W> {
                     drop(msg);
                     done.fail(WriteError::Closed(cause.clone()));
                 }
+                Command::Inlet(_, size) => drop(self.arrived(size)), // the message itself is refused by its inlet
                 Command::ShutDownOutput(done) => done.fail(WriteError::Closed(cause.clone())),
                 _ => {}
             }
@@ -279,6 +303,24 @@ impl<W> ChannelShared<W> {
         Some(listeners.swap_remove(index).1)
     }
 
+    fn set_attribute(&self, key: TypeId, value: Attribute) -> Option<Attribute> {
+        let mut outside = self.lock();
+        let attributes = &mut outside.rare().attributes;
+        match attributes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, place)) => Some(std::mem::replace(place, value)),
+            None => {
+                attributes.push((key, value));
+                None
+            }
+        }
+    }
+
+    fn attribute(&self, key: TypeId) -> Option<Attribute> {
+        let outside = self.lock();
+        let attributes = &outside.rare.as_ref()?.attributes;
+        attributes.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+    }
+
     pub(super) fn close_cause(&self) -> Option<CloseCause> {
         self.lock().closed.clone()
     }
@@ -293,7 +335,7 @@ impl<W> ChannelShared<W> {
         }
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let wakers =
             self.lock().rare.as_mut().map(|rare| std::mem::take(&mut rare.wakers)).unwrap_or_default();
         for waker in wakers {
@@ -304,20 +346,37 @@ impl<W> ChannelShared<W> {
     // ---- the outside ----
 
     fn send(&self, command: Command<W>) {
+        match self.accept(command) {
+            Ok(true) => self.call(),
+            Ok(false) => {}
+            Err((command, cause)) => self.refuse(Some(command), &cause),
+        }
+    }
+
+    /// Takes a command and says whether the channel has to be called because of it; or gives it back with the cause of
+    /// the channel's end.
+    pub(super) fn accept(&self, command: Command<W>) -> Result<bool, (Command<W>, CloseCause)> {
         let mut outside = self.lock();
-        if let Some(cause) = outside.closed.clone() {
-            // A channel that is over still hears what may release held messages; the rest is answered here.
-            if outside.gone || command.is_write() {
-                drop(outside);
-                return self.refuse(Some(command), &cause);
-            }
+        // A channel that is over still hears what may release held messages; the rest is refused.
+        if let Some(cause) = &outside.closed
+            && (outside.gone || command.is_write())
+        {
+            return Err((command, cause.clone()));
         }
         outside.commands.push(command);
-        let call = !std::mem::replace(&mut outside.called, true);
-        drop(outside);
-        if call && let Some(caller) = self.caller.get() {
+        Ok(!std::mem::replace(&mut outside.called, true))
+    }
+
+    /// Has the loop carry out the commands.
+    pub(super) fn call(&self) {
+        if let Some(caller) = self.caller.get() {
             caller.call();
         }
+    }
+
+    /// A write of this size begins its way to the loop.
+    pub(super) fn sets_out(&self, bytes: usize) {
+        self.on_their_way.fetch_add(bytes, Ordering::AcqRel);
     }
 
     fn register(&self, waker: &Waker) {
@@ -334,23 +393,69 @@ impl<W> ChannelShared<W> {
 ///
 /// Cheap to clone. What is asked for is carried out on the channel's loop, in the order in which one thread asks. The
 /// handle does not keep the channel or its loop alive.
+///
+/// A handle that comes from inside of a [sealed](crate::PipelineBuilder::sealed) segment writes to that segment. When the
+/// segment is exchanged, what was accepted before is carried out, and later writes report
+/// [`WriteError::Exchanged`]; everything else goes on to be the channel's.
 pub struct Channel<W> {
-    shared: Arc<ChannelShared<W>>,
+    way: Way<W>,
+}
+
+/// Where messages go. Everything else goes to the channel.
+enum Way<W> {
+    Shared(Arc<ChannelShared<W>>),
+    Inlet(Arc<Inlet<W>>),
+}
+
+impl<W> Clone for Way<W> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Shared(shared) => Self::Shared(shared.clone()),
+            Self::Inlet(inlet) => Self::Inlet(inlet.clone()),
+        }
+    }
+}
+
+/// Does something with the channel's own shared part, whatever it takes.
+macro_rules! shared {
+    ($way:expr, $shared:ident => $call:expr) => {
+        match &$way {
+            Way::Shared($shared) => $call,
+            Way::Inlet(inlet) => {
+                let $shared = inlet.channel();
+                $call
+            }
+        }
+    };
+}
+
+impl<W> Way<W> {
+    fn close_cause(&self) -> Option<CloseCause> {
+        shared!(self, shared => shared.close_cause())
+    }
+
+    fn register(&self, waker: &Waker) {
+        shared!(self, shared => shared.register(waker));
+    }
 }
 
 impl<W: 'static> Channel<W> {
     pub(super) fn new(shared: Arc<ChannelShared<W>>) -> Self {
-        Self { shared }
+        Self { way: Way::Shared(shared) }
+    }
+
+    pub(super) fn through(inlet: Arc<Inlet<W>>) -> Self {
+        Self { way: Way::Inlet(inlet) }
     }
 
     /// The channel's number, unique in this process.
     pub fn id(&self) -> ChannelId {
-        self.shared.id
+        shared!(self.way, shared => shared.id)
     }
 
     /// How far the channel is.
     pub fn state(&self) -> ChannelState {
-        self.shared.state()
+        shared!(self.way, shared => shared.state())
     }
 
     /// Our host and port, once connected; `None` if the channel is not on the network.
@@ -365,17 +470,23 @@ impl<W: 'static> Channel<W> {
 
     /// Our address of any kind, once connected.
     pub fn local(&self) -> Option<Address> {
-        self.shared.side().addresses.as_ref().and_then(|addresses| addresses.0.clone())
+        shared!(self.way, shared => shared.side())
+            .addresses
+            .as_ref()
+            .and_then(|addresses| addresses.0.clone())
     }
 
     /// The peer's address of any kind, once connected.
     pub fn peer(&self) -> Option<Address> {
-        self.shared.side().addresses.as_ref().and_then(|addresses| addresses.1.clone())
+        shared!(self.way, shared => shared.side())
+            .addresses
+            .as_ref()
+            .and_then(|addresses| addresses.1.clone())
     }
 
     /// Tells the pipeline something, from its first stage on, as if a stage in front had said it.
     pub fn fire_event(&self, event: Event) {
-        self.shared.send(Command::Event(event));
+        shared!(self.way, shared => shared.send(Command::Event(event)));
     }
 
     // ---- writing ----
@@ -394,7 +505,7 @@ impl<W: 'static> Channel<W> {
 
     /// Sends what was written so far.
     pub fn flush(&self) {
-        self.shared.send(Command::Flush);
+        shared!(self.way, shared => shared.send(Command::Flush));
     }
 
     /// Writes a message and sends it. The future tells when the transport has taken it.
@@ -412,48 +523,64 @@ impl<W: 'static> Channel<W> {
 
     fn write_with(&self, msg: W, done: WritePromise) {
         let size = size_of_message(&msg) + COMMAND_OVERHEAD;
-        self.shared.on_their_way.fetch_add(size, Ordering::AcqRel);
-        self.shared.send(Command::Write(msg, done, size));
+        match &self.way {
+            Way::Shared(shared) => {
+                shared.sets_out(size);
+                shared.send(Command::Write(msg, done, size));
+            }
+            Way::Inlet(inlet) => inlet.write(msg, done, size),
+        }
     }
 
     /// Whether there is room to write.
     pub fn is_writable(&self) -> bool {
-        self.shared.is_writable()
+        match &self.way {
+            Way::Shared(shared) => shared.is_writable(),
+            Way::Inlet(inlet) => inlet.is_open() && inlet.channel().is_writable(),
+        }
     }
 
-    /// Resolves when there is room to write, or to the cause when the channel has ended.
+    /// Resolves when there is room to write, or to the cause when the channel has ended. If the segment that takes such
+    /// messages was exchanged, there never will be room: the cause is a fault that holds [`WriteError::Exchanged`].
     pub async fn writable(&self) -> Result<(), CloseCause> {
         poll_fn(|cx| {
-            let look = || match self.shared.close_cause() {
+            let look = || match self.way.close_cause() {
                 Some(cause) => Poll::Ready(Err(cause)),
                 None if self.is_writable() => Poll::Ready(Ok(())),
+                None if self.is_exchanged() => {
+                    Poll::Ready(Err(CloseCause::Fault(WriteError::Exchanged.into())))
+                }
                 None => Poll::Pending,
             };
             if let Poll::Ready(found) = look() {
                 return Poll::Ready(found); // nothing stays behind of those who need not wait
             }
             // Look again: what changes after we have registered wakes us, what changed before would not.
-            self.shared.register(cx.waker());
+            self.way.register(cx.waker());
             look()
         })
         .await
+    }
+
+    fn is_exchanged(&self) -> bool {
+        matches!(&self.way, Way::Inlet(inlet) if !inlet.is_open())
     }
 
     // ---- reading ----
 
     /// Stops delivery: the transport stops reading, messages on their way are held.
     pub fn pause(&self) {
-        self.shared.send(Command::Pause);
+        shared!(self.way, shared => shared.send(Command::Pause));
     }
 
     /// Lets delivery go on.
     pub fn resume(&self) {
-        self.shared.send(Command::Resume);
+        shared!(self.way, shared => shared.send(Command::Resume));
     }
 
     /// Asks for one message while paused.
     pub fn request(&self) {
-        self.shared.send(Command::Request);
+        shared!(self.way, shared => shared.send(Command::Request));
     }
 
     // ---- the end ----
@@ -465,32 +592,32 @@ impl<W: 'static> Channel<W> {
 
     /// Closes the channel for a reason that everybody will be told.
     pub fn close_because(&self, cause: CloseCause) -> Closed<W> {
-        self.shared.send(Command::Close(cause, WritePromise::untracked()));
+        shared!(self.way, shared => shared.send(Command::Close(cause, WritePromise::untracked())));
         self.closed()
     }
 
     /// Closes the channel once everything that was flushed is sent.
     pub fn close_when_flushed(&self) -> Closed<W> {
-        self.shared.send(Command::CloseWhenFlushed);
+        shared!(self.way, shared => shared.send(Command::CloseWhenFlushed));
         self.closed()
     }
 
     /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
     pub fn shut_down_output(&self) -> Written {
         let (done, written) = WritePromise::tracked();
-        self.shared.send(Command::ShutDownOutput(done));
+        shared!(self.way, shared => shared.send(Command::ShutDownOutput(done)));
         written
     }
 
     /// The end of the channel: a future of its cause, and a blocking wait.
     pub fn closed(&self) -> Closed<W> {
-        Closed { shared: self.shared.clone() }
+        Closed { way: self.way.clone() }
     }
 
     /// Calls `listener` with the cause when the channel has ended: on its loop, before its pipeline hears of it; or here
     /// and now if it has ended already. A listener that panics is reported, and the others are still called.
     pub fn on_close(&self, listener: impl FnOnce(&CloseCause) + Send + 'static) {
-        if let Err((listener, cause)) = self.shared.listen(NOBODY, Box::new(listener)) {
+        if let Err((listener, cause)) = self.listen(NOBODY, Box::new(listener)) {
             listener(&cause);
         }
     }
@@ -499,30 +626,23 @@ impl<W: 'static> Channel<W> {
     /// it back at once.
     pub(super) fn listen_for(&self, owner: usize, listener: CloseListener) -> Result<(), CloseListener> {
         debug_assert_ne!(owner, NOBODY);
-        self.shared.listen(owner, listener).map_err(|(listener, _)| listener)
+        self.listen(owner, listener).map_err(|(listener, _)| listener)
+    }
+
+    fn listen(&self, owner: usize, listener: CloseListener) -> Result<(), (CloseListener, CloseCause)> {
+        shared!(self.way, shared => shared.listen(owner, listener))
     }
 
     /// Why the channel ended, if it has.
     pub fn close_cause(&self) -> Option<CloseCause> {
-        self.shared.close_cause()
+        self.way.close_cause()
     }
 
     // ---- attributes and stages ----
 
     /// Attaches a value to the channel, one for each type. Returns the one that was there.
     pub fn set_attribute<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
-        let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
-        let mut outside = self.shared.lock();
-        let key = TypeId::of::<T>();
-        let attributes = &mut outside.rare().attributes;
-        let before = match attributes.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, place)) => Some(std::mem::replace(place, value)),
-            None => {
-                attributes.push((key, value));
-                None
-            }
-        };
-        drop(outside);
+        let before = shared!(self.way, shared => shared.set_attribute(TypeId::of::<T>(), Arc::new(value)));
         before.and_then(|before| before.downcast().ok())
     }
 
@@ -530,22 +650,18 @@ impl<W: 'static> Channel<W> {
     #[doc(hidden)]
     pub fn attach(&self, attributes: &[(TypeId, Arc<dyn Any + Send + Sync>)]) {
         if !attributes.is_empty() {
-            self.shared.lock().rare().attributes.extend(attributes.iter().cloned());
+            shared!(self.way, shared => shared.lock().rare().attributes.extend(attributes.iter().cloned()));
         }
     }
 
     /// The value of this type that is attached to the channel.
     pub fn attribute<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let key = TypeId::of::<T>();
-        let outside = self.shared.lock();
-        let found = outside.rare.as_ref()?.attributes.iter().find(|(known, _)| *known == key)?.1.clone();
-        drop(outside);
-        found.downcast().ok()
+        shared!(self.way, shared => shared.attribute(TypeId::of::<T>()))?.downcast().ok()
     }
 
     /// The slot of this name, if the pipeline has one for these types.
     pub fn slot<R: 'static, X: 'static>(&self, name: &str) -> Option<Slot<R, X>> {
-        let mut side = self.shared.side.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut side = shared!(self.way, shared => shared.side());
         side.rare_if_any()?
             .slots
             .iter()
@@ -556,7 +672,7 @@ impl<W: 'static> Channel<W> {
     /// The stages of the pipeline, from the wire to the application, with their figures.
     pub fn stages(&self) -> Promised<Vec<StageInfo>, PromiseError> {
         let (answer, stages) = promise();
-        self.shared.send(Command::Stages(answer));
+        shared!(self.way, shared => shared.send(Command::Stages(answer)));
         stages
     }
 }
@@ -564,24 +680,24 @@ impl<W: 'static> Channel<W> {
 impl<W> Channel<W> {
     /// Takes back what [`listen_for`](Self::listen_for) was given. The caller drops it, with no lock held.
     pub(super) fn take_listener(&self, owner: usize) -> Option<CloseListener> {
-        self.shared.take_listener(owner)
+        shared!(self.way, shared => shared.take_listener(owner))
     }
 
     #[cfg(all(test, not(loom)))]
     pub(super) fn listeners(&self) -> usize {
-        self.shared.lock().rare.as_ref().map_or(0, |rare| rare.listeners.len())
+        shared!(self.way, shared => shared.lock().rare.as_ref().map_or(0, |rare| rare.listeners.len()))
     }
 }
 
 impl<W> Clone for Channel<W> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self { way: self.way.clone() }
     }
 }
 
 impl<W> PartialEq for Channel<W> {
     fn eq(&self, other: &Self) -> bool {
-        self.shared.id == other.shared.id
+        shared!(self.way, shared => shared.id) == shared!(other.way, shared => shared.id)
     }
 }
 
@@ -599,7 +715,7 @@ impl<W: 'static> fmt::Debug for Channel<W> {
 
 /// The end of a channel: resolves to its cause.
 pub struct Closed<W> {
-    shared: Arc<ChannelShared<W>>,
+    way: Way<W>,
 }
 
 impl<W> Closed<W> {
@@ -608,15 +724,15 @@ impl<W> Closed<W> {
     where
         W: Send + 'static,
     {
-        if let Some(cause) = self.shared.close_cause() {
+        if let Some(cause) = self.way.close_cause() {
             return Ok(cause);
         }
         let (promise, mut promised) = promise::<CloseCause, PromiseError>();
-        self.shared.register(&Waker::from(Arc::new(CompleteOnWake {
-            shared: self.shared.clone(),
+        self.way.register(&Waker::from(Arc::new(CompleteOnWake {
+            way: self.way.clone(),
             promise: Mutex::new(Some(promise)),
         })));
-        if let Some(cause) = self.shared.close_cause() {
+        if let Some(cause) = self.way.close_cause() {
             return Ok(cause);
         }
         promised.wait()
@@ -625,17 +741,17 @@ impl<W> Closed<W> {
 
 /// Completes a promise when the channel has ended; a wake-up for other reasons registers it again.
 struct CompleteOnWake<W> {
-    shared: Arc<ChannelShared<W>>,
+    way: Way<W>,
     promise: Mutex<Option<Promise<CloseCause, PromiseError>>>,
 }
 
 impl<W: Send + 'static> std::task::Wake for CompleteOnWake<W> {
     fn wake(self: Arc<Self>) {
-        if self.shared.close_cause().is_none() {
-            self.shared.register(&Waker::from(self.clone()));
+        if self.way.close_cause().is_none() {
+            self.way.register(&Waker::from(self.clone()));
         }
         // Looked at again, because the end may have come just before we registered.
-        if let Some(cause) = self.shared.close_cause() {
+        if let Some(cause) = self.way.close_cause() {
             let promise = self.promise.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(promise) = promise {
                 promise.succeed(cause);
@@ -648,13 +764,13 @@ impl<W> Future for Closed<W> {
     type Output = CloseCause;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseCause> {
-        self.shared.register(cx.waker());
-        self.shared.close_cause().map_or(Poll::Pending, Poll::Ready)
+        self.way.register(cx.waker());
+        self.way.close_cause().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl<W> fmt::Debug for Closed<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Closed").field("cause", &self.shared.close_cause()).finish()
+        f.debug_struct("Closed").field("cause", &self.way.close_cause()).finish()
     }
 }

@@ -147,6 +147,11 @@ where
                     room_again |= self.shared.arrived(size);
                     self.enter_at_tail(Op::Write(msg, done));
                 }
+                Command::Inlet(stage, size) => {
+                    room_again |= self.shared.arrived(size);
+                    // A segment that has gone has taken the message with it, on its way out.
+                    self.run(|root, core| root.signal(core, stage, Signal::Inlet));
+                }
                 Command::Flush => self.enter_at_tail(Op::Flush),
                 Command::Close(cause, done) => {
                     if self.ended {
@@ -534,6 +539,7 @@ impl<P: Segment<R, W>, W: 'static, R: 'static> Host<P, W, R> {
         self.ended = true;
         self.core.disarm_all();
         self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
+        self.core.end_inlet(cause);
         self.shared.close(cause.clone());
         for done in self.core.wishes.close_done.take() {
             done.succeed();

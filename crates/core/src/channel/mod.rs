@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `handle` | [`Channel`], what every thread may ask of a channel |
+//! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
 //! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
@@ -21,6 +22,7 @@ mod group;
 mod handle;
 mod host;
 mod id;
+mod inlet;
 mod line;
 mod outbound;
 
@@ -31,10 +33,11 @@ pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
-pub(crate) use handle::size_of_message;
+pub(crate) use handle::{AnyShared, size_of_message};
 pub use handle::{Channel, ChannelState, Closed, ShuttingDown};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;
+pub(crate) use inlet::Inlet;
 pub use outbound::{
     ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
 };

@@ -1,7 +1,7 @@
 //! Building a pipeline from the wire towards the application, one stage after the other.
 
 use super::{
-    Application, ApplicationStage, ClosureStage, Context, Handler, Joint, Switch,
+    Application, ApplicationStage, ClosureStage, Context, Handler, Joint, Sealed, Switch,
     segment::{End, Segment, Stage},
 };
 use bytes::{Bytes, BytesMut};
@@ -32,8 +32,8 @@ pub fn pipeline() -> PipelineBuilder<()> {
     PipelineBuilder { stages: (), end: Open }
 }
 
-/// A pipeline under construction. Finished by whoever takes it: a server, a client, an embedded channel. `E` says
-/// whether stages may still be added ([`Open`]), or the last one is there ([`Complete`], [`Joint`]).
+/// A pipeline under construction. Whole by whoever takes it: a server, a client, an embedded channel. `E` says
+/// whether stages may still be added ([`Open`]), or the last one is there ([`Complete`], [`Joint`], [`Sealed`]).
 #[must_use = "a pipeline does nothing until a channel runs it"]
 pub struct PipelineBuilder<S, E = Open> {
     stages: S,
@@ -74,6 +74,20 @@ impl<R: 'static, W: 'static, T: 'static> Ending for Joint<R, W, T> {
         self
     }
 }
+
+impl<P, T> Ending for Sealed<P, T> {
+    type Segment = Self;
+    fn into_segment(self) -> Self {
+        self
+    }
+}
+
+/// The end of a pipeline to which no stage can be added.
+pub trait Whole: Ending {}
+
+impl Whole for Complete {}
+impl<R: 'static, W: 'static, T: 'static> Whole for Joint<R, W, T> {}
+impl<P, T> Whole for Sealed<P, T> {}
 
 #[allow(clippy::should_implement_trait)] // stages are added, not summed
 impl PipelineBuilder<()> {
@@ -148,20 +162,83 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
 }
 
 impl PipelineBuilder<()> {
-    /// A pipeline that is a joint from the first byte on: its protocol is not known yet.
-    pub fn joint<S2, E2, P, T>(
+    /// A pipeline that is a joint from the first byte on: its protocol is not known yet. What `first` returns says what
+    /// goes to the wire: `Bytes`, or [`Outgoing`](crate::Outgoing).
+    pub fn joint<S2, E2, P, W, T>(
         self,
-        first: impl FnOnce(Switch<BytesMut, Bytes, T>) -> PipelineBuilder<S2, E2>,
-    ) -> PipelineBuilder<(), Joint<BytesMut, Bytes, T>>
+        first: impl FnOnce(Switch<BytesMut, W, T>) -> PipelineBuilder<S2, E2>,
+    ) -> PipelineBuilder<(), Joint<BytesMut, W, T>>
     where
         E2: Ending,
         S2: Link<E2::Segment, Linked = P>,
-        P: Segment<BytesMut, Bytes, Tail = T>,
+        P: Segment<BytesMut, W, Tail = T>,
+        W: 'static,
         T: 'static,
     {
         let switch = Switch::new();
         let segment = first(switch.clone()).into_segment();
         PipelineBuilder { stages: (), end: Joint::new(Box::new(segment), switch) }
+    }
+}
+
+impl<S, E: Whole> PipelineBuilder<S, E> {
+    /// Closes the far end to the outside, so that segments that write messages of different types fit behind one joint.
+    ///
+    /// The channel as the outside has it is a `Channel<Infallible>`: it can be closed and waited for, has attributes and
+    /// figures, but nothing can be written to it. Inside, everything is as before: `cx.channel()` and
+    /// [`Peer::channel`](crate::Peer::channel) are handles of the segment's own type, for other threads and
+    /// [groups](crate::ChannelGroup). When the segment is exchanged, what was written to such a handle and accepted is
+    /// carried out, and what is written later reports [`Exchanged`](crate::WriteError::Exchanged).
+    ///
+    /// ```
+    /// use netwright_core::{AppContext, Application, EmbeddedChannel, Switch, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    /// use std::convert::Infallible;
+    /// # use netwright_core::{Context, Handler, WritePromise};
+    /// # struct Numbers;
+    /// # impl Handler for Numbers {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = u8;
+    /// #     type Write = u64;
+    /// #     type WriteOut = Bytes;
+    /// #     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    /// #         bytes.into_iter().for_each(|byte| cx.fire_read(byte));
+    /// #     }
+    /// #     fn write(&mut self, cx: &mut Context<'_, Self>, number: u64, done: WritePromise) {
+    /// #         cx.write_with(Bytes::from(number.to_string()), done);
+    /// #     }
+    /// # }
+    ///
+    /// /// Writes bytes until it is told to count, then gives way to a segment that writes numbers.
+    /// struct Hello { switch: Switch<BytesMut, Bytes, Infallible> }
+    ///
+    /// impl Application for Hello {
+    ///     type Read = BytesMut;
+    ///     type Write = Bytes;
+    ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, word: BytesMut) {
+    ///         cx.write_and_flush(Bytes::from("ok "));
+    ///         if word == "count" {
+    ///             let mut sum = 0;
+    ///             self.switch.to(pipeline().add(Numbers).handle(move |cx, number| {
+    ///                 sum += u64::from(number - b'0');
+    ///                 cx.channel().send(sum); // a `Channel<u64>`
+    ///             }).sealed());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::<(), _>::with_joint(
+    ///     pipeline().joint(|switch| pipeline().app(Hello { switch }).sealed()),
+    /// );
+    /// channel.write_inbound(b"count").write_inbound(b"57");
+    /// assert_eq!(channel.outbound_bytes(), b"ok 512");
+    /// ```
+    pub fn sealed<R, W, P>(self) -> PipelineBuilder<(), Sealed<P, P::Tail>>
+    where
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<R, W>,
+    {
+        PipelineBuilder { stages: (), end: Sealed::new(self.into_segment()) }
     }
 }
 

@@ -16,6 +16,8 @@ use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
 pub enum Signal {
     Timer(super::StageTimer),
     Call(Box<dyn Any>),
+    /// For a sealed segment: a message waits in its inlet.
+    Inlet,
 }
 
 /// A closure for the handler `H`.

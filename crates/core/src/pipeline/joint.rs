@@ -10,7 +10,8 @@
 //! 1. A replacement takes effect when the call that asked for it has unwound to the joint, so no handler is taken away
 //!    under its own feet.
 //! 2. What the first stage of the old segment had read and not used is the first thing that the new one reads.
-//! 3. The old segment hears `removed`, the new one `added` and, on a connected channel, `active`, before anything else.
+//! 3. What was written to the old segment and accepted is on its way to the wire before the new one writes anything.
+//! 4. The old segment hears `removed`, the new one `added` and, on a connected channel, `active`, before anything else.
 
 use super::{Ending, Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, segment::Out};
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
@@ -36,6 +37,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     /// Exchanges the segment if that was asked for during the call that has just ended.
     fn exchange(&mut self, out: &mut Out<'_, W>) {
         while let Some(segment) = self.switch.wanted.take() {
+            self.segment.leave(out);
             let mut old = std::mem::replace(&mut self.segment, segment);
             out.core.drop_tasks(self.first);
             let leftover = old.leftover().into_messages();
@@ -119,6 +121,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         self.segment.is_busy()
     }
 
+    fn leave(&mut self, out: &mut Out<'_, W>) {
+        self.segment.leave(out);
+    }
+
     fn removed(&mut self) {
         self.segment.removed();
     }
@@ -136,7 +142,8 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
 /// Exchanges what lies behind a joint. Given to whoever builds the first segment; the handlers inside keep it.
 ///
-/// The types say what fits: the new segment reads what the joint gives and writes what it takes.
+/// The types say what fits: the new segment reads what the joint gives and writes what it takes. What may be written at the
+/// far end, `T`, is the same for all of them; those that differ in it are [sealed](PipelineBuilder::sealed).
 pub struct Switch<R, W, T> {
     wanted: Wanted<R, W, T>,
 }

@@ -12,6 +12,7 @@
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
 //! | `on_workers` | a whole stage on workers |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
+//! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
@@ -25,12 +26,13 @@ mod leftover;
 mod on_workers;
 mod op;
 mod optional;
+mod sealed;
 mod segment;
 mod simple;
 mod slot;
 mod task;
 
-pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, pipeline};
+pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, Whole, pipeline};
 pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
@@ -41,6 +43,7 @@ pub use on_workers::{OnWorkers, SendHandler, on_workers};
 pub use op::Op;
 pub(crate) use op::Ops;
 pub use optional::Either;
+pub use sealed::Sealed;
 pub(crate) use segment::{Boundary, Next};
 pub use segment::{End, Out, Segment, StageInfo};
 pub use simple::{

@@ -72,6 +72,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether a stage has something under way that comes out by itself, held or not.
     #[doc(hidden)]
     fn is_busy(&self) -> bool;
+    /// The segment is about to be exchanged: what it has accepted goes out now.
+    #[doc(hidden)]
+    fn leave(&mut self, out: &mut Out<'_, W>);
     #[doc(hidden)]
     fn removed(&mut self);
     #[doc(hidden)]
@@ -396,6 +399,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             self.run(out, |handler, cx| match signal {
                 Signal::Timer(timer) => handler.timer(cx, timer),
                 Signal::Call(call) => handler.called(cx, call),
+                Signal::Inlet => {} // for sealed segments, which have numbers of their own
             });
             self.may_have_more(out.core);
             return None;
@@ -412,6 +416,11 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn is_busy(&self) -> bool {
         self.handler.is_busy() || self.rest.is_busy()
+    }
+
+    fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
+        self.settle(out);
     }
 
     fn removed(&mut self) {
@@ -479,6 +488,8 @@ impl<R, W: 'static> Segment<R, W> for End {
     fn is_busy(&self) -> bool {
         false
     }
+
+    fn leave(&mut self, _: &mut Out<'_, W>) {}
 
     fn removed(&mut self) {}
 
