@@ -222,3 +222,9 @@ fn more_stages_allocate_nothing_for_a_message_either() {
     let stages = stages.add(Sixteen::default()).add(Guard::default()).add(Sixteen::default());
     assert_eq!(allocated_by(stages.app(Echo).into_segment()), 0);
 }
+
+#[test]
+fn a_sealed_segment_behind_a_joint_allocates_nothing_for_a_message_either() {
+    let joint = pipeline().joint(|_| pipeline().add(Sixteen::default()).app(Echo).sealed());
+    assert_eq!(allocated_by(joint.into_segment()), 0);
+}

@@ -32,6 +32,7 @@ mod demand;
 mod echo;
 mod faults;
 mod half_close;
+mod joints;
 mod kills;
 mod lifecycle;
 mod models;
@@ -58,6 +59,7 @@ pub fn suite() -> &'static [Behaviour] {
             echo::BEHAVIOURS,
             faults::BEHAVIOURS,
             half_close::BEHAVIOURS,
+            joints::BEHAVIOURS,
             kills::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
             models::BEHAVIOURS,
