@@ -1,0 +1,109 @@
+//! What is written, gathered until the flush.
+//!
+//! Always true:
+//! 1. Frames leave in the order in which they came, each in one go.
+//! 2. A frame that somebody tracks begins a piece of its own; a short one is a piece of its own, and can be cancelled.
+//! 3. Between flushes of little a buffer of at most [`KEEP_MAX`] bytes is kept, so that short answers allocate nothing in steady
+//!    state; after much none is.
+
+use crate::{
+    frame::{FrameHead, Opcode},
+    mask::mask,
+};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{Context, Handler, WritePromise};
+
+/// Payloads up to this length are copied together; longer ones pass as they are.
+const GATHER_MAX: usize = 4096;
+/// What an idle connection may keep.
+const KEEP_MAX: usize = 512;
+/// Room for a few short frames at once.
+const ROOM_MIN: usize = 128;
+
+/// A frame to be written.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) opcode: Opcode,
+    pub(crate) compressed: bool,
+    pub(crate) payload: Bytes,
+    /// The mask, if we are a client.
+    pub(crate) mask: Option<[u8; 4]>,
+}
+
+/// Frames that wait for the flush.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    buffer: BytesMut,
+}
+
+impl Gather {
+    /// Takes a frame.
+    #[inline]
+    pub(crate) fn write<H, W>(&mut self, cx: &mut Context<'_, H>, frame: Outgoing, mut done: WritePromise)
+    where
+        H: Handler<WriteOut = W>,
+        W: From<Bytes>,
+    {
+        let Outgoing { opcode, compressed, payload, mask: key } = frame;
+        let head = FrameHead { fin: true, compressed, opcode, len: payload.len() as u64, mask: key };
+        let (head, head_len) = head.bytes();
+        let tracked = done.is_tracked();
+        if tracked {
+            self.pass_on(cx);
+        }
+        let len = head_len + payload.len();
+        if payload.len() <= GATHER_MAX {
+            if self.buffer.capacity() - self.buffer.len() < len {
+                self.buffer.reserve(len.max(ROOM_MIN));
+            }
+            self.buffer.extend_from_slice(&head[..head_len]);
+            let at = self.buffer.len();
+            self.buffer.extend_from_slice(&payload);
+            if let Some(key) = key {
+                mask(&mut self.buffer[at..], key);
+            }
+            if tracked {
+                let frame = self.take();
+                cx.write_with(frame.into(), done);
+            } else if self.buffer.len() >= GATHER_MAX {
+                self.pass_on(cx); // so that the channel knows what waits to be sent
+            }
+            return;
+        }
+        if !done.claim() {
+            return; // cancelled already; from here on it cannot be, because it leaves in two pieces
+        }
+        self.buffer.extend_from_slice(&head[..head_len]);
+        self.pass_on(cx);
+        let payload = match key {
+            None => payload,
+            Some(key) => {
+                let mut own = payload.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+                mask(&mut own, key);
+                own.freeze()
+            }
+        };
+        cx.write_with(payload.into(), done);
+    }
+
+    /// Passes on what was gathered.
+    #[inline]
+    pub(crate) fn pass_on<H, W>(&mut self, cx: &mut Context<'_, H>)
+    where
+        H: Handler<WriteOut = W>,
+        W: From<Bytes>,
+    {
+        if !self.buffer.is_empty() {
+            let batch = self.take();
+            cx.write(batch.into());
+        }
+    }
+
+    fn take(&mut self) -> Bytes {
+        let batch = self.buffer.split().freeze();
+        if batch.len() > KEEP_MAX || self.buffer.capacity() > KEEP_MAX {
+            self.buffer = BytesMut::new();
+        }
+        batch
+    }
+}

@@ -1,0 +1,501 @@
+//! WebSocket as a stage: frames on the wire's side, messages on the application's.
+//!
+//! ```text
+//!            ┌───────── peer's close: answered ─────────────────────────────────────▶┐
+//!   Open ────┼─ our close: sent ──▶ Asked ── peer's close, or the deadline ─────────▶ Over ──▶ socket closed
+//!            └─ violation: told by a close frame, output shut down ──▶ Failed ── linger ──▶┘
+//! ```
+//! Always true:
+//! 1. One close frame is sent at most, and nothing behind it.
+//! 2. Behind the peer's close, or a violation, nothing of the peer is looked at.
+//! 3. However the channel is closed from our side, the peer gets a close frame first, and no more time than the deadline.
+//! 4. Of pings that come while there is no room to write only the last one is answered, when there is.
+//!
+//! Not here: frames (`decode`, `gather`), the handshake before (`handshake`).
+
+use crate::{
+    Close, CloseCode, ClosedByPeer, Config, Message, NoClose, Violation,
+    decode::Decoder,
+    deflate::{Agreed, Deflater, Inflater},
+    frame::{CONTROL_MAX, FrameRules, Opcode, Role},
+    gather::{Gather, Outgoing as Frame},
+};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{
+    CloseCause, Context, Event, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
+    WritePromise,
+};
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+/// Frames to messages and back, with everything that belongs to it: pings, the close handshake, limits, compression.
+///
+/// The handshake has taken place before.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_websocket::{Config, Message, WebSocket};
+///
+/// let echo = pipeline().add(WebSocket::client(Config::default()));
+/// let mut channel = EmbeddedChannel::new(echo);
+/// channel.write_inbound(b"\x81\x05hello");
+/// assert_eq!(channel.read_inbound(), Some(Message::from("hello")));
+/// channel.write_inbound(b"\x88\x02\x03\xe8"); // the peer closes, and is answered
+/// assert_eq!(channel.outbound_bytes().len(), 8);
+/// ```
+///
+/// As an event it tells the stages behind it [`PeerClosed`] when the peer begins to close. A channel whose peer has broken the
+/// protocol ends with a [`Violation`] as its cause, one whose peer closed for a reason with [`ClosedByPeer`], and one whose
+/// peer vanished with [`NoClose`].
+pub struct WebSocket<W = Outgoing> {
+    role: Role,
+    phase: Phase,
+    /// While asked: whether messages still go to the application.
+    deliver: bool,
+    /// Something has come since the timer was set.
+    heard: bool,
+    decoder: Decoder,
+    input: BytesMut,
+    gather: Gather,
+    timer: Option<(StageTimer, Due)>,
+    config: Arc<Config>,
+    deflater: Option<Box<Deflater>>,
+    rare: Option<Box<Rare>>,
+    writes: PhantomData<fn() -> W>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// We have sent a close frame.
+    Asked,
+    /// The peer broke the protocol and was told.
+    Failed,
+    /// Both have sent a close frame.
+    Over,
+}
+
+/// What the timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Ping,
+    Pong,
+    Close,
+}
+
+/// What most connections have only at their end, if ever.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Why the channel ends.
+    cause: Option<CloseCause>,
+    /// Who waits for the end.
+    waiting: Vec<WritePromise>,
+    /// A ping that is not answered yet, for lack of room.
+    ping: Option<Bytes>,
+}
+
+/// The peer has begun to close: with this code and reason. An event for the stages behind a [`WebSocket`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerClosed(pub Close);
+
+impl WebSocket {
+    /// The server's end of a connection. Without compression; see [`agreed`](Self::agreed).
+    pub fn server(config: impl Into<Arc<Config>>) -> Self {
+        Self::new(Role::Server, config.into())
+    }
+
+    /// The client's end of a connection. Without compression; see [`agreed`](Self::agreed).
+    pub fn client(config: impl Into<Arc<Config>>) -> Self {
+        Self::new(Role::Client, config.into())
+    }
+
+    fn new(role: Role, config: Arc<Config>) -> Self {
+        let decoder = decoder(role, &config, None);
+        Self {
+            role,
+            phase: Phase::Open,
+            deliver: true,
+            heard: false,
+            decoder,
+            input: BytesMut::new(),
+            gather: Gather::default(),
+            timer: None,
+            config,
+            deflater: None,
+            rare: None,
+            writes: PhantomData,
+        }
+    }
+}
+
+fn decoder(role: Role, config: &Config, inflater: Option<Inflater>) -> Decoder {
+    let compression = inflater.is_some();
+    // What cannot be compressed grows a little, and is not to be refused for that.
+    let slack = if compression { config.frame_max / 1000 + 64 } else { 0 };
+    let rules = FrameRules { role, compression, len_max: config.frame_max.saturating_add(slack) };
+    Decoder::new(rules, config.message_max, inflater)
+}
+
+impl<W> WebSocket<W> {
+    /// With the compression that the handshake has agreed to.
+    pub fn agreed(mut self, agreed: Option<Agreed>) -> Self {
+        let Some(agreed) = agreed else { return self };
+        let ours = self.config.deflate.clone().unwrap_or_default();
+        let peer = match self.role {
+            Role::Server => Role::Client,
+            Role::Client => Role::Server,
+        };
+        self.decoder = decoder(self.role, &self.config, Some(Inflater::new(&agreed, &ours, peer)));
+        self.deflater = Deflater::new(&agreed, &ours, self.role).map(Box::new);
+        self
+    }
+
+    /// The same stage in front of which others write something else than [`Outgoing`], such as [`Bytes`].
+    pub fn writing<V>(self) -> WebSocket<V> {
+        let Self {
+            role, phase, deliver, heard, decoder, input, gather, timer, config, deflater, rare, ..
+        } = self;
+        let writes = PhantomData;
+        WebSocket {
+            role,
+            phase,
+            deliver,
+            heard,
+            decoder,
+            input,
+            gather,
+            timer,
+            config,
+            deflater,
+            rare,
+            writes,
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+}
+
+impl<W: From<Bytes> + 'static> WebSocket<W> {
+    // ---- writing ----
+
+    #[inline]
+    fn frame(&mut self, cx: &mut Context<'_, Self>, opcode: Opcode, payload: Bytes, done: WritePromise) {
+        let packed = match &mut self.deflater {
+            Some(deflater) if !opcode.is_control() => deflater.compress(&payload),
+            _ => None,
+        };
+        let compressed = packed.is_some();
+        let mask = (self.role == Role::Client).then(rand::random);
+        let frame = Frame { opcode, compressed, payload: packed.unwrap_or(payload), mask };
+        self.gather.write(cx, frame, done);
+    }
+
+    fn control(&mut self, cx: &mut Context<'_, Self>, opcode: Opcode, payload: Bytes) {
+        self.frame(cx, opcode, payload, WritePromise::untracked());
+        self.gather.pass_on(cx);
+        cx.flush();
+    }
+
+    fn pong(&mut self, cx: &mut Context<'_, Self>, payload: Bytes) {
+        if cx.is_writable() {
+            self.control(cx, Opcode::Pong, payload);
+        } else {
+            self.rare().ping = Some(Bytes::copy_from_slice(&payload)); // it may wait long: not in the loop's buffer
+        }
+    }
+
+    // ---- the end ----
+
+    /// We begin to close.
+    fn ask(&mut self, cx: &mut Context<'_, Self>, close: &Close, done: WritePromise) {
+        self.phase = Phase::Asked;
+        self.frame(cx, Opcode::Close, close.payload(), done);
+        self.gather.pass_on(cx);
+        cx.flush();
+        let deadline = self.config.close_deadline;
+        self.set_timer(cx, Some((deadline, Due::Close)));
+    }
+
+    /// The peer closes: begins to, or answers.
+    fn peer_closes(&mut self, cx: &mut Context<'_, Self>, close: &Close) {
+        self.input = BytesMut::new();
+        if self.phase == Phase::Open {
+            self.rare().cause = Some(if close.is_ordinary() {
+                CloseCause::PeerClosed
+            } else {
+                CloseCause::Fault(ClosedByPeer(close.clone()).into())
+            });
+            let answer = Close { code: close.code, ..Close::default() };
+            self.control(cx, Opcode::Close, answer.payload());
+            let deadline = self.config.close_deadline;
+            self.set_timer(cx, Some((deadline, Due::Close)));
+        }
+        self.phase = Phase::Over;
+        cx.fire_event(Event::new(PeerClosed(close.clone())));
+        cx.resume(); // nothing more goes to the application, but the end of the stream has to be seen
+        if self.role == Role::Server {
+            cx.close_when_flushed(); // comes back as a close
+        }
+        // A client leaves the socket to the server, until the deadline.
+    }
+
+    #[cold]
+    fn fail(&mut self, cx: &mut Context<'_, Self>, violation: Violation) {
+        tracing::debug!(channel = %cx.id(), %violation, "the peer broke the protocol");
+        self.input = BytesMut::new();
+        let told = self.phase == Phase::Asked;
+        self.phase = Phase::Failed;
+        if !told {
+            self.control(cx, Opcode::Close, violation.close().payload());
+        }
+        self.rare().cause = Some(CloseCause::Fault(violation.into()));
+        cx.resume();
+        cx.shut_down_output();
+        let linger = self.config.linger;
+        self.set_timer(cx, Some((linger, Due::Close)));
+    }
+
+    /// Closes the channel, for whoever asked for it.
+    fn finish(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        self.phase = Phase::Over;
+        self.set_timer(cx, None);
+        let Rare { cause: known, waiting, .. } = self.rare.take().map(|rare| *rare).unwrap_or_default();
+        let cause = known.unwrap_or(cause);
+        cx.close_with(cause.clone(), done);
+        for done in waiting {
+            cx.close_with(cause.clone(), done);
+        }
+    }
+
+    // ---- time ----
+
+    fn set_timer(&mut self, cx: &mut Context<'_, Self>, due: Option<(std::time::Duration, Due)>) {
+        if let Some((timer, _)) = self.timer.take() {
+            cx.disarm(timer);
+        }
+        self.timer = due.map(|(delay, due)| (cx.arm(delay), due));
+    }
+
+    fn watch(&mut self, cx: &mut Context<'_, Self>) {
+        self.heard = false;
+        let ping = self.config.ping_after.map(|silence| (silence, Due::Ping));
+        self.set_timer(cx, ping);
+    }
+}
+
+impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
+    type Read = BytesMut;
+    type ReadOut = Message;
+    type Write = Message;
+    type WriteOut = W;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.watch(cx);
+        cx.fire_active();
+    }
+
+    #[inline]
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.heard = true;
+        if matches!(self.phase, Phase::Failed | Phase::Over) {
+            return;
+        }
+        if self.input.is_empty() {
+            self.input = bytes;
+        } else {
+            self.input.unsplit(bytes);
+        }
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Message> {
+        loop {
+            if self.input.is_empty() {
+                self.input = BytesMut::new(); // nothing of the loop's buffer is kept
+                return None;
+            }
+            let message = match self.decoder.next(&mut self.input) {
+                Ok(Some(message)) => message,
+                Ok(None) => continue,
+                Err(violation) => {
+                    self.fail(cx, violation);
+                    return None;
+                }
+            };
+            match &message {
+                Message::Text(_) | Message::Binary(_) if self.deliver => return Some(message),
+                Message::Text(_) | Message::Binary(_) => continue,
+                Message::Ping(payload) if self.phase == Phase::Open => self.pong(cx, payload.clone()),
+                Message::Ping(_) | Message::Pong(_) => {}
+                Message::Close(close) => self.peer_closes(cx, close),
+            }
+            if self.config.show_control && self.deliver {
+                return Some(message);
+            }
+        }
+    }
+
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        let shutting_down = event.get::<ShuttingDown>().is_some();
+        cx.fire_event(event);
+        if shutting_down {
+            // Behind what the application has to say, which passes this stage when this call has returned.
+            cx.caller().call(|socket, cx| {
+                if socket.phase == Phase::Open {
+                    socket.rare().cause = Some(CloseCause::ShutDown);
+                    socket.ask(cx, &CloseCode::GOING_AWAY.into(), WritePromise::untracked());
+                }
+            });
+        }
+    }
+
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        if writable
+            && self.phase == Phase::Open
+            && let Some(ping) = self.rare.as_mut().and_then(|rare| rare.ping.take())
+        {
+            self.control(cx, Opcode::Pong, ping);
+        }
+        cx.fire_writability(writable);
+    }
+
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        let cause = match self.phase {
+            Phase::Open | Phase::Asked => CloseCause::Fault(NoClose.into()),
+            Phase::Failed | Phase::Over => CloseCause::PeerClosed,
+        };
+        self.finish(cx, cause, WritePromise::untracked());
+    }
+
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.timer = None;
+        let known = self.rare.as_mut().and_then(|rare| rare.cause.take());
+        let cause = match (known, cause) {
+            (Some(known), CloseCause::PeerClosed | CloseCause::Requested) => known,
+            (None, CloseCause::PeerClosed) if self.phase == Phase::Open => CloseCause::Fault(NoClose.into()),
+            (_, cause) => cause,
+        };
+        self.phase = Phase::Over;
+        for done in self.rare.take().map(|rare| rare.waiting).unwrap_or_default() {
+            done.succeed(); // they waited for the end
+        }
+        cx.fire_inactive(cause);
+    }
+
+    #[inline]
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Message, done: WritePromise) {
+        if self.phase != Phase::Open {
+            let cause =
+                self.rare.as_ref().and_then(|rare| rare.cause.clone()).unwrap_or(CloseCause::Requested);
+            return done.fail(WriteError::Closed(cause));
+        }
+        match msg {
+            Message::Text(text) => self.frame(cx, Opcode::Text, text.into_bytes(), done),
+            Message::Binary(bytes) => self.frame(cx, Opcode::Binary, bytes, done),
+            Message::Ping(payload) | Message::Pong(payload) if payload.len() > CONTROL_MAX => {
+                done.fail(WriteError::Fault(TooLongForControl { len: payload.len() }.into()));
+            }
+            Message::Ping(payload) => self.frame(cx, Opcode::Ping, payload, done),
+            Message::Pong(payload) => self.frame(cx, Opcode::Pong, payload, done),
+            Message::Close(close) => {
+                self.rare().cause = Some(CloseCause::Requested);
+                self.ask(cx, &close, done);
+            }
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.gather.pass_on(cx);
+        cx.flush();
+    }
+
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        match self.phase {
+            Phase::Open => {
+                let code = code_of(&cause);
+                let rare = self.rare();
+                rare.cause = Some(cause);
+                rare.waiting.push(done);
+                self.deliver = false;
+                self.ask(cx, &code.into(), WritePromise::untracked());
+                cx.resume(); // the peer's answer has to come through, and nothing else does
+            }
+            Phase::Asked | Phase::Failed => {
+                self.deliver = false;
+                self.rare().waiting.push(done);
+                cx.resume();
+            }
+            Phase::Over => self.finish(cx, cause, done),
+        }
+    }
+
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        if self.phase != Phase::Open {
+            return done.succeed(); // nothing follows our close frame
+        }
+        self.rare().cause = Some(CloseCause::Requested);
+        self.ask(cx, &CloseCode::NORMAL.into(), done);
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        let Some((_, due)) = self.timer.take_if(|(armed, _)| *armed == timer) else { return };
+        match due {
+            // Who does not read cannot hear: the peer is not to blame.
+            Due::Ping | Due::Pong if self.heard || cx.is_paused() => self.watch(cx),
+            Due::Ping => {
+                self.control(cx, Opcode::Ping, Bytes::new());
+                let deadline = self.config.pong_deadline;
+                self.set_timer(cx, Some((deadline, Due::Pong)));
+            }
+            Due::Pong => {
+                let silent = self.config.ping_after.unwrap_or_default() + self.config.pong_deadline;
+                self.finish(cx, CloseCause::TimedOut(silent), WritePromise::untracked());
+            }
+            Due::Close => self.finish(cx, CloseCause::Requested, WritePromise::untracked()),
+        }
+    }
+
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        let input = std::mem::take(&mut self.input);
+        if input.is_empty() { Leftover::nothing() } else { Leftover::one(input) }
+    }
+
+    fn name(&self) -> &'static str {
+        "WebSocket"
+    }
+}
+
+/// The code that tells the peer why we close.
+fn code_of(cause: &CloseCause) -> CloseCode {
+    match cause {
+        CloseCause::ShutDown | CloseCause::TimedOut(_) => CloseCode::GOING_AWAY,
+        CloseCause::Fault(_) | CloseCause::Panicked(_) | CloseCause::Io(_) => CloseCode::INTERNAL,
+        _ => CloseCode::NORMAL,
+    }
+}
+
+impl<W> fmt::Debug for WebSocket<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebSocket")
+            .field("role", &self.role)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A ping or pong of ours is longer than control frames may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLongForControl {
+    /// How long it is.
+    pub len: usize,
+}
+
+impl fmt::Display for TooLongForControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a ping or pong of {} bytes, the limit is {CONTROL_MAX}", self.len)
+    }
+}
+
+impl std::error::Error for TooLongForControl {}

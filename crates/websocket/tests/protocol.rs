@@ -1,0 +1,469 @@
+//! Frames, messages and ends, with peers that keep the rules and peers that do not.
+//!
+//! | behaviour | tests |
+//! | --- | --- |
+//! | 95 violations and their codes | `every_violation_is_told_by_its_code_and_ends_the_connection`, `what_is_too_big_is_refused_with_1009` |
+//! | 96 ping, pong, data after close | `a_ping_is_answered_with_its_payload`, `pongs_are_dropped_unless_asked_for`, `nothing_behind_a_close_is_looked_at` |
+//! | 97 UTF-8, silent close | `text_may_be_split_anywhere_over_fragments`, `text_that_cannot_become_utf8_is_refused_at_once`, `a_silent_close_says_goodbye` |
+
+mod common;
+
+use bytes::Bytes;
+use common::*;
+use netwright_core::{
+    AppContext, Application, CloseCause, EmbeddedChannel, Event, HostSettings, Peer, ShuttingDown,
+    WaterMarks, WriteError, pipeline,
+};
+use netwright_websocket::{
+    Close, CloseCode, ClosedByPeer, Config, LINGER, Message, NoClose, PeerClosed, Violation, WebSocket,
+    frame::{Opcode, Role},
+};
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn quiet() -> Config {
+    Config::default().ping_after(None)
+}
+
+// ---- messages ----
+
+#[test]
+fn messages_pass_in_both_directions() {
+    let mut channel = server(quiet());
+    channel.write_inbound(
+        [frame(Opcode::Text, "grüße"), frame(Opcode::Binary, [0, 255]), frame(Opcode::Text, "")].concat(),
+    );
+    assert_eq!(channel.read_inbound(), Some(text("grüße")));
+    assert_eq!(channel.read_inbound(), Some(Message::from(vec![0, 255])));
+    assert_eq!(channel.read_inbound(), Some(text("")));
+    channel.write_outbound(text("und zurück")).write_outbound(Message::from(vec![7; 70_000]));
+    let sent = sent(&mut channel);
+    assert_eq!(sent, [(Opcode::Text, "und zurück".as_bytes().to_vec()), (Opcode::Binary, vec![7; 70_000])]);
+}
+
+#[test]
+fn a_client_masks_with_a_key_of_its_own_for_each_frame() {
+    let mut channel = client(quiet());
+    for len in [0, 5, 5, 200, 4096, 70_000] {
+        channel.write_outbound(Message::from(vec![42; len]));
+    }
+    let bytes = channel.outbound_bytes();
+    assert_ne!(bytes[8..12], bytes[19..23], "two frames with the same key");
+    let lens: Vec<usize> = frames_of(Role::Client, &bytes)
+        .into_iter()
+        .map(|(_, _, payload)| payload.iter().map(|byte| usize::from(*byte == 42)).sum())
+        .collect();
+    assert_eq!(lens, [0, 5, 5, 200, 4096, 70_000]);
+}
+
+#[test]
+fn fragments_make_one_message_with_control_frames_between_them() {
+    let mut channel = server(quiet());
+    let stream = [
+        fragment(Opcode::Text, "one "),
+        frame(Opcode::Ping, "a"),
+        fragment(Opcode::Continuation, "two "),
+        fragment(Opcode::Continuation, ""),
+        frame(Opcode::Ping, "b"),
+        frame(Opcode::Continuation, "three"),
+        frame(Opcode::Binary, "next"),
+    ]
+    .concat();
+    for size in [stream.len(), 1, 3] {
+        feed(&mut channel, stream.chunks(size));
+        assert_eq!(channel.read_inbound(), Some(text("one two three")));
+        assert_eq!(channel.read_inbound(), Some(Message::Binary(Bytes::from_static(b"next"))));
+        assert_eq!(sent(&mut channel), [(Opcode::Pong, b"a".to_vec()), (Opcode::Pong, b"b".to_vec())]);
+    }
+    assert_eq!(channel.read_inbound(), None);
+}
+
+// ---- violations ----
+
+/// What a server says to these bytes: the code, after which the connection ends.
+#[track_caller]
+fn refused_with(config: Config, bytes: &[u8]) -> (u16, Violation) {
+    let mut codes = Vec::new();
+    for size in [bytes.len().max(1), 1] {
+        let cause = Rc::new(RefCell::new(None));
+        let socket = pipeline().add(WebSocket::server(config.clone()));
+        let mut channel =
+            EmbeddedChannel::new(socket.app(Notes { cause: cause.clone(), ..Notes::default() }));
+        feed(&mut channel, bytes.chunks(size));
+        let out = channel.outbound_bytes();
+        let (Opcode::Close, _, payload) = frames_of(Role::Server, &out).pop().expect("a close frame") else {
+            panic!("not a close frame")
+        };
+        codes.push(u16::from_be_bytes([payload[0], payload[1]]));
+        assert!(payload.len() > 2, "the reason is told");
+        channel.write_inbound(frame(Opcode::Text, "more")).advance(LINGER);
+        assert!(!channel.is_open(), "the connection stays open");
+        assert!(channel.outbound_bytes().is_empty());
+        let cause = cause.take().expect("the application is told");
+        let CloseCause::Fault(fault) = cause else { panic!("{cause:?}") };
+        codes.push(fault.downcast_ref::<Violation>().expect("a violation").close_code().get());
+        if size == 1 || bytes.len() == 1 {
+            assert!(codes.iter().all(|code| *code == codes[0]), "{codes:?}");
+            return (codes[0], fault.downcast_ref::<Violation>().cloned().unwrap());
+        }
+    }
+    unreachable!()
+}
+
+/// Notes what an application hears.
+#[derive(Default)]
+struct Notes {
+    messages: Rc<RefCell<Vec<Message>>>,
+    events: Rc<RefCell<Vec<Close>>>,
+    cause: Rc<RefCell<Option<CloseCause>>>,
+}
+
+impl Application for Notes {
+    type Read = Message;
+    type Write = Message;
+    fn read(&mut self, _: &mut AppContext<'_, Self>, message: Message) {
+        self.messages.borrow_mut().push(message);
+    }
+    fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
+        if let Ok(PeerClosed(close)) = event.take() {
+            self.events.borrow_mut().push(close);
+        }
+    }
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
+        *self.cause.borrow_mut() = Some(cause);
+    }
+}
+
+#[test]
+fn every_violation_is_told_by_its_code_and_ends_the_connection() {
+    let code_of = |bytes: &[u8]| refused_with(quiet(), bytes).0;
+    let unmasked = raw(true, false, Opcode::Text, b"hi", None);
+    assert_eq!(code_of(&unmasked), 1002);
+    for reserved in [0xc1, 0xa1, 0x91, 0xf1, 0xc8, 0xc9] {
+        assert_eq!(code_of(&[reserved, 0x80, 0, 0, 0, 0]), 1002);
+    }
+    for opcode in [3, 7, 11, 15] {
+        assert_eq!(code_of(&[0x80 | opcode, 0x80, 0, 0, 0, 0]), 1002);
+    }
+    for control in [Opcode::Ping, Opcode::Pong, Opcode::Close] {
+        assert_eq!(code_of(&fragment(control, "")), 1002);
+        assert_eq!(code_of(&frame(control, [0; 126])), 1002);
+    }
+    assert_eq!(code_of(&[0x82, 0xfe, 0, 125]), 1002);
+    assert_eq!(code_of(&[0x82, 0xff, 0, 0, 0, 0, 0, 0, 255, 255]), 1002);
+    assert_eq!(code_of(&[0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0]), 1002);
+    assert_eq!(code_of(&frame(Opcode::Continuation, "lost")), 1002);
+    assert_eq!(code_of(&[fragment(Opcode::Text, "a"), frame(Opcode::Text, "b")].concat()), 1002);
+    assert_eq!(code_of(&frame(Opcode::Close, [3])), 1002);
+    for code in [0u16, 999, 1004, 1005, 1006, 1015, 2999, 5000] {
+        assert_eq!(code_of(&frame(Opcode::Close, code.to_be_bytes())), 1002, "{code}");
+    }
+    assert_eq!(code_of(&frame(Opcode::Close, b"\x03\xe8\xff")), 1007);
+    assert_eq!(
+        code_of(&frame(Opcode::Text, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80")),
+        1007
+    );
+    assert_eq!(code_of(&frame(Opcode::Text, b"\xe2\x82")), 1007);
+}
+
+#[test]
+fn a_client_refuses_masked_frames() {
+    let mut channel = client(quiet());
+    channel.write_inbound(frame(Opcode::Text, "hi"));
+    let (opcode, _, payload) = frames_of(Role::Client, &channel.outbound_bytes()).pop().unwrap();
+    assert_eq!((opcode, &payload[..2]), (Opcode::Close, &1002u16.to_be_bytes()[..]));
+}
+
+#[test]
+fn what_is_too_big_is_refused_with_1009() {
+    let small = || quiet().max_message(100);
+    let (code, violation) = refused_with(small(), &frame(Opcode::Binary, [0; 101])[..4]);
+    assert_eq!((code, violation), (1009, Violation::FrameTooLong { len: 101, limit: 100 }));
+    let fragments =
+        [fragment(Opcode::Binary, [0; 60]), fragment(Opcode::Continuation, [0; 41])[..2 + 4].to_vec()]
+            .concat();
+    let (code, violation) = refused_with(small(), &fragments);
+    assert_eq!((code, violation), (1009, Violation::MessageTooLong { len: 101, limit: 100 }));
+    let frames = quiet().max_frame(10);
+    assert_eq!(refused_with(frames.clone(), &frame(Opcode::Text, "a".repeat(11))).0, 1009);
+    let mut channel = server(frames);
+    (0..50).for_each(|n| {
+        let opcode = if n == 0 { Opcode::Text } else { Opcode::Continuation };
+        channel.write_inbound(raw(n == 49, false, opcode, b"0123456789", Some(KEY)));
+    });
+    assert_eq!(channel.read_inbound().unwrap().payload().len(), 500);
+    assert_eq!(
+        refused_with(quiet(), &[0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0]).1,
+        Violation::FrameTooLong { len: 1 << 32, limit: 1024 * 1024 }
+    );
+}
+
+#[test]
+fn what_came_before_a_violation_arrives() {
+    let messages = Rc::new(RefCell::new(Vec::new()));
+    let notes = Notes { messages: messages.clone(), ..Notes::default() };
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(quiet())).app(notes));
+    channel.write_inbound([frame(Opcode::Text, "good"), vec![0xff]].concat());
+    assert_eq!(*messages.borrow(), [text("good")]);
+}
+
+// ---- text ----
+
+#[test]
+fn text_may_be_split_anywhere_over_fragments() {
+    let whole = "κόσμε \u{10ffff}".as_bytes();
+    for split in 0..=whole.len() {
+        let mut channel = server(quiet());
+        channel.write_inbound(fragment(Opcode::Text, &whole[..split]));
+        channel.write_inbound(frame(Opcode::Continuation, &whole[split..]));
+        assert_eq!(channel.read_inbound(), Some(text("κόσμε \u{10ffff}")));
+    }
+}
+
+#[test]
+fn text_that_cannot_become_utf8_is_refused_at_once() {
+    // A surrogate in a fragment, long before the message ends.
+    assert_eq!(refused_with(quiet(), &fragment(Opcode::Text, b"ok \xed\xa0")).0, 1007);
+    // Split between frames.
+    let split = [fragment(Opcode::Text, b"\xf4"), fragment(Opcode::Continuation, b"\x90")].concat();
+    assert_eq!(refused_with(quiet(), &split).0, 1007);
+    // Inside of a frame that is not there yet.
+    let mut channel = server(quiet());
+    channel.write_inbound(&frame(Opcode::Text, [b"abc\xff".as_slice(), &[b'x'; 1000]].concat())[..30]);
+    assert_eq!(close_code(&mut channel), 1007);
+}
+
+// ---- control frames ----
+
+#[test]
+fn a_ping_is_answered_with_its_payload() {
+    let mut channel = server(quiet());
+    for payload in [&b""[..], b"hello", &[9; 125]] {
+        feed(&mut channel, frame(Opcode::Ping, payload).chunks(3));
+        assert_eq!(sent(&mut channel), [(Opcode::Pong, payload.to_vec())]);
+    }
+    assert_eq!(channel.read_inbound(), None);
+}
+
+#[test]
+fn pongs_are_dropped_unless_asked_for() {
+    let mut channel = server(quiet());
+    channel.write_inbound(frame(Opcode::Pong, "unasked"));
+    assert_eq!((channel.read_inbound(), channel.outbound_bytes().len()), (None, 0));
+    let mut channel = server(quiet().show_control(true));
+    channel.write_inbound(
+        [frame(Opcode::Pong, "p"), frame(Opcode::Ping, "q"), frame(Opcode::Close, "")].concat(),
+    );
+    assert_eq!(channel.read_inbound(), Some(Message::Pong(Bytes::from_static(b"p"))));
+    assert_eq!(channel.read_inbound(), Some(Message::Ping(Bytes::from_static(b"q"))));
+    assert_eq!(channel.read_inbound(), Some(Message::Close(Close::default())));
+    assert_eq!(sent(&mut channel), [(Opcode::Pong, b"q".to_vec()), (Opcode::Close, vec![])]);
+}
+
+#[test]
+fn pings_of_a_peer_that_does_not_read_pile_nothing_up() {
+    let mut settings = HostSettings::default();
+    settings.water_marks = WaterMarks::new(500, 1000).unwrap();
+    let mut channel = EmbeddedChannel::with_settings(pipeline().add(WebSocket::server(quiet())), settings);
+    channel.block_output(true);
+    for n in 0..1000u32 {
+        channel.write_inbound(frame(Opcode::Ping, n.to_be_bytes()));
+    }
+    channel.block_output(false);
+    let sent = sent(&mut channel);
+    assert!(sent.len() < 20, "{} pongs", sent.len());
+    assert_eq!(sent.last().unwrap(), &(Opcode::Pong, 999u32.to_be_bytes().to_vec()));
+}
+
+#[test]
+fn our_pings_are_sent_and_may_not_be_too_long() {
+    let mut channel = server(quiet());
+    channel.write_outbound(Message::Ping(Bytes::from_static(b"there?")));
+    assert_eq!(sent(&mut channel), [(Opcode::Ping, b"there?".to_vec())]);
+    let mut written = channel.channel().write_and_flush(Message::Ping(Bytes::from(vec![0; 126])));
+    channel.run();
+    let error = written.try_take().unwrap().unwrap_err();
+    assert!(error.to_string().contains("126 bytes, the limit is 125"), "{error}");
+    assert!(channel.is_open());
+}
+
+// ---- silence ----
+
+#[test]
+fn a_silent_peer_gets_a_ping_and_is_given_up_if_it_stays_silent() {
+    let mut channel = server(Config::default().ping_after(Some(20 * SECOND)).pong_deadline(5 * SECOND));
+    channel.advance(19 * SECOND).write_inbound(frame(Opcode::Text, "x")).advance(20 * SECOND);
+    assert!(sent(&mut channel).is_empty(), "bytes are life");
+    channel.advance(SECOND);
+    assert_eq!(sent(&mut channel), [(Opcode::Ping, vec![])]);
+    channel.advance(4 * SECOND).write_inbound(frame(Opcode::Pong, "")).advance(20 * SECOND);
+    assert!(channel.is_open() && sent(&mut channel).is_empty(), "the answer counts from when it was due");
+    channel.advance(5 * SECOND);
+    assert!(channel.is_open());
+    channel.advance(SECOND);
+    assert!(!channel.is_open());
+    assert!(
+        matches!(channel.channel().close_cause(), Some(CloseCause::TimedOut(silent)) if silent == 25 * SECOND)
+    );
+}
+
+#[test]
+fn a_peer_is_not_blamed_for_what_we_do_not_read() {
+    let mut channel = server(Config::default());
+    channel.channel().pause();
+    channel.run().advance(600 * SECOND);
+    assert!(channel.is_open());
+}
+
+// ---- the end ----
+
+#[test]
+fn a_close_is_answered_with_its_code_and_the_server_closes() {
+    for (payload, answer) in [(&b""[..], &b""[..]), (b"\x03\xe8bye", b"\x03\xe8"), (b"\x0f\xa0", b"\x0f\xa0")]
+    {
+        let mut channel = server(quiet());
+        channel.write_inbound(frame(Opcode::Close, payload));
+        assert_eq!(sent(&mut channel), [(Opcode::Close, answer.to_vec())]);
+        assert!(!channel.is_open());
+    }
+}
+
+#[test]
+fn the_application_hears_the_code_and_the_cause() {
+    let (events, cause) = (Rc::default(), Rc::new(RefCell::new(None)));
+    let notes = Notes { events: Rc::clone(&events), cause: cause.clone(), ..Notes::default() };
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(quiet())).app(notes));
+    channel.write_inbound(frame(Opcode::Close, b"\x03\xf3oops"));
+    let close = Close::new(CloseCode::INTERNAL, "oops");
+    assert_eq!(*events.borrow(), std::slice::from_ref(&close));
+    let Some(CloseCause::Fault(fault)) = cause.take() else { panic!("no fault") };
+    assert_eq!(fault.downcast_ref(), Some(&ClosedByPeer(close)));
+    assert_eq!(fault.to_string(), "the peer closed with 1011 oops");
+}
+
+#[test]
+fn nothing_behind_a_close_is_looked_at() {
+    let mut channel = server(quiet());
+    channel.write_inbound([frame(Opcode::Close, ""), frame(Opcode::Text, "late"), vec![0xff; 20]].concat());
+    assert_eq!(channel.read_inbound(), None);
+    assert_eq!(sent(&mut channel), [(Opcode::Close, vec![])]);
+}
+
+#[test]
+fn a_silent_close_says_goodbye() {
+    let mut channel = server(quiet());
+    let closed = channel.channel().close();
+    channel.run();
+    assert_eq!(close_code(&mut channel), 1000);
+    assert!(channel.is_open(), "the peer has not answered");
+    channel
+        .write_inbound(frame(Opcode::Text, "I was just about to say"))
+        .write_inbound(frame(Opcode::Ping, ""));
+    assert_eq!((channel.read_inbound(), channel.outbound_bytes().len()), (None, 0));
+    channel.write_inbound(frame(Opcode::Close, b"\x03\xe8"));
+    assert!(!channel.is_open());
+    assert!(matches!(closed.wait(), Ok(CloseCause::Requested)));
+    assert!(channel.outbound_bytes().is_empty(), "one close frame is enough");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_a_close_has_ten_seconds() {
+    let mut channel = server(quiet());
+    drop(channel.channel().close());
+    channel.run().advance(Duration::from_millis(9_999));
+    assert!(channel.is_open());
+    channel.advance(Duration::from_millis(2));
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_close_of_ones_own_has_a_code_and_fails_what_follows() {
+    let mut channel = server(quiet());
+    let close = Close::new(CloseCode::new(4000).unwrap(), "enough");
+    channel.write_outbound(text("last")).write_outbound(close.into());
+    let mut late = channel.channel().write_and_flush(text("too late"));
+    assert_eq!(
+        sent(&mut channel),
+        [(Opcode::Text, b"last".to_vec()), (Opcode::Close, b"\x0f\xa0enough".to_vec())]
+    );
+    assert!(matches!(late.try_take(), Some(Err(WriteError::Closed(_)))));
+    // What the peer sends before it answers still arrives.
+    channel.write_inbound(frame(Opcode::Text, "see you")).write_inbound(frame(Opcode::Close, b"\x0f\xa0"));
+    assert_eq!(channel.read_inbound(), Some(text("see you")));
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn shutting_down_says_1001_behind_what_the_application_says() {
+    struct Farewell;
+    impl Application for Farewell {
+        type Read = Message;
+        type Write = Message;
+        fn read(&mut self, _: &mut AppContext<'_, Self>, _: Message) {}
+        fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+            if event.get::<ShuttingDown>().is_some() {
+                cx.write_and_flush(Message::from("bye"));
+            }
+        }
+    }
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(quiet())).app(Farewell));
+    channel.channel().fire_event(Event::new(ShuttingDown));
+    channel.run();
+    let sent = frames_of(Role::Server, &channel.outbound_bytes());
+    assert_eq!(sent, [(Opcode::Text, false, b"bye".to_vec()), (Opcode::Close, false, b"\x03\xe9".to_vec())]);
+    channel.write_inbound(frame(Opcode::Close, b"\x03\xe9"));
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_client_leaves_the_socket_to_the_server_but_not_for_ever() {
+    let mut channel = client(quiet());
+    channel.write_inbound(raw(true, false, Opcode::Close, b"\x03\xe8", None));
+    assert_eq!(
+        frames_of(Role::Client, &channel.outbound_bytes()),
+        [(Opcode::Close, false, b"\x03\xe8".to_vec())]
+    );
+    assert!(channel.is_open());
+    channel.advance(10 * SECOND);
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_peer_that_vanishes_is_told_from_one_that_closes() {
+    let cause = Rc::new(RefCell::new(None));
+    let notes = Notes { cause: cause.clone(), ..Notes::default() };
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(quiet())).app(notes));
+    channel.write_inbound(&frame(Opcode::Text, "unfinished")[..5]).close_by_peer();
+    let Some(CloseCause::Fault(fault)) = cause.take() else { panic!("no fault") };
+    assert!(fault.downcast_ref::<NoClose>().is_some());
+}
+
+// ---- straight-line ----
+
+#[test]
+fn a_straight_line_tail_reads_writes_and_closes() {
+    async fn greet(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
+        while let Some(message) = peer.read().await? {
+            let Some(name) = message.as_text() else { continue };
+            peer.write(Message::from(format!("hello, {name}"))).await?;
+            if name == "last" {
+                break;
+            }
+        }
+        Ok(())
+    }
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(quiet())).serve(greet));
+    channel.write_inbound(
+        [frame(Opcode::Text, "ada"), frame(Opcode::Text, "last"), frame(Opcode::Text, "more")].concat(),
+    );
+    let sent = frames_of(Role::Server, &channel.run().outbound_bytes());
+    let expected =
+        [(Opcode::Text, &b"hello, ada"[..]), (Opcode::Text, b"hello, last"), (Opcode::Close, b"\x03\xe8")];
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    for ((opcode, _, payload), expected) in sent.iter().zip(expected) {
+        assert_eq!((*opcode, &payload[..]), expected);
+    }
+    channel.write_inbound(frame(Opcode::Close, b"\x03\xe8"));
+    assert!(!channel.is_open());
+}
