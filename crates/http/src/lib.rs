@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod message;
+pub mod web;
 
 pub use message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart};

@@ -1,0 +1,352 @@
+//! Cookies: what a request brings, and what a reply asks a browser to keep (RFC 6265, and what browsers added to it).
+
+use super::text::{is_token, percent_encode, trim};
+use http::{HeaderMap, HeaderValue, header};
+use std::{
+    error::Error,
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+/// A name and a value together may have so many bytes: browsers drop what is longer.
+const COOKIE_BYTES_MAX: usize = 4096;
+/// A path or a domain may have so many.
+const ATTRIBUTE_BYTES_MAX: usize = 1024;
+
+/// The cookies of a request, in their order. What is not well-formed is left out: a cookie that some other page of the same
+/// site has set must not lock a user out.
+///
+/// ```
+/// use http::HeaderMap;
+/// use netwright_http::web::{cookie, cookies};
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("cookie", "session=abc; theme=\"dark\"; broken".parse().unwrap());
+/// assert_eq!(cookies(&headers).collect::<Vec<_>>(), [("session", "abc"), ("theme", "dark")]);
+/// assert_eq!(cookie(&headers, "theme"), Some("dark"));
+/// ```
+pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b';'))
+        .filter_map(pair)
+}
+
+/// The first cookie of this name. Names are compared as they are: `A` is not `a`.
+pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    cookies(headers).find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+fn pair(bytes: &[u8]) -> Option<(&str, &str)> {
+    let pair = trim(bytes);
+    let at = memchr::memchr(b'=', pair)?;
+    let (name, value) = (trim(&pair[..at]), trim(&pair[at + 1..]));
+    let value = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        bare => bare,
+    };
+    // More than the RFC allows in values, because browsers send it: blanks, commas, backslashes; but no quotes, which
+    // others might read as the beginning of something.
+    let legal = is_token(name) && value.iter().all(|&byte| matches!(byte, b' '..=b'~') && byte != b'"');
+    if !legal {
+        return None;
+    }
+    Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?))
+}
+
+/// Which requests from other sites bring the cookie along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SameSite {
+    /// None.
+    Strict,
+    /// Those by which a user comes to us, through a link.
+    Lax,
+    /// All. Browsers want it to be [`secure`](SetCookie::secure) then.
+    None,
+}
+
+/// A cookie for a browser to keep: the value of a `Set-Cookie` header.
+///
+/// ```
+/// use netwright_http::web::{SameSite, SetCookie};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cookie = SetCookie::new("__Host-session", "abc")
+///     .path("/")
+///     .max_age(Duration::from_secs(3600))
+///     .same_site(SameSite::Lax)
+///     .http_only()
+///     .secure()
+///     .to_header()?;
+/// assert_eq!(cookie, "__Host-session=abc; Path=/; Max-Age=3600; SameSite=Lax; Secure; HttpOnly");
+///
+/// // What could break out of its place, and what browsers would drop without a word, is an error.
+/// assert!(SetCookie::new("a", "b; Domain=example.org").to_header().is_err());
+/// assert!(SetCookie::new("__Host-session", "abc").to_header().is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct SetCookie {
+    name: String,
+    value: String,
+    path: Option<String>,
+    domain: Option<String>,
+    max_age: Option<Duration>,
+    expires: Option<SystemTime>,
+    same_site: Option<SameSite>,
+    secure: bool,
+    http_only: bool,
+    partitioned: bool,
+}
+
+impl SetCookie {
+    /// A cookie that ends with the browser's session, for the directory of the page that sets it.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+            path: None,
+            domain: None,
+            max_age: None,
+            expires: None,
+            same_site: None,
+            secure: false,
+            http_only: false,
+            partitioned: false,
+        }
+    }
+
+    /// A cookie whose value may be any text: it is percent-encoded, and comes back so.
+    pub fn encoded(name: impl Into<String>, value: &str) -> Self {
+        Self::new(name, percent_encode(value))
+    }
+
+    /// Makes browsers forget a cookie. Path and domain have to be those with which it was set.
+    pub fn removal(name: impl Into<String>) -> Self {
+        Self::new(name, "").max_age(Duration::ZERO).expires(SystemTime::UNIX_EPOCH)
+    }
+
+    /// For which paths it is.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// For which domain, with all below it. Without one it is for the host that sets it alone.
+    pub fn domain(mut self, domain: impl Into<String>) -> Self {
+        self.domain = Some(domain.into());
+        self
+    }
+
+    /// How long it is kept; full seconds count.
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = Some(age);
+        self
+    }
+
+    /// Until when it is kept, for those who do not know [`max_age`](Self::max_age).
+    pub fn expires(mut self, time: SystemTime) -> Self {
+        self.expires = Some(time);
+        self
+    }
+
+    /// Whether requests from other sites bring it along.
+    pub fn same_site(mut self, same_site: SameSite) -> Self {
+        self.same_site = Some(same_site);
+        self
+    }
+
+    /// Only over TLS.
+    pub fn secure(mut self) -> Self {
+        self.secure = true;
+        self
+    }
+
+    /// Not for scripts.
+    pub fn http_only(mut self) -> Self {
+        self.http_only = true;
+        self
+    }
+
+    /// Kept apart for each site that embeds us.
+    pub fn partitioned(mut self) -> Self {
+        self.partitioned = true;
+        self
+    }
+
+    /// The header's value.
+    ///
+    /// # Errors
+    /// A part has characters that it must not have, or browsers would not take the cookie as it is.
+    pub fn to_header(&self) -> Result<HeaderValue, CookieError> {
+        self.check()?;
+        let mut text = format!("{}={}", self.name, self.value);
+        let mut add = |name: &str, value: &str| {
+            text.push_str("; ");
+            text.push_str(name);
+            text.push_str(value);
+        };
+        if let Some(path) = &self.path {
+            add("Path=", path);
+        }
+        if let Some(domain) = &self.domain {
+            add("Domain=", domain.strip_prefix('.').unwrap_or(domain));
+        }
+        if let Some(age) = self.max_age {
+            add("Max-Age=", &age.as_secs().min(i64::MAX as u64).to_string());
+        }
+        if let Some(time) = self.expires {
+            add("Expires=", &httpdate::fmt_http_date(time));
+        }
+        match self.same_site {
+            Some(SameSite::Strict) => add("SameSite=", "Strict"),
+            Some(SameSite::Lax) => add("SameSite=", "Lax"),
+            Some(SameSite::None) => add("SameSite=", "None"),
+            None => {}
+        }
+        if self.secure {
+            add("Secure", "");
+        }
+        if self.http_only {
+            add("HttpOnly", "");
+        }
+        if self.partitioned {
+            add("Partitioned", "");
+        }
+        HeaderValue::from_str(&text).map_err(|_| self.error("it has characters that no header may have"))
+    }
+
+    fn check(&self) -> Result<(), CookieError> {
+        let octet = |byte: u8| matches!(byte, b'!' | b'#'..=b'+' | b'-'..=b':' | b'<'..=b'[' | b']'..=b'~');
+        let domain_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+        let wrong = |attribute: &Option<String>, legal: fn(&str) -> bool| {
+            attribute.as_deref().is_some_and(|text| text.len() > ATTRIBUTE_BYTES_MAX || !legal(text))
+        };
+        let host = self.name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("__Host-"));
+        let secure = self.name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("__Secure-"));
+        let far = self.expires.is_some_and(|time| {
+            time.duration_since(SystemTime::UNIX_EPOCH).map_or(true, |since| since.as_secs() >= YEAR_10000)
+        });
+        let problem = if !is_token(self.name.as_bytes()) {
+            "its name is no token"
+        } else if !self.value.bytes().all(octet) {
+            "its value has a blank, a quote, a comma, a semicolon, a backslash or something beyond ASCII"
+        } else if self.name.len() + self.value.len() > COOKIE_BYTES_MAX {
+            "name and value together have more than 4096 bytes"
+        } else if wrong(&self.path, |path| {
+            path.starts_with('/') && path.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b';')
+        }) {
+            "its path does not begin with a slash, has a semicolon, or more than 1024 bytes"
+        } else if self.domain.as_deref().is_some_and(|domain| {
+            domain.is_empty() || domain.len() > ATTRIBUTE_BYTES_MAX || !domain.bytes().all(domain_byte)
+        }) {
+            "its domain is no host name"
+        } else if far {
+            "it expires before 1970 or after 9999"
+        } else if self.same_site == Some(SameSite::None) && !self.secure {
+            "SameSite=None needs Secure"
+        } else if self.partitioned && !self.secure {
+            "Partitioned needs Secure"
+        } else if (host || secure) && !self.secure {
+            "its name's prefix needs Secure"
+        } else if host && (self.domain.is_some() || self.path.as_deref() != Some("/")) {
+            "the prefix __Host- needs Path=/ and no Domain"
+        } else {
+            return Ok(());
+        };
+        Err(self.error(problem))
+    }
+
+    fn error(&self, what: &'static str) -> CookieError {
+        CookieError { name: self.name.chars().take(64).collect(), what }
+    }
+}
+
+/// Seconds from 1970 to the year 10000, which HTTP's dates cannot name.
+const YEAR_10000: u64 = 253_402_300_800;
+
+/// Why a cookie cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookieError {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl fmt::Display for CookieError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cookie {:?}: {}", self.name, self.what)
+    }
+}
+
+impl Error for CookieError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&[u8]]) -> Vec<(String, String)> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append("cookie", HeaderValue::from_bytes(value).unwrap());
+        }
+        cookies(&headers).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn well_formed_cookies_are_read_and_others_left_out() {
+        let cookies = read(&[b"a=1; b = two words ;c=\"q\";=x;d;e=\"half;f=\xff;a=2", b"g="]);
+        let expected = [("a", "1"), ("b", "two words"), ("c", "q"), ("a", "2"), ("g", "")];
+        assert_eq!(cookies, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert!(read(&[b"", b";;;", b"=", b"\t"]).is_empty());
+    }
+
+    #[test]
+    fn all_attributes_are_written() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let cookie = SetCookie::encoded("a", "b; c")
+            .path("/p")
+            .domain(".example.org")
+            .max_age(Duration::from_millis(1999));
+        let cookie = cookie.expires(time).same_site(SameSite::None).secure().http_only().partitioned();
+        assert_eq!(
+            cookie.to_header().unwrap(),
+            "a=b%3B%20c; Path=/p; Domain=example.org; Max-Age=1; Expires=Sun, 06 Nov 1994 08:49:37 GMT; SameSite=None; Secure; HttpOnly; Partitioned"
+        );
+        let gone = SetCookie::removal("a").to_header().unwrap();
+        assert_eq!(gone, "a=; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    fn what_browsers_would_drop_or_misread_is_an_error() {
+        let cookie = || SetCookie::new("a", "b");
+        for (wrong, what) in [
+            (SetCookie::new("", "b"), "no token"),
+            (SetCookie::new("a b", "b"), "no token"),
+            (SetCookie::new("a", "b;c"), "semicolon"),
+            (SetCookie::new("a", "b\r\nx: y"), "its value"),
+            (SetCookie::new("a", "é"), "ASCII"),
+            (SetCookie::new("a", "x".repeat(4096)), "4096"),
+            (cookie().path("relative"), "its path"),
+            (cookie().path("/a;b"), "its path"),
+            (cookie().path("/\n"), "its path"),
+            (cookie().domain("a b"), "its domain"),
+            (cookie().domain(""), "its domain"),
+            (cookie().expires(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), "1970"),
+            (cookie().expires(SystemTime::UNIX_EPOCH + Duration::from_secs(YEAR_10000)), "9999"),
+            (cookie().same_site(SameSite::None), "SameSite=None needs Secure"),
+            (cookie().partitioned(), "Partitioned needs Secure"),
+            (SetCookie::new("__secure-a", "b"), "prefix needs Secure"),
+            (SetCookie::new("__Host-a", "b").secure(), "needs Path=/"),
+            (SetCookie::new("__Host-a", "b").secure().path("/").domain("x"), "no Domain"),
+        ] {
+            let error = wrong.to_header().unwrap_err().to_string();
+            assert!(error.contains(what), "{error:?} should name {what:?}");
+        }
+    }
+}
