@@ -5,16 +5,20 @@
 
 mod accept;
 mod cookie;
+mod cors;
 mod media_type;
 mod multipart;
 mod query;
 mod reply;
 mod router;
+#[cfg(test)]
+mod testing;
 mod text;
 mod turns;
 
 pub use accept::{Coding, choose_type};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
+pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
 pub use media_type::{MediaType, MediaTypeError};
 pub use multipart::{FormPart, Multipart, MultipartError, MultipartEvent, PartHead};
 pub use query::{FormError, FormLimits, Query, Urlencoded};

@@ -100,3 +100,9 @@ pub(crate) fn head_mut(part: &mut ReplyPart) -> Option<&mut ReplyHead> {
         _ => None,
     }
 }
+
+impl<T> std::fmt::Debug for Turns<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} turns", self.0.len())
+    }
+}
