@@ -4,6 +4,7 @@
 //! value was refused, and by which limit.
 
 mod accept;
+mod access_log;
 mod cookie;
 mod cors;
 mod media_type;
@@ -11,12 +12,14 @@ mod multipart;
 mod query;
 mod reply;
 mod router;
+mod sse;
 #[cfg(test)]
 mod testing;
 mod text;
 mod turns;
 
 pub use accept::{Coding, choose_type};
+pub use access_log::{AccessEntry, AccessLog, AccessLogStage};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
 pub use media_type::{MediaType, MediaTypeError};
@@ -24,4 +27,5 @@ pub use multipart::{FormPart, Multipart, MultipartError, MultipartEvent, PartHea
 pub use query::{FormError, FormLimits, Query, Urlencoded};
 pub use reply::{RedirectError, Reply};
 pub use router::{Match, Miss, ParamError, Params, RouteError, Router};
+pub use sse::{SseError, SseEvent, SseKeepAlive, event_stream, last_event_id};
 pub use text::{PercentError, is_field_value, is_token, percent_decode, percent_encode, percent_encode_path};

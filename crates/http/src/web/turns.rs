@@ -55,6 +55,14 @@ impl<T> Turns<T> {
         }
     }
 
+    /// What was noted of the request that came last.
+    pub(crate) fn last(&mut self) -> Option<&mut T> {
+        match self.0.back_mut() {
+            Some(Turn::Theirs(note)) => Some(note),
+            _ => None,
+        }
+    }
+
     /// The reply is over; replies of ours that are next are written behind it. Tells what was noted.
     pub(crate) fn done<H>(&mut self, cx: &mut Context<'_, H>) -> Option<T>
     where
@@ -69,7 +77,7 @@ impl<T> Turns<T> {
     }
 
     /// All notes whose replies never came to an end.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = T> {
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.0).into_iter().filter_map(|turn| match turn {
             Turn::Theirs(note) => Some(note),
             Turn::Ours(_) => None,
