@@ -1,0 +1,284 @@
+//! One TLS connection without any I/O: rustls' unbuffered connections, client's and server's alike.
+//!
+//! ```text
+//!   inbox ──▶ advance ──▶ Data, PeerClosed, Ready, Blocked          plain ──▶ encrypt ──▶ out
+//!                └──────▶ out: handshake messages, tickets, key updates, alerts
+//! ```
+//! Always true between calls:
+//! 1. rustls holds no plaintext: a record is decrypted when `advance` is asked for it, and leaves at once. So there is always
+//!    a way to encrypt.
+//! 2. Whatever `out` gets has to be sent, in this order.
+
+use crate::inbox::Inbox;
+use bytes::BytesMut;
+use rustls::{
+    CommonState, Error,
+    client::UnbufferedClientConnection,
+    server::UnbufferedServerConnection,
+    unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic},
+};
+use std::ops::Deref;
+
+pub(crate) enum Connection {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+/// What came of what has arrived.
+pub(crate) enum Progress {
+    /// The handshake needs more.
+    Blocked,
+    /// Nothing to read; there may be something to write.
+    Ready,
+    /// The plaintext of one record.
+    Data(BytesMut),
+    /// The peer has said that it sends no more.
+    PeerClosed,
+}
+
+/// What `advance` did on another thread, or here.
+pub(crate) struct Driven {
+    pub(crate) connection: Box<Connection>,
+    pub(crate) inbox: Inbox,
+    pub(crate) out: BytesMut,
+    pub(crate) result: Result<Progress, Error>,
+}
+
+/// Takes the handshake as far as it gets.
+pub(crate) fn drive(mut connection: Box<Connection>, mut inbox: Inbox) -> Driven {
+    let mut out = BytesMut::new();
+    let result = connection.advance(&mut inbox, &mut out);
+    Driven { connection, inbox, out, result }
+}
+
+enum Step {
+    Again,
+    Blocked,
+    Ready,
+    Data,
+    PeerClosed,
+}
+
+/// Calls the connection, whichever it is: the two have the same methods, but no common trait.
+macro_rules! either {
+    ($self:expr, $connection:ident => $call:expr) => {
+        match $self {
+            Connection::Client($connection) => $call,
+            Connection::Server($connection) => $call,
+        }
+    };
+}
+
+impl Connection {
+    /// Makes the most of what has arrived, up to one record of data. After an error `out` has the alert, if there is one.
+    pub(crate) fn advance(&mut self, inbox: &mut Inbox, out: &mut BytesMut) -> Result<Progress, Error> {
+        loop {
+            let (done, step) =
+                either!(&mut *self, conn => step(conn.process_tls_records(inbox.to_process()), out));
+            let step = match step {
+                Ok(step) => step,
+                Err(error) => {
+                    inbox.take(done);
+                    self.last_words(inbox, out);
+                    return Err(error);
+                }
+            };
+            if done > 0 || matches!(step, Step::Data) {
+                let record = inbox.take(done);
+                if matches!(step, Step::Data) {
+                    let data =
+                        either!(&mut *self, conn => take_data(conn.process_tls_records(&mut []), record));
+                    match data {
+                        Some(data) if !data.is_empty() => return Ok(Progress::Data(data)),
+                        _ => continue,
+                    }
+                }
+            }
+            match step {
+                Step::Again | Step::Data => {}
+                Step::PeerClosed => return Ok(Progress::PeerClosed),
+                Step::Blocked | Step::Ready if inbox.refill() => {}
+                Step::Blocked => return Ok(Progress::Blocked),
+                Step::Ready => return Ok(Progress::Ready),
+            }
+        }
+    }
+
+    /// The alert that an error left behind. rustls goes on to look at the same bytes again and fails again, which ends it.
+    fn last_words(&mut self, inbox: &mut Inbox, out: &mut BytesMut) {
+        loop {
+            let (_, step) =
+                either!(&mut *self, conn => step(conn.process_tls_records(inbox.to_process()), out));
+            if !matches!(step, Ok(Step::Again)) {
+                return;
+            }
+        }
+    }
+
+    /// Encrypts in records of at most 16 KiB, behind everything that was encrypted before.
+    pub(crate) fn encrypt(
+        &mut self,
+        inbox: &mut Inbox,
+        plain: &[u8],
+        out: &mut BytesMut,
+    ) -> Result<(), Error> {
+        self.writing(inbox, out, |mut traffic, out| traffic.encrypt(plain, out), room_for(plain.len()))
+    }
+
+    /// Says that we send no more.
+    pub(crate) fn close_notify(&mut self, inbox: &mut Inbox, out: &mut BytesMut) -> Result<(), Error> {
+        self.writing(inbox, out, |mut traffic, out| traffic.queue_close_notify(out), room_for(2))
+    }
+
+    fn writing(
+        &mut self,
+        inbox: &mut Inbox,
+        out: &mut BytesMut,
+        write: impl for<'a> Fn(Traffic<'a>, &mut [u8]) -> Result<usize, EncryptError>,
+        mut room: usize,
+    ) -> Result<(), Error> {
+        loop {
+            let before = out.len();
+            let wrote = match self {
+                Self::Client(conn) => {
+                    match wait_to_write(conn.process_tls_records(inbox.processed()), out)? {
+                        Some(traffic) => {
+                            out.resize(before + room, 0);
+                            write(Traffic::Client(traffic), &mut out[before..])
+                        }
+                        None => continue,
+                    }
+                }
+                Self::Server(conn) => {
+                    match wait_to_write(conn.process_tls_records(inbox.processed()), out)? {
+                        Some(traffic) => {
+                            out.resize(before + room, 0);
+                            write(Traffic::Server(traffic), &mut out[before..])
+                        }
+                        None => continue,
+                    }
+                }
+            };
+            match wrote {
+                Ok(len) => {
+                    out.truncate(before + len);
+                    return Ok(());
+                }
+                Err(EncryptError::InsufficientSize(size)) => {
+                    out.truncate(before);
+                    room = size.required_size;
+                }
+                Err(EncryptError::EncryptExhausted) => {
+                    out.truncate(before);
+                    return Err(Error::EncryptError);
+                }
+            }
+        }
+    }
+}
+
+/// What is true of both.
+impl Deref for Connection {
+    type Target = CommonState;
+    fn deref(&self) -> &CommonState {
+        either!(self, conn => conn)
+    }
+}
+
+/// The right to write, of either side.
+enum Traffic<'a> {
+    Client(WriteTraffic<'a, rustls::client::ClientConnectionData>),
+    Server(WriteTraffic<'a, rustls::server::ServerConnectionData>),
+}
+
+impl Traffic<'_> {
+    fn encrypt(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, EncryptError> {
+        match self {
+            Self::Client(traffic) => traffic.encrypt(plain, out),
+            Self::Server(traffic) => traffic.encrypt(plain, out),
+        }
+    }
+
+    fn queue_close_notify(&mut self, out: &mut [u8]) -> Result<usize, EncryptError> {
+        match self {
+            Self::Client(traffic) => traffic.queue_close_notify(out),
+            Self::Server(traffic) => traffic.queue_close_notify(out),
+        }
+    }
+}
+
+/// Room for so much plaintext with the headers and tags of its records, and one message more.
+fn room_for(plain: usize) -> usize {
+    /// Header, explicit nonce, type and tag: 5 + 8 + 1 + 16 bytes, and a little more than any suite needs.
+    const OVERHEAD: usize = 40;
+    plain + (plain / (16 * 1024) + 2) * OVERHEAD
+}
+
+/// One step, and how many bytes of the input are done with.
+fn step<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut BytesMut) -> (usize, Result<Step, Error>) {
+    let done = status.discard;
+    let step = status.state.and_then(|state| {
+        Ok(match state {
+            ConnectionState::ReadTraffic(_) => Step::Data,
+            ConnectionState::EncodeTlsData(data) => {
+                encode(data, out)?;
+                Step::Again
+            }
+            ConnectionState::TransmitTlsData(transmit) => {
+                transmit.done(); // `out` is as good as sent
+                Step::Again
+            }
+            ConnectionState::BlockedHandshake => Step::Blocked,
+            ConnectionState::WriteTraffic(_) | ConnectionState::Closed => Step::Ready,
+            ConnectionState::PeerClosed => Step::PeerClosed,
+            _ => return Err(Error::General("early data, which was not allowed".into())),
+        })
+    });
+    (done, step)
+}
+
+/// The plaintext that rustls has, in the room of the record that it came in.
+fn take_data<D>(status: UnbufferedStatus<'_, '_, D>, mut record: BytesMut) -> Option<BytesMut> {
+    let Ok(ConnectionState::ReadTraffic(mut traffic)) = status.state else { return None };
+    let plain = traffic.next_record()?.ok()?.payload;
+    if record.len() < plain.len() {
+        return Some(BytesMut::from(plain));
+    }
+    record.truncate(plain.len());
+    record.copy_from_slice(plain);
+    Some(record)
+}
+
+/// The right to write, once everything else that waits to be sent is in `out`.
+fn wait_to_write<'c, D>(
+    status: UnbufferedStatus<'c, '_, D>,
+    out: &mut BytesMut,
+) -> Result<Option<WriteTraffic<'c, D>>, Error> {
+    match status.state? {
+        ConnectionState::WriteTraffic(traffic) => Ok(Some(traffic)),
+        ConnectionState::EncodeTlsData(data) => encode(data, out).map(|()| None),
+        ConnectionState::TransmitTlsData(transmit) => {
+            transmit.done();
+            Ok(None)
+        }
+        ConnectionState::PeerClosed => Ok(None), // it may still read
+        _ => Err(Error::HandshakeNotComplete),
+    }
+}
+
+fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut BytesMut) -> Result<(), Error> {
+    let before = out.len();
+    let room = match data.encode(&mut []) {
+        Ok(_) => return Ok(()),
+        Err(EncodeError::InsufficientSize(size)) => size.required_size,
+        Err(EncodeError::AlreadyEncoded) => return Ok(()),
+    };
+    out.resize(before + room, 0);
+    match data.encode(&mut out[before..]) {
+        Ok(len) => {
+            out.truncate(before + len);
+            Ok(())
+        }
+        Err(_) => Err(Error::General("a handshake message does not fit where it should".into())),
+    }
+}

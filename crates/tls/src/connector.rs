@@ -1,0 +1,243 @@
+//! The client's side: whom to trust, who we are, which protocols.
+
+use crate::{Certificate, Limits, Roots, TlsError, limits::Common, provider};
+use netwright_core::Workers;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, KeyLog, SignatureScheme, SupportedProtocolVersion,
+    client::{
+        Resumption, WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    sign::SingleCertAndKey,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// How a client does TLS: made once, used by [`Tls::client`](crate::Tls::client) for each connection. Cheap to clone; clones
+/// share the sessions that can be resumed.
+///
+/// ```
+/// use netwright_tls::{Certificate, Connector, Roots};
+///
+/// # let certificate = Certificate::self_signed(["localhost"])?;
+/// let connector = Connector::builder().roots(Roots::of(&certificate)?).alpn(["http/1.1"]).build()?;
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
+#[derive(Clone)]
+pub struct Connector(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) common: Common,
+}
+
+impl Connector {
+    /// Starts to say how.
+    pub fn builder() -> ConnectorBuilder {
+        ConnectorBuilder {
+            roots: None,
+            anybody: false,
+            certificate: None,
+            alpn: Vec::new(),
+            versions: rustls::DEFAULT_VERSIONS,
+            key_log: None,
+            resumption: true,
+            common: Common::default(),
+        }
+    }
+
+    /// Trusts whom this system trusts, with defaults for everything else.
+    ///
+    /// # Errors
+    /// As for [`Roots::system`].
+    pub fn system() -> Result<Self, TlsError> {
+        Self::builder().roots(Roots::system()?).build()
+    }
+
+    /// With a configuration of rustls, whatever is in it.
+    pub fn from_config(config: impl Into<Arc<ClientConfig>>) -> Self {
+        Self(Arc::new(Shared { config: config.into(), common: Common::default() }))
+    }
+
+    /// The configuration as rustls has it.
+    pub fn config(&self) -> &Arc<ClientConfig> {
+        &self.0.config
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("common", &self.0.common).finish_non_exhaustive()
+    }
+}
+
+/// A [`Connector`] under construction.
+#[must_use = "a connector is made by `build`"]
+pub struct ConnectorBuilder {
+    roots: Option<Roots>,
+    anybody: bool,
+    certificate: Option<Certificate>,
+    alpn: Vec<Vec<u8>>,
+    versions: &'static [&'static SupportedProtocolVersion],
+    key_log: Option<Arc<dyn KeyLog>>,
+    resumption: bool,
+    common: Common,
+}
+
+impl ConnectorBuilder {
+    /// Whom to trust to vouch for servers.
+    pub fn roots(mut self, roots: Roots) -> Self {
+        self.roots = Some(roots);
+        self
+    }
+
+    /// **Accepts every server, whoever it is.** Somebody in between can read and change everything. For development
+    /// against self-signed certificates only; [`Roots::of`] trusts one of them without that danger.
+    pub fn dangerously_accept_any_certificate(mut self) -> Self {
+        self.anybody = true;
+        self
+    }
+
+    /// Our own certificate, for servers that ask for one.
+    pub fn certificate(mut self, certificate: Certificate) -> Self {
+        self.certificate = Some(certificate);
+        self
+    }
+
+    /// The protocols that we speak, the one that we like best first.
+    pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
+        self.alpn = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
+        self
+    }
+
+    /// The versions that we speak: both TLS 1.3 and 1.2 unless told otherwise.
+    pub fn versions(mut self, versions: &'static [&'static SupportedProtocolVersion]) -> Self {
+        self.versions = versions;
+        self
+    }
+
+    /// Whether to resume sessions with servers that we have talked to before: the last 256 names are remembered. Yes
+    /// unless told otherwise.
+    pub fn resumption(mut self, wanted: bool) -> Self {
+        self.resumption = wanted;
+        self
+    }
+
+    /// Writes the secrets of all connections to the file that the environment names in `SSLKEYLOGFILE`, for Wireshark.
+    /// **Whoever has the file can read everything**: for debugging only. Without that variable it does nothing.
+    pub fn key_log_from_env(self) -> Self {
+        self.key_log(Arc::new(rustls::KeyLogFile::new()))
+    }
+
+    /// Hands the secrets of all connections to this: see [`key_log_from_env`](Self::key_log_from_env).
+    pub fn key_log(mut self, log: Arc<dyn KeyLog>) -> Self {
+        self.key_log = Some(log);
+        self
+    }
+
+    /// Limits other than the defaults.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.common.limits = limits;
+        self
+    }
+
+    /// How long a handshake may take: 10 s unless told otherwise.
+    pub fn handshake_deadline(mut self, limit: Duration) -> Self {
+        self.common.limits.handshake_deadline = limit;
+        self
+    }
+
+    /// Whether a server that has said that it sends no more (`close_notify`) may still read. As with sockets, it may not
+    /// unless this is set: the connection closes. To be set together with the channel's half-closure.
+    pub fn half_closure(mut self, allowed: bool) -> Self {
+        self.common.half_closure = allowed;
+        self
+    }
+
+    /// Runs handshakes on these workers: the other connections of the loop do not wait for the check of a chain of
+    /// certificates. Records are encrypted on the loop.
+    pub fn handshakes_on(mut self, workers: &Workers) -> Self {
+        self.common.workers = Some(workers.clone());
+        self
+    }
+
+    /// Makes the connector.
+    ///
+    /// # Errors
+    /// Nobody is trusted, or the settings do not fit together.
+    pub fn build(self) -> Result<Connector, TlsError> {
+        let provider = provider();
+        let verifier: Arc<dyn ServerCertVerifier> = match (self.roots, self.anybody) {
+            (_, true) => Arc::new(Anybody(provider.clone())),
+            (Some(roots), false) => WebPkiServerVerifier::builder_with_provider(roots.0, provider.clone())
+                .build()
+                .map_err(|error| TlsError::Settings(format!("roots: {error}")))?,
+            (None, false) => {
+                return Err(TlsError::Settings("a connector needs roots: whom should it trust?".into()));
+            }
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(self.versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match self.certificate {
+            None => builder.with_no_client_auth(),
+            Some(ours) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(ours.0))),
+        };
+        config.alpn_protocols = self.alpn;
+        if let Some(log) = self.key_log {
+            config.key_log = log;
+        }
+        if !self.resumption {
+            config.resumption = Resumption::disabled();
+        }
+        Ok(Connector(Arc::new(Shared { config: Arc::new(config), common: self.common })))
+    }
+}
+
+impl fmt::Debug for ConnectorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectorBuilder").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}
+
+/// Accepts every certificate. That the server has its key is still checked: this is about who it is, not about whether
+/// the handshake is one.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,116 @@
+//! What a client says about itself first, and what follows from it.
+
+use crate::Certificate;
+use rustls::{CipherSuite, ServerConfig, SignatureScheme, server::ClientHello};
+use std::sync::Arc;
+
+/// What a client has said in its ClientHello, for whoever chooses a certificate for it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Hello {
+    /// The server that it wants to talk to (SNI), in lower case.
+    pub server_name: Option<String>,
+    /// The protocols that it speaks, the one that it likes best first.
+    pub alpn: Vec<Vec<u8>>,
+    /// The signatures that it can check.
+    pub signature_schemes: Vec<SignatureScheme>,
+    /// The cipher suites that it knows.
+    pub cipher_suites: Vec<CipherSuite>,
+}
+
+impl Hello {
+    pub(crate) fn of(hello: &ClientHello<'_>) -> Self {
+        Self {
+            server_name: hello.server_name().map(str::to_ascii_lowercase),
+            alpn: hello.alpn().into_iter().flatten().map(<[u8]>::to_vec).collect(),
+            signature_schemes: hello.signature_schemes().to_vec(),
+            cipher_suites: hello.cipher_suites().to_vec(),
+        }
+    }
+}
+
+/// What a client gets that was asked about: see [`resolve_async`](crate::AcceptorBuilder::resolve_async).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Resolved {
+    /// What the acceptor's other settings say.
+    Default,
+    /// This certificate, with the acceptor's other settings.
+    Certificate(Certificate),
+    /// A configuration of its own.
+    Config(Arc<ServerConfig>),
+}
+
+/// Whether bytes from a client are the beginning of TLS: `None` if they are too few to tell.
+///
+/// A handshake begins with a record of type 22, a version that begins with 3, a length that such a record may have, and a
+/// ClientHello in it. Nothing that people type begins like that. For ports that serve both.
+///
+/// ```
+/// use netwright_tls::looks_like_tls;
+///
+/// assert_eq!(looks_like_tls(b"GET / HTTP/1.1"), Some(false));
+/// assert_eq!(looks_like_tls(&[22, 3, 1, 2, 0, 1]), Some(true));
+/// assert_eq!(looks_like_tls(&[22, 3]), None);
+/// ```
+pub fn looks_like_tls(bytes: &[u8]) -> Option<bool> {
+    begins_with(bytes, &[HANDSHAKE], Some(CLIENT_HELLO))
+}
+
+/// The same for what a server answers: a handshake, or an alert.
+pub(crate) fn looks_like_answer(bytes: &[u8]) -> Option<bool> {
+    begins_with(bytes, &[HANDSHAKE, ALERT], None)
+}
+
+const HANDSHAKE: u8 = 22;
+const ALERT: u8 = 21;
+const CLIENT_HELLO: u8 = 1;
+/// Bytes that a record has at most, by RFC 5246 for encrypted ones.
+const RECORD_MAX: usize = 16 * 1024 + 2048;
+
+fn begins_with(bytes: &[u8], kinds: &[u8], first_message: Option<u8>) -> Option<bool> {
+    if !kinds.contains(bytes.first()?) || bytes.get(1).is_some_and(|&major| major != 3) {
+        return Some(false);
+    }
+    let [_, _, minor, high, low, rest @ ..] = bytes else { return None };
+    let length = usize::from(*high) << 8 | usize::from(*low);
+    if *minor > 4 || length == 0 || length > RECORD_MAX {
+        return Some(false);
+    }
+    match first_message {
+        None => Some(true),
+        Some(expected) => rest.first().map(|&message| message == expected),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_told_from_other_protocols_as_soon_as_a_byte_says_so() {
+        for (bytes, expected) in [
+            (&b""[..], None),
+            (b"G", Some(false)),
+            (b"\x16", None),
+            (b"\x16\x02", Some(false)),
+            (b"\x16\x03\x01\x00", None),
+            (b"\x16\x03\x05\x00\x50", Some(false)),
+            (b"\x16\x03\x01\x00\x00", Some(false)),
+            (b"\x16\x03\x01\x49\x00", Some(false)),
+            (b"\x16\x03\x01\x40\x00", None),
+            (b"\x16\x03\x01\x40\x00\x02", Some(false)),
+            (b"\x16\x03\x03\x40\x00\x01", Some(true)),
+            (b"\x15\x03\x03\x00\x02\x02", Some(false)), // an alert is nothing to begin with
+            (b"\x80\x2e\x01\x03\x01", Some(false)),     // SSL 2
+        ] {
+            assert_eq!(looks_like_tls(bytes), expected, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn servers_may_answer_with_an_alert() {
+        assert_eq!(looks_like_answer(b"\x15\x03\x03\x00\x02\x02\x28"), Some(true));
+        assert_eq!(looks_like_answer(b"HTTP/1.1 400"), Some(false));
+    }
+}

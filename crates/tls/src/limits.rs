@@ -1,0 +1,32 @@
+//! What a peer may cost before it has shown who it is.
+
+use netwright_core::Workers;
+use std::time::Duration;
+
+/// Limits of TLS, in one place. The defaults are safe on the open internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How long a handshake may take: 10 s.
+    pub handshake_deadline: Duration,
+    /// Bytes of a ClientHello, with the headers of its records: 16 KiB. Those of browsers have one or two; tickets with
+    /// certificates in them may have some more.
+    pub hello_max: usize,
+    /// Bytes of any other handshake message, with the headers of its records: 128 KiB, for long chains of certificates.
+    /// rustls takes messages of 64 KiB at most.
+    pub handshake_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { handshake_deadline: Duration::from_secs(10), hello_max: 16 * 1024, handshake_max: 128 * 1024 }
+    }
+}
+
+/// What both sides have in common.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Common {
+    pub(crate) limits: Limits,
+    pub(crate) half_closure: bool,
+    pub(crate) workers: Option<Workers>,
+}
