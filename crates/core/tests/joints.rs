@@ -3,9 +3,10 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Context, EmbeddedChannel, Handler, Leftover, Switch, WritePromise, pipeline,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Leftover, Peer,
+    StageTimer, Switch, Workers, WritePromise, pipeline,
 };
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, rc::Rc, sync::mpsc, time::Duration};
 
 type Log = Rc<RefCell<Vec<String>>>;
 
@@ -161,4 +162,279 @@ fn the_stages_that_are_listed_are_those_that_run() {
     assert_eq!(names(&mut channel), ["Lines", "Handshake"]);
     channel.write_inbound(b"upgrade\n");
     assert_eq!(names(&mut channel), ["Shout", "Raw"]);
+}
+
+// ---- what the new segment is told ----
+
+/// Tells a log what happens to it, and passes it on.
+struct Tell {
+    name: &'static str,
+    log: Log,
+    /// Says this in `added`, to both sides.
+    greets: bool,
+}
+
+impl Tell {
+    fn new(name: &'static str, log: &Log) -> Self {
+        Self { name, log: log.clone(), greets: false }
+    }
+    fn greeting(name: &'static str, log: &Log) -> Self {
+        Self { greets: true, ..Self::new(name, log) }
+    }
+    fn say(&self, what: &str) {
+        self.log.borrow_mut().push(format!("{} {what}", self.name));
+    }
+}
+
+impl Handler for Tell {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        self.say("added");
+        if self.greets {
+            cx.fire_read(BytesMut::from("hello"));
+            cx.fire_event(Event::new("hello"));
+            cx.write_and_flush(Bytes::from(self.name));
+        }
+    }
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.say("active");
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.say(&format!("reads {}", String::from_utf8_lossy(&bytes)));
+        cx.fire_read(bytes);
+    }
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        self.say("read_complete");
+        cx.fire_read_complete();
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        self.say(&format!("hears {:?}", event.get::<&str>()));
+        cx.fire_event(event);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.say("input_closed");
+        cx.fire_input_closed();
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.say("inactive");
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        self.say(&format!("writes {}", String::from_utf8_lossy(&bytes)));
+        cx.write_with(bytes, done);
+    }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.say("leaving");
+        cx.write_and_flush(Bytes::from("farewell"));
+    }
+    fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+        self.say("timer");
+    }
+}
+
+type Bare = Switch<BytesMut, Bytes, Bytes>;
+
+/// A channel that gives way to [`Tell`] when `when` says so: on a message, on the end of input, or on the end.
+struct GiveWay {
+    switch: Bare,
+    when: When,
+    log: Log,
+    read: BytesMut,
+}
+
+#[derive(PartialEq)]
+enum When {
+    Read,
+    InputClosed,
+    Inactive,
+    Timer,
+}
+
+impl GiveWay {
+    fn give_way(&mut self, when: When) {
+        if self.when == when {
+            let rest = self.take();
+            self.switch.to_with(pipeline().add(Tell::new("new", &self.log)), rest);
+        }
+    }
+    fn take(&mut self) -> Leftover<BytesMut> {
+        if self.read.is_empty() { Leftover::nothing() } else { Leftover::one(self.read.split()) }
+    }
+}
+
+impl Application for GiveWay {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.arm(Duration::from_secs(1));
+    }
+    fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        self.read.extend_from_slice(&bytes);
+        self.give_way(When::Read);
+    }
+    fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+        self.give_way(When::InputClosed);
+    }
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {
+        self.give_way(When::Inactive);
+    }
+    fn timer(&mut self, _: &mut AppContext<'_, Self>, _: StageTimer) {
+        self.give_way(When::Timer);
+    }
+}
+
+fn giving_way(log: &Log, when: When) -> EmbeddedChannel<(), Bytes> {
+    let log = log.clone();
+    EmbeddedChannel::with_joint(
+        pipeline().joint(|switch| pipeline().app(GiveWay { switch, when, log, read: BytesMut::new() })),
+    )
+}
+
+#[test]
+fn what_a_stage_fires_when_it_is_added_reaches_stages_that_have_been_added() {
+    let log = Log::default();
+    let stages = pipeline().add(Tell::new("first", &log)).add(Tell::greeting("second", &log));
+    let mut channel = EmbeddedChannel::new(stages.add(Tell::new("third", &log)));
+    assert_eq!(channel.outbound_bytes(), b"second");
+    assert_eq!(channel.read_inbound().unwrap(), "hello");
+    let expected = [
+        "first added",
+        "second added",
+        "third added",
+        "first writes second",
+        "third reads hello",
+        "third hears Some(\"hello\")",
+        "first active",
+        "second active",
+        "third active",
+    ];
+    assert_eq!(*log.borrow(), expected);
+}
+
+#[test]
+fn what_a_new_segment_fires_when_it_is_added_comes_before_what_was_left_over() {
+    let log = Log::default();
+    let (greeting, behind) = (Tell::greeting("greeting", &log), Tell::new("behind", &log));
+    let mut segment = Some((greeting, behind));
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+        pipeline().handle(move |_, bytes| {
+            let (greeting, behind) = segment.take().unwrap();
+            switch.to_with(pipeline().add(greeting).add(behind), Leftover::one(bytes));
+        })
+    }));
+    channel.write_inbound(b"rest");
+    let heard: Vec<_> = log.borrow().iter().filter(|what| what.starts_with("behind")).cloned().collect();
+    let expected = ["added", "reads hello", "hears Some(\"hello\")", "active", "reads rest", "read_complete"];
+    assert_eq!(heard, expected.map(|what| format!("behind {what}")));
+    assert_eq!(channel.outbound_bytes(), b"greeting");
+}
+
+#[test]
+fn a_new_segment_hears_of_the_end_of_input_behind_what_was_left_over() {
+    let log = Log::default();
+    let mut channel = giving_way(&log, When::InputClosed);
+    channel.write_inbound(b"rest").close_input();
+    let expected = ["new added", "new active", "new reads rest", "new read_complete", "new input_closed"];
+    assert_eq!(*log.borrow(), expected);
+}
+
+#[test]
+fn a_segment_that_comes_after_the_end_hears_of_it() {
+    let log = Log::default();
+    let mut channel = giving_way(&log, When::Inactive);
+    channel.write_inbound(b"rest").close_by_peer();
+    let expected = ["new added", "new active", "new reads rest", "new read_complete", "new inactive"];
+    assert_eq!(*log.borrow(), expected);
+}
+
+#[test]
+fn leftovers_are_read_to_the_end_also_when_the_read_they_came_with_is_long_over() {
+    let log = Log::default();
+    let mut channel = giving_way(&log, When::Timer);
+    channel.write_inbound(b"rest").advance(Duration::from_secs(1));
+    assert_eq!(*log.borrow(), ["new added", "new active", "new reads rest", "new read_complete"]);
+}
+
+#[test]
+fn the_transport_says_once_that_a_read_is_complete() {
+    let log = Log::default();
+    let mut channel = giving_way(&log, When::Read);
+    channel.write_inbound(b"rest");
+    assert_eq!(*log.borrow(), ["new added", "new active", "new reads rest", "new read_complete"]);
+    channel.advance(Duration::from_secs(1));
+    assert_eq!(log.borrow().len(), 4, "the old segment's timer went with it");
+}
+
+#[test]
+fn a_segment_that_leaves_may_have_last_words_and_the_new_one_speaks_after_it() {
+    let log = Log::default();
+    let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
+    let (keep, old) = (switch.clone(), Tell::new("old", &log));
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+        keep.replace(Some(switch));
+        pipeline().add(old).handle(|_, _| ())
+    }));
+    let new = Tell::greeting("greeting", &log);
+    switch.borrow().as_ref().unwrap().to(pipeline().add(new));
+    channel.write_inbound(b"for the old one");
+    assert_eq!(channel.outbound_bytes(), b"farewellgreeting");
+}
+
+#[test]
+fn a_tail_that_reads_when_it_likes_gives_way_to_one_that_takes_what_comes() {
+    async fn once(mut peer: Peer<BytesMut, Bytes>, switch: Bare) -> Result<(), CloseCause> {
+        let first = peer.read().await?.unwrap();
+        peer.write(first.freeze()).await?;
+        switch.to(pipeline().handle(|cx, bytes| {
+            cx.write_and_flush(Bytes::from(bytes.to_ascii_uppercase()));
+        }));
+        std::future::pending().await
+    }
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
+        pipeline().joint(|switch| pipeline().serve(move |peer| once(peer, switch))),
+    );
+    channel.write_inbound(b"one ").write_inbound(b"two ").write_inbound(b"three");
+    assert_eq!(channel.outbound_bytes(), b"one TWO THREE");
+}
+
+#[test]
+fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_place() {
+    struct Slow(mpsc::Receiver<()>);
+    impl Application for Slow {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
+            self.0.recv().ok(); // until the test is over
+        }
+    }
+    let (end, until) = mpsc::channel();
+    let workers = Workers::new(1).unwrap();
+    let slow = pipeline().add(Tell::new("old", &Log::default())).app_on(&workers, Slow(until));
+    let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
+    let keep = switch.clone();
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+        keep.replace(Some(switch));
+        slow
+    }));
+    channel.write_inbound(vec![0; 1 << 20]);
+    assert!(!channel.wants_read(), "the stage is full");
+    channel.channel().send(Bytes::from(vec![0; 1 << 20]));
+    channel.run();
+    assert!(!channel.channel().is_writable(), "and so is its way out");
+    let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    switch.borrow().as_ref().unwrap().to(echo);
+    channel.channel().flush(); // passes the joint
+    channel.run();
+    assert!(channel.wants_read());
+    assert!(channel.channel().is_writable());
+    channel.outbound_bytes();
+    channel.write_inbound(b"new");
+    assert_eq!(channel.outbound_bytes(), b"new");
+    drop(end);
 }

@@ -147,6 +147,11 @@ impl Demand {
         self.input_holds = self.input_holds.saturating_sub(1);
     }
 
+    /// Whether there is no limit to the messages that the application takes.
+    pub(crate) fn is_flowing(self) -> bool {
+        self.permits == FLOWING
+    }
+
     /// A stage is full.
     pub(crate) fn hold(&mut self) {
         self.holds += 1;
@@ -591,6 +596,17 @@ impl ChannelCore {
         let timers = self.extras.as_mut().map(|extras| std::mem::take(&mut extras.timers));
         for armed in timers.unwrap_or_default() {
             self.disarm_source(armed.key);
+        }
+    }
+
+    /// Takes back the timers of all stages from this number on: they leave.
+    pub(crate) fn drop_timers(&mut self, from: u32) {
+        let Some(extras) = &mut self.extras else { return };
+        let leaving = |armed: &Armed| (armed.signal >> 32) as u32 >= from;
+        let keys: Vec<_> =
+            extras.timers.extract_if(.., |armed| leaving(armed)).map(|armed| armed.key).collect();
+        for key in keys {
+            self.disarm_source(key);
         }
     }
 

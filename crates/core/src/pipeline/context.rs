@@ -206,6 +206,16 @@ impl<H: Handler> Context<'_, H> {
         self.core.disarm(self.stage, timer)
     }
 
+    /// Whether there is no limit to the messages that the application takes.
+    pub(crate) fn is_flowing(&self) -> bool {
+        self.core.demand.is_flowing()
+    }
+
+    /// Gives demand back as it was found.
+    pub(crate) fn restore_demand(&mut self, flowing: bool) {
+        if flowing { self.resume() } else { self.pause() }
+    }
+
     /// This handler never has a message to be pulled: it need not be asked again.
     pub(super) fn never_pulls(&mut self) {
         self.core.never_pulls = true;

@@ -32,7 +32,8 @@ pub trait Handler: Sized + 'static {
     /// Goes on towards the wire.
     type WriteOut: 'static;
 
-    /// The handler has become part of a pipeline; nothing else happened to it before.
+    /// The handler has become part of a pipeline; nothing else happened to it before. What it fires here arrives when the
+    /// stages behind it have been added too.
     fn added(&mut self, cx: &mut Context<'_, Self>) {}
 
     /// The channel is connected.
@@ -124,6 +125,11 @@ pub trait Handler: Sized + 'static {
     fn is_busy(&self) -> bool {
         false
     }
+
+    /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still
+    /// be written, and what it took of the channel is given back here: pauses, [`hold`](Context::hold)s,
+    /// [`insist`](Context::insist)s, pending bytes. Stages behind it have left before. What it fires is lost.
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {}
 
     /// The handler leaves its pipeline for good; nothing else happens to it after.
     fn removed(&mut self) {}

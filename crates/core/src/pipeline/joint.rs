@@ -11,9 +11,11 @@
 //!    under its own feet.
 //! 2. What the first stage of the old segment had read and not used is the first thing that the new one reads.
 //! 3. What was written to the old segment and accepted is on its way to the wire before the new one writes anything.
-//! 4. The old segment hears `removed`, the new one `added` and, on a connected channel, `active`, before anything else.
+//! 4. The old segment hears `leaving` and `removed`, the new one `added` and, on a connected channel, `active`, before
+//!    anything else. The end of input and of the channel it hears behind what was left over.
 
 use super::{Ending, Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, segment::Out};
+use crate::channel::CloseCause;
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
 type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
@@ -22,37 +24,98 @@ type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
 pub struct Joint<R, W, T> {
     segment: BoxedSegment<R, W, T>,
     switch: Switch<R, W, T>,
-    /// What the old segment left for the new one.
-    waiting: VecDeque<R>,
-    active: bool,
+    /// What the old segment left for the new one, and what that has to be told behind it.
+    waiting: VecDeque<Waiting<R>>,
+    known: Known,
     /// The number of the first stage of the segment; everything behind the joint has a higher one.
     first: u32,
 }
 
+enum Waiting<R> {
+    Message(R),
+    Event(Inbound),
+}
+
+/// What is true of the channel, so that whoever comes late has to be told.
+#[derive(Default)]
+struct Known {
+    active: bool,
+    /// A message has come since the last `read_complete`.
+    reading: bool,
+    input_closed: bool,
+    inactive: Option<Box<CloseCause>>,
+}
+
+impl Known {
+    fn learn(&mut self, event: &Inbound) {
+        match event {
+            Inbound::Active => self.active = true,
+            Inbound::ReadComplete => self.reading = false,
+            Inbound::InputClosed => self.input_closed = true,
+            Inbound::Inactive(cause) => self.inactive = Some(Box::new(cause.clone())),
+            _ => {}
+        }
+    }
+
+    /// What comes behind the leftovers: they were read long ago, or the transport has not said yet that this was all.
+    fn afterwards(&self, leftovers: bool) -> impl Iterator<Item = Inbound> + use<> {
+        let complete = (leftovers && !self.reading).then_some(Inbound::ReadComplete);
+        let input_closed = self.input_closed.then_some(Inbound::InputClosed);
+        let inactive = self.inactive.as_deref().cloned().map(Inbound::Inactive);
+        [complete, input_closed, inactive].into_iter().flatten()
+    }
+}
+
 impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<R, W, T>) -> Self {
-        Self { segment, switch, waiting: VecDeque::new(), active: false, first: u32::MAX }
+        Self { segment, switch, waiting: VecDeque::new(), known: Known::default(), first: u32::MAX }
     }
 
     /// Exchanges the segment if that was asked for during the call that has just ended.
     fn exchange(&mut self, out: &mut Out<'_, W>) {
-        while let Some(segment) = self.switch.wanted.take() {
+        while let Some(Wanted { segment, leftover }) = self.switch.wanted.take() {
             self.segment.leave(out);
             let mut old = std::mem::replace(&mut self.segment, segment);
             out.core.drop_tasks(self.first);
-            let leftover = old.leftover().into_messages();
-            for message in leftover.into_iter().rev() {
-                self.waiting.push_front(message);
-            }
+            out.core.drop_timers(self.first);
+            self.inherit(leftover.into_messages(), old.leftover().into_messages());
             out.core.waiting_inside |= !self.waiting.is_empty();
             old.removed();
             drop(old);
             self.first = out.core.first_free_stage();
             self.segment.link(out);
-            if self.active {
+            if self.known.active {
                 self.segment.event(out, Inbound::Active);
             }
         }
+    }
+
+    /// Puts what the new segment reads first in front of what waits already, and what it has to be told behind it.
+    fn inherit(&mut self, handed_over: Vec<R>, left: Vec<R>) {
+        self.waiting.retain(|waiting| matches!(waiting, Waiting::Message(_)));
+        for message in handed_over.into_iter().chain(left).rev() {
+            self.waiting.push_front(Waiting::Message(message));
+        }
+        let leftovers = !self.waiting.is_empty();
+        self.waiting.extend(self.known.afterwards(leftovers).map(Waiting::Event));
+    }
+
+    /// Delivers one thing that waits for the segment.
+    fn release(&mut self, out: &mut Out<'_, W>) -> bool {
+        let paused = out.core.demand.is_paused();
+        match self.waiting.front() {
+            None => return false,
+            Some(Waiting::Message(_)) if paused => return false,
+            // An event waits for messages, not for demand.
+            Some(Waiting::Event(_)) if paused && self.segment.blocked(out) => return false,
+            Some(_) => {}
+        }
+        match self.waiting.pop_front() {
+            Some(Waiting::Message(msg)) => self.segment.read(out, msg),
+            Some(Waiting::Event(event)) => self.segment.event(out, event),
+            None => return false,
+        }
+        true
     }
 }
 
@@ -70,30 +133,30 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
     }
 
     fn read(&mut self, out: &mut Out<'_, W>, msg: R) {
+        self.known.reading = true;
         if self.waiting.is_empty() {
             self.segment.read(out, msg);
             self.exchange(out);
         } else {
-            self.waiting.push_back(msg);
+            self.waiting.push_back(Waiting::Message(msg));
             out.core.waiting_inside = true;
         }
     }
 
     fn event(&mut self, out: &mut Out<'_, W>, event: Inbound) {
-        self.active |= matches!(event, Inbound::Active);
+        self.known.learn(&event);
         self.segment.event(out, event);
         self.exchange(out);
     }
 
+    fn read_complete(&mut self, out: &mut Out<'_, W>) {
+        self.known.reading = false;
+        self.segment.read_complete(out);
+        self.exchange(out);
+    }
+
     fn step(&mut self, out: &mut Out<'_, W>) -> bool {
-        let mut stepped = self.segment.step(out);
-        if !stepped
-            && !out.core.demand.is_paused()
-            && let Some(msg) = self.waiting.pop_front()
-        {
-            self.segment.read(out, msg);
-            stepped = true;
-        }
+        let stepped = self.segment.step(out) || self.release(out);
         self.exchange(out);
         stepped
     }
@@ -131,7 +194,11 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn leftover(&mut self) -> Leftover<R> {
         let mut messages = self.segment.leftover().into_messages();
-        messages.extend(self.waiting.drain(..));
+        let waiting = self.waiting.drain(..).filter_map(|waiting| match waiting {
+            Waiting::Message(message) => Some(message),
+            Waiting::Event(_) => None,
+        });
+        messages.extend(waiting);
         Leftover::many(messages)
     }
 
@@ -144,11 +211,19 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 ///
 /// The types say what fits: the new segment reads what the joint gives and writes what it takes. What may be written at the
 /// far end, `T`, is the same for all of them; those that differ in it are [sealed](PipelineBuilder::sealed).
+///
+/// What was true of the channel stays true: the new segment hears `active`, and behind the leftovers that the peer sends no
+/// more, or that the channel has ended, if that is so. Demand stays as the old segment left it, so one that
+/// [paused](super::Context::pause) resumes first, or in [`leaving`](super::Handler::leaving). Messages that wait behind the first
+/// stage of the old segment, because somebody paused, cannot be read by another one: they are dropped with a warning.
 pub struct Switch<R, W, T> {
-    wanted: Wanted<R, W, T>,
+    wanted: Rc<RefCell<Option<Wanted<R, W, T>>>>,
 }
 
-type Wanted<R, W, T> = Rc<RefCell<Option<BoxedSegment<R, W, T>>>>;
+struct Wanted<R, W, T> {
+    segment: BoxedSegment<R, W, T>,
+    leftover: Leftover<R>,
+}
 
 impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     pub(super) fn new() -> Self {
@@ -156,14 +231,47 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     }
 
     /// Asks for the exchange: it happens when the handler that asks has returned. Of several requests in one call the
-    /// last one counts.
+    /// last one counts. Asked for outside of the pipeline, it happens with the next thing that passes the joint.
     pub fn to<S, E, P>(&self, pipeline: PipelineBuilder<S, E>)
     where
         E: Ending,
         S: Link<E::Segment, Linked = P>,
         P: Segment<R, W, Tail = T>,
     {
-        let before = self.wanted.replace(Some(Box::new(pipeline.into_segment())));
+        self.to_with(pipeline, Leftover::nothing());
+    }
+
+    /// [`to`](Self::to), and hands over what was read and not used: the new segment reads it first. For whoever has no
+    /// [`leftover`](super::Handler::leftover) to be asked for: closures, applications and async functions that read
+    /// what the joint gives.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Leftover, Peer, Switch, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// /// Reads a greeting of five bytes; then everything is sent back.
+    /// async fn greet(mut peer: Peer<BytesMut, Bytes>, switch: Switch<BytesMut, Bytes, Bytes>) -> Result<(), CloseCause> {
+    ///     let Some(mut bytes) = peer.read().await? else { return Ok(()) };
+    ///     let rest = bytes.split_off(bytes.len().min(5));
+    ///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    ///     switch.to_with(echo, Leftover::one(rest));
+    ///     std::future::pending().await // its stage leaves, and this future with it
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::<(), _>::with_joint(
+    ///     pipeline().joint(|switch| pipeline().serve(move |peer| greet(peer, switch))),
+    /// );
+    /// channel.write_inbound(b"hello, world");
+    /// assert_eq!(channel.outbound_bytes(), b", world");
+    /// ```
+    pub fn to_with<S, E, P>(&self, pipeline: PipelineBuilder<S, E>, leftover: Leftover<R>)
+    where
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<R, W, Tail = T>,
+    {
+        let wanted = Wanted { segment: Box::new(pipeline.into_segment()), leftover };
+        let before = self.wanted.replace(Some(wanted));
         drop(before);
     }
 }

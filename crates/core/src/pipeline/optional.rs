@@ -136,6 +136,11 @@ where
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
         }
     }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(handler) = self {
+            handler.leaving(&mut lend(cx));
+        }
+    }
     fn removed(&mut self) {
         if let Some(handler) = self {
             handler.removed();
@@ -231,6 +236,9 @@ where
     }
     fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
         either!(self, cx, called, call);
+    }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, leaving);
     }
     fn removed(&mut self) {
         match self {

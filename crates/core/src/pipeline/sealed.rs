@@ -101,11 +101,12 @@ where
     }
 
     fn leave(&mut self, out: &mut Out<'_, W>) {
-        self.segment.leave(out);
-        let Some(inlet) = self.inlet.take() else { return }; // it has not been added
-        for (msg, done) in inlet.leave() {
-            self.segment.enter_at_tail(out, Op::Write(msg, done));
+        if let Some(inlet) = self.inlet.take() {
+            for (msg, done) in inlet.leave() {
+                self.segment.enter_at_tail(out, Op::Write(msg, done));
+            }
         }
+        self.segment.leave(out);
         out.core.restore_handle(self.outer.take());
     }
 

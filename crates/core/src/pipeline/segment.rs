@@ -212,6 +212,27 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
     }
 }
 
+/// What lies behind a handler while it is added: nobody, yet.
+struct Later<'a, R> {
+    held: &'a mut Spill<Held<R>>,
+}
+
+impl<R> Next<R> for Later<'_, R> {
+    fn read(&mut self, core: &mut ChannelCore, msg: R) {
+        self.held.push_back(Held::Message(msg));
+        core.waiting_inside = true;
+    }
+
+    fn event(&mut self, core: &mut ChannelCore, event: Inbound) {
+        self.held.push_back(Held::Event(event));
+        core.waiting_inside = true;
+    }
+
+    fn read_complete(&mut self, core: &mut ChannelCore) {
+        self.event(core, Inbound::ReadComplete);
+    }
+}
+
 /// A handler and what lies behind it.
 pub struct Stage<H: Handler, N> {
     handler: H,
@@ -319,7 +340,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
         self.id = out.core.next_stage_id();
-        self.run(out, |handler, cx| handler.added(cx));
+        // Nobody behind it has been added: what it fires waits at the boundary until they have.
+        let next = &mut Later { held: &mut self.rest.held };
+        let mut cx = Context { next, ops: out.ops, core: out.core, stage: self.id };
+        self.handler.added(&mut cx);
         self.rest.segment.link(&mut Out { ops: &mut self.rest.ops, core: out.core });
         self.settle(out);
     }
@@ -421,6 +445,14 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) {
         self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
         self.settle(out);
+        // Only what the first stage has is of a type that a successor can read: see `leftover`.
+        let lost = self.rest.held.iter().filter(|held| matches!(held, Held::Message(_))).count();
+        if lost > 0 {
+            out.core.unhandled_messages += lost as u64;
+            let (channel, stage) = (out.core.id, self.handler.name());
+            tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
+        }
+        self.run(out, |handler, cx| handler.leaving(cx));
     }
 
     fn removed(&mut self) {

@@ -60,6 +60,8 @@ pub trait Application: Sized + 'static {
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {}
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {}
+    /// The segment that the application is part of is about to be exchanged; see [`Handler::leaving`].
+    fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {}
     /// The handler leaves its pipeline.
     fn removed(&mut self) {}
 }
@@ -117,6 +119,9 @@ impl<A: Application> Handler for ApplicationStage<A> {
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         self.0.timer(cx, timer);
+    }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.leaving(cx);
     }
     fn removed(&mut self) {
         self.0.removed();

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     channel::{CloseCause, ShuttingDown, WritePromise},
-    pipeline::{Context, Event, Handler, Job},
+    pipeline::{Context, Event, Handler, Job, Leftover},
 };
 use std::{
     convert::Infallible,
@@ -24,6 +24,8 @@ pub struct Serve<R, W, F, T> {
     unflushed: bool,
     /// A message has come since the last `read_complete`, which will flush.
     reading: bool,
+    /// Messages came without being asked for before this stage was added, and do so when it has left.
+    flowed: bool,
 }
 
 impl<R, W, F, T> Serve<R, W, F, T>
@@ -41,6 +43,7 @@ where
             waker: None,
             unflushed: false,
             reading: false,
+            flowed: false,
         }
     }
 
@@ -184,6 +187,7 @@ where
     type WriteOut = W;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
+        self.flowed = cx.is_flowing();
         cx.pause(); // nothing is read before the tail asks for it
     }
 
@@ -227,6 +231,19 @@ where
 
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
+    }
+
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.state.borrow_mut().wanted = false;
+        self.carry_out(cx);
+        if std::mem::take(&mut self.unflushed) {
+            cx.flush();
+        }
+        cx.restore_demand(self.flowed);
+    }
+
+    fn leftover(&mut self) -> Leftover<R> {
+        Leftover::many(self.state.borrow_mut().take_inbox())
     }
 
     fn removed(&mut self) {

@@ -26,6 +26,8 @@ pub struct Service<R, W, F, T> {
     unflushed: bool,
     /// A message has come since the last `read_complete`, which will flush.
     reading: bool,
+    /// Messages came without being asked for before this stage was added, and do so when it has left.
+    flowed: bool,
     reads: PhantomData<fn(R)>,
 }
 
@@ -50,6 +52,7 @@ where
             waker: None,
             unflushed: false,
             reading: false,
+            flowed: false,
             reads: PhantomData,
         }
     }
@@ -132,6 +135,7 @@ where
     type WriteOut = W;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
+        self.flowed = cx.is_flowing();
         cx.pause(); // as many requests are read as may be worked on
     }
 
@@ -157,6 +161,11 @@ where
 
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
+    }
+
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.flush(cx);
+        cx.restore_demand(self.flowed);
     }
 
     fn removed(&mut self) {

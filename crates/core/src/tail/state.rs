@@ -85,6 +85,11 @@ impl<R, W> State<R, W> {
         self.reader.take()
     }
 
+    /// What arrived and was not read.
+    pub(super) fn take_inbox(&mut self) -> Vec<R> {
+        std::mem::take(&mut self.inbox).into()
+    }
+
     pub(super) fn input_ended(&mut self) -> Option<Waker> {
         if matches!(self.input, Input::Open) {
             self.input = Input::Ended;

@@ -54,6 +54,7 @@ where
         under_way: 0,
         messages: 0,
         bytes: 0,
+        pending: 0,
         held: false,
         refused: false,
     }
@@ -69,6 +70,8 @@ pub struct OnWorkers<H: SendHandler> {
     /// The messages among it, and about how many bytes they are.
     messages: usize,
     bytes: usize,
+    /// What the writes under way count for as pending bytes of the channel.
+    pending: usize,
     held: bool,
     /// The workers took something no more: nothing goes there since.
     refused: bool,
@@ -108,7 +111,10 @@ where
                 Output::Op(Op::Write(msg, done)) => cx.write_with(msg, done),
                 Output::Op(op) => cx.ops.push(op),
                 Output::Asked(asked) => self.grant(cx, asked),
-                Output::Wrote(bytes) => cx.core.outbound.arrived_from_outside(bytes),
+                Output::Wrote(bytes) => {
+                    self.pending = self.pending.saturating_sub(bytes);
+                    cx.core.outbound.arrived_from_outside(bytes);
+                }
                 Output::Done { message } => {
                     self.under_way = self.under_way.saturating_sub(1);
                     if let Some(bytes) = message {
@@ -219,6 +225,7 @@ where
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: H::Write, done: WritePromise) {
         let bytes = size_of_message(&msg) + ENTRY_OVERHEAD;
         if !self.refused {
+            self.pending += bytes;
             cx.core.outbound.expect_from_outside(bytes);
         }
         self.post(cx, Item::Write(msg, done, bytes));
@@ -251,6 +258,11 @@ where
     }
     fn is_busy(&self) -> bool {
         self.under_way > 0
+    }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        // What the worker has under way comes back to nobody.
+        self.let_go(cx);
+        cx.core.outbound.arrived_from_outside(std::mem::take(&mut self.pending));
     }
     fn removed(&mut self) {
         if Shared::post(&self.shared, Item::Removed, None).is_err() {
