@@ -681,11 +681,11 @@ impl Handler for Keeps {
 #[test]
 fn what_a_stage_keeps_counts_as_pending() {
     let mut channel = EmbeddedChannel::new(pipeline().add(Keeps::default()));
-    let _ = channel.channel().write(Bytes::from(vec![0; 60_000]));
+    channel.channel().write(Bytes::from(vec![0; 60_000]));
     assert!(channel.run().channel().is_writable());
-    let _ = channel.channel().write(Bytes::from(vec![0; 60_000]));
+    channel.channel().write(Bytes::from(vec![0; 60_000]));
     assert!(!channel.run().channel().is_writable());
-    let _ = channel.channel().flush();
+    channel.channel().flush();
     assert!(channel.run().channel().is_writable());
     assert_eq!(channel.outbound_bytes().len(), 120_000);
 }
