@@ -438,3 +438,64 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     assert_eq!(channel.outbound_bytes(), b"new");
     drop(end);
 }
+
+#[test]
+fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that() {
+    /// Takes all it can, and gives nothing back.
+    struct Greedy;
+    impl Handler for Greedy {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, _: BytesMut) {
+            cx.hold();
+            cx.hold();
+            cx.hold_input();
+            cx.insist();
+            cx.add_pending(1 << 20);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    /// In front of the joint: holds once, and is not to be let go by others.
+    struct Front;
+    impl Handler for Front {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.fire_read(bytes);
+            cx.hold();
+            cx.arm(Duration::from_secs(1));
+        }
+        fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
+            cx.release();
+            cx.release(); // once too often
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
+    let keep = switch.clone();
+    let mut channel =
+        EmbeddedChannel::<(), Bytes>::with_joint(pipeline().add(Front).joint(move |switch: Bare| {
+            keep.replace(Some(switch));
+            pipeline().add(Greedy).handle(|_, _| ())
+        }));
+    channel.write_inbound(b"x");
+    assert!(!channel.channel().is_writable());
+    channel.advance(Duration::from_secs(1));
+    assert!(!channel.wants_read(), "what one stage says too often does not let another one's hold go");
+    let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    switch.borrow().as_ref().unwrap().to(echo);
+    channel.channel().flush(); // passes the joint
+    channel.run();
+    assert!(channel.wants_read());
+    assert!(channel.channel().is_writable());
+    channel.channel().pause();
+    assert!(!channel.run().wants_read(), "nobody insists");
+}

@@ -5,6 +5,7 @@ use super::{
     WritePromise,
     handle::{AnyShared, ChannelShared, size_of_message},
     inlet::Inlet,
+    taken::{Taken, What},
 };
 use crate::{
     arena::Key,
@@ -220,6 +221,7 @@ pub(crate) struct ChannelCore {
 struct Extras {
     timers: Vec<Armed>,
     tasks: Tasks,
+    taken: Taken,
 }
 
 struct Armed {
@@ -421,49 +423,85 @@ impl ChannelCore {
         self.waiting_inside = true;
     }
 
-    pub(crate) fn hold(&mut self) {
-        self.ask(|| Asked::Hold);
-        self.demand.hold();
+    // ---- what single stages take ----
+
+    pub(crate) fn hold(&mut self, stage: u32) {
+        self.take(stage, What::Hold, 1, || Asked::Hold);
     }
 
-    pub(crate) fn release(&mut self) {
-        self.ask(|| Asked::Release);
-        self.demand.release();
-        self.waiting_inside = true;
+    pub(crate) fn release(&mut self, stage: u32) {
+        self.give_back(stage, What::Hold, 1, || Asked::Release);
     }
 
-    pub(crate) fn insist(&mut self) {
-        self.ask(|| Asked::Insist);
-        self.demand.insist();
-        self.waiting_inside = true;
+    pub(crate) fn hold_input(&mut self, stage: u32) {
+        self.take(stage, What::HoldInput, 1, || Asked::HoldInput);
     }
 
-    pub(crate) fn desist(&mut self) {
-        self.ask(|| Asked::Desist);
-        self.demand.desist();
+    pub(crate) fn release_input(&mut self, stage: u32) {
+        self.give_back(stage, What::HoldInput, 1, || Asked::ReleaseInput);
+    }
+
+    pub(crate) fn insist(&mut self, stage: u32) {
+        self.take(stage, What::Insist, 1, || Asked::Insist);
+    }
+
+    pub(crate) fn desist(&mut self, stage: u32) {
+        self.give_back(stage, What::Insist, 1, || Asked::Desist);
+    }
+
+    pub(crate) fn add_pending(&mut self, stage: u32, bytes: usize) {
+        self.take(stage, What::Pending, bytes, || Asked::AddPending(bytes));
+    }
+
+    pub(crate) fn sub_pending(&mut self, stage: u32, bytes: usize) {
+        self.give_back(stage, What::Pending, bytes, || Asked::SubPending(bytes));
+    }
+
+    fn take(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
+        self.ask(asked);
+        self.extras.get_or_insert_default().taken.take(stage, what, amount);
+        match what {
+            What::Hold => self.demand.hold(),
+            What::HoldInput => self.demand.hold_input(),
+            What::Insist => {
+                self.demand.insist();
+                self.waiting_inside = true;
+            }
+            What::Pending => self.outbound.expect_from_outside(amount),
+        }
+    }
+
+    fn give_back(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
+        self.ask(asked);
+        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, what, amount));
+        self.given_back(what, amount);
+    }
+
+    fn given_back(&mut self, what: What, amount: usize) {
+        match what {
+            _ if amount == 0 => {}
+            What::Hold => {
+                (0..amount).for_each(|_| self.demand.release());
+                self.waiting_inside = true;
+            }
+            What::HoldInput => (0..amount).for_each(|_| self.demand.release_input()),
+            What::Insist => (0..amount).for_each(|_| self.demand.desist()),
+            What::Pending => self.outbound.arrived_from_outside(amount),
+        }
+    }
+
+    /// All stages from this number on leave: what they have of the channel they have no more.
+    pub(crate) fn forget_stages(&mut self, from: u32) {
+        self.drop_tasks(from);
+        self.drop_timers(from);
+        while let Some((what, amount)) =
+            self.extras.as_mut().and_then(|extras| extras.taken.give_back_next(from))
+        {
+            self.given_back(what, amount);
+        }
     }
 
     // ---- room to write ----
-
-    pub(crate) fn hold_input(&mut self) {
-        self.ask(|| Asked::HoldInput);
-        self.demand.hold_input();
-    }
-
-    pub(crate) fn release_input(&mut self) {
-        self.ask(|| Asked::ReleaseInput);
-        self.demand.release_input();
-    }
-
-    pub(crate) fn add_pending(&mut self, bytes: usize) {
-        self.ask(|| Asked::AddPending(bytes));
-        self.outbound.expect_from_outside(bytes);
-    }
-
-    pub(crate) fn sub_pending(&mut self, bytes: usize) {
-        self.ask(|| Asked::SubPending(bytes));
-        self.outbound.arrived_from_outside(bytes);
-    }
 
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {
@@ -600,7 +638,7 @@ impl ChannelCore {
     }
 
     /// Takes back the timers of all stages from this number on: they leave.
-    pub(crate) fn drop_timers(&mut self, from: u32) {
+    fn drop_timers(&mut self, from: u32) {
         let Some(extras) = &mut self.extras else { return };
         let leaving = |armed: &Armed| (armed.signal >> 32) as u32 >= from;
         let keys: Vec<_> =

@@ -6,6 +6,7 @@
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
+//! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
@@ -25,6 +26,7 @@ mod id;
 mod inlet;
 mod line;
 mod outbound;
+mod taken;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
 pub use address::{Address, AddressError, UnixName};

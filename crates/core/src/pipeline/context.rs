@@ -145,12 +145,12 @@ impl<H: Handler> Context<'_, H> {
     /// Has the transport read no more, while messages that are inside go on: for a decoder that holds enough bytes and
     /// waits for an answer before it goes on. Each hold has to be [released](Self::release_input), before the stage leaves.
     pub fn hold_input(&mut self) {
-        self.core.hold_input();
+        self.core.hold_input(self.stage);
     }
 
     /// Takes a [hold](Self::hold_input) of this stage back.
     pub fn release_input(&mut self) {
-        self.core.release_input();
+        self.core.release_input(self.stage);
     }
 
     /// Whether delivery is stopped.
@@ -158,40 +158,40 @@ impl<H: Handler> Context<'_, H> {
         self.core.demand.is_paused()
     }
 
-    // ---- what a stage needs for itself ----
+    // ---- what a stage needs for itself: given back by itself when the stage leaves ----
 
     /// Stops delivery until [`release`](Self::release), whatever the application asks for: this stage can take no more
     /// for now. Holds of several stages add up.
     pub fn hold(&mut self) {
-        self.core.hold();
+        self.core.hold(self.stage);
     }
 
     /// This stage can take messages again: once for each [`hold`](Self::hold).
     pub fn release(&mut self) {
-        self.core.release();
+        self.core.release(self.stage);
     }
 
     /// Has messages delivered until [`desist`](Self::desist), also while the application asks for none: this stage has
     /// something to settle with the peer first, such as a handshake that a write waits for. It passes no message on
     /// meanwhile.
     pub fn insist(&mut self) {
-        self.core.insist();
+        self.core.insist(self.stage);
     }
 
     /// This stage needs no more than the application asks for: once for each [`insist`](Self::insist).
     pub fn desist(&mut self) {
-        self.core.desist();
+        self.core.desist(self.stage);
     }
 
     /// This stage keeps so many bytes that were written: they count as pending, so that writers hear of it when they are
     /// too many.
     pub fn add_pending(&mut self, bytes: usize) {
-        self.core.add_pending(bytes);
+        self.core.add_pending(self.stage, bytes);
     }
 
     /// So many of the bytes that were kept ([`add_pending`](Self::add_pending)) have been passed on, or never will be.
     pub fn sub_pending(&mut self, bytes: usize) {
-        self.core.sub_pending(bytes);
+        self.core.sub_pending(self.stage, bytes);
     }
 
     // ---- time ----

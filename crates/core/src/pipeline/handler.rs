@@ -127,8 +127,8 @@ pub trait Handler: Sized + 'static {
     }
 
     /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still
-    /// be written, and what it took of the channel is given back here: pauses, [`hold`](Context::hold)s,
-    /// [`insist`](Context::insist)s, pending bytes. Stages behind it have left before. What it fires is lost.
+    /// be written, and a handler that paused can resume for its successor; holds, timers and futures end by themselves.
+    /// Stages behind it have left before. What it fires is lost.
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {}
 
     /// The handler leaves its pipeline for good; nothing else happens to it after.

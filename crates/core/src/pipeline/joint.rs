@@ -76,8 +76,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
         while let Some(Wanted { segment, leftover }) = self.switch.wanted.take() {
             self.segment.leave(out);
             let mut old = std::mem::replace(&mut self.segment, segment);
-            out.core.drop_tasks(self.first);
-            out.core.drop_timers(self.first);
+            out.core.forget_stages(self.first);
             self.inherit(leftover.into_messages(), old.leftover().into_messages());
             out.core.waiting_inside |= !self.waiting.is_empty();
             old.removed();

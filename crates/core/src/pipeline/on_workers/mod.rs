@@ -54,7 +54,6 @@ where
         under_way: 0,
         messages: 0,
         bytes: 0,
-        pending: 0,
         held: false,
         refused: false,
     }
@@ -70,8 +69,6 @@ pub struct OnWorkers<H: SendHandler> {
     /// The messages among it, and about how many bytes they are.
     messages: usize,
     bytes: usize,
-    /// What the writes under way count for as pending bytes of the channel.
-    pending: usize,
     held: bool,
     /// The workers took something no more: nothing goes there since.
     refused: bool,
@@ -111,10 +108,7 @@ where
                 Output::Op(Op::Write(msg, done)) => cx.write_with(msg, done),
                 Output::Op(op) => cx.ops.push(op),
                 Output::Asked(asked) => self.grant(cx, asked),
-                Output::Wrote(bytes) => {
-                    self.pending = self.pending.saturating_sub(bytes);
-                    cx.core.outbound.arrived_from_outside(bytes);
-                }
+                Output::Wrote(bytes) => cx.sub_pending(bytes),
                 Output::Done { message } => {
                     self.under_way = self.under_way.saturating_sub(1);
                     if let Some(bytes) = message {
@@ -157,8 +151,7 @@ where
 
     fn let_go(&mut self, cx: &mut Context<'_, Self>) {
         if std::mem::take(&mut self.held) {
-            cx.core.demand.release();
-            cx.core.waiting_inside = true;
+            cx.release();
         }
     }
 }
@@ -194,7 +187,7 @@ where
         self.bytes += bytes;
         let full = self.messages >= self.mailbox || self.bytes > cx.core.outbound.water_marks().high();
         if full && !std::mem::replace(&mut self.held, true) {
-            cx.core.demand.hold();
+            cx.hold();
         }
         self.post(cx, Item::Read(msg, bytes));
     }
@@ -225,8 +218,7 @@ where
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: H::Write, done: WritePromise) {
         let bytes = size_of_message(&msg) + ENTRY_OVERHEAD;
         if !self.refused {
-            self.pending += bytes;
-            cx.core.outbound.expect_from_outside(bytes);
+            cx.add_pending(bytes);
         }
         self.post(cx, Item::Write(msg, done, bytes));
     }
@@ -258,11 +250,6 @@ where
     }
     fn is_busy(&self) -> bool {
         self.under_way > 0
-    }
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
-        // What the worker has under way comes back to nobody.
-        self.let_go(cx);
-        cx.core.outbound.arrived_from_outside(std::mem::take(&mut self.pending));
     }
     fn removed(&mut self) {
         if Shared::post(&self.shared, Item::Removed, None).is_err() {
