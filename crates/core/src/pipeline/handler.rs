@@ -48,7 +48,8 @@ pub trait Handler: Sized + 'static {
     ///
     /// Asked for after every `read`, one message at a time: everything that a message causes has happened before the
     /// next one is asked for. None is asked for while reading is paused, but for one when an event comes: whether the
-    /// event has to wait for a message shows only then, and that message is held.
+    /// event has to wait for a message shows only then, and that message is held. If there is none, it is asked again when
+    /// reading goes on.
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
         cx.never_pulls();
         None

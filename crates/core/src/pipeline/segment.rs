@@ -408,7 +408,11 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
                 out.core.waiting_inside = true;
                 true
             }
-            None => false,
+            None => {
+                // Asked for the event's sake: whether it has something to say once messages are wanted is another question.
+                self.more = self.pulls && out.core.demand.is_paused();
+                false
+            }
         }
     }
 

@@ -722,3 +722,39 @@ fn a_stage_that_holds_input_stops_the_transport_and_not_what_is_inside() {
     channel.write_outbound(Bytes::from("b"));
     assert!(channel.wants_read());
 }
+
+/// Gives what it read, then has nothing to give and says so, if messages are wanted at all.
+#[derive(Default)]
+struct SaysWhenEmpty(Option<BytesMut>);
+
+impl Handler for SaysWhenEmpty {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.0 = Some(bytes);
+    }
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
+        if self.0.is_none() && !cx.is_paused() {
+            cx.write_and_flush(Bytes::from_static(b"go on"));
+        }
+        self.0.take()
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+#[test]
+fn a_decoder_that_was_asked_for_the_sake_of_an_event_is_asked_again_when_messages_are_wanted() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(SaysWhenEmpty::default()));
+    channel.channel().pause();
+    channel.run().write_inbound("a");
+    channel.channel().request();
+    assert_eq!(channel.run().read_inbound().unwrap(), "a");
+    assert_eq!(channel.outbound_bytes(), b"", "one was asked for, and came");
+    channel.channel().request();
+    assert_eq!(channel.run().outbound_bytes(), b"go on");
+}
