@@ -1,0 +1,53 @@
+//! A body as it is read: so many bytes, chunks, or all that come until the connection ends.
+
+use super::{chunked::Chunked, framing::Length};
+use crate::{error::HttpError, limits::Limits};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+
+/// A piece of a body.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Data(Bytes),
+    End(Option<Box<HeaderMap>>),
+}
+
+/// What is still to come of a body.
+#[derive(Debug)]
+pub(super) enum Body {
+    Length(u64),
+    Chunked(Box<Chunked>),
+    UntilClose { got: u64 },
+}
+
+impl Body {
+    pub(super) fn new(length: Length) -> Self {
+        match length {
+            Length::Known(length) => Self::Length(length),
+            Length::Chunked => Self::Chunked(Box::new(Chunked::new())),
+            Length::Unknown => Self::UntilClose { got: 0 },
+        }
+    }
+
+    /// The next piece; `None` if more bytes are needed.
+    pub(super) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+        match self {
+            Self::Length(0) => Ok(Some(Piece::End(None))),
+            Self::Length(_) | Self::UntilClose { .. } if input.is_empty() => Ok(None),
+            Self::Length(left) => {
+                let take = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= take as u64;
+                Ok(Some(Piece::Data(input.split_to(take).freeze())))
+            }
+            Self::Chunked(chunked) => chunked.next(input, limits),
+            Self::UntilClose { got } => {
+                *got += input.len() as u64;
+                if *got > limits.body {
+                    let limit = crate::error::Limit::Body;
+                    return Err(HttpError::TooMuch { limit, max: limits.body, got: *got });
+                }
+                Ok(Some(Piece::Data(input.split().freeze())))
+            }
+        }
+    }
+}

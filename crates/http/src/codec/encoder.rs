@@ -1,0 +1,265 @@
+//! Messages into bytes: heads, and bodies by the length that was announced. A plain state machine for both sides.
+//!
+//! ```text
+//!   Head ─▶ [ Length(n) │ Chunked │ UntilClose │ Nothing ] ─▶ End
+//! ```
+//! Always true:
+//! 1. As many bytes are written as `Content-Length` says, or the message ends in an error and its connection with it.
+//! 2. A peer can tell where the message ends: by a length, by chunks, or by the end of the connection.
+//! 3. Names, values, methods and targets are of types that hold no CR, LF or NUL.
+
+use super::{chunked::is_forbidden, fields::elements, framing::number, out::Out};
+use crate::error::{HttpError, Misuse};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, header};
+use netwright_core::FileRegion;
+
+/// How the rest of a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyOut {
+    Length {
+        announced: u64,
+        left: u64,
+    },
+    Chunked,
+    UntilClose,
+    /// What is written is not sent: replies to HEAD.
+    Nothing,
+}
+
+impl BodyOut {
+    /// Appends a piece.
+    pub(super) fn data(&mut self, out: &mut Out, bytes: Bytes) -> Result<(), HttpError> {
+        if bytes.is_empty() {
+            return Ok(()); // an empty chunk would end the body
+        }
+        match self {
+            Self::Length { announced, left } => {
+                let len = bytes.len() as u64;
+                if len > *left {
+                    return Err(too_long(*announced, *announced - *left + len));
+                }
+                *left -= len;
+                out.bytes(bytes);
+            }
+            Self::Chunked => {
+                chunk_size(&mut out.buffer, bytes.len() as u64);
+                out.bytes(bytes);
+                out.buffer.extend_from_slice(b"\r\n");
+            }
+            Self::UntilClose => out.bytes(bytes),
+            Self::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Appends a part of a file.
+    pub(super) fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
+        let len = file.remaining();
+        if len == 0 {
+            return Ok(());
+        }
+        match self {
+            Self::Length { announced, left } => {
+                if len > *left {
+                    return Err(too_long(*announced, *announced - *left + len));
+                }
+                *left -= len;
+                out.file(file);
+            }
+            Self::Chunked => {
+                chunk_size(&mut out.buffer, len);
+                out.file(file);
+                out.buffer.extend_from_slice(b"\r\n");
+            }
+            Self::UntilClose => out.file(file),
+            Self::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Appends the end.
+    pub(super) fn end(self, out: &mut Out, trailers: Option<&HeaderMap>) -> Result<(), HttpError> {
+        match self {
+            Self::Length { announced, left } if left > 0 => {
+                return Err(Misuse::BodyTooShort { announced, written: announced - left }.into());
+            }
+            Self::Chunked => {
+                if trailers.is_some_and(|trailers| trailers.keys().any(is_forbidden)) {
+                    return Err(Misuse::Trailer.into());
+                }
+                out.buffer.extend_from_slice(b"0\r\n");
+                for (name, value) in trailers.into_iter().flatten() {
+                    field(&mut out.buffer, name.as_str(), value);
+                }
+                out.buffer.extend_from_slice(b"\r\n");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_long(announced: u64, written: u64) -> HttpError {
+    Misuse::BodyTooLong { announced, written }.into()
+}
+
+/// What the headers of a message to be written say that the codec has to know. Those are written by the codec.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) length: Option<u64>,
+    pub(super) chunked: bool,
+    pub(super) close: bool,
+    pub(super) date: bool,
+    pub(super) host: bool,
+    pub(super) upgrade: bool,
+    pub(super) expects: bool,
+    /// Options of `Connection` that are neither `close` nor `keep-alive`.
+    options: Option<Vec<u8>>,
+}
+
+impl Said {
+    /// Appends all headers but those about the connection and the length, which are noted.
+    #[inline]
+    pub(super) fn fields(out: &mut BytesMut, headers: &HeaderMap) -> Result<Self, HttpError> {
+        let mut said = Self::default();
+        for (name, value) in headers {
+            let text = name.as_str();
+            match (text.len(), text.as_bytes()[0]) {
+                (4, b'd' | b'h') | (14, b'c') | (17, b't') | (10, b'c') | (7, b'u') | (6, b'e')
+                    if said.note(name, value)? =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            field(out, text, value);
+        }
+        if said.chunked && said.length.is_some() {
+            return Err(Misuse::Length.into());
+        }
+        Ok(said)
+    }
+
+    /// Notes a header. True if it is not to be written as it is.
+    fn note(&mut self, name: &http::HeaderName, value: &HeaderValue) -> Result<bool, HttpError> {
+        if name == header::CONTENT_LENGTH {
+            let length = number(value.as_bytes()).ok_or(Misuse::Length)?;
+            if self.length.replace(length).is_some_and(|before| before != length) {
+                return Err(Misuse::Length.into());
+            }
+        } else if name == header::TRANSFER_ENCODING {
+            if !value.as_bytes().eq_ignore_ascii_case(b"chunked") || self.chunked {
+                return Err(Misuse::Length.into());
+            }
+            self.chunked = true;
+        } else if name == header::CONNECTION {
+            for option in elements(value.as_bytes()) {
+                if option.eq_ignore_ascii_case(b"close") {
+                    self.close = true;
+                } else if !option.is_empty() && !option.eq_ignore_ascii_case(b"keep-alive") {
+                    let options = self.options.get_or_insert_default();
+                    if !options.is_empty() {
+                        options.extend_from_slice(b", ");
+                    }
+                    options.extend_from_slice(option);
+                }
+            }
+        } else {
+            self.date |= name == header::DATE;
+            self.host |= name == header::HOST;
+            self.upgrade |= name == header::UPGRADE;
+            self.expects |= name == header::EXPECT;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Appends `connection`, if there is anything to say: what the message said, and what the codec wants.
+    #[inline]
+    pub(super) fn connection(&self, out: &mut BytesMut, close: bool, keep_alive: bool) {
+        let own: &[u8] = if close {
+            b"close"
+        } else if keep_alive {
+            b"keep-alive"
+        } else {
+            b""
+        };
+        let theirs = self.options.as_deref().unwrap_or_default();
+        if own.is_empty() && theirs.is_empty() {
+            return;
+        }
+        out.extend_from_slice(b"connection: ");
+        out.extend_from_slice(own);
+        if !own.is_empty() && !theirs.is_empty() {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(theirs);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+pub(super) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
+    let (name, value) = (name.as_bytes(), value.as_bytes());
+    out.reserve(name.len() + value.len() + 4);
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+pub(super) fn content_length(out: &mut BytesMut, length: u64) {
+    out.extend_from_slice(b"content-length: ");
+    decimal(out, length);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn decimal(out: &mut BytesMut, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn chunk_size(out: &mut BytesMut, mut size: u64) {
+    let mut digits = [0; 16];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(size & 15) as usize];
+        size >>= 4;
+        if size == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_they_are_read() {
+        for number in [0, 9, 10, 1234, u64::MAX] {
+            let mut out = BytesMut::new();
+            decimal(&mut out, number);
+            assert_eq!(out, number.to_string());
+            out.clear();
+            chunk_size(&mut out, number);
+            assert_eq!(out, format!("{number:x}\r\n"));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Requests out of bytes: a plain state machine, one part for each call.
+//!
+//! ```text
+//!   Head ──▶ Whole                     no body, or one that is there and short
+//!     └────▶ Head, Data …, End ──▶ Head
+//! ```
+//! Always true:
+//! 1. Nothing of one request is read as part of another: where one ends is certain, or it is refused.
+//! 2. After an error nothing more is decoded.
+//! 3. What is held beyond the input is bounded by [`Limits`].
+
+use super::{
+    body::{Body, Piece},
+    fields::{self, HeadScan, too_much},
+    framing::{Facts, Length},
+};
+use crate::{
+    error::{Framing, Grammar, HttpError, Limit},
+    limits::Limits,
+    message::{Part, RequestHead, RequestPart},
+    recycle::header_map,
+};
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, Uri, Version, header, uri::Authority};
+use memchr::memchr;
+
+/// What the reply to a request, and what follows it, depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Asked {
+    /// The reply has no body, whatever its headers say.
+    pub(super) head: bool,
+    /// A 2xx ends HTTP on this connection.
+    pub(super) connect: bool,
+    /// A 101 does.
+    pub(super) upgrade: bool,
+    /// HTTP/1.0: no chunks, and `Connection: keep-alive` has to be said.
+    pub(super) http10: bool,
+    /// The connection ends with the reply.
+    pub(super) close: bool,
+    /// The peer may wait for a 100 before it sends the body.
+    pub(super) expects: bool,
+}
+
+/// Decodes requests.
+#[derive(Debug, Default)]
+pub(super) struct RequestDecoder {
+    scan: HeadScan,
+    /// An empty line before the request was let pass; a second one is not.
+    skipped_line: bool,
+    body: Option<Body>,
+}
+
+impl RequestDecoder {
+    /// Whether the next byte begins a request.
+    #[inline]
+    pub(super) fn is_between(&self) -> bool {
+        self.body.is_none()
+    }
+
+    /// So many bytes of an unfinished head are there.
+    pub(super) fn head_seen(&self) -> usize {
+        self.scan.seen()
+    }
+
+    /// The next part, and with a head what was asked; `None` if more bytes are needed.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        input: &mut BytesMut,
+        limits: &Limits,
+    ) -> Result<Option<(RequestPart, Option<Asked>)>, HttpError> {
+        if let Some(body) = &mut self.body {
+            return Ok(match body.next(input, limits)? {
+                Some(Piece::Data(bytes)) => Some((Part::Data(bytes), None)),
+                Some(Piece::End(trailers)) => {
+                    self.body = None;
+                    Some((Part::End(trailers), None))
+                }
+                None => None,
+            });
+        }
+        if input.is_empty() {
+            return Ok(None);
+        }
+        self.head(input, limits)
+    }
+
+    fn head(
+        &mut self,
+        input: &mut BytesMut,
+        limits: &Limits,
+    ) -> Result<Option<(RequestPart, Option<Asked>)>, HttpError> {
+        if input[0] == b'\r' && !self.skip_empty_line(input)? {
+            return Ok(None);
+        }
+        let found = match self.scan.find(input, limits.head, Limit::Head) {
+            // Whichever is passed first: a first line that does not end is a target that is too long.
+            Ok(None) | Err(HttpError::TooMuch { .. }) if is_target_too_long(input, limits) => {
+                return Err(too_much(Limit::Target, limits.target, input.len().min(limits.target + 1)));
+            }
+            found => found?,
+        };
+        let Some(len) = found else { return Ok(None) };
+        self.skipped_line = false;
+        let head =
+            if input.len() == len { std::mem::take(input).freeze() } else { input.split_to(len).freeze() };
+        let (parts, asked, length) = parse(&head, limits)?;
+        let length = match length {
+            Length::Unknown | Length::Known(0) => {
+                return Ok(Some((Part::Whole(parts, Bytes::new()), Some(asked))));
+            }
+            length => length,
+        };
+        if let Length::Known(length) = length {
+            if length > limits.body {
+                return Err(HttpError::TooMuch { limit: Limit::Body, max: limits.body, got: length });
+            }
+            if length <= limits.whole as u64 && length <= input.len() as u64 {
+                let body = input.split_to(length as usize).freeze();
+                return Ok(Some((Part::Whole(parts, body), Some(asked))));
+            }
+        }
+        self.body = Some(Body::new(length));
+        Ok(Some((Part::Head(parts), Some(asked))))
+    }
+
+    /// One empty line before a request is let pass: some clients send one behind a body. False if more bytes are needed.
+    #[cold]
+    fn skip_empty_line(&mut self, input: &mut BytesMut) -> Result<bool, HttpError> {
+        if input.len() < 2 {
+            return Ok(false);
+        }
+        if self.skipped_line || input[1] != b'\n' {
+            return Err(Grammar::FirstLine.into());
+        }
+        self.skipped_line = true;
+        input.advance(2);
+        if input.first() == Some(&b'\r') {
+            return Err(Grammar::FirstLine.into());
+        }
+        Ok(!input.is_empty())
+    }
+}
+
+/// Room for method and version beside the target in a first line.
+const AROUND_TARGET: usize = 64;
+
+fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
+    let most = limits.target + AROUND_TARGET;
+    input.len() > most && memchr(b'\n', &input[..most]).is_none()
+}
+
+fn parse(head: &Bytes, limits: &Limits) -> Result<(RequestHead, Asked, Length), HttpError> {
+    let (line, fields_at) = fields::line(head, 0)?;
+    let line = &head[line];
+    let method_end = memchr(b' ', line).ok_or(Grammar::FirstLine)?;
+    let target_end = method_end + 1 + memchr(b' ', &line[method_end + 1..]).ok_or(Grammar::FirstLine)?;
+    let target = method_end + 1..target_end;
+    let version = match &line[target_end + 1..] {
+        b"HTTP/1.1" => Version::HTTP_11,
+        b"HTTP/1.0" => Version::HTTP_10,
+        other => return Err(bad_version(other)),
+    };
+    if target.is_empty() {
+        return Err(Grammar::FirstLine.into());
+    }
+    if target.len() > limits.target {
+        return Err(too_much(Limit::Target, limits.target, target.len()));
+    }
+    let method = Method::from_bytes(&line[..method_end]).map_err(|_| Grammar::Method)?;
+    let mut parts = Request::new(()).into_parts().0;
+    parts.headers = header_map();
+    parts.version = version;
+    let mut facts = Facts::default();
+    fields::parse(head, fields_at, &mut parts.headers, &mut facts, limits.headers)?;
+    parts.uri = uri(head.slice(target), &method)?;
+    if facts.hosts != 1 {
+        check_hosts(&facts, version)?;
+    }
+    if let Some(authority) = parts.uri.authority()
+        && method != Method::CONNECT
+    {
+        // The target says whom the request is for; what `Host` says does not count (RFC 9112, section 3.2.2).
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Grammar::Target)?;
+        parts.headers.insert(header::HOST, host);
+    }
+    let length = facts.framing(version)?;
+    facts.expectation()?;
+    let connect = method == Method::CONNECT;
+    if connect && !matches!(length, Length::Unknown | Length::Known(0)) {
+        return Err(Framing::Body.into());
+    }
+    let http10 = version == Version::HTTP_10;
+    let asked = Asked {
+        head: method == Method::HEAD,
+        connect,
+        upgrade: !http10 && !connect && facts.wants_upgrade(),
+        http10,
+        close: facts.close || http10 && !facts.keep_alive,
+        expects: !http10 && facts.expects,
+    };
+    parts.method = method;
+    Ok((parts, asked, length))
+}
+
+#[cold]
+fn bad_version(bytes: &[u8]) -> HttpError {
+    match bytes.first_chunk::<8>() {
+        Some(version) if bytes.len() == 8 && version.starts_with(b"HTTP/") => {
+            if version[5].is_ascii_digit() && version[6] == b'.' && version[7].is_ascii_digit() {
+                HttpError::Version(*version)
+            } else {
+                Grammar::FirstLine.into()
+            }
+        }
+        _ => Grammar::FirstLine.into(),
+    }
+}
+
+#[cold]
+fn check_hosts(facts: &Facts, version: Version) -> Result<(), HttpError> {
+    match facts.hosts {
+        0 if version == Version::HTTP_11 => Err(Grammar::NoHost.into()),
+        0 | 1 => Ok(()),
+        _ => Err(Grammar::TwoHosts.into()),
+    }
+}
+
+/// The target, in the one form that its method allows (RFC 9112, section 3.2).
+#[inline]
+fn uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
+    if target[0] == b'/' && *method != Method::CONNECT {
+        if target.len() == 1 {
+            return Ok(Uri::default());
+        }
+        if !target.is_ascii() || memchr(b'#', &target).is_some() {
+            return Err(Grammar::Target.into());
+        }
+        return Uri::from_maybe_shared(target).map_err(|_| Grammar::Target.into());
+    }
+    rare_uri(target, method)
+}
+
+#[cold]
+fn rare_uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
+    let bad = || HttpError::from(Grammar::Target);
+    if !target.is_ascii() || memchr::memchr2(b'#', b'@', &target).is_some() {
+        return Err(bad());
+    }
+    if *method == Method::CONNECT {
+        let authority = Authority::from_maybe_shared(target).map_err(|_| bad())?;
+        if authority.port_u16().is_none_or(|port| port == 0) || authority.host().is_empty() {
+            return Err(bad());
+        }
+        return Ok(Uri::from(authority));
+    }
+    if &target[..] == b"*" {
+        return if *method == Method::OPTIONS {
+            Uri::from_maybe_shared(target).map_err(|_| bad())
+        } else {
+            Err(bad())
+        };
+    }
+    let uri = Uri::from_maybe_shared(target).map_err(|_| bad())?;
+    let known = uri.scheme_str().is_some_and(|scheme| scheme == "http" || scheme == "https");
+    if known && uri.host().is_some_and(|host| !host.is_empty()) { Ok(uri) } else { Err(bad()) }
+}

@@ -1,0 +1,580 @@
+//! The codec of a server as a stage.
+//!
+//! ```text
+//!   bytes ──▶ input ─▶ RequestDecoder ──▶ RequestPart            one for each pull; none while paused
+//!                            │ error                              waits for the replies before it, then is the last reply
+//!   bytes ◀── out ◀──── Replies ◀──────── ReplyPart
+//!
+//!   Reading ──▶ Switched      after a 101, or a 2xx to CONNECT: bytes are kept for whoever comes next
+//!      └──────▶ Lingering     the last reply is sent; what still comes is thrown away, for a while
+//!      └──────▶ Closing
+//! ```
+//! Always true:
+//! 1. A peer that is refused hears why, if a status can still be sent: behind the replies to what it asked before.
+//! 2. At most [`Limits::in_flight`] requests wait for replies, and at most a head more is read.
+//! 3. Behind a request that may end HTTP on this connection nothing is looked at before its reply is known.
+//! 4. A connection that is idle between requests holds no buffer, and one timer.
+//!
+//! Not here: grammar (`request_decoder`, `fields`, `framing`, `chunked`), what replies look like (`replies`, `encoder`).
+
+use super::{
+    input::Input,
+    out::Out,
+    replies::{Replies, Then},
+    request_decoder::{Asked, RequestDecoder},
+};
+use crate::{
+    date,
+    error::{HttpError, Misuse, Within},
+    limits::Limits,
+    message::{Part, ReplyPart, RequestPart},
+};
+use bytes::BytesMut;
+use http::StatusCode;
+use netwright_core::{
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
+    WritePromise,
+};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+/// An event for the stages behind the codec: the peer broke the protocol or a limit, and the connection ends. A body that was
+/// being read will not be completed. The peer is told by the codec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub HttpError);
+
+/// HTTP/1.1 as a server speaks it: the stage next to the wire, or behind TLS.
+///
+/// What it passes on are [`RequestPart`]s; what is written to it are [`ReplyPart`]s, in the order of their requests.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, Part};
+///
+/// let hello = pipeline().add(HttpServer::new()).handle(|cx, part| {
+///     if let Part::Whole(request, _) = part {
+///         let (head, ()) = Response::new(()).into_parts();
+///         cx.write_and_flush(Part::Whole(head, Bytes::from(format!("hello, {}", request.uri))));
+///     }
+/// });
+/// let mut channel = EmbeddedChannel::new(hello);
+/// channel.write_inbound("GET /world HTTP/1.1\r\nHost: example\r\n\r\n");
+/// let reply = String::from_utf8(channel.outbound_bytes()).unwrap();
+/// assert!(reply.starts_with("HTTP/1.1 200 OK\r\ncontent-length: 13\r\ndate: "));
+/// assert!(reply.ends_with("\r\n\r\nhello, /world"));
+/// ```
+#[derive(Debug)]
+pub struct HttpServer {
+    limits: Arc<Limits>,
+    input: Input,
+    decoder: RequestDecoder,
+    replies: Replies,
+    out: Out,
+    phase: Phase,
+    /// Requests so far.
+    decoded: u64,
+    /// The request that is being read may wait for a 100 before it sends its body.
+    expecting: bool,
+    /// The request that was read last may end HTTP here: nothing behind it is looked at before it is answered.
+    may_switch: bool,
+    /// Reading from the transport is held.
+    holding: bool,
+    refused: Option<Refusal>,
+    timers: Timers,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    Switched,
+    Lingering,
+    Closing,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    error: HttpError,
+    /// It is about the body of the request that was decoded last, and not about one that never came to be.
+    of_body: bool,
+}
+
+#[derive(Debug, Default)]
+struct Timers {
+    head: Option<StageTimer>,
+    /// How long the head has taken when its timer is due.
+    head_spent: Duration,
+    body: Option<StageTimer>,
+    /// Bytes since the body's timer was armed.
+    body_got: u64,
+    idle: Option<StageTimer>,
+    /// Requests when the idle timer was armed.
+    idle_decoded: u64,
+    linger: Option<StageTimer>,
+    lingered: u64,
+}
+
+static DEFAULTS: LazyLock<Arc<Limits>> = LazyLock::new(Arc::default);
+
+impl HttpServer {
+    /// A codec with the default [`Limits`].
+    pub fn new() -> Self {
+        Self::with(DEFAULTS.clone())
+    }
+
+    /// A codec with limits of your own; an `Arc` of them is shared by many connections.
+    pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
+        Self {
+            limits: limits.into(),
+            input: Input::default(),
+            decoder: RequestDecoder::default(),
+            replies: Replies::default(),
+            out: Out::default(),
+            phase: Phase::Reading,
+            decoded: 0,
+            expecting: false,
+            may_switch: false,
+            holding: false,
+            refused: None,
+            timers: Timers::default(),
+        }
+    }
+
+    /// Requests that were answered to the end.
+    fn answered(&self) -> u64 {
+        self.decoded - self.replies.waiting() as u64
+    }
+
+    /// Whether a next request may be looked at.
+    #[inline]
+    fn takes_requests(&self) -> bool {
+        !self.replies.closing && !self.may_switch && self.replies.waiting() < self.limits.in_flight
+    }
+
+    fn asked(&mut self, cx: &mut Context<'_, Self>, mut asked: Asked, whole: bool) {
+        self.decoded += 1;
+        asked.close |= self.decoded >= self.limits.requests;
+        self.may_switch = asked.connect || asked.upgrade;
+        self.expecting = asked.expects && !whole && self.input.is_empty();
+        self.replies.asked(asked);
+        if let Some(timer) = self.timers.head.take() {
+            cx.disarm(timer);
+        }
+    }
+
+    /// More bytes are needed, or an answer.
+    #[inline]
+    fn wait(&mut self, cx: &mut Context<'_, Self>) {
+        self.input.put_aside();
+        if !self.decoder.is_between() {
+            self.wait_for_body(cx);
+        } else if !self.input.is_empty() {
+            self.wait_for_head(cx);
+        }
+    }
+
+    #[cold]
+    fn wait_for_head(&mut self, cx: &mut Context<'_, Self>) {
+        if self.timers.head.is_none() {
+            self.timers.head_spent = self.limits.head_time;
+            self.timers.head = Some(cx.arm(self.limits.head_time));
+        }
+    }
+
+    fn wait_for_body(&mut self, cx: &mut Context<'_, Self>) {
+        // In order: what was asked before is answered first. And only if nothing has been answered to this one yet.
+        // Whoever is paused has not asked for the body: this call is for the sake of an event.
+        let asked_for = self.replies.waiting() == 1 && !self.replies.is_within() && !cx.is_paused();
+        if self.expecting && asked_for {
+            self.expecting = false;
+            self.out.begin();
+            self.out.buffer.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.send(cx);
+        }
+        if self.timers.body.is_none() && self.limits.body_rate > 0 {
+            self.timers.body_got = 0;
+            self.timers.body = Some(cx.arm(self.limits.body_time));
+        }
+    }
+
+    /// The next request has to wait for a reply: what has come of it is kept, and soon nothing more is read.
+    #[cold]
+    fn wait_for_reply(&mut self, cx: &mut Context<'_, Self>) {
+        if self.replies.closing {
+            drop(self.input.take()); // nobody will look at it
+            return;
+        }
+        self.input.put_aside();
+        self.hold_if_much(cx);
+    }
+
+    fn hold_if_much(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.holding && self.input.len() >= self.limits.head {
+            self.holding = true;
+            cx.hold_input();
+        }
+    }
+
+    fn release(&mut self, cx: &mut Context<'_, Self>) {
+        if std::mem::take(&mut self.holding) {
+            cx.release_input();
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_, Self>) {
+        self.out.flush(cx);
+        cx.flush();
+    }
+
+    fn replied(&mut self, cx: &mut Context<'_, Self>, then: Then) {
+        self.release(cx);
+        match then {
+            Then::More => return,
+            Then::Continued => return self.expecting = false,
+            Then::Next => self.may_switch &= self.replies.waiting() > 0,
+            Then::Close => return self.finish(cx, CloseCause::Requested),
+            Then::Switch => {
+                self.phase = Phase::Switched;
+                self.disarm_all(cx);
+                return self.send(cx);
+            }
+        }
+        if self.refused.is_some() {
+            self.tell_refusal(cx);
+        }
+    }
+
+    // ---- errors ----
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Context<'_, Self>, error: HttpError) {
+        let of_body = !self.decoder.is_between();
+        tracing::debug!(channel = %cx.id(), %error, "refused");
+        self.throw_away();
+        self.refused = Some(Refusal { error: error.clone(), of_body });
+        cx.fire_event(Event::new(Refused(error)));
+        self.tell_refusal(cx);
+    }
+
+    /// Writes the reply to what was refused, once everything that was asked before is answered.
+    fn tell_refusal(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(refusal) = &self.refused else { return };
+        let before = self.decoded - u64::from(refusal.of_body);
+        if self.answered() < before {
+            return;
+        }
+        let (error, of_body) = (refusal.error.clone(), refusal.of_body);
+        let half_written = self.replies.is_within();
+        let answered = of_body && self.answered() == self.decoded;
+        if !half_written && !answered {
+            self.write_refusal(error.status(), &error);
+        }
+        self.refused = None;
+        let cause = CloseCause::Fault(Fault::new(error));
+        if half_written {
+            // The peer sees that the reply is not whole by its end.
+            self.send(cx);
+            self.phase = Phase::Closing;
+            return cx.close_because(cause);
+        }
+        self.finish(cx, cause);
+    }
+
+    fn write_refusal(&mut self, status: StatusCode, error: &HttpError) {
+        if self.out.begin() {
+            date::refresh();
+        }
+        self.replies.refuse(&mut self.out.buffer, status, &error.to_string());
+    }
+
+    /// The application wrote what cannot be sent.
+    #[cold]
+    fn misused(&mut self, cx: &mut Context<'_, Self>, error: HttpError, done: WritePromise) {
+        done.fail(WriteError::Fault(Fault::new(error.clone())));
+        if matches!(error, HttpError::Misuse(Misuse::NoRequest | Misuse::AfterClose)) {
+            tracing::debug!(channel = %cx.id(), %error, "nothing was written");
+            return;
+        }
+        tracing::error!(channel = %cx.id(), %error, "a reply was not written as it should be, closing the connection");
+        let cause = CloseCause::Fault(Fault::new(error.clone()));
+        if self.replies.is_within() || self.replies.waiting() == 0 {
+            self.send(cx);
+            self.phase = Phase::Closing;
+            return cx.close_because(cause);
+        }
+        self.write_refusal(StatusCode::INTERNAL_SERVER_ERROR, &error);
+        self.finish(cx, cause);
+    }
+
+    // ---- the end ----
+
+    /// Everything is written. The peer gets time to read it if something of its own is still on its way: closing a socket
+    /// with bytes unread would take the reply from it.
+    fn finish(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.send(cx);
+        self.release(cx);
+        self.disarm_all(cx);
+        let unread = !self.decoder.is_between() || !self.input.is_empty();
+        let in_order = matches!(cause, CloseCause::Requested);
+        if in_order && !unread {
+            self.phase = Phase::Closing;
+            return cx.close_when_flushed();
+        }
+        self.phase = Phase::Lingering;
+        self.throw_away();
+        self.timers.linger = Some(cx.arm(self.limits.linger_time));
+        cx.shut_down_output();
+    }
+
+    /// What has come is not looked at.
+    fn throw_away(&mut self) {
+        self.timers.lingered += self.input.take().len() as u64;
+    }
+
+    fn disarm_all(&mut self, cx: &mut Context<'_, Self>) {
+        let timers = &mut self.timers;
+        for timer in [timers.head.take(), timers.body.take(), timers.idle.take()].into_iter().flatten() {
+            cx.disarm(timer);
+        }
+    }
+
+    /// The peer sends no more.
+    fn input_ended(&mut self, cx: &mut Context<'_, Self>, gone: bool) {
+        if self.phase != Phase::Reading || self.refused.is_some() {
+            return;
+        }
+        let within = match (self.decoder.is_between(), self.input.is_empty()) {
+            (false, _) => Some(Within::Body),
+            (true, false) if self.takes_requests() => Some(Within::Head),
+            _ => None,
+        };
+        match within {
+            Some(within) if gone => {
+                self.refused = None;
+                cx.fire_event(Event::new(Refused(HttpError::Premature { within })));
+            }
+            Some(within) => self.refuse(cx, HttpError::Premature { within }),
+            None => {
+                self.replies.closing = true; // the last reply closes
+                if !gone && self.replies.waiting() == 0 {
+                    self.finish(cx, CloseCause::PeerClosed);
+                }
+            }
+        }
+    }
+
+    // ---- time ----
+
+    fn head_due(&mut self, cx: &mut Context<'_, Self>) {
+        let got = self.decoder.head_seen();
+        let spent = self.timers.head_spent;
+        let earned = Duration::from_secs((got / self.limits.head_rate.max(1)) as u64);
+        let allowed = (self.limits.head_time + earned).min(self.limits.head_time * 3);
+        if self.decoder.is_between() && !self.input.is_empty() && self.takes_requests() {
+            if allowed <= spent {
+                return self.refuse(cx, HttpError::HeadTooSlow { time: spent, got });
+            }
+            self.timers.head_spent = allowed;
+            self.timers.head = Some(cx.arm(allowed - spent));
+        }
+    }
+
+    fn body_due(&mut self, cx: &mut Context<'_, Self>) {
+        if self.decoder.is_between() {
+            return;
+        }
+        let time = self.limits.body_time;
+        let least = (self.limits.body_rate as u64).saturating_mul(time.as_secs().max(1));
+        let got = std::mem::take(&mut self.timers.body_got);
+        // Whoever does not read cannot complain; and who was not told to send yet need not.
+        if got < least && !cx.is_paused() && !self.expecting && self.input.is_empty() {
+            return self.refuse(cx, HttpError::BodyTooSlow { time, least, got });
+        }
+        self.timers.body = Some(cx.arm(time));
+    }
+
+    fn idle_due(&mut self, cx: &mut Context<'_, Self>) {
+        let idle = self.timers.idle_decoded == self.decoded
+            && self.replies.waiting() == 0
+            && self.decoder.is_between()
+            && self.input.is_empty();
+        if idle {
+            self.phase = Phase::Closing;
+            return cx.close_because(CloseCause::TimedOut(self.limits.idle_time));
+        }
+        self.watch_idle(cx);
+    }
+
+    fn watch_idle(&mut self, cx: &mut Context<'_, Self>) {
+        self.timers.idle_decoded = self.decoded;
+        self.timers.idle = Some(cx.arm(self.limits.idle_time));
+    }
+}
+
+impl Default for HttpServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Handler for HttpServer {
+    type Read = BytesMut;
+    type ReadOut = RequestPart;
+    type Write = ReplyPart;
+    type WriteOut = Outgoing;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.watch_idle(cx);
+        cx.fire_active();
+    }
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        match self.phase {
+            Phase::Reading if self.refused.is_none() => {
+                self.timers.body_got += bytes.len() as u64;
+                self.input.feed(bytes);
+            }
+            Phase::Reading => {} // the connection ends with what was refused
+            Phase::Switched => {
+                self.input.feed(bytes);
+                self.input.put_aside();
+                self.hold_if_much(cx);
+            }
+            Phase::Lingering => {
+                self.timers.lingered += bytes.len() as u64;
+                if self.timers.lingered > self.limits.linger {
+                    cx.close();
+                }
+            }
+            Phase::Closing => {}
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<RequestPart> {
+        if self.phase != Phase::Reading || self.refused.is_some() {
+            return None;
+        }
+        if self.decoder.is_between() && !self.takes_requests() {
+            self.wait_for_reply(cx);
+            return None;
+        }
+        match self.decoder.next(&mut self.input.bytes, &self.limits) {
+            Ok(Some((part, asked))) => {
+                match &part {
+                    Part::End(_) => {
+                        if let Some(timer) = self.timers.body.take() {
+                            cx.disarm(timer);
+                        }
+                        self.expecting = false;
+                    }
+                    Part::Data(_) => self.expecting = false,
+                    _ => {}
+                }
+                if let Some(asked) = asked {
+                    self.asked(cx, asked, matches!(part, Part::Whole(..)));
+                }
+                Some(part)
+            }
+            Ok(None) => {
+                self.wait(cx);
+                None
+            }
+            Err(error) => {
+                self.refuse(cx, error);
+                None
+            }
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+        if self.phase != Phase::Reading {
+            return self.misused(cx, Misuse::AfterClose.into(), done);
+        }
+        if done.is_tracked() {
+            self.out.pass_on(cx); // what somebody waits for is a piece of its own
+        }
+        if self.out.begin() {
+            date::refresh();
+        }
+        match self.replies.write(part, &mut self.out, self.expecting && self.replies.waiting() == 1) {
+            Ok(then) => {
+                self.out.written(cx, done);
+                if then != Then::More || self.holding {
+                    self.replied(cx, then);
+                }
+            }
+            Err(error) => self.misused(cx, error, done),
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.out.flush(cx);
+        cx.flush();
+    }
+
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        let ends = event.get::<ShuttingDown>().is_some();
+        cx.fire_event(event);
+        if ends && self.phase == Phase::Reading {
+            self.replies.closing = true; // what was asked is answered, and no more
+            if self.replies.waiting() == 0 && self.decoder.is_between() && self.input.is_empty() {
+                self.finish(cx, CloseCause::ShutDown);
+            }
+        }
+    }
+
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Lingering {
+            self.phase = Phase::Closing;
+            return cx.close();
+        }
+        self.input_ended(cx, false);
+        cx.fire_input_closed();
+    }
+
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.input_ended(cx, true);
+        self.phase = Phase::Closing;
+        cx.fire_inactive(cause);
+    }
+
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        self.out.flush(cx);
+        cx.close_with(cause, done);
+    }
+
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        self.out.flush(cx);
+        cx.shut_down_output_with(done);
+    }
+
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        let due = Some(timer);
+        if self.timers.head == due {
+            self.timers.head = None;
+            self.head_due(cx);
+        } else if self.timers.body == due {
+            self.timers.body = None;
+            self.body_due(cx);
+        } else if self.timers.idle == due {
+            self.timers.idle = None;
+            self.idle_due(cx);
+        } else if self.timers.linger == due {
+            self.timers.linger = None;
+            self.phase = Phase::Closing;
+            cx.close();
+        }
+    }
+
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        let rest = self.input.take();
+        if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
+    }
+
+    fn name(&self) -> &'static str {
+        "HttpServer"
+    }
+}

@@ -1,0 +1,97 @@
+//! What a loop's connections lend each other: maps for headers, and buffers for replies.
+//!
+//! A request on a connection that is kept alive needs a map for its headers and one for those of its reply. Both have two
+//! allocations inside, which are worth keeping: a map that comes back is emptied and keeps its room.
+//!
+//! Always true: what is kept is empty, not larger than usual, and not more than [`KEPT`] of it per thread.
+
+use bytes::BytesMut;
+use http::HeaderMap;
+use std::cell::RefCell;
+
+/// As many as a loop uses at a time when it answers at once, and some that wait.
+const KEPT: usize = 32;
+/// Maps with room for more headers than that are let go: emptying takes time by room.
+const MAP_ROOM_MAX: usize = 64;
+/// Room that a buffer for replies begins with.
+const BUFFER_ROOM: usize = 16 * 1024;
+
+thread_local! {
+    static MAPS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
+    static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty map with room for some headers, used before if this thread has one.
+///
+/// ```
+/// let mut headers = netwright_http::header_map();
+/// headers.insert("content-type", "text/plain".parse().unwrap());
+/// netwright_http::recycle_headers(headers);
+/// ```
+#[inline]
+pub fn header_map() -> HeaderMap {
+    MAPS.try_with(|maps| maps.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+}
+
+/// Keeps a map for the next one who asks this thread for one. Its headers are dropped.
+#[inline]
+pub fn recycle_headers(mut map: HeaderMap) {
+    if map.capacity() == 0 || map.capacity() > MAP_ROOM_MAX {
+        return;
+    }
+    map.clear();
+    let _ = MAPS.try_with(|maps| {
+        let mut maps = maps.borrow_mut();
+        if maps.len() < KEPT {
+            maps.push(map);
+        }
+    });
+}
+
+/// A buffer for a batch of replies.
+#[inline]
+pub(crate) fn buffer() -> BytesMut {
+    let mut buffer =
+        BUFFERS.try_with(|buffers| buffers.borrow_mut().pop()).ok().flatten().unwrap_or_default();
+    // Nobody uses the batch before it any more, mostly: then this takes its room back, and else makes some.
+    if !buffer.try_reclaim(BUFFER_ROOM) && buffer.capacity() < BUFFER_ROOM / 4 {
+        buffer = BytesMut::with_capacity(BUFFER_ROOM);
+    }
+    buffer
+}
+
+/// What is left of a buffer when its batch was split off.
+#[inline]
+pub(crate) fn recycle_buffer(buffer: BytesMut) {
+    debug_assert!(buffer.is_empty());
+    let _ = BUFFERS.try_with(|buffers| {
+        let mut buffers = buffers.borrow_mut();
+        if buffers.len() < KEPT / 8 {
+            buffers.push(buffer);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_comes_back_empty_and_with_its_room() {
+        let mut map = header_map();
+        map.insert("host", "example".parse().unwrap());
+        let room = map.capacity();
+        recycle_headers(map);
+        let again = header_map();
+        assert!(again.is_empty());
+        assert_eq!(again.capacity(), room);
+    }
+
+    #[test]
+    fn large_maps_are_let_go_and_only_so_many_are_kept() {
+        recycle_headers(HeaderMap::with_capacity(1000));
+        assert!(MAPS.with_borrow(Vec::is_empty));
+        (0..100).for_each(|_| recycle_headers(HeaderMap::with_capacity(8)));
+        assert_eq!(MAPS.with_borrow(Vec::len), KEPT);
+    }
+}
