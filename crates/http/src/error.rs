@@ -47,6 +47,8 @@ pub enum HttpError {
         /// Of what.
         within: Within,
     },
+    /// Whoever produced a body gave it up.
+    Aborted(String),
     /// What was written is not what was announced, or not allowed.
     Misuse(Misuse),
 }
@@ -200,7 +202,7 @@ impl HttpError {
             Self::Coding(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Expectation(_) => StatusCode::EXPECTATION_FAILED,
             Self::HeadTooSlow { .. } | Self::BodyTooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Misuse(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Misuse(_) | Self::Aborted(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -243,6 +245,7 @@ impl fmt::Display for HttpError {
                 write!(f, "the body came too slowly: {got} bytes in {time:?}, the limit is {least}")
             }
             Self::Premature { within } => write!(f, "the connection ended {within}"),
+            Self::Aborted(why) => write!(f, "the body was given up: {why}"),
             Self::Misuse(what) => write!(f, "{what}"),
         }
     }

@@ -1,0 +1,436 @@
+//! Bodies of requests and replies for straight-line code: read piece by piece, or made of anything.
+//!
+//! ```text
+//!   stage ── push ──▶ [ Pipe: at most one piece, then it waits ] ── read().await ──▶ service
+//!   service ── send().await ──▶ [ Pipe ] ── the stage, when there is room to write ──▶ wire
+//! ```
+//! Always true:
+//! 1. A piece is asked of whoever produces it when somebody waits for it: what is not read is not received.
+//! 2. A body that was not completed ends in an error, never in what looks like its end.
+
+use crate::error::{HttpError, Within};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use netwright_core::FileRegion;
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker, ready},
+};
+
+/// The body of a request or a reply.
+///
+/// ```
+/// use netwright_http::Body;
+///
+/// let body = Body::from("hello");
+/// assert_eq!(body.len(), Some(5));
+/// let (sender, streamed) = Body::channel();
+/// assert_eq!(streamed.len(), None);
+/// # drop(sender);
+/// ```
+#[derive(Default)]
+pub struct Body {
+    kind: Kind,
+    trailers: Option<Box<HeaderMap>>,
+}
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Pipe(Arc<Pipe>, Option<u64>),
+    File(FileRegion),
+    Made(Pin<Box<dyn Make>>, Option<u64>),
+}
+
+/// Something that makes pieces.
+pub(crate) trait Make: Send {
+    fn poll_piece(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>>;
+}
+
+/// What a body gives.
+pub(crate) enum Piece {
+    Data(Bytes),
+    End(Option<Box<HeaderMap>>),
+}
+
+/// How much of a file is read at a time by who cannot send it as a file.
+const FILE_PIECE: usize = 64 * 1024;
+
+impl Body {
+    /// No bytes.
+    pub const fn empty() -> Self {
+        Self { kind: Kind::Empty, trailers: None }
+    }
+
+    /// A body that is written piece by piece, by somebody who may live on another thread.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use netwright_core::{EmbeddedChannel, pipeline, time};
+    /// use netwright_http::{Body, HttpServer, serve};
+    /// use std::time::Duration;
+    ///
+    /// let count = pipeline().add(HttpServer::new()).app(serve(async |_| {
+    ///     let (mut sender, body) = Body::channel();
+    ///     std::thread::spawn(move || drop(sender.try_send("one, two".into()).map(|()| sender.end())));
+    ///     Response::new(body)
+    /// }));
+    /// # drop(count);
+    /// ```
+    pub fn channel() -> (BodySender, Self) {
+        let pipe = Arc::new(Pipe::default());
+        (BodySender { pipe: pipe.clone(), over: false }, Self { kind: Kind::Pipe(pipe, None), trailers: None })
+    }
+
+    /// A part of a file; sent without passing through our memory where that can be.
+    pub fn file(region: FileRegion) -> Self {
+        Self { kind: Kind::File(region), trailers: None }
+    }
+
+    /// How many bytes there will be, if that is known.
+    pub fn len(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Empty => Some(0),
+            Kind::Full(bytes) => Some(bytes.len() as u64),
+            Kind::Pipe(_, len) | Kind::Made(_, len) => *len,
+            Kind::File(region) => Some(region.remaining()),
+        }
+    }
+
+    /// Whether it is known that there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+
+    /// The next piece; `None` at the end. Giving the wait up loses nothing.
+    ///
+    /// # Errors
+    /// The body was not completed: why.
+    pub async fn read(&mut self) -> Result<Option<Bytes>, HttpError> {
+        poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    /// [`read`](Self::read) for code that polls.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
+        Poll::Ready(match ready!(self.poll_piece(cx)) {
+            Ok(Piece::Data(bytes)) => Ok(Some(bytes)),
+            Ok(Piece::End(trailers)) => {
+                self.trailers = trailers.or(self.trailers.take());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    /// The trailers, once everything is read.
+    pub fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_deref()
+    }
+
+    /// All bytes, if they are not more than `max`.
+    ///
+    /// # Errors
+    /// There are more, or the body was not completed.
+    pub async fn collect(mut self, max: usize) -> Result<Bytes, HttpError> {
+        let mut all = BytesMut::new();
+        let Some(first) = self.read().await? else { return Ok(Bytes::new()) };
+        let mut next = Some(first);
+        while let Some(piece) = next {
+            let got = all.len() + piece.len();
+            if got > max {
+                let limit = crate::error::Limit::Body;
+                return Err(HttpError::TooMuch { limit, max: max as u64, got: got as u64 });
+            }
+            next = self.read().await?;
+            if next.is_none() && all.is_empty() {
+                return Ok(piece);
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
+        match &mut self.kind {
+            Kind::Empty => Poll::Ready(Ok(Piece::End(None))),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.kind = Kind::Empty;
+                Poll::Ready(Ok(if bytes.is_empty() { Piece::End(None) } else { Piece::Data(bytes) }))
+            }
+            Kind::Pipe(pipe, _) => pipe.poll_take(cx),
+            Kind::File(region) => {
+                if region.remaining() == 0 {
+                    return Poll::Ready(Ok(Piece::End(None)));
+                }
+                let piece = region.read_chunk(FILE_PIECE);
+                Poll::Ready(match piece {
+                    Ok(bytes) => {
+                        region.advance(bytes.len() as u64);
+                        Ok(Piece::Data(bytes))
+                    }
+                    Err(error) => Err(HttpError::Aborted(error.to_string())),
+                })
+            }
+            Kind::Made(make, _) => make.as_mut().poll_piece(cx),
+        }
+    }
+
+    /// All bytes at once, if they are there; else the body again.
+    pub(crate) fn into_full(mut self) -> Result<Bytes, Self> {
+        match std::mem::take(&mut self.kind) {
+            Kind::Empty => Ok(Bytes::new()),
+            Kind::Full(bytes) => Ok(bytes),
+            other => Err(Self { kind: other, trailers: self.trailers.take() }),
+        }
+    }
+
+    /// The region, if it is one.
+    pub(crate) fn into_file(mut self) -> Result<FileRegion, Self> {
+        match std::mem::take(&mut self.kind) {
+            Kind::File(region) => Ok(region),
+            other => Err(Self { kind: other, trailers: self.trailers.take() }),
+        }
+    }
+
+    pub(crate) fn incoming(pipe: Arc<Pipe>, len: Option<u64>) -> Self {
+        Self { kind: Kind::Pipe(pipe, len), trailers: None }
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn made(make: impl Make + 'static, len: Option<u64>) -> Self {
+        Self { kind: Kind::Made(Box::pin(make), len), trailers: None }
+    }
+}
+
+/// Nobody will read what is left.
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let Kind::Pipe(pipe, _) = &self.kind {
+            pipe.reader_left();
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+macro_rules! from_bytes {
+    ($($kind:ty),+) => { $(
+        impl From<$kind> for Body {
+            fn from(bytes: $kind) -> Self {
+                Self { kind: Kind::Full(bytes.into()), trailers: None }
+            }
+        }
+    )+ };
+}
+
+from_bytes!(Bytes, BytesMut, Vec<u8>, String, &'static str, &'static [u8]);
+
+impl From<()> for Body {
+    fn from((): ()) -> Self {
+        Self::empty()
+    }
+}
+
+impl From<FileRegion> for Body {
+    fn from(region: FileRegion) -> Self {
+        Self::file(region)
+    }
+}
+
+/// Writes a [`Body`] piece by piece; made by [`Body::channel`]. Dropped before [`end`](Self::end), it breaks the body off.
+#[derive(Debug)]
+pub struct BodySender {
+    pipe: Arc<Pipe>,
+    over: bool,
+}
+
+impl BodySender {
+    /// Writes a piece, as soon as somebody wants it.
+    ///
+    /// # Errors
+    /// Nobody reads any more: the piece again.
+    pub async fn send(&mut self, bytes: impl Into<Bytes>) -> Result<(), Bytes> {
+        let mut bytes = Some(bytes.into());
+        poll_fn(|cx| match bytes.take() {
+            Some(piece) => self.pipe.poll_put(cx, piece, &mut bytes),
+            None => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
+    /// Writes a piece without waiting for somebody to want it. Who does that often piles pieces up.
+    ///
+    /// # Errors
+    /// Nobody reads any more: the piece again.
+    pub fn try_send(&mut self, bytes: Bytes) -> Result<(), Bytes> {
+        self.pipe.put(bytes)
+    }
+
+    /// The body is complete.
+    pub fn end(mut self) {
+        self.over = true;
+        self.pipe.end(Ok(None));
+    }
+
+    /// The body is complete, with trailers.
+    pub fn end_with(mut self, trailers: HeaderMap) {
+        self.over = true;
+        self.pipe.end(Ok(Some(Box::new(trailers))));
+    }
+
+    /// The body will not be completed.
+    pub fn abort(mut self, why: impl Into<String>) {
+        self.over = true;
+        self.pipe.end(Err(HttpError::Aborted(why.into())));
+    }
+}
+
+impl Drop for BodySender {
+    fn drop(&mut self) {
+        if !self.over {
+            self.pipe.end(Err(HttpError::Aborted("its sender was dropped".into())));
+        }
+    }
+}
+
+/// What a producer and a consumer of a body share.
+#[derive(Default)]
+pub(crate) struct Pipe {
+    state: Mutex<PipeState>,
+}
+
+type End = Result<Option<Box<HeaderMap>>, HttpError>;
+
+#[derive(Default)]
+struct PipeState {
+    pieces: VecDeque<Bytes>,
+    end: Option<End>,
+    /// Somebody waits for a piece.
+    wanted: bool,
+    reader_left: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Tells a stage that a piece is wanted, or that nobody wants any.
+    poke: Option<Box<dyn Fn() + Send>>,
+}
+
+impl Pipe {
+    /// A pipe whose producer is told when something is wanted of it.
+    pub(crate) fn poking(poke: impl Fn() + Send + 'static) -> Arc<Self> {
+        let state = PipeState { poke: Some(Box::new(poke)), ..PipeState::default() };
+        Arc::new(Self { state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, PipeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- the producer's side ----
+
+    pub(crate) fn put(&self, bytes: Bytes) -> Result<(), Bytes> {
+        let mut state = self.state();
+        if state.reader_left {
+            return Err(bytes);
+        }
+        state.pieces.push_back(bytes);
+        state.wanted = false;
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
+        Ok(())
+    }
+
+    fn poll_put(&self, cx: &mut Context<'_>, bytes: Bytes, back: &mut Option<Bytes>) -> Poll<Result<(), Bytes>> {
+        let mut state = self.state();
+        if !state.reader_left && !state.wanted {
+            state.writer = Some(cx.waker().clone());
+            *back = Some(bytes);
+            return Poll::Pending;
+        }
+        drop(state);
+        Poll::Ready(self.put(bytes))
+    }
+
+    pub(crate) fn end(&self, end: End) {
+        let mut state = self.state();
+        state.end.get_or_insert(end);
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
+    }
+
+    /// Whether a piece is wanted now.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state().wanted
+    }
+
+    /// Whether nobody will read any more.
+    pub(crate) fn is_left(&self) -> bool {
+        self.state().reader_left
+    }
+
+    // ---- the consumer's side ----
+
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
+        let mut state = self.state();
+        if let Some(bytes) = state.pieces.pop_front() {
+            return Poll::Ready(Ok(Piece::Data(bytes)));
+        }
+        if let Some(end) = &mut state.end {
+            return Poll::Ready(match end {
+                Ok(trailers) => Ok(Piece::End(trailers.take())),
+                Err(error) => Err(error.clone()),
+            });
+        }
+        state.reader = Some(cx.waker().clone());
+        let first = !std::mem::replace(&mut state.wanted, true);
+        let writer = state.writer.take();
+        if first && let Some(poke) = &state.poke {
+            poke();
+        }
+        drop(state);
+        wake(writer);
+        Poll::Pending
+    }
+
+    fn reader_left(&self) {
+        let mut state = self.state();
+        state.reader_left = true;
+        let pieces = std::mem::take(&mut state.pieces);
+        let writer = state.writer.take();
+        if let Some(poke) = &state.poke {
+            poke();
+        }
+        drop(state);
+        drop(pieces);
+        wake(writer);
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipe").finish_non_exhaustive()
+    }
+}
+
+/// The body of a request whose connection has ended.
+pub(crate) fn broken_off() -> HttpError {
+    HttpError::Premature { within: Within::Body }
+}

@@ -1,0 +1,88 @@
+//! A closure from a whole request to a whole reply, as the last stage: the shortest way through.
+
+use crate::{
+    aggregate::{Collect, Collected, too_large},
+    codec::Refused,
+    message::{Part, ReplyPart, RequestPart},
+    recycle::recycle_headers,
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use netwright_core::{AppContext, Application, Event};
+
+/// Bodies that are put together unless told otherwise.
+const BODY_MAX: usize = 1 << 20;
+
+/// Answers every request at once with what `answer` makes of it. Bodies are put together first, up to 1 MiB or
+/// [`body_max`](Respond::body_max).
+///
+/// ```
+/// use http::Response;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, respond};
+///
+/// let hello = pipeline().add(HttpServer::new()).app(respond(|request| {
+///     Response::new(format!("hello, {}", request.uri().path()))
+/// }));
+/// let mut channel = EmbeddedChannel::new(hello);
+/// channel.write_inbound("GET /ada HTTP/1.1\r\nHost: example\r\n\r\n");
+/// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello, /ada"));
+/// ```
+///
+/// The request is lent, not given: what is left of it is used again, so that a connection that is kept alive allocates
+/// nothing for the headers of its requests.
+pub fn respond<F, B>(answer: F) -> Respond<F>
+where
+    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    B: Into<Bytes> + 'static,
+{
+    Respond { answer, collect: Collect::new(BODY_MAX), body_max: BODY_MAX }
+}
+
+/// Made by [`respond`].
+#[derive(Debug)]
+pub struct Respond<F> {
+    answer: F,
+    collect: Collect,
+    body_max: usize,
+}
+
+impl<F> Respond<F> {
+    /// Bodies of at most so many bytes; larger ones are answered with 413.
+    pub fn body_max(mut self, bytes: usize) -> Self {
+        self.collect = Collect::new(bytes);
+        self.body_max = bytes;
+        self
+    }
+}
+
+impl<F, B> Application for Respond<F>
+where
+    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    B: Into<Bytes> + 'static,
+{
+    type Read = RequestPart;
+    type Write = ReplyPart;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
+        match self.collect.add(part) {
+            Collected::Nothing => {}
+            Collected::Request(mut request) => {
+                let (head, body) = (self.answer)(&mut request).into_parts();
+                cx.write(Part::Whole(head, body.into()));
+                recycle_headers(std::mem::take(request.headers_mut()));
+            }
+            Collected::TooLarge { close } => cx.write(too_large(self.body_max, close)),
+        }
+    }
+
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+
+    fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
+        if event.get::<Refused>().is_some() {
+            self.collect.give_up();
+        }
+    }
+}
