@@ -44,7 +44,9 @@ pub(crate) enum Collected {
     Nothing,
     Request(Request<Bytes>),
     /// Too large. Whether the connection has to end with the reply.
-    TooLarge { close: bool },
+    TooLarge {
+        close: bool,
+    },
 }
 
 #[derive(Debug, Default)]

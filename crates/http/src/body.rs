@@ -85,7 +85,10 @@ impl Body {
     /// ```
     pub fn channel() -> (BodySender, Self) {
         let pipe = Arc::new(Pipe::default());
-        (BodySender { pipe: pipe.clone(), over: false }, Self { kind: Kind::Pipe(pipe, None), trailers: None })
+        (
+            BodySender { pipe: pipe.clone(), over: false },
+            Self { kind: Kind::Pipe(pipe, None), trailers: None },
+        )
     }
 
     /// A part of a file; sent without passing through our memory where that can be.
@@ -351,7 +354,12 @@ impl Pipe {
         Ok(())
     }
 
-    fn poll_put(&self, cx: &mut Context<'_>, bytes: Bytes, back: &mut Option<Bytes>) -> Poll<Result<(), Bytes>> {
+    fn poll_put(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: Bytes,
+        back: &mut Option<Bytes>,
+    ) -> Poll<Result<(), Bytes>> {
         let mut state = self.state();
         if !state.reader_left && !state.wanted {
             state.writer = Some(cx.waker().clone());

@@ -69,8 +69,10 @@ pub enum Limit {
     ChunkLine,
     /// [`Limits::trailers`](crate::Limits::trailers)
     Trailers,
-    /// Bytes of an answer before the answer.
+    /// Answers before the answer.
     Interim,
+    /// [`Limits::linger`](crate::Limits::linger): bytes behind the end of HTTP that nobody has taken over.
+    Unclaimed,
 }
 
 /// What is wrong with the bytes.
@@ -181,7 +183,7 @@ pub enum Misuse {
     Upgrade,
     /// A message after the connection was to be closed.
     AfterClose,
-    /// A request without a target that can be written.
+    /// A request without a host, or with a target that its method does not allow.
     Target,
     /// What is only read, or only written, went the other way.
     Direction,
@@ -196,7 +198,7 @@ impl HttpError {
                 Limit::Head | Limit::Headers | Limit::Trailers => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Limit::Target => StatusCode::URI_TOO_LONG,
                 Limit::Body => StatusCode::PAYLOAD_TOO_LARGE,
-                Limit::ChunkLine | Limit::Interim => StatusCode::BAD_REQUEST,
+                Limit::ChunkLine | Limit::Interim | Limit::Unclaimed => StatusCode::BAD_REQUEST,
             },
             Self::Version(_) => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Self::Coding(_) => StatusCode::NOT_IMPLEMENTED,
@@ -263,6 +265,7 @@ impl fmt::Display for Limit {
             Self::ChunkLine => "bytes of chunk extensions",
             Self::Trailers => "bytes of trailers",
             Self::Interim => "answers before the answer",
+            Self::Unclaimed => "bytes behind the end of HTTP",
         })
     }
 }
@@ -333,7 +336,9 @@ impl fmt::Display for Misuse {
             Self::Trailer => f.write_str("a trailer was written that may only stand in a head"),
             Self::Upgrade => f.write_str("an upgrade was written that the request did not ask for"),
             Self::AfterClose => f.write_str("a message was written after the last one of its connection"),
-            Self::Target => f.write_str("a request was written without a target"),
+            Self::Target => f.write_str(
+                "a request was written without a host, or with a target that its method does not allow",
+            ),
             Self::Direction => f.write_str("this kind of part cannot be written here"),
         }
     }

@@ -15,7 +15,7 @@ pub mod web;
 
 pub use aggregate::Aggregate;
 pub use body::{Body, BodySender};
-pub use codec::{HttpServer, Refused};
+pub use codec::{HttpClient, HttpServer, Refused};
 pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};
 pub use limits::Limits;
 pub use message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart};

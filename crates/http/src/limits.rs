@@ -52,6 +52,14 @@ pub struct Limits {
     pub linger: u64,
 }
 
+impl Limits {
+    /// For clients: as the default, but for bodies up to 1 TiB, which are streamed to whoever reads them, and heads of
+    /// 64 KiB.
+    pub fn client() -> Self {
+        Self { body: 1 << 40, head: 64 * 1024, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -107,7 +107,8 @@ async fn by_path(request: Request<Body>) -> Response<String> {
 
 #[test]
 fn replies_keep_the_order_of_their_requests_whatever_is_done_first() {
-    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(by_path).concurrency(2)));
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(by_path).concurrency(2)));
     channel.write_inbound([get("/slow"), get("/fast"), get("/third")].concat());
     assert_eq!(sent(&mut channel), "");
     channel.advance(Duration::from_secs(1));
@@ -118,10 +119,11 @@ fn replies_keep_the_order_of_their_requests_whatever_is_done_first() {
 fn no_more_requests_are_worked_on_than_allowed() {
     let begun = Rc::new(RefCell::new(Vec::new()));
     let log = begun.clone();
-    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(move |request: Request<Body>| {
-        log.borrow_mut().push(request.uri().path().to_owned());
-        by_path(request)
-    })));
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(move |request: Request<Body>| {
+            log.borrow_mut().push(request.uri().path().to_owned());
+            by_path(request)
+        })));
     channel.write_inbound([get("/slow"), get("/fast")].concat());
     assert_eq!(*begun.borrow(), ["/slow"]);
     assert!(!channel.wants_read());
@@ -170,12 +172,11 @@ fn a_body_is_not_read_faster_than_its_echo_is_sent() {
 
 #[test]
 fn a_peer_that_waits_is_told_to_go_on_only_when_the_service_reads() {
-    let mut channel: Served = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(
-        async |request: Request<Body>| {
+    let mut channel: Served =
+        EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(async |request: Request<Body>| {
             time::sleep(Duration::from_secs(1)).await;
             Response::new(request.into_body().collect(10).await.unwrap())
-        },
-    )));
+        })));
     channel.write_inbound(EXPECTS);
     assert_eq!(sent(&mut channel), "");
     channel.advance(Duration::from_secs(1));
@@ -207,15 +208,16 @@ fn a_service_learns_that_a_body_broke_off_and_why() {
     for (rest, expected) in [(Some("nonsense\r\n"), "size of a chunk"), (None, "ended within a body")] {
         let seen = Rc::new(RefCell::new(String::new()));
         let log = seen.clone();
-        let mut channel: Served =
-            EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(move |request: Request<Body>| {
+        let mut channel: Served = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(
+            move |request: Request<Body>| {
                 let log = log.clone();
                 async move {
                     let result: Result<Bytes, HttpError> = request.into_body().collect(100).await;
                     *log.borrow_mut() = result.unwrap_err().to_string();
                     Response::new(())
                 }
-            })));
+            },
+        )));
         channel.write_inbound(format!("{CHUNKED}1\r\na\r\n"));
         match rest {
             Some(rest) => channel.write_inbound(rest),

@@ -2,21 +2,24 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `request_decoder` | requests out of bytes: the state machine |
+//! | `request_decoder`, `reply_decoder` | requests and replies out of bytes: the state machines |
 //! | `fields`, `framing`, `chunked`, `body` | header lines; where a message ends; chunks; bodies |
 //! | `replies`, `encoder`, `out` | replies into bytes, in order; what is gathered until the flush |
 //! | `input` | bytes that are in no message yet |
-//! | `server` | the stage of a server |
+//! | `server`, `client` | the stages |
 
 mod body;
 mod chunked;
+mod client;
 mod encoder;
 mod fields;
 mod framing;
 mod input;
 mod out;
 mod replies;
+mod reply_decoder;
 mod request_decoder;
 mod server;
 
+pub use client::HttpClient;
 pub use server::{HttpServer, Refused};

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     date,
-    error::{HttpError, Misuse, Within},
+    error::{HttpError, Limit, Misuse, Within},
     limits::Limits,
     message::{Part, ReplyPart, RequestPart},
 };
@@ -441,7 +441,12 @@ impl Handler for HttpServer {
             Phase::Switched => {
                 self.input.feed(bytes);
                 self.input.put_aside();
-                self.hold_if_much(cx);
+                // Nobody has taken over: a hold could not be released by whoever does, so it ends here.
+                let (max, got) = (self.limits.linger, self.input.len() as u64);
+                if got > max {
+                    let error = HttpError::TooMuch { limit: Limit::Unclaimed, max, got };
+                    cx.close_because(CloseCause::Fault(Fault::new(error)));
+                }
             }
             Phase::Lingering => {
                 self.timers.lingered += bytes.len() as u64;

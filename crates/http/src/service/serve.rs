@@ -241,7 +241,9 @@ where
             match body.poll_piece(&mut task::Context::from_waker(Waker::noop())) {
                 Poll::Ready(piece) => self.sent(cx, piece),
                 Poll::Pending => {
-                    let Some(Sending::Body(mut body)) = self.sending.replace(Sending::Waiting) else { return };
+                    let Some(Sending::Body(mut body)) = self.sending.replace(Sending::Waiting) else {
+                        return;
+                    };
                     let next = async move {
                         let piece = poll_fn(|cx| body.poll_piece(cx)).await;
                         (body, piece)

@@ -107,7 +107,10 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = HttpError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         Poll::Ready(match ready!(self.poll_piece(cx)) {
             Ok(Piece::Data(bytes)) => Some(Ok(Frame::data(bytes))),
             Ok(Piece::End(trailers)) => trailers.map(|trailers| Ok(Frame::trailers(*trailers))),
