@@ -16,7 +16,7 @@ use std::fmt;
 ///
 /// let acceptor =
 ///     Acceptor::builder().certificate(Certificate::self_signed(["localhost"])?).alpn(["shout", "echo"]).build()?;
-/// let channel = EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(&acceptor)).joint(|switch| {
+/// let channel: EmbeddedChannel<(), _> = EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(&acceptor)).joint(|switch| {
 ///     pipeline().app(
 ///         Alpn::new(switch)
 ///             .protocol("shout", |_| {

@@ -79,7 +79,7 @@ impl Connection {
                 Ok(step) => step,
                 Err(error) => {
                     inbox.take(done);
-                    self.last_words(inbox, out);
+                    self.last_words(out);
                     return Err(error);
                 }
             };
@@ -104,11 +104,10 @@ impl Connection {
         }
     }
 
-    /// The alert that an error left behind. rustls goes on to look at the same bytes again and fails again, which ends it.
-    fn last_words(&mut self, inbox: &mut Inbox, out: &mut BytesMut) {
-        loop {
-            let (_, step) =
-                either!(&mut *self, conn => step(conn.process_tls_records(inbox.to_process()), out));
+    /// The alert that an error left behind. Nothing is read any more: rustls is asked only while it has something to send.
+    fn last_words(&mut self, out: &mut BytesMut) {
+        while self.wants_write() {
+            let (_, step) = either!(&mut *self, conn => step(conn.process_tls_records(&mut []), out));
             if !matches!(step, Ok(Step::Again)) {
                 return;
             }

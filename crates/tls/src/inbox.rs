@@ -20,6 +20,8 @@ pub(crate) struct Inbox {
     front: BytesMut,
     back: BytesMut,
     looked_at: bool,
+    /// `front` has come from `back`, and rustls has seen nothing of it.
+    unseen: bool,
     /// `front` is a buffer of our own, not a part of the loop's.
     own: bool,
 }
@@ -74,6 +76,7 @@ impl Inbox {
 
     /// What rustls is to look at.
     pub(crate) fn to_process(&mut self) -> &mut [u8] {
+        self.unseen = false;
         &mut self.front
     }
 
@@ -91,11 +94,15 @@ impl Inbox {
         }
         let whole = std::mem::take(&mut self.front);
         (self.front, self.own) = (std::mem::take(&mut self.back), false);
+        self.unseen = !self.front.is_empty();
         whole
     }
 
-    /// rustls has seen all of `front`, and wants more. False if there is no more.
+    /// rustls has seen all that it was given, and wants more. False if there is no more.
     pub(crate) fn refill(&mut self) -> bool {
+        if self.unseen {
+            return true;
+        }
         if self.back.is_empty() {
             self.looked_at = !self.front.is_empty();
             return false;
@@ -173,6 +180,7 @@ mod tests {
             for piece in all.chunks(size) {
                 inbox.feed(piece.into());
                 loop {
+                    inbox.to_process();
                     match inbox.record() {
                         Some(len) if inbox.front.len() >= len => out.push(inbox.take(len).to_vec()),
                         _ if inbox.refill() => {}

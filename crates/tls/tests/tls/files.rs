@@ -1,1 +1,95 @@
+//! Files through TLS: read in pieces, as there is room.
 
+use crate::support::*;
+use bytes::Bytes;
+use netwright_core::{Envelope, FileRegion, Outgoing, WriteError};
+use netwright_tls::Tls;
+use std::{fs, io::Write, path::PathBuf};
+
+pub(crate) struct Temporary(pub(crate) PathBuf);
+
+impl Temporary {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("netwright-tls-{}-{name}", std::process::id())))
+    }
+    pub(crate) fn write(&self, content: impl AsRef<[u8]>) {
+        let mut file = fs::File::create(&self.0).unwrap();
+        file.write_all(content.as_ref()).unwrap();
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn ends() -> (End, End<Outgoing>) {
+    let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
+    let mut server: End<Outgoing> = End::new(Tls::server(&acceptor()));
+    pump(&mut client, &mut server);
+    (client, server)
+}
+
+#[test]
+fn a_file_between_bytes_arrives_in_order_and_only_as_much_is_read_as_there_is_room_for() {
+    let content: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let file = Temporary::new("file");
+    file.write(&content);
+    let (mut client, mut server) = ends();
+    let region = FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap();
+    let mut region = region;
+    let progress = region.progress();
+    server.channel.block_output(true);
+    server.send("before ");
+    let mut done = server.channel.channel().write_and_flush(region.into());
+    server.send(" after");
+    server.channel.run();
+    assert!(progress.sent() < 300_000, "{} bytes were read though nobody takes them", progress.sent());
+    assert!(!done.is_done());
+    server.channel.block_output(false);
+    pump(&mut client, &mut server);
+    assert!(matches!(done.try_take(), Some(Ok(()))));
+    let expected = [b"before ".as_slice(), &content, b" after"].concat();
+    assert!(client.received() == expected);
+}
+
+#[test]
+fn a_file_that_is_shorter_than_promised_fails_its_write() {
+    let file = Temporary::new("short");
+    file.write("only this");
+    let (mut client, mut server) = ends();
+    let region = FileRegion::new(fs::File::open(&file.0).unwrap(), 0, 100);
+    let mut done = server.channel.channel().write_and_flush(region.into());
+    pump(&mut client, &mut server);
+    assert!(matches!(done.try_take(), Some(Err(WriteError::File(_)))));
+}
+
+#[test]
+fn a_close_that_waits_for_the_flush_waits_for_the_whole_file() {
+    let file = Temporary::new("whole");
+    file.write(vec![9; 500_000]);
+    let (mut client, mut server) = ends();
+    server.channel.block_output(true);
+    server.channel.channel().send(FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap().into());
+    drop(server.channel.channel().close_when_flushed());
+    server.channel.run();
+    assert!(server.channel.is_open());
+    server.channel.block_output(false);
+    pump(&mut client, &mut server);
+    assert_eq!(client.received().len(), 500_000);
+    assert!(!server.channel.is_open());
+    assert!(client.log.has("inactive: closed by the peer"), "{:?}", client.log.lines());
+}
+
+#[test]
+fn what_has_a_target_of_its_own_is_refused() {
+    let (mut client, mut server) = ends();
+    let here: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
+    let mut refused = server.channel.channel().write_and_flush(Envelope::to(here, "x").into());
+    let mut fine = server.channel.channel().write_and_flush(Envelope::new(Bytes::from("y")).into());
+    pump(&mut client, &mut server);
+    assert!(matches!(refused.try_take(), Some(Err(WriteError::Fault(_)))));
+    assert!(matches!(fine.try_take(), Some(Ok(()))));
+    assert_eq!(client.received(), b"y");
+}

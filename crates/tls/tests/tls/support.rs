@@ -50,7 +50,7 @@ impl Log {
         self.0.borrow().iter().any(|line| line.contains(part))
     }
     pub(crate) fn count(&self, part: &str) -> usize {
-        self.0.borrow().iter().filter(|line| line.contains(part)).count()
+        self.0.borrow().iter().filter(|line| line.starts_with(part)).count()
     }
 }
 
