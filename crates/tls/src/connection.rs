@@ -74,7 +74,7 @@ impl Connection {
     pub(crate) fn advance(&mut self, inbox: &mut Inbox, out: &mut BytesMut) -> Result<Progress, Error> {
         loop {
             let (done, step) =
-                either!(&mut *self, conn => step(conn.process_tls_records(inbox.to_process()), out));
+                either!(&mut *self, conn => step(conn.process_tls_records(inbox.unprocessed()), out));
             let step = match step {
                 Ok(step) => step,
                 Err(error) => {

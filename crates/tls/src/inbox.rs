@@ -75,7 +75,7 @@ impl Inbox {
     }
 
     /// What rustls is to look at.
-    pub(crate) fn to_process(&mut self) -> &mut [u8] {
+    pub(crate) fn unprocessed(&mut self) -> &mut [u8] {
         self.unseen = false;
         &mut self.front
     }
@@ -180,7 +180,7 @@ mod tests {
             for piece in all.chunks(size) {
                 inbox.feed(piece.into());
                 loop {
-                    inbox.to_process();
+                    inbox.unprocessed();
                     match inbox.record() {
                         Some(len) if inbox.front.len() >= len => out.push(inbox.take(len).to_vec()),
                         _ if inbox.refill() => {}
