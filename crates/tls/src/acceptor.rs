@@ -48,7 +48,7 @@ impl Acceptor {
             asynchronous: None,
             clients: None,
             alpn: Vec::new(),
-            versions: rustls::DEFAULT_VERSIONS,
+            versions: rustls::DEFAULT_VERSIONS.to_vec(),
             key_log: None,
             resumption: true,
             common: Common::default(),
@@ -92,7 +92,7 @@ pub struct AcceptorBuilder {
     asynchronous: Option<AsyncResolver>,
     clients: Option<(Roots, bool)>,
     alpn: Vec<Vec<u8>>,
-    versions: &'static [&'static SupportedProtocolVersion],
+    versions: Vec<&'static SupportedProtocolVersion>,
     key_log: Option<Arc<dyn KeyLog>>,
     resumption: bool,
     common: Common,
@@ -170,8 +170,8 @@ impl AcceptorBuilder {
     }
 
     /// The versions that we speak: both TLS 1.3 and 1.2 unless told otherwise.
-    pub fn versions(mut self, versions: &'static [&'static SupportedProtocolVersion]) -> Self {
-        self.versions = versions;
+    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
+        self.versions = versions.to_vec();
         self
     }
 
@@ -227,7 +227,7 @@ impl AcceptorBuilder {
     pub fn build(self) -> Result<Acceptor, TlsError> {
         let provider = provider();
         let builder =
-            ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(self.versions)?;
+            ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&self.versions)?;
         let builder = match self.clients {
             None => builder.with_no_client_auth(),
             Some((roots, required)) => {

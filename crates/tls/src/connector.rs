@@ -40,7 +40,7 @@ impl Connector {
             anybody: false,
             certificate: None,
             alpn: Vec::new(),
-            versions: rustls::DEFAULT_VERSIONS,
+            versions: rustls::DEFAULT_VERSIONS.to_vec(),
             key_log: None,
             resumption: true,
             common: Common::default(),
@@ -79,7 +79,7 @@ pub struct ConnectorBuilder {
     anybody: bool,
     certificate: Option<Certificate>,
     alpn: Vec<Vec<u8>>,
-    versions: &'static [&'static SupportedProtocolVersion],
+    versions: Vec<&'static SupportedProtocolVersion>,
     key_log: Option<Arc<dyn KeyLog>>,
     resumption: bool,
     common: Common,
@@ -112,8 +112,8 @@ impl ConnectorBuilder {
     }
 
     /// The versions that we speak: both TLS 1.3 and 1.2 unless told otherwise.
-    pub fn versions(mut self, versions: &'static [&'static SupportedProtocolVersion]) -> Self {
-        self.versions = versions;
+    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
+        self.versions = versions.to_vec();
         self
     }
 
@@ -178,7 +178,7 @@ impl ConnectorBuilder {
             }
         };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(self.versions)?
+            .with_protocol_versions(&self.versions)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match self.certificate {

@@ -1,4 +1,65 @@
 //! TLS as a stage of a pipeline, by rustls.
+//!
+//! ```text
+//!   wire ── records ──▶ [ Tls ] ── bytes ──▶ …    Acceptor, Connector: made once, say how
+//!        ◀── records ──         ◀── bytes ── …    Handshake: what was agreed on, as an event and as a future
+//! ```
+//!
+//! A stage is all it takes; what lies behind it reads and writes as if there was no TLS:
+//!
+//! ```
+//! use netwright_core::{Peer, CloseCause, pipeline};
+//! use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
+//! use netwright_transport::{Client, Server};
+//! use bytes::{Bytes, BytesMut};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let certificate = Certificate::self_signed(["localhost"])?; // or from_pem_files
+//! let acceptor = Acceptor::new(&certificate)?;
+//! let server = Server::builder()
+//!     .pipeline(move |_| {
+//!         pipeline().add(Tls::server(&acceptor)).handle(|cx, bytes| cx.write_and_flush(bytes.freeze()))
+//!     })
+//!     .bind("127.0.0.1:0")
+//!     .wait()?;
+//!
+//! let connector = Connector::builder().roots(Roots::of(&certificate)?).build()?; // or Connector::system()
+//! let (tell, told) = std::sync::mpsc::channel();
+//! let client = Client::builder().pipeline(move || {
+//!     let tls = Tls::client(&connector, "localhost").expect("a name");
+//!     let tell = tell.clone();
+//!     pipeline().add(tls).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+//!         peer.write(Bytes::from("hello")).await?; // waits for the handshake by itself
+//!         let _ = tell.send(peer.read().await?);
+//!         Ok::<(), CloseCause>(())
+//!     })
+//! })?;
+//! client.connect(server.local_addr().expect("bound")).wait()?;
+//! assert_eq!(told.recv()?.expect("an answer"), "hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The handshake
+//! It begins with the connection and has 10 s ([`Limits`]). [`Handshake`] is fired as an event when it is done, before the
+//! first byte of data; [`Tls::handshake`] gives a future of it. What is written before is sent after, and counts as pending
+//! until then. If it fails, the peer gets an alert, the pipeline one error ([`TlsError`]), whatever waits fails, and the
+//! channel closes. It goes on whether anybody behind asks for messages or not.
+//!
+//! - Certificates by the name that a client asks for, by a resolver of rustls, or by a future of one's own:
+//!   [`Acceptor::builder`]. New ones while the server runs: [`Reloadable`].
+//! - The rest of the pipeline by the protocol that was agreed on: [`Alpn`], behind a joint.
+//! - `STARTTLS`: [`Tls::start_tls`]. TLS or not on one port: [`looks_like_tls`].
+//! - On other threads, so that the loop's connections do not wait for signatures: [`AcceptorBuilder::handshakes_on`].
+//!
+//! # The end
+//! A close, and a shutdown of output, says `close_notify` first. One that is received closes the channel, as the end of a
+//! socket does; with half-closure allowed on the channel and here ([`AcceptorBuilder::half_closure`]), it is `input_closed`. An
+//! end without it is [`TlsError::Truncated`]: as the cause of `inactive`, or as an error before `input_closed`.
+//!
+//! # What it costs
+//! Nothing is decrypted that nobody asked for, and no connection keeps a buffer while it is idle. In steady state a message that
+//! is read and answered costs the two allocations of rustls, one for each record.
 
 #![forbid(unsafe_code)]
 

@@ -123,7 +123,7 @@ fn small_messages_of_one_flush_share_a_record() {
     for _ in 0..100 {
         client.channel.channel().write(Bytes::from_static(b"0123456789"));
     }
-    let _ = client.channel.channel().flush();
+    client.channel.channel().flush();
     let sent = client.channel.run().outbound_bytes();
     assert!(sent.len() < 1000 + 100 * 10, "{} bytes for 1,000", sent.len());
     server.channel.write_inbound(sent);
