@@ -5,11 +5,14 @@
 
 mod accept;
 mod access_log;
+mod conditional;
 mod cookie;
 mod cors;
+mod files;
 mod media_type;
 mod multipart;
 mod query;
+mod range;
 mod reply;
 mod router;
 mod sse;
@@ -20,11 +23,14 @@ mod turns;
 
 pub use accept::{Coding, choose_type};
 pub use access_log::{AccessEntry, AccessLog, AccessLogStage};
+pub use conditional::{Precondition, Validators};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
+pub use files::{FileReply, FileServer, Files, PrefixError, mime_of};
 pub use media_type::{MediaType, MediaTypeError};
 pub use multipart::{FormPart, Multipart, MultipartError, MultipartEvent, PartHead};
 pub use query::{FormError, FormLimits, Query, Urlencoded};
+pub use range::Ranges;
 pub use reply::{RedirectError, Reply};
 pub use router::{Match, Miss, ParamError, Params, RouteError, Router};
 pub use sse::{SseError, SseEvent, SseKeepAlive, event_stream, last_event_id};

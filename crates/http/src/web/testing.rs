@@ -12,6 +12,15 @@ pub(crate) struct FakeCodec {
     bytes: usize,
 }
 
+impl FakeCodec {
+    pub(crate) fn new(
+        requests: Rc<RefCell<VecDeque<RequestPart>>>,
+        replies: Rc<RefCell<Vec<ReplyPart>>>,
+    ) -> Self {
+        Self { requests, replies, bytes: 0 }
+    }
+}
+
 impl Handler for FakeCodec {
     type Read = BytesMut;
     type ReadOut = RequestPart;
@@ -44,7 +53,7 @@ impl HttpEmbedded {
         H: Handler<Read = RequestPart, ReadOut = RequestPart, Write = ReplyPart, WriteOut = ReplyPart>,
     {
         let (queue, replies) = (Rc::default(), Rc::default());
-        let codec = FakeCodec { requests: Rc::clone(&queue), replies: Rc::clone(&replies), bytes: 0 };
+        let codec = FakeCodec::new(Rc::clone(&queue), Rc::clone(&replies));
         let channel = EmbeddedChannel::new(pipeline().add(codec).add(stage(())));
         Self { channel, queue, replies }
     }
@@ -122,5 +131,36 @@ fn shown_rest<H>(part: &Part<H>) -> String {
         Part::File(region) => format!("File {}+{}", region.position(), region.remaining()),
         Part::End(_) => "End".to_owned(),
         _ => "?".to_owned(),
+    }
+}
+
+/// A directory that is gone when the test is over.
+pub(crate) struct Directory(std::path::PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("netwright-http-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

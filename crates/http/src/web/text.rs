@@ -125,7 +125,7 @@ pub(crate) fn form_decode(text: &[u8]) -> Result<Cow<'_, str>, PercentError> {
 fn decode(text: &[u8], plus: bool) -> Result<Cow<'_, str>, PercentError> {
     let not_utf8 = |error: std::str::Utf8Error| PercentError::NotUtf8 { at: error.valid_up_to() };
     let special = |byte: &u8| *byte == b'%' || (plus && *byte == b'+');
-    let Some(first) = text.iter().position(|byte| special(byte)) else {
+    let Some(first) = text.iter().position(special) else {
         return std::str::from_utf8(text).map(Cow::Borrowed).map_err(not_utf8);
     };
     let mut out = Vec::with_capacity(text.len());

@@ -1,0 +1,64 @@
+//! Files as the last stage of a pipeline.
+
+use super::Files;
+use crate::{Part, ReplyPart, RequestPart};
+use netwright_core::{AppContext, Application, Workers};
+
+/// Answers all requests of a connection with files. Made by [`Files::server`].
+///
+/// Disks are slow and loops must not wait: files are opened by workers, one request of a connection after the other, while
+/// reading is paused. What is sent then is sent by the system where it can.
+///
+/// ```no_run
+/// use netwright_http::web::Files;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let files = Files::below("public")?.listing(true);
+/// // for each connection: pipeline().add(HttpServer::new()).app(files.server())
+/// let last_stage = files.server();
+/// # let _ = last_stage;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct FileServer {
+    files: Files,
+    workers: Option<Workers>,
+}
+
+impl FileServer {
+    pub(super) fn new(files: Files) -> Self {
+        Self { files, workers: None }
+    }
+
+    /// Lets these workers open files, instead of those that all share.
+    pub fn on(mut self, workers: Workers) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+}
+
+impl Application for FileServer {
+    type Read = RequestPart;
+    type Write = ReplyPart;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
+        let (Part::Head(head) | Part::Whole(head, _)) = part else { return }; // bodies mean nothing here
+        let files = self.files.clone();
+        let work = move || files.answer(&head);
+        cx.pause(); // so that replies stay in order
+        let then = |_: &mut netwright_core::ApplicationStage<Self>,
+                    cx: &mut AppContext<'_, Self>,
+                    reply: super::FileReply| {
+            for part in reply.into_parts() {
+                cx.write(part);
+            }
+            cx.flush();
+            cx.resume();
+        };
+        match &self.workers {
+            Some(workers) => cx.offload_to(workers, work, then),
+            None => cx.offload(work, then),
+        };
+    }
+}
