@@ -5,6 +5,8 @@
 
 mod accept;
 mod access_log;
+#[cfg(feature = "compress")]
+mod coding;
 mod conditional;
 mod cookie;
 mod cors;
@@ -23,6 +25,8 @@ mod turns;
 
 pub use accept::{Coding, choose_type};
 pub use access_log::{AccessEntry, AccessLog, AccessLogStage};
+#[cfg(feature = "compress")]
+pub use coding::{Compression, ReplyCompression};
 pub use conditional::{Precondition, Validators};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
