@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, EmbeddedChannel, Event, Handler,
-    Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
+    Leftover, Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -478,4 +478,45 @@ fn no_write_is_lost_in_silence_while_the_segment_is_exchanged() {
     let on_the_wire = sent.windows(3).filter(|piece| piece == b"[m]").count();
     assert_eq!(on_the_wire, taken);
     assert!(outside.channel().is_writable());
+}
+
+/// Keeps what it reads for whoever comes next.
+struct Keeps {
+    switch: Way,
+    kept: BytesMut,
+}
+
+impl Handler for Keeps {
+    type Read = BytesMut;
+    type ReadOut = Infallible;
+    type Write = String;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.kept.unsplit(bytes);
+    }
+    fn event(&mut self, _: &mut Context<'_, Self>, _: Event) {
+        self.switch.to(pipeline()
+            .serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+                while let Ok(Some(bytes)) = peer.read().await {
+                    let _ = peer.write(bytes.freeze()).await;
+                }
+            })
+            .sealed());
+    }
+    fn write(&mut self, _: &mut Context<'_, Self>, _: String, done: WritePromise) {
+        done.succeed();
+    }
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        Leftover::one(std::mem::take(&mut self.kept))
+    }
+}
+
+#[test]
+fn what_is_left_over_is_followed_by_read_complete_whoever_asked_for_the_exchange() {
+    let first = |switch| pipeline().add(Keeps { switch, kept: BytesMut::new() }).handle(|_, _| {}).sealed();
+    let mut channel = Outside::with_joint(pipeline().joint(first));
+    channel.write_inbound(b"hello");
+    channel.channel().fire_event(Event::new(())); // no read, so the transport says nothing behind it
+    assert_eq!(channel.run().outbound_bytes(), b"hello", "an answer waits for its flush");
 }
