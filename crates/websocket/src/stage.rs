@@ -51,6 +51,8 @@ pub struct WebSocket<W = Outgoing> {
     phase: Phase,
     /// While asked: whether messages still go to the application.
     deliver: bool,
+    /// Delivery was insisted on.
+    insists: bool,
     /// Something has come since the timer was set.
     heard: bool,
     decoder: Decoder,
@@ -114,6 +116,7 @@ impl WebSocket {
             role,
             phase: Phase::Open,
             deliver: true,
+            insists: false,
             heard: false,
             decoder,
             input: BytesMut::new(),
@@ -151,23 +154,20 @@ impl<W> WebSocket<W> {
 
     /// The same stage in front of which others write something else than [`Outgoing`], such as [`Bytes`].
     pub fn writing<V>(self) -> WebSocket<V> {
-        let Self {
-            role, phase, deliver, heard, decoder, input, gather, timer, config, deflater, rare, ..
-        } = self;
-        let writes = PhantomData;
         WebSocket {
-            role,
-            phase,
-            deliver,
-            heard,
-            decoder,
-            input,
-            gather,
-            timer,
-            config,
-            deflater,
-            rare,
-            writes,
+            role: self.role,
+            phase: self.phase,
+            deliver: self.deliver,
+            insists: self.insists,
+            heard: self.heard,
+            decoder: self.decoder,
+            input: self.input,
+            gather: self.gather,
+            timer: self.timer,
+            config: self.config,
+            deflater: self.deflater,
+            rare: self.rare,
+            writes: PhantomData,
         }
     }
 
@@ -233,7 +233,7 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
         }
         self.phase = Phase::Over;
         cx.fire_event(Event::new(PeerClosed(close.clone())));
-        cx.resume(); // nothing more goes to the application, but the end of the stream has to be seen
+        self.insist(cx); // nothing more goes to the application, but the end of the stream has to be seen
         if self.role == Role::Server {
             cx.close_when_flushed(); // comes back as a close
         }
@@ -250,10 +250,18 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
             self.control(cx, Opcode::Close, violation.close().payload());
         }
         self.rare().cause = Some(CloseCause::Fault(violation.into()));
-        cx.resume();
+        self.insist(cx);
         cx.shut_down_output();
         let linger = self.config.linger;
         self.set_timer(cx, Some((linger, Due::Close)));
+    }
+
+    /// From now on the peer is listened to whatever the application asks for, which gets nothing more.
+    fn insist(&mut self, cx: &mut Context<'_, Self>) {
+        self.deliver = false;
+        if !std::mem::replace(&mut self.insists, true) {
+            cx.insist();
+        }
     }
 
     /// Closes the channel, for whoever asked for it.
@@ -323,14 +331,15 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
                     return None;
                 }
             };
+            let deliver = self.deliver;
             match &message {
-                Message::Text(_) | Message::Binary(_) if self.deliver => return Some(message),
+                Message::Text(_) | Message::Binary(_) if deliver => return Some(message),
                 Message::Text(_) | Message::Binary(_) => continue,
                 Message::Ping(payload) if self.phase == Phase::Open => self.pong(cx, payload.clone()),
                 Message::Ping(_) | Message::Pong(_) => {}
                 Message::Close(close) => self.peer_closes(cx, close),
             }
-            if self.config.show_control && self.deliver {
+            if self.config.show_control && deliver {
                 return Some(message);
             }
         }
@@ -418,14 +427,12 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
                 let rare = self.rare();
                 rare.cause = Some(cause);
                 rare.waiting.push(done);
-                self.deliver = false;
                 self.ask(cx, &code.into(), WritePromise::untracked());
-                cx.resume(); // the peer's answer has to come through, and nothing else does
+                self.insist(cx); // the peer's answer has to come through, and nothing else does
             }
             Phase::Asked | Phase::Failed => {
-                self.deliver = false;
                 self.rare().waiting.push(done);
-                cx.resume();
+                self.insist(cx);
             }
             Phase::Over => self.finish(cx, cause, done),
         }
