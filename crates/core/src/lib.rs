@@ -46,6 +46,7 @@
 //! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
 //! - One result from one writer to whoever waits: [`promise`].
 //! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
+//! - One port for several protocols: [`detect`].
 //! - What a transport has to provide: [`driver`].
 //! - What a loop knows about itself: [`LoopFigures`].
 
@@ -55,6 +56,7 @@ mod alone;
 mod arena;
 mod channel;
 mod clock;
+pub mod detect;
 pub mod driver;
 mod error;
 mod event_loop;

@@ -90,7 +90,21 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         P: Segment<BytesMut, O, Tail = W>,
         O: Into<Outgoing> + 'static,
     {
-        Self::host(pipeline.into_segment(), Rc::default(), HostSettings::default())
+        Self::with_joint_and_settings(pipeline, HostSettings::default())
+    }
+
+    /// The same with settings of one's own.
+    pub fn with_joint_and_settings<S, E, P, O>(
+        pipeline: PipelineBuilder<S, E>,
+        settings: HostSettings,
+    ) -> Self
+    where
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<BytesMut, O, Tail = W>,
+        O: Into<Outgoing> + 'static,
+    {
+        Self::host(pipeline.into_segment(), Rc::default(), settings)
     }
 
     // ---- the wire's end ----
