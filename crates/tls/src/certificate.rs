@@ -5,7 +5,7 @@ use crate::{
     pem::{PemProblem, Source},
     provider,
 };
-use netwright_core::{EventLoop, RefusedWhy, Scheduled};
+use netwright_core::{EventLoop, Scheduled};
 use rustls::{crypto::CryptoProvider, sign::CertifiedKey};
 use rustls_pki_types::CertificateDer;
 use std::{
@@ -182,14 +182,16 @@ impl Reloadable {
     ///
     /// # Errors
     /// The loop takes no tasks any more.
-    pub fn watch(&self, on: &EventLoop, every: Duration) -> Result<Scheduled<()>, RefusedWhy> {
+    pub fn watch(&self, on: &EventLoop, every: Duration) -> Result<Scheduled<()>, TlsError> {
         let certificate = self.clone();
         let look = move || match certificate.reload_if_changed() {
             Ok(true) => tracing::info!("the certificate was reloaded"),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "the certificate has changed, but cannot be used"),
         };
-        on.schedule_with_fixed_delay(every, every, look).map_err(|refused| refused.why)
+        on.schedule_with_fixed_delay(every, every, look).map_err(|refused| {
+            TlsError::Settings(format!("no loop to watch a certificate on: {}", refused.why))
+        })
     }
 
     pub(crate) fn key(&self) -> Arc<CertifiedKey> {
