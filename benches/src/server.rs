@@ -12,13 +12,15 @@ use crate::{
     load::Load,
     reference::{
         epoll_echo::{self, Inlined, Libc},
+        epoll_http,
         hyper_tokio::{self, plaintext},
         tokio_echo, uring_echo,
     },
 };
 use bytes::{Bytes, BytesMut};
-use hyper::service::service_fn;
+use hyper::{Request, Response, header, service::service_fn};
 use netwright::{AppContext, Application, Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
+use netwright_http::{Body, HttpServer, header_map, respond, serve};
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Read},
@@ -49,6 +51,12 @@ pub enum Kind {
     HyperTokio,
     /// The same service on one loop of ours.
     HyperNetwright,
+    /// The hand-written loop with `httparse`: [`epoll_http`].
+    EpollHttp,
+    /// Netwright's own HTTP, with a closure.
+    NetwrightHttp,
+    /// The same with an async function.
+    NetwrightHttpAsync,
 }
 
 impl Kind {
@@ -56,7 +64,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright, Self::Uring, Self::NetwrightUring];
 
-    const KNOWN: [Self; 9] = [
+    const KNOWN: [Self; 12] = [
         Self::Epoll,
         Self::EpollLibc,
         Self::Tokio,
@@ -66,6 +74,9 @@ impl Kind {
         Self::NetwrightTail,
         Self::HyperTokio,
         Self::HyperNetwright,
+        Self::EpollHttp,
+        Self::NetwrightHttp,
+        Self::NetwrightHttpAsync,
     ];
 
     /// What to call it.
@@ -80,6 +91,9 @@ impl Kind {
             Self::NetwrightTail => "netwright, async tail",
             Self::HyperTokio => "hyper on tokio",
             Self::HyperNetwright => "hyper on netwright",
+            Self::EpollHttp => "epoll loop with httparse",
+            Self::NetwrightHttp => "netwright http",
+            Self::NetwrightHttpAsync => "netwright http, async",
         }
     }
 
@@ -113,6 +127,29 @@ impl Kind {
                 println!("{}", server.address());
                 Ok(server.group().termination().wait()?)
             }
+            Self::EpollHttp => Ok(epoll_http::serve(&listen()?)?),
+            Self::NetwrightHttp => {
+                let server = Server::builder()
+                    .group(Backend::Readiness.event_loops(1)?)
+                    .pipeline(|_| pipeline().add(HttpServer::new().date(false)).app(respond(|_| hello())))
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
+            Self::NetwrightHttpAsync => {
+                let server = Server::builder()
+                    .group(Backend::Readiness.event_loops(1)?)
+                    .pipeline(|_| {
+                        pipeline()
+                            .add(HttpServer::new().date(false))
+                            .app(serve(async |_: Request<Body>| hello()))
+                    })
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
             Self::HyperTokio => Ok(hyper_tokio::serve(listen()?)?),
             Self::HyperNetwright => {
                 let server = Server::builder()
@@ -129,6 +166,14 @@ impl Kind {
             }
         }
     }
+}
+
+/// As anybody would write it, but for a map that was used before.
+fn hello() -> Response<Bytes> {
+    let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));
+    *reply.headers_mut() = header_map();
+    reply.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain"));
+    reply
 }
 
 /// As anybody would write it.

@@ -40,6 +40,7 @@ enum State {
 
 /// What comes of a part.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // moved once; a box would be an allocation for each request
 pub(crate) enum Collected {
     Nothing,
     Request(Request<Bytes>),

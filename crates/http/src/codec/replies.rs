@@ -24,8 +24,10 @@ use bytes::BytesMut;
 use http::StatusCode;
 use std::collections::VecDeque;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Replies {
+    /// Whether `date` is added.
+    pub(super) date: bool,
     /// Requests whose replies have not ended, in order.
     waiting: VecDeque<Asked>,
     current: Option<Current>,
@@ -51,6 +53,12 @@ pub(super) enum Then {
     Switch,
     /// The peer has been told to go on.
     Continued,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self { date: true, waiting: VecDeque::new(), current: None, closing: false }
+    }
 }
 
 impl Replies {
@@ -215,7 +223,7 @@ impl Replies {
         } else {
             said.connection(out, close, asked.http10 && !close);
         }
-        if !said.date {
+        if self.date && !said.date {
             date::append_to(out);
         }
         out.extend_from_slice(b"\r\n");

@@ -143,6 +143,12 @@ impl HttpServer {
         }
     }
 
+    /// Whether `date` is added to replies that have none. Default: yes, as servers with a clock have to.
+    pub fn date(mut self, date: bool) -> Self {
+        self.replies.date = date;
+        self
+    }
+
     /// Requests that were answered to the end.
     fn answered(&self) -> u64 {
         self.decoded - self.replies.waiting() as u64
@@ -501,7 +507,7 @@ impl Handler for HttpServer {
         if done.is_tracked() {
             self.out.pass_on(cx); // what somebody waits for is a piece of its own
         }
-        if self.out.begin() {
+        if self.out.begin() && self.replies.date {
             date::refresh();
         }
         match self.replies.write(part, &mut self.out, self.expecting && self.replies.waiting() == 1) {

@@ -1,0 +1,50 @@
+//! Question: what does an HTTP request cost, beside a loop written by hand for one answer, and beside hyper on tokio?
+//!
+//! ```text
+//!   core 1                                        core 0
+//!   load: one thread that never sleeps ─ loopback ─ one of four servers, a process each:
+//!         64 connections, plaintext                 epoll with httparse, hyper on tokio, a closure, an async function
+//! ```
+//! Answer in microseconds of the server's CPU time per request, measured as by `echo`. Targets for the closure: one request
+//! under way at most 1.06 of the loop by hand, sixteen at most 1.25; both below hyper.
+//!
+//! With 16 requests under way hyper sends each answer by itself unless `pipeline_flush` is set, which is off by default.
+
+fn main() {
+    #[cfg(target_os = "linux")]
+    linux::main();
+    #[cfg(not(target_os = "linux"))]
+    println!("http: the load needs epoll, which only Linux has");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use netwright_benches::{
+        Scale, Table, Target,
+        load::Load,
+        reference::hyper_tokio::{ANSWER, REQUEST},
+        server::{Kind, load_on_second_core, machine_load, measure, serve_if_asked},
+    };
+
+    pub(super) fn main() {
+        serve_if_asked();
+        let Some(scale) = Scale::from_args() else { return };
+        let core = load_on_second_core("http");
+        println!("http: load of the machine before: {}", machine_load());
+        let mut table = Table::new(
+            "http: microseconds of the server's CPU time per request, 64 connections, plaintext",
+            ["requests under way on each, against", "reference", "netwright"],
+        );
+        let kinds = [Kind::EpollHttp, Kind::HyperTokio, Kind::NetwrightHttp, Kind::NetwrightHttpAsync];
+        for (depth, target) in [(1, 1.06), (16, 1.25)] {
+            let [epoll, hyper, closure, function] = measure::<4>(kinds, core, scale, |server| {
+                Load::ask(server.address(), 64, depth, REQUEST, ANSWER)
+            });
+            table.row(format!("{depth}, epoll with httparse"), &epoll, &closure, Target::AtMost(target));
+            table.row(format!("{depth}, hyper on tokio"), &hyper, &closure, Target::AtMost(1.0));
+            table.row(format!("{depth}, the closure: async"), &closure, &function, Target::None);
+        }
+        println!("{table}");
+        println!("http: load of the machine after: {}", machine_load());
+    }
+}
