@@ -26,7 +26,7 @@ mod turns;
 pub use accept::{Coding, choose_type};
 pub use access_log::{AccessEntry, AccessLog, AccessLogStage};
 #[cfg(feature = "compress")]
-pub use coding::{Compression, ReplyCompression};
+pub use coding::{Compression, ReplyCompression, RequestDecompression};
 pub use conditional::{Precondition, Validators};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};

@@ -47,6 +47,16 @@ impl<T> Turns<T> {
         }
     }
 
+    /// The request that came last is answered here after all; its reply must not have begun. Written when it is its turn.
+    #[cfg(feature = "compress")]
+    pub(crate) fn answer_last<H>(&mut self, cx: &mut Context<'_, H>, reply: ReplyPart)
+    where
+        H: Handler<WriteOut = ReplyPart>,
+    {
+        self.0.pop_back();
+        self.answer(cx, reply);
+    }
+
     /// What was noted of the request that is being answered.
     pub(crate) fn current(&mut self) -> Option<&mut T> {
         match self.0.front_mut() {

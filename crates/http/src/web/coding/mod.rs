@@ -1,16 +1,24 @@
-//! Content coding by negotiation: replies are compressed for those who accept it.
+//! Content coding by negotiation: replies are compressed for those who accept it, requests of those who did are unpacked.
 //!
 //! ```text
-//!   codec ── request ──▶ [ ReplyCompression ] ── request ──▶ application
-//!         ◀── reply ───    head, pieces     ◀── reply ──────
+//!   codec ── request ──▶ [ RequestDecompression ] ──▶ [ ReplyCompression ] ── request ──▶ application
+//!         ◀── reply ───        (untouched)        ◀──   head, pieces     ◀── reply ──────
 //! ```
+//! | file | what it is |
+//! | --- | --- |
+//! | `compress` | [`Compression`], which replies are compressed; [`ReplyCompression`], the stage |
+//! | `decompress` | [`RequestDecompression`], the stage |
+//!
 //! Always true:
 //! 1. A reply that is compressed for some says `Vary: accept-encoding` to all.
 //! 2. What is flushed can be read by the peer, compressed or not.
+//! 3. What a request unpacks to is bounded, in all and by ratio, and made a piece at a time.
 
 mod compress;
+mod decompress;
 
 pub use compress::{Compression, ReplyCompression};
+pub use decompress::RequestDecompression;
 
 use super::Coding;
 use netwright_codec::Format;
