@@ -32,7 +32,9 @@ pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
 pub use files::{FileReply, FileServer, Files, PrefixError, mime_of};
 pub use media_type::{MediaType, MediaTypeError};
-pub use multipart::{FormPart, Multipart, MultipartError, MultipartEvent, PartHead};
+pub use multipart::{
+    FormBodyError, FormPart, Multipart, MultipartError, MultipartEvent, MultipartReader, PartHead,
+};
 pub use query::{FormError, FormLimits, Query, Urlencoded};
 pub use range::Ranges;
 pub use reply::{RedirectError, Reply};

@@ -11,6 +11,7 @@
 //! | `root` | opening below the root, whatever links say |
 //! | `mime` | types by names |
 //! | `listing` | directories as pages |
+//! | `respond` | [`Files::respond`], for services |
 //! | `stage` | [`FileServer`], which asks a worker and writes what it answers |
 //!
 //! Always true:
@@ -24,6 +25,7 @@
 mod listing;
 mod mime;
 mod path;
+mod respond;
 mod root;
 mod stage;
 #[cfg(test)]

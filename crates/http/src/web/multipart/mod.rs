@@ -18,10 +18,12 @@
 //! Not here: where data goes. A file's name is the peer's choice; see [`PartHead::safe_file_name`].
 
 mod head;
+mod reader;
 #[cfg(test)]
 mod tests;
 
 pub use head::PartHead;
+pub use reader::{FormBodyError, MultipartReader};
 
 use super::{FormLimits, MediaType};
 use bytes::{Buf, Bytes, BytesMut};
