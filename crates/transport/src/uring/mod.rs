@@ -14,7 +14,7 @@
 //! | `buffers.rs` | what the kernel may write into, and how it comes back |
 //! | `memory.rs` | what the kernel reads from while a send is under way |
 //! | `slot.rs` | one registration: what flies for it, what has arrived |
-//! | `engine.rs` | starts operations, reaps completions, closes, drains |
+//! | `engine/` | starts operations, reaps completions, closes, drains |
 //! | `extension.rs` | [`Uring`]: what sources call |
 //! | `driver.rs` | [`UringSeed`] and the driver of a loop |
 //! | `stream.rs`, `listener.rs`, `connect.rs` | channels, listeners and connects on it |

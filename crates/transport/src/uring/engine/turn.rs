@@ -1,0 +1,158 @@
+//! One turn: wants become operations, the kernel is entered, and completions become events.
+
+use super::{Engine, State};
+use crate::uring::{
+    ring::{Entered, Wait},
+    slot::{Key, Kind, Role},
+};
+use io_uring::{opcode, types};
+use netwright_core::driver::{Event, Ready};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+/// Connections that may wait for one listener before its accept rests.
+const ACCEPTED_MAX: usize = 1024;
+
+impl Engine {
+    /// One turn: returns after `timeout` at the latest, or when there is an event, or a wake-up.
+    #[inline]
+    pub(in crate::uring) fn turn(
+        &mut self,
+        timeout: Option<Duration>,
+        mut each: impl FnMut(Event),
+    ) -> io::Result<()> {
+        let clock = self.state.own_affairs || !self.state.dirty.is_empty();
+        let begun = (clock && timeout.is_some_and(|limit| !limit.is_zero())).then(Instant::now);
+        let mut left = timeout;
+        loop {
+            self.prepare();
+            let at_once = left == Some(Duration::ZERO) || !self.state.touched.is_empty();
+            let reaped = self.enter(if at_once { Wait::Not } else { Wait::AtMost(left) })?;
+            let told = self.state.tell(&mut each);
+            let woken = std::mem::take(&mut self.state.woken);
+            if told || woken || reaped == 0 || at_once {
+                return Ok(());
+            }
+            // Only our own affairs: the loop need not know.
+            left = match (timeout, begun) {
+                (None, _) => None,
+                (Some(limit), Some(begun)) => match limit.checked_sub(begun.elapsed()) {
+                    Some(left) if !left.is_zero() => Some(left),
+                    _ => return Ok(()),
+                },
+                (Some(_), None) => return Ok(()),
+            };
+        }
+    }
+
+    #[inline]
+    fn prepare(&mut self) {
+        if !self.state.backlog.is_empty() {
+            self.push_backlog();
+        }
+        if !self.state.wake_armed {
+            self.arm_waker();
+        }
+        while let Some(index) = self.state.dirty.pop() {
+            self.steer(index);
+        }
+        self.state.buffers.provide();
+    }
+
+    pub(super) fn arm_waker(&mut self) {
+        self.state.wake_armed = true;
+        self.state.in_flight += 1;
+        // Never read, so always readable: what counts is that every write to it completes the operation once more.
+        let entry =
+            opcode::PollAdd::new(types::Fd(self.state.waker), libc::POLLIN as u32).multi(true).build();
+        self.push(entry.user_data(Key { index: 0, generation: 0 }.name(Kind::Wake)));
+    }
+
+    #[inline]
+    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<usize> {
+        let queued = self.ring.queued();
+        if self.ring.enter(wait)? == Entered::Done {
+            self.state.figures.enters += 1;
+            self.state.figures.submissions += (queued - self.ring.queued()) as u64;
+        }
+        self.state.own_affairs = false;
+        Ok(self.reap())
+    }
+
+    #[inline]
+    fn reap(&mut self) -> usize {
+        let mut reaped = 0;
+        for completion in self.ring.completions() {
+            reaped += 1;
+            self.state.complete(completion.user_data(), completion.result(), completion.flags());
+        }
+        self.state.figures.completions += reaped as u64;
+        if self.ring.overflown() {
+            self.state.figures.overflows += 1;
+        }
+        reaped
+    }
+
+    /// Brings what flies for a slot in line with what its source wants.
+    fn steer(&mut self, index: u32) {
+        let Some(slot) = self.state.slots.get_mut(index as usize) else { return };
+        slot.dirty = false;
+        if slot.is_ending() {
+            return;
+        }
+        let key = Key { index, generation: slot.generation };
+        let (kind, wants) = match &slot.role {
+            Role::Stream(stream) => {
+                let (kind, other) = match stream.bulk {
+                    true => (Kind::Readable, Kind::Receive),
+                    false => (Kind::Receive, Kind::Readable),
+                };
+                let full = self.state.inboxes.get(stream.inbox).is_some_and(|inbox| inbox.is_full());
+                let wants = stream.wants_read && stream.end.is_none() && !full;
+                if slot.flying.has(other) {
+                    return self.cancel(key, other); // when it has ended, this slot is looked at again
+                }
+                (kind, wants)
+            }
+            Role::Listener(listener) => (
+                Kind::Accept,
+                listener.wants && listener.error.is_none() && listener.accepted.len() < ACCEPTED_MAX,
+            ),
+            Role::Watched(..) => (Kind::Watch, true),
+            Role::Connecting(_) | Role::Free(_) => return,
+        };
+        let flies = slot.flying.has(kind);
+        // While nobody reads, somebody has to notice that the peer has gone.
+        let watch = matches!(&slot.role, Role::Stream(stream) if !wants && !stream.end_told)
+            && !flies
+            && !slot.flying.has(Kind::Watch);
+        match (wants, flies) {
+            (true, false) => self.start(key, kind),
+            (false, true) => self.cancel(key, kind),
+            _ if watch => self.start(key, Kind::Watch),
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// Passes on what sources have to know, in the order in which it began. True if there was anything.
+    #[inline]
+    fn tell(&mut self, each: &mut impl FnMut(Event)) -> bool {
+        let mut told = false;
+        for index in self.touched.drain(..) {
+            let slot = &mut self.slots[index as usize];
+            slot.touched = false;
+            let ready = std::mem::take(&mut slot.told);
+            if let Some(token) = slot.token
+                && ready != Ready::NONE
+            {
+                each(Event { token, ready });
+                told = true;
+            }
+        }
+        told
+    }
+}
