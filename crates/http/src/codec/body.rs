@@ -1,7 +1,10 @@
 //! A body as it is read: so many bytes, chunks, or all that come until the connection ends.
 
 use super::{chunked::Chunked, framing::Length};
-use crate::{error::HttpError, limits::Limits};
+use crate::{
+    error::{HttpError, Limit},
+    limits::Limits,
+};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
@@ -41,12 +44,14 @@ impl Body {
             }
             Self::Chunked(chunked) => chunked.next(input, limits),
             Self::UntilClose { got } => {
-                *got += input.len() as u64;
-                if *got > limits.body {
-                    let limit = crate::error::Limit::Body;
-                    return Err(HttpError::TooMuch { limit, max: limits.body, got: *got });
+                let room = usize::try_from(limits.body - *got).unwrap_or(usize::MAX);
+                if room == 0 {
+                    let got = limits.body.saturating_add(input.len() as u64);
+                    return Err(HttpError::TooMuch { limit: Limit::Body, max: limits.body, got });
                 }
-                Ok(Some(Piece::Data(input.split().freeze())))
+                let bytes = input.split_to(room.min(input.len())).freeze();
+                *got += bytes.len() as u64;
+                Ok(Some(Piece::Data(bytes)))
             }
         }
     }
