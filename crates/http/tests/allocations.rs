@@ -9,7 +9,8 @@ use netwright_testkit::{CountingAllocator, allocations_during};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-const GET: &str = "GET /plaintext?x=y HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\nUser-Agent: test\r\n\r\n";
+const GET: &str =
+    "GET /plaintext?x=y HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\nUser-Agent: test\r\n\r\n";
 const POST: &str = "POST /plaintext HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello";
 
 fn hello() -> Response<Bytes> {
@@ -36,8 +37,10 @@ const READ: u64 = 2;
 
 #[test]
 fn a_request_that_is_answered_by_a_closure_allocates_nothing() {
+    let other = "GET /other HTTP/1.1\r\nHost: other\r\nAccept: */*\r\n\r\n";
     for requests in [1, 2, 16] {
-        assert_eq!(answering(GET, requests), READ, "{requests} requests");
-        assert_eq!(answering(POST, requests), READ, "{requests} requests with a body");
+        assert!(answering(GET, requests) <= READ, "{requests} requests");
+        assert!(answering(POST, requests) <= READ, "{requests} requests with a body");
+        assert!(answering(&[GET, other, POST].concat(), requests) <= READ, "{requests} times three requests");
     }
 }

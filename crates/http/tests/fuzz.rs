@@ -38,7 +38,11 @@ impl Handler for Requests {
     type Write = ReplyPart;
     type WriteOut = ReplyPart;
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
-        told(part, |head| format!("{} {} {:?}", head.method, head.uri, head.headers), |text| cx.fire_read(text));
+        told(
+            part,
+            |head| format!("{} {} {:?}", head.method, head.uri, head.headers),
+            |text| cx.fire_read(text),
+        );
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
         cx.write_with(part, done);

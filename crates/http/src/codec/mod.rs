@@ -5,6 +5,7 @@
 //! | `request_decoder`, `reply_decoder` | requests and replies out of bytes: the state machines |
 //! | `fields`, `framing`, `chunked`, `body` | header lines; where a message ends; chunks; bodies |
 //! | `replies`, `encoder`, `out` | replies into bytes, in order; what is gathered until the flush |
+//! | `same_again` | headers that come again are not parsed again |
 //! | `input` | bytes that are in no message yet |
 //! | `server`, `client` | the stages |
 
@@ -19,7 +20,9 @@ mod out;
 mod replies;
 mod reply_decoder;
 mod request_decoder;
+mod same_again;
 mod server;
 
 pub use client::HttpClient;
+pub(crate) use same_again::recycle_request_headers;
 pub use server::{HttpServer, Refused};

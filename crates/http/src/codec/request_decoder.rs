@@ -13,6 +13,7 @@ use super::{
     body::{Body, Piece},
     fields::{self, HeadScan, too_much},
     framing::{Facts, Length},
+    same_again::{self, Known, recycle_request_headers},
 };
 use crate::{
     error::{Framing, Grammar, HttpError, Limit},
@@ -93,6 +94,13 @@ impl RequestDecoder {
         if input[0] == b'\r' && !self.skip_empty_line(input)? {
             return Ok(None);
         }
+        if self.scan.seen() == 0
+            && let Some(known) = same_again::find(input, limits)
+            && let Some((parts, asked)) = again(known, input, limits)
+        {
+            self.skipped_line = false;
+            return Ok(Some((Part::Whole(parts, Bytes::new()), Some(asked))));
+        }
         let found = match self.scan.find(input, limits.head, Limit::Head) {
             // Whichever is passed first: a first line that does not end is a target that is too long.
             Ok(None) | Err(HttpError::TooMuch { .. }) if is_target_too_long(input, limits) => {
@@ -102,9 +110,17 @@ impl RequestDecoder {
         };
         let Some(len) = found else { return Ok(None) };
         self.skipped_line = false;
-        let head =
-            if input.len() == len { std::mem::take(input).freeze() } else { input.split_to(len).freeze() };
-        let (parts, asked, length) = parse(&head, limits)?;
+        let keep = same_again::comes_again(&input[..len]);
+        let head = if keep {
+            let head = Bytes::copy_from_slice(&input[..len]);
+            input.advance(len);
+            head
+        } else if input.len() == len {
+            std::mem::take(input).freeze()
+        } else {
+            input.split_to(len).freeze()
+        };
+        let (parts, asked, length) = parse(&head, limits, keep)?;
         let length = match length {
             Length::Unknown | Length::Known(0) => {
                 return Ok(Some((Part::Whole(parts, Bytes::new()), Some(asked))));
@@ -150,7 +166,43 @@ fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
     input.len() > most && memchr(b'\n', &input[..most]).is_none()
 }
 
-fn parse(head: &Bytes, limits: &Limits) -> Result<(RequestHead, Asked, Length), HttpError> {
+/// A request whose headers are known. `None` if it has to be parsed after all.
+fn again(known: Known, input: &mut BytesMut, limits: &Limits) -> Option<(RequestHead, Asked)> {
+    let Known { len, headers, version, mut asked, line } = known;
+    let mut parts = Request::new(()).into_parts().0;
+    (parts.method, parts.uri) = match line {
+        Some(line) => line,
+        None => {
+            let Some(line) = other_line(&input[..len], version, limits) else {
+                recycle_request_headers(headers);
+                return None;
+            };
+            asked.head = line.0 == Method::HEAD;
+            line
+        }
+    };
+    input.advance(len);
+    (parts.headers, parts.version) = (headers, version);
+    Some((parts, asked))
+}
+
+/// Method and target of a first line, if they are of the usual kind.
+fn other_line(head: &[u8], version: Version, limits: &Limits) -> Option<(Method, Uri)> {
+    let (line, _) = fields::line(head, 0).ok()?;
+    let ending: &[u8] = if version == Version::HTTP_11 { b" HTTP/1.1" } else { b" HTTP/1.0" };
+    let line = head[line].strip_suffix(ending)?;
+    let method_end = memchr(b' ', line)?;
+    let target = &line[method_end + 1..];
+    if target.len() > limits.target || target.first() != Some(&b'/') || memchr(b' ', target).is_some() {
+        return None;
+    }
+    let method = Method::from_bytes(&line[..method_end]).ok().filter(|method| *method != Method::CONNECT)?;
+    let uri =
+        if target.len() == 1 { Uri::default() } else { uri(Bytes::copy_from_slice(target), &method).ok()? };
+    Some((method, uri))
+}
+
+fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Asked, Length), HttpError> {
     let (line, fields_at) = fields::line(head, 0)?;
     let line = &head[line];
     let method_end = memchr(b' ', line).ok_or(Grammar::FirstLine)?;
@@ -173,6 +225,7 @@ fn parse(head: &Bytes, limits: &Limits) -> Result<(RequestHead, Asked, Length), 
     parts.version = version;
     let mut facts = Facts::default();
     fields::parse(head, fields_at, &mut parts.headers, &mut facts, limits.headers)?;
+    let (target_len, plain) = (target.len(), line[target.start] == b'/');
     parts.uri = uri(head.slice(target), &method)?;
     if facts.hosts != 1 {
         check_hosts(&facts, version)?;
@@ -199,6 +252,10 @@ fn parse(head: &Bytes, limits: &Limits) -> Result<(RequestHead, Asked, Length), 
         close: facts.close || http10 && !facts.keep_alive,
         expects: !http10 && facts.expects,
     };
+    if keep && plain && length == Length::Unknown && !asked.expects && !asked.upgrade {
+        let (uri, headers) = (&parts.uri, &parts.headers);
+        same_again::keep(head, fields_at, target_len, &method, uri, version, asked, headers);
+    }
     parts.method = method;
     Ok((parts, asked, length))
 }

@@ -2,9 +2,8 @@
 
 use crate::{
     aggregate::{Collect, Collected, too_large},
-    codec::Refused,
+    codec::{Refused, recycle_request_headers},
     message::{Part, ReplyPart, RequestPart},
-    recycle::recycle_headers,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -70,7 +69,7 @@ where
             Collected::Request(mut request) => {
                 let (head, body) = (self.answer)(&mut request).into_parts();
                 cx.write(Part::Whole(head, body.into()));
-                recycle_headers(std::mem::take(request.headers_mut()));
+                recycle_request_headers(std::mem::take(request.headers_mut()));
             }
             Collected::TooLarge { close } => cx.write(too_large(self.body_max, close)),
         }

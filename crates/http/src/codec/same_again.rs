@@ -1,0 +1,282 @@
+//! Requests that say what the one before said: clients that poll, health checks and proxies send the same headers again and
+//! again.
+//!
+//! ```text
+//!   input     GET /b HTTP/1.1\r\n │ Host: a\r\nAccept: x\r\n\r\n
+//!                                  │ equal, byte by byte: the map of the last request is this one's
+//!   kept      GET /a HTTP/1.1\r\n │ Host: a\r\nAccept: x\r\n\r\n      and its map, lent to one request at a time
+//! ```
+//! A loop keeps one head. Comparing takes a small part of what parsing takes, and a head that differs does so early.
+//!
+//! Always true:
+//! 1. What is kept was parsed from a copy that is kept with it. So a value that lies in that memory is the value that was
+//!    parsed, and a map that comes back unchanged can be told from one that a stage has changed, which is not kept.
+//! 2. A head is copied when it comes the second time in a row, not before: who never repeats itself pays one comparison.
+//! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
+
+use super::request_decoder::Asked;
+use crate::{limits::Limits, recycle::recycle_headers};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Uri, Version};
+use memchr::memchr;
+use std::cell::RefCell;
+
+/// Longer heads are not kept.
+const HEAD_MAX: usize = 2048;
+/// After so many maps that did not come back, because whoever answers requests keeps them, it is tried rarely.
+const LOST_MAX: u32 = 8;
+const TRY_EVERY: u32 = 1024;
+
+struct Kept {
+    /// The head before this one, to see which come twice.
+    last: Vec<u8>,
+    lost: u32,
+    head: Bytes,
+    /// Where the headers begin.
+    fields_at: usize,
+    target_len: usize,
+    method: Method,
+    uri: Uri,
+    version: Version,
+    asked: Asked,
+    /// Not there while a request has it.
+    headers: Option<HeaderMap>,
+    /// Which header has which bytes of `head`: address and length.
+    values: Vec<(HeaderName, usize, usize)>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Kept> = RefCell::new(Kept {
+        last: Vec::new(),
+        lost: 0,
+        head: Bytes::new(),
+        fields_at: 0,
+        target_len: 0,
+        method: Method::GET,
+        uri: Uri::default(),
+        version: Version::HTTP_11,
+        asked: Asked::default(),
+        headers: None,
+        values: Vec::new(),
+    });
+}
+
+/// A request, or its headers, without parsing them.
+pub(super) struct Known {
+    /// The length of the head.
+    pub(super) len: usize,
+    pub(super) headers: HeaderMap,
+    pub(super) version: Version,
+    pub(super) asked: Asked,
+    /// Method and target, if the first line is the same too.
+    pub(super) line: Option<(Method, Uri)>,
+}
+
+/// Whether `input` begins with what is kept.
+#[inline]
+pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Known> {
+    KEPT.with_borrow_mut(|kept| {
+        kept.headers.as_ref()?;
+        let same = input.starts_with(&kept.head);
+        let line_len = if same { kept.fields_at } else { kept.other_line(input)? };
+        let len = line_len + kept.head.len() - kept.fields_at;
+        let allowed =
+            len <= limits.head && kept.values.len() <= limits.headers && kept.target_len <= limits.target;
+        if !allowed {
+            return None; // another server on this loop allows more
+        }
+        let headers = kept.headers.take()?;
+        kept.lost += 1;
+        let line = same.then(|| (kept.method.clone(), kept.uri.clone()));
+        Some(Known { len, headers, version: kept.version, asked: kept.asked, line })
+    })
+}
+
+impl Kept {
+    /// The length of the first line, if what follows it is what is kept.
+    fn other_line(&self, input: &[u8]) -> Option<usize> {
+        let line_len = memchr(b'\n', &input[..input.len().min(HEAD_MAX)])? + 1;
+        input[line_len..].starts_with(&self.head[self.fields_at..]).then_some(line_len)
+    }
+}
+
+/// Whether a head that had to be parsed is the same as the one before it, and worth keeping.
+#[inline]
+pub(super) fn comes_again(head: &[u8]) -> bool {
+    KEPT.with_borrow_mut(|kept| {
+        if kept.last == head {
+            kept.lost = kept.lost.saturating_add(1);
+            return kept.lost <= LOST_MAX || kept.lost.is_multiple_of(TRY_EVERY);
+        }
+        kept.lost = 0;
+        kept.last.clear();
+        if head.len() <= HEAD_MAX {
+            kept.last.extend_from_slice(head);
+        }
+        false
+    })
+}
+
+/// Keeps a head that was parsed; its headers are on their way, and may come back.
+#[cold]
+pub(super) fn keep(
+    head: &Bytes,
+    fields_at: usize,
+    target_len: usize,
+    method: &Method,
+    uri: &Uri,
+    version: Version,
+    asked: Asked,
+    headers: &HeaderMap,
+) {
+    KEPT.with_borrow_mut(|kept| {
+        kept.head = head.clone();
+        (kept.fields_at, kept.target_len, kept.version, kept.asked) = (fields_at, target_len, version, asked);
+        (kept.method, kept.uri, kept.headers) = (method.clone(), uri.clone(), None);
+        kept.values.clear();
+        kept.values.extend(headers.iter().map(|(name, value)| {
+            let bytes = value.as_bytes();
+            (name.clone(), bytes.as_ptr().addr(), bytes.len())
+        }));
+    });
+}
+
+/// The headers of a request that is answered: kept if they are what was lent and nobody has changed them.
+#[inline]
+pub(crate) fn recycle_request_headers(headers: HeaderMap) {
+    let other = KEPT.with_borrow_mut(|kept| {
+        if kept.headers.is_some() || headers.is_empty() || headers.len() != kept.values.len() {
+            return Some(headers);
+        }
+        let unchanged = headers.iter().zip(&kept.values).all(|((name, value), (known, address, len))| {
+            let bytes = value.as_bytes();
+            bytes.len() == *len
+                && (*len == 0 || bytes.as_ptr().addr() == *address)
+                && name == known
+                && !value.is_sensitive()
+        });
+        if !unchanged {
+            return Some(headers);
+        }
+        kept.headers = Some(headers);
+        kept.lost = 0;
+        None
+    });
+    if let Some(headers) = other {
+        recycle_headers(headers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request_decoder::RequestDecoder;
+    use super::*;
+    use crate::message::Part;
+    use bytes::BytesMut;
+    use http::request::Parts;
+
+    fn decode(head: &str) -> (Parts, Asked) {
+        let mut input = BytesMut::from(head);
+        let part = RequestDecoder::default().next(&mut input, &Limits::default()).unwrap().unwrap();
+        assert!(input.is_empty());
+        match part {
+            (Part::Whole(parts, _), Some(asked)) => (parts, asked),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_kept() -> bool {
+        KEPT.with_borrow(|kept| kept.headers.is_some())
+    }
+
+    const HEAD: &str = "GET /a?b HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: 2\r\nEmpty:\r\n\r\n";
+
+    /// Brings it to where the head is kept.
+    fn repeat() {
+        (0..3).for_each(|_| recycle_request_headers(decode(HEAD).0.headers));
+        assert!(is_kept());
+    }
+
+    #[test]
+    fn a_request_that_comes_again_is_the_same_as_the_first() {
+        let (first, asked) = decode(HEAD);
+        repeat();
+        let (again, asked_again) = decode(HEAD);
+        assert!(!is_kept(), "it is lent");
+        assert_eq!((&first.method, &first.uri, first.version), (&again.method, &again.uri, again.version));
+        assert_eq!((first.headers, asked), (again.headers.clone(), asked_again));
+        let (meanwhile, _) = decode(HEAD);
+        assert_eq!(meanwhile.headers, again.headers);
+    }
+
+    #[test]
+    fn other_lines_with_the_same_headers_have_their_own_method_and_target() {
+        repeat();
+        let rest = HEAD.split_once("\r\n").unwrap().1;
+        for (line, method, uri, close) in [
+            ("HEAD /c HTTP/1.1", "HEAD", "/c", false),
+            ("DELETE / HTTP/1.1", "DELETE", "/", false),
+            ("GET /a?b HTTP/1.0", "GET", "/a?b", true),
+            ("OPTIONS * HTTP/1.1", "OPTIONS", "*", false),
+        ] {
+            let (parts, asked) = decode(&format!("{line}\r\n{rest}"));
+            assert_eq!((parts.method.as_str(), parts.uri.to_string().as_str()), (method, uri));
+            assert_eq!((asked.head, asked.close, parts.headers.len()), (method == "HEAD", close, 4));
+            recycle_request_headers(parts.headers);
+        }
+        let (parts, _) = decode(HEAD);
+        assert_eq!(parts.uri, "/a?b");
+    }
+
+    #[test]
+    fn headers_that_somebody_changed_are_not_kept() {
+        type Change = fn(&mut HeaderMap);
+        let changes: [Change; 5] = [
+            |headers| drop(headers.insert("x", "1".parse().unwrap())),
+            |headers| drop(headers.insert("host", "h".parse().unwrap())),
+            |headers| drop(headers.remove("empty")),
+            |headers| {
+                let host = headers.remove("host").unwrap();
+                headers.insert("tsoh", host);
+            },
+            |headers| headers.get_mut("host").unwrap().set_sensitive(true),
+        ];
+        for change in changes {
+            repeat();
+            let (mut parts, _) = decode(HEAD);
+            change(&mut parts.headers);
+            recycle_request_headers(parts.headers);
+            assert!(!is_kept());
+            assert_eq!(decode(HEAD).0.headers["host"], "h");
+        }
+    }
+
+    #[test]
+    fn what_has_a_body_or_asks_for_more_is_not_kept_and_limits_count() {
+        for head in [
+            "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n",
+            "GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n",
+        ] {
+            (0..4).for_each(|_| recycle_request_headers(decode(head).0.headers));
+            assert!(!is_kept(), "{head}");
+        }
+        repeat();
+        let limits = Limits { headers: 3, ..Limits::default() };
+        let mut input = BytesMut::from(HEAD);
+        assert!(RequestDecoder::default().next(&mut input, &limits).is_err());
+    }
+
+    #[test]
+    fn who_never_gives_headers_back_is_soon_left_alone() {
+        let own = (0..100)
+            .filter(|_| {
+                let (parts, _) = decode(HEAD);
+                let address = parts.headers["host"].as_bytes().as_ptr().addr();
+                KEPT.with_borrow(|kept| kept.values.first().is_some_and(|(_, known, _)| *known == address))
+            })
+            .count();
+        assert!(own <= LOST_MAX as usize, "{own} heads were copied");
+    }
+}
