@@ -1,0 +1,227 @@
+//! Question: what does TLS cost here, and with tokio-rustls?
+//!
+//! ```text
+//!   core 1                                      core 0
+//!   load: rustls, one thread that blocks ─ loopback ─ one of two servers, a process each:
+//!         one request under way on each connection    tokio-rustls on tokio's current-thread runtime, Netwright
+//! ```
+//! Answer in microseconds of the server's CPU time per request. Both servers use rustls with ring, TLS 1.3 and
+//! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB. Target: not above tokio-rustls.
+
+fn main() {
+    #[cfg(target_os = "linux")]
+    linux::main();
+    #[cfg(not(target_os = "linux"))]
+    println!("tls: CPU times of other processes are read where only Linux has them");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use bytes::{Bytes, BytesMut};
+    use netwright::{
+        AppContext, Application, Backend, Server, pipeline,
+        tls::{
+            Acceptor, Certificate, Connector, Tls,
+            rustls::{self, ClientConnection, ServerConfig, StreamOwned},
+        },
+    };
+    use netwright_benches::{
+        Rounds, Scale, Table, Target, interleave_all,
+        server::{ServerProcess, asked_for, load_on_second_core, machine_load},
+    };
+    use std::{
+        error::Error,
+        io::{Read, Write},
+        net::{SocketAddr, TcpListener, TcpStream},
+        process,
+        sync::Arc,
+        time::{Duration, Instant},
+    };
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    struct Scenario {
+        name: &'static str,
+        connections: usize,
+        request: usize,
+        answer: usize,
+    }
+
+    const SCENARIOS: [Scenario; 4] = [
+        Scenario { name: "echo", connections: 64, request: 64, answer: 64 },
+        Scenario { name: "echo", connections: 16, request: 4096, answer: 4096 },
+        Scenario { name: "echo", connections: 4, request: 65_536, answer: 65_536 },
+        Scenario { name: "bodies", connections: 4, request: 64, answer: 65_536 },
+    ];
+    const KINDS: [&str; 2] = ["tokio-rustls", "netwright"];
+    const SERVE: &str = "--serve-tls";
+    const GENERATIONS: usize = 3;
+    const TURN: Duration = Duration::from_millis(200);
+    const BODY: usize = 65_536;
+
+    pub(super) fn main() {
+        if let Some(kind) = asked_for(SERVE) {
+            if let Err(error) = serve(&kind) {
+                eprintln!("the {kind} server failed: {error}");
+                process::exit(1);
+            }
+            return;
+        }
+        let Some(scale) = Scale::from_args() else { return };
+        let core = load_on_second_core("tls");
+        println!("tls: load of the machine before: {}", machine_load());
+        let mut table = Table::new(
+            "tls: microseconds of the server's CPU time per request",
+            ["connections, request, answer", KINDS[0], KINDS[1]],
+        );
+        for Scenario { name, connections, request, answer } in SCENARIOS {
+            let mut figures = KINDS.map(|_| Rounds::default());
+            for _ in 0..GENERATIONS {
+                let mut pairs = KINDS.map(|kind| {
+                    let server = ServerProcess::start_with(SERVE, &format!("{kind} {name}"), core);
+                    let load = Load::connect(server.address(), connections, request, answer);
+                    (server, load)
+                });
+                let rounds = interleave_all::<2>(scale.rounds(), |side| {
+                    let (server, load) = &mut pairs[side];
+                    let before = server.cpu_time();
+                    let requests = load.run(TURN);
+                    (server.cpu_time() - before).as_secs_f64() * 1e6 / requests as f64
+                });
+                for (all, new) in figures.iter_mut().zip(rounds) {
+                    all.append(new);
+                }
+            }
+            let [theirs, ours] = &figures;
+            table.row(
+                format!("{connections} {name}, {request} B, {answer} B"),
+                theirs,
+                ours,
+                Target::AtMost(1.0),
+            );
+        }
+        println!("{table}");
+        println!("tls: load of the machine after: {}", machine_load());
+    }
+
+    // ---- the load ----
+
+    struct Load {
+        connections: Vec<StreamOwned<ClientConnection, TcpStream>>,
+        request: Vec<u8>,
+        answer: Vec<u8>,
+    }
+
+    impl Load {
+        fn connect(server: SocketAddr, connections: usize, request: usize, answer: usize) -> Self {
+            let anybody =
+                Connector::builder().dangerously_accept_any_certificate().build().expect("good settings");
+            let connect = |_| {
+                let socket = TcpStream::connect(server).expect("it listens");
+                socket.set_nodelay(true).expect("TCP");
+                let name = "localhost".try_into().expect("a name");
+                let tls = ClientConnection::new(anybody.config().clone(), name).expect("good settings");
+                StreamOwned::new(tls, socket)
+            };
+            let connections = (0..connections).map(connect).collect();
+            let mut load = Self { connections, request: vec![7; request], answer: vec![0; answer] };
+            load.round();
+            load
+        }
+
+        fn round(&mut self) {
+            for connection in &mut self.connections {
+                connection.write_all(&self.request).expect("the server reads");
+            }
+            for connection in &mut self.connections {
+                connection.read_exact(&mut self.answer).expect("the server answers");
+            }
+        }
+
+        fn run(&mut self, time: Duration) -> usize {
+            let start = Instant::now();
+            let mut requests = 0;
+            while start.elapsed() < time {
+                self.round();
+                requests += self.connections.len();
+            }
+            requests
+        }
+    }
+
+    // ---- the servers ----
+
+    fn config() -> Result<Arc<ServerConfig>, Box<dyn Error>> {
+        let certificate = Acceptor::new(Certificate::self_signed(["localhost"])?)?;
+        let mut provider = rustls::crypto::ring::default_provider();
+        provider.cipher_suites.retain(|suite| suite.suite() == rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);
+        let config = ServerConfig::builder_with_provider(provider.into())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_cert_resolver(certificate.config().cert_resolver.clone());
+        Ok(Arc::new(config))
+    }
+
+    fn serve(kind: &str) -> Result<(), Box<dyn Error>> {
+        let bodies = kind.ends_with("bodies");
+        let body = bodies.then(|| Bytes::from(vec![9; BODY]));
+        if kind.starts_with(KINDS[0]) {
+            return serve_tokio(body);
+        }
+        let acceptor = Acceptor::from_config(config()?);
+        let server = Server::builder()
+            .group(Backend::Readiness.event_loops(1)?)
+            .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).app(Answer { body: body.clone() }))
+            .bind("127.0.0.1:0")
+            .wait()?;
+        println!("{}", server.address());
+        Ok(server.group().termination().wait()?)
+    }
+
+    struct Answer {
+        body: Option<Bytes>,
+    }
+
+    impl Application for Answer {
+        type Read = BytesMut;
+        type Write = Bytes;
+
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+            cx.write(match &self.body {
+                Some(body) => body.clone(),
+                None => bytes.freeze(),
+            });
+        }
+
+        fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+            cx.flush();
+        }
+    }
+
+    fn serve_tokio(body: Option<Bytes>) -> Result<(), Box<dyn Error>> {
+        let acceptor = tokio_rustls::TlsAcceptor::from(config()?);
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        println!("{}", listener.local_addr()?);
+        listener.set_nonblocking(true)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().event_interval(1024).build()?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let (acceptor, body) = (acceptor.clone(), body.clone());
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    let mut buffer = Vec::with_capacity(64 * 1024);
+                    while let Ok(1..) = stream.read_buf(&mut buffer).await {
+                        let answer = body.as_deref().unwrap_or(&buffer);
+                        if stream.write_all(answer).await.is_err() || stream.flush().await.is_err() {
+                            break;
+                        }
+                        buffer.clear();
+                    }
+                });
+            }
+        })
+    }
+}
