@@ -42,7 +42,7 @@ type Way = Switch<BytesMut, Outgoing, Infallible>;
 ///     pipeline().add(HttpServer::new()).add(upgrade).handle(|_, _| { /* other requests */ }).sealed()
 /// });
 /// let mut channel = EmbeddedChannel::<(), _>::with_joint(server);
-/// channel.write_inbound("GET / HTTP/1.1\r\nHost: example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+/// channel.write_inbound(b"GET / HTTP/1.1\r\nHost: example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
 ///     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x82\0\0\0\0hi");
 /// let reply = channel.outbound_bytes();
 /// assert!(reply.starts_with(b"HTTP/1.1 101 Switching Protocols\r\n"));
