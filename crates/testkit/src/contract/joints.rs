@@ -1,6 +1,6 @@
 //! Pipelines whose rest is exchanged while the connection lives.
 //!
-//! The server here speaks lines in upper case until a line says `count`: from then on it speaks numbers, the length of all
+//! Most servers here speak lines in upper case until a line says `count`: from then on they speak numbers, the length of all
 //! bytes so far. The two take messages of different types.
 
 use super::{
@@ -10,7 +10,9 @@ use super::{
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Leftover, Switch,
-    WriteError, WritePromise, pipeline,
+    WriteError, WritePromise,
+    detect::{Detect, http, prefix},
+    pipeline,
 };
 use std::{
     convert::Infallible,
@@ -23,6 +25,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_protocol_gives_way_to_one_of_another_type_with_what_was_read_already),
     behaviour!(handles_of_an_exchanged_segment_lose_no_write_in_silence),
     behaviour!(a_sealed_client_can_be_closed_and_waited_for),
+    behaviour!(one_port_speaks_several_protocols_and_the_first_bytes_decide),
 ];
 
 type Way = Switch<BytesMut, Bytes, Infallible>;
@@ -177,5 +180,35 @@ fn a_sealed_client_can_be_closed_and_waited_for(setup: Setup) {
     inside.write_and_flush("to and fro".into()).soon().unwrap();
     assert!(matches!(outside.close().soon(), CloseCause::Requested));
     assert!(matches!(inside.closed().soon(), CloseCause::Requested));
+    running.wait_for_open(0);
+}
+
+fn one_port_speaks_several_protocols_and_the_first_bytes_decide(setup: Setup) {
+    let (builder, loops) = setup.server();
+    let mut bound = builder
+        .pipeline(|_| {
+            let numbers = || pipeline().add(Numbers).app(Count(0)).sealed();
+            let web =
+                || pipeline().add(Lines::default()).handle(|cx, line| cx.write_and_flush(line)).sealed();
+            pipeline().joint(|switch| {
+                pipeline().add(Detect::new(switch).rule(prefix("#"), numbers).rule(http, web))
+            })
+        })
+        .bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    let mut numbers = running.dial();
+    numbers.write_all(b"#").unwrap();
+    expect(&mut numbers, b"1,");
+    numbers.write_all(b"abc").unwrap();
+    expect(&mut numbers, b"2,3,4,");
+    let mut web = running.dial();
+    web.write_all(b"GE").unwrap();
+    running.settle();
+    web.write_all(b"T / HTTP/1.1\r\n").unwrap();
+    expect(&mut web, b"GET / HTTP/1.1\r\n");
+    let mut other = running.dial();
+    other.write_all(b"SSH-2.0-").unwrap();
+    expect_end(&mut other);
+    drop((numbers, web));
     running.wait_for_open(0);
 }
