@@ -9,7 +9,7 @@
 //!    a way to encrypt.
 //! 2. Whatever `out` gets has to be sent, in this order.
 
-use crate::inbox::Inbox;
+use crate::{inbox::Inbox, room::Out};
 use bytes::BytesMut;
 use rustls::{
     CommonState, Error,
@@ -40,13 +40,13 @@ pub(crate) enum Progress {
 pub(crate) struct Driven {
     pub(crate) connection: Box<Connection>,
     pub(crate) inbox: Inbox,
-    pub(crate) out: BytesMut,
+    pub(crate) out: Out,
     pub(crate) result: Result<Progress, Error>,
 }
 
 /// Takes the handshake as far as it gets.
 pub(crate) fn drive(mut connection: Box<Connection>, mut inbox: Inbox) -> Driven {
-    let mut out = BytesMut::new();
+    let mut out = Out::default();
     let result = connection.advance(&mut inbox, &mut out);
     Driven { connection, inbox, out, result }
 }
@@ -71,7 +71,7 @@ macro_rules! either {
 
 impl Connection {
     /// Makes the most of what has arrived, up to one record of data. After an error `out` has the alert, if there is one.
-    pub(crate) fn advance(&mut self, inbox: &mut Inbox, out: &mut BytesMut) -> Result<Progress, Error> {
+    pub(crate) fn advance(&mut self, inbox: &mut Inbox, out: &mut Out) -> Result<Progress, Error> {
         loop {
             let (done, step) =
                 either!(&mut *self, conn => step(conn.process_tls_records(inbox.unprocessed()), out));
@@ -105,7 +105,7 @@ impl Connection {
     }
 
     /// The alert that an error left behind. Nothing is read any more: rustls is asked only while it has something to send.
-    fn last_words(&mut self, out: &mut BytesMut) {
+    fn last_words(&mut self, out: &mut Out) {
         while self.wants_write() {
             let (_, step) = either!(&mut *self, conn => step(conn.process_tls_records(&mut []), out));
             if !matches!(step, Ok(Step::Again)) {
@@ -115,62 +115,38 @@ impl Connection {
     }
 
     /// Encrypts in records of at most 16 KiB, behind everything that was encrypted before.
-    pub(crate) fn encrypt(
-        &mut self,
-        inbox: &mut Inbox,
-        plain: &[u8],
-        out: &mut BytesMut,
-    ) -> Result<(), Error> {
+    pub(crate) fn encrypt(&mut self, inbox: &mut Inbox, plain: &[u8], out: &mut Out) -> Result<(), Error> {
         self.writing(inbox, out, |mut traffic, out| traffic.encrypt(plain, out), room_for(plain.len()))
     }
 
     /// Says that we send no more.
-    pub(crate) fn close_notify(&mut self, inbox: &mut Inbox, out: &mut BytesMut) -> Result<(), Error> {
+    pub(crate) fn close_notify(&mut self, inbox: &mut Inbox, out: &mut Out) -> Result<(), Error> {
         self.writing(inbox, out, |mut traffic, out| traffic.queue_close_notify(out), room_for(2))
     }
 
     fn writing(
         &mut self,
         inbox: &mut Inbox,
-        out: &mut BytesMut,
+        out: &mut Out,
         write: impl for<'a> Fn(Traffic<'a>, &mut [u8]) -> Result<usize, EncryptError>,
         mut room: usize,
     ) -> Result<(), Error> {
         loop {
-            let before = out.len();
+            let processed = inbox.processed();
             let wrote = match self {
-                Self::Client(conn) => {
-                    match wait_to_write(conn.process_tls_records(inbox.processed()), out)? {
-                        Some(traffic) => {
-                            out.resize(before + room, 0);
-                            write(Traffic::Client(traffic), &mut out[before..])
-                        }
-                        None => continue,
-                    }
-                }
-                Self::Server(conn) => {
-                    match wait_to_write(conn.process_tls_records(inbox.processed()), out)? {
-                        Some(traffic) => {
-                            out.resize(before + room, 0);
-                            write(Traffic::Server(traffic), &mut out[before..])
-                        }
-                        None => continue,
-                    }
-                }
+                Self::Client(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
+                    Some(traffic) => write(Traffic::Client(traffic), out.room(room)),
+                    None => continue,
+                },
+                Self::Server(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
+                    Some(traffic) => write(Traffic::Server(traffic), out.room(room)),
+                    None => continue,
+                },
             };
             match wrote {
-                Ok(len) => {
-                    out.truncate(before + len);
-                    return Ok(());
-                }
-                Err(EncryptError::InsufficientSize(size)) => {
-                    out.truncate(before);
-                    room = size.required_size;
-                }
-                Err(EncryptError::EncryptExhausted) => {
-                    out.truncate(before);
-                    return Err(Error::EncryptError);
-                }
+                Ok(len) => return Ok(out.fill(len)),
+                Err(EncryptError::InsufficientSize(size)) => room = size.required_size,
+                Err(EncryptError::EncryptExhausted) => return Err(Error::EncryptError),
             }
         }
     }
@@ -214,7 +190,7 @@ fn room_for(plain: usize) -> usize {
 }
 
 /// One step, and how many bytes of the input are done with.
-fn step<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut BytesMut) -> (usize, Result<Step, Error>) {
+fn step<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Out) -> (usize, Result<Step, Error>) {
     let done = status.discard;
     let step = status.state.and_then(|state| {
         Ok(match state {
@@ -251,7 +227,7 @@ fn take_data<D>(status: UnbufferedStatus<'_, '_, D>, mut record: BytesMut) -> Op
 /// The right to write, once everything else that waits to be sent is in `out`.
 fn wait_to_write<'c, D>(
     status: UnbufferedStatus<'c, '_, D>,
-    out: &mut BytesMut,
+    out: &mut Out,
 ) -> Result<Option<WriteTraffic<'c, D>>, Error> {
     match status.state? {
         ConnectionState::WriteTraffic(traffic) => Ok(Some(traffic)),
@@ -265,19 +241,13 @@ fn wait_to_write<'c, D>(
     }
 }
 
-fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut BytesMut) -> Result<(), Error> {
-    let before = out.len();
+fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut Out) -> Result<(), Error> {
     let room = match data.encode(&mut []) {
-        Ok(_) => return Ok(()),
         Err(EncodeError::InsufficientSize(size)) => size.required_size,
-        Err(EncodeError::AlreadyEncoded) => return Ok(()),
+        Ok(_) | Err(EncodeError::AlreadyEncoded) => return Ok(()),
     };
-    out.resize(before + room, 0);
-    match data.encode(&mut out[before..]) {
-        Ok(len) => {
-            out.truncate(before + len);
-            Ok(())
-        }
+    match data.encode(out.room(room)) {
+        Ok(len) => Ok(out.fill(len)),
         Err(_) => Err(Error::General("a handshake message does not fit where it should".into())),
     }
 }

@@ -12,7 +12,7 @@
 //!    for the first message after [`start_tls`](Tls::start_tls).
 //! 2. A record is decrypted when a message is asked for, but for one that came together with the end of the handshake.
 //! 3. A connection fails once: one error, one alert if one can be sent, all that waits fails, the channel closes.
-//! 4. What waits to be encrypted counts as pending bytes of the channel.
+//! 4. What waits to be encrypted counts as pending bytes of the channel, but for the last few kilobytes.
 //! 5. An idle connection has no buffer here.
 //!
 //! Not here: what rustls is fed with (`connection`), how records are put together (`inbox`).
@@ -77,6 +77,9 @@ pub struct Tls<W = Bytes> {
     /// Decrypted together with the end of the handshake.
     ready: Option<BytesMut>,
     queue: Queue,
+    /// What waits in the queue, in bytes, and how much of it the channel has been told of.
+    kept: usize,
+    told: usize,
     /// What is needed until the handshake is done.
     setup: Option<Box<Setup>>,
     half_closure: bool,
@@ -91,6 +94,9 @@ pub struct Tls<W = Bytes> {
     handshake_max: usize,
     writes: PhantomData<fn(W)>,
 }
+
+/// Bytes that may wait here before the channel counts them as pending.
+const UNTOLD_MAX: usize = 4 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -159,6 +165,8 @@ impl<W: Plain> Tls<W> {
             inbox: Inbox::default(),
             ready: None,
             queue: Queue::default(),
+            kept: 0,
+            told: 0,
             setup: Some(Box::new(setup)),
             half_closure: common.half_closure,
             first_in_clear: false,
@@ -370,7 +378,7 @@ impl<W: Plain> Tls<W> {
         let news = !later.is_empty();
         self.inbox.append(later);
         if !driven.out.is_empty() {
-            cx.write(W::of(driven.out.freeze()));
+            cx.write(W::of(driven.out.into_bytes()));
             cx.flush();
         }
         let shaking = driven.connection.is_handshaking();
@@ -463,7 +471,8 @@ impl<W: Plain> Tls<W> {
         self.connection = None;
         self.ready = None;
         self.inbox.clear();
-        cx.sub_pending(self.queue.fail_all(unwritten));
+        let counted = self.queue.fail_all(unwritten);
+        self.let_go_of(cx, counted);
         if let Some(done) = self.shutting_down.take() {
             done.fail(unwritten.clone());
         }
@@ -496,11 +505,29 @@ impl<W: Plain> Tls<W> {
 
     fn shut_down(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
         self.say_goodbye(cx);
-        cx.sub_pending(self.queue.fail_all(&WriteError::OutputShutDown));
+        let counted = self.queue.fail_all(&WriteError::OutputShutDown);
+        self.let_go_of(cx, counted);
         cx.shut_down_output_with(done);
     }
 
     // ---- writing ----
+
+    /// So many bytes wait here. The channel is told when they are worth it: what is flushed at once is not.
+    fn keep(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+        self.kept += bytes;
+        if self.kept - self.told > UNTOLD_MAX {
+            cx.add_pending(self.kept - self.told);
+            self.told = self.kept;
+        }
+    }
+
+    fn let_go_of(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+        self.kept -= bytes;
+        if self.told > self.kept {
+            cx.sub_pending(self.told - self.kept);
+            self.told = self.kept;
+        }
+    }
 
     /// Encrypts what was flushed, as far as there is room.
     fn drain(&mut self, cx: &mut Context<'_, Self>) {
@@ -515,20 +542,20 @@ impl<W: Plain> Tls<W> {
     fn drain_with(&mut self, cx: &mut Context<'_, Self>, gathered: &mut Vec<u8>) {
         while let Some(Entry { message, mut done, counted }) = self.queue.take() {
             if !done.claim() {
-                cx.sub_pending(counted);
+                self.let_go_of(cx, counted);
                 continue; // cancelled
             }
             match message {
                 Outgoing::Bytes(bytes) => {
-                    cx.sub_pending(counted);
+                    self.let_go_of(cx, counted);
                     self.put(cx, gathered, &bytes, done);
                 }
                 Outgoing::Envelope(envelope) if envelope.is_plain() => {
-                    cx.sub_pending(counted);
+                    self.let_go_of(cx, counted);
                     self.put(cx, gathered, &envelope.bytes, done);
                 }
                 Outgoing::Envelope(_) => {
-                    cx.sub_pending(counted);
+                    self.let_go_of(cx, counted);
                     done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes)));
                 }
                 Outgoing::File(region) => {
@@ -537,7 +564,7 @@ impl<W: Plain> Tls<W> {
                         self.queue.put_back(Entry { message: rest.into(), done, counted });
                         return; // goes on when there is room
                     }
-                    cx.sub_pending(counted);
+                    self.let_go_of(cx, counted);
                 }
             }
             if self.phase == Phase::Over {
@@ -736,7 +763,7 @@ impl<W: Plain> Handler for Tls<W> {
             Outgoing::Envelope(envelope) => envelope.bytes.len(),
             Outgoing::File(_) => 0,
         } + netwright_core::ENTRY_OVERHEAD;
-        cx.add_pending(counted);
+        self.keep(cx, counted);
         self.queue.push(Entry { message, done, counted });
     }
 

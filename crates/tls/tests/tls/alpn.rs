@@ -76,3 +76,91 @@ fn a_protocol_that_nobody_handles_closes_the_connection_with_its_name() {
     talk(&mut client, &mut server);
     assert!(!server.is_open());
 }
+
+#[test]
+fn pipelines_that_write_different_messages_take_over_sealed() {
+    use bytes::BytesMut;
+    use netwright_core::{Context, Handler, WritePromise};
+    /// Numbers out, bytes in.
+    struct Numbers;
+    impl Handler for Numbers {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = u64;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.fire_read(bytes);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, number: u64, done: WritePromise) {
+            cx.write_with(number.to_string().into(), done);
+        }
+    }
+    for (protocol, expected) in [("count", "5"), ("echo", "hello")] {
+        let acceptor = listening(&["count", "echo"]);
+        let mut client: End = End::new(Tls::client(&speaking(&[protocol]), "localhost").unwrap());
+        let mut server: EmbeddedChannel<(), _> =
+            EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(&acceptor)).joint(|switch| {
+                let alpn = Alpn::new(switch)
+                    .protocol("count", |_| {
+                        let count = pipeline()
+                            .add(Numbers)
+                            .handle(|cx, bytes| cx.write_and_flush(bytes.len() as u64));
+                        count.sealed()
+                    })
+                    .protocol("echo", |_| {
+                        pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).sealed()
+                    });
+                pipeline().app(alpn).sealed()
+            }));
+        client.send("hello");
+        loop {
+            let (there, back) = (client.channel.outbound_bytes(), server.outbound_bytes());
+            if there.is_empty() && back.is_empty() {
+                break;
+            }
+            server.write_inbound(there);
+            client.channel.write_inbound(back);
+        }
+        assert_eq!(client.received(), expected.as_bytes());
+    }
+}
+
+#[test]
+fn tls_and_clear_text_share_a_port() {
+    use netwright_core::detect::{Detect, tls};
+    let either = || {
+        let acceptor = acceptor();
+        EmbeddedChannel::<(), _>::with_joint(pipeline().joint(move |switch| {
+            let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+            pipeline().add(
+                Detect::new(switch)
+                    .rule(tls, move || {
+                        let secret = pipeline().add(Tls::<Bytes>::server(&acceptor));
+                        secret
+                            .handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase().into()))
+                            .sealed()
+                    })
+                    .otherwise(move || echo().sealed()),
+            )
+        }))
+    };
+    let mut plain = either();
+    plain.write_inbound(b"hello");
+    assert_eq!(plain.outbound_bytes(), b"hello");
+    for size in [1, 1000] {
+        let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
+        let mut server = either();
+        client.send("hello");
+        loop {
+            let (there, back) = (client.channel.outbound_bytes(), server.outbound_bytes());
+            if there.is_empty() && back.is_empty() {
+                break;
+            }
+            for piece in there.chunks(size) {
+                server.write_inbound(piece);
+            }
+            client.channel.write_inbound(back);
+        }
+        assert_eq!(client.received(), b"HELLO");
+    }
+}
