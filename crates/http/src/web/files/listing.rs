@@ -19,7 +19,10 @@ pub(super) fn page(directory: &File, path: &Path, shown: &str, hidden: bool) -> 
     escape_html(shown, &mut page);
     page.push_str("</title><h1>");
     escape_html(shown, &mut page);
-    page.push_str("</h1><ul>\n<li><a href=\"../\">../</a>\n");
+    page.push_str("</h1><ul>\n");
+    if shown != "/" {
+        page.push_str("<li><a href=\"../\">../</a>\n");
+    }
     for Entry { name, is_directory } in entries {
         let slash = if is_directory { "/" } else { "" };
         // Before a colon, a name alone would read as a scheme.
