@@ -1,7 +1,27 @@
 //! What lies on top of the codec: everything between "a request came" and "this is the reply".
 //!
-//! Always true: nothing in here trusts a peer. Every input has a limit with a finite default, and what is refused says which
-//! value was refused, and by which limit.
+//! ```text
+//!   codec ─▶ AccessLog ─▶ Cors ─▶ RequestDecompression ─▶ ReplyCompression ─▶ SseKeepAlive ─▶ application, FileServer
+//!         ◀── stages of the same types on both sides: each can be left out ──────────────── ◀─  Router, Query, Reply, …
+//! ```
+//! | file | what it is |
+//! | --- | --- |
+//! | `text` | which characters may stand where, percent-encoding |
+//! | `router` | [`Router`]: methods times paths |
+//! | `query`, `multipart` | [`Query`], [`Urlencoded`], [`Multipart`]: forms, whole or as they come |
+//! | `cookie`, `media_type`, `accept` | [`cookies`], [`SetCookie`], [`MediaType`], [`Coding`], [`choose_type`] |
+//! | `conditional`, `range` | [`Validators`], [`Ranges`]: what a client has, and what it wants of the rest |
+//! | `files` | [`Files`]: a directory as replies |
+//! | `coding` | `Compression`, `RequestDecompression`: bodies by negotiation (feature `compress`) |
+//! | `cors`, `sse`, `access_log` | [`Cors`], [`SseEvent`], [`AccessLog`] and their stages |
+//! | `reply` | [`Reply`]: what everybody answers |
+//! | `turns` | requests and replies in step, for stages that answer themselves |
+//!
+//! Always true:
+//! 1. Nothing in here trusts a peer. Every input has a limit with a finite default, and what is refused says which value was
+//!    refused, and by which limit.
+//! 2. What can be decided without a channel is decided by a plain function or state machine; stages only carry it out.
+//! 3. A stage that answers a request itself does so in the request's turn.
 
 mod accept;
 mod access_log;
