@@ -2,6 +2,8 @@
 
 mod hostile;
 #[cfg(feature = "compress")]
+mod peers;
+#[cfg(feature = "compress")]
 mod stack;
 
 #[global_allocator]

@@ -27,7 +27,7 @@ fn reply(channel: &mut Channel) -> (String, Vec<u8>) {
     (String::from_utf8(bytes[..end].to_vec()).unwrap(), bytes[end..].to_vec())
 }
 
-fn packed(text: &[u8]) -> BytesMut {
+pub(crate) fn packed(text: &[u8]) -> BytesMut {
     let mut out = BytesMut::new();
     Compressor::new(Format::Gzip).compress(text, Flush::Finish, &mut out, usize::MAX).unwrap();
     out

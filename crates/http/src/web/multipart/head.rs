@@ -19,7 +19,7 @@ pub struct PartHead {
 }
 
 impl PartHead {
-    /// The field's name.
+    /// The field's name, as the peer wrote it. Browsers write `%22` for a quote in it, which is not told from a real `%22`.
     pub fn name(&self) -> &str {
         &self.name
     }
