@@ -20,7 +20,12 @@ pub use close::{Close, CloseCode};
 pub use config::{CLOSE_DEADLINE, Config, LINGER, MESSAGE_MAX, PING_AFTER, PONG_DEADLINE};
 pub use deflate::{Agreed, Deflate};
 pub use error::{ClosedByPeer, NoClose, Violation};
-pub use handshake::{Accept, Opened, Refusal, Upgrade, Upgraded, accept_key};
+pub use handshake::{
+    Accept, BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Opened, Refusal, Request, Upgrade, Upgraded,
+    accept_key,
+};
+#[cfg(feature = "client")]
+pub use handshake::{ConnectRefused, Socket, WebSocketClient};
 pub use message::Message;
 pub use stage::{PeerClosed, TooLongForControl, WebSocket};
 pub use text::Text;

@@ -11,11 +11,19 @@
 //! | `upgrade` | the stage of a server, behind its HTTP codec |
 //! | `request` | what a client asks, and what it makes of the reply: pure |
 //! | `opening` | the stage of a client, behind its HTTP codec |
+//! | `client` | connections by address, with TLS if wanted |
 
 mod accept;
+#[cfg(feature = "client")]
+mod client;
+mod opening;
+mod request;
 mod upgrade;
 
 pub use accept::{Accept, Opened, Refusal};
+#[cfg(feature = "client")]
+pub use client::{ConnectRefused, Socket, WebSocketClient};
+pub use request::{BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Request};
 pub use upgrade::{Upgrade, Upgraded};
 
 use base64::{Engine, engine::general_purpose::STANDARD};

@@ -1,0 +1,214 @@
+//! From HTTP to WebSocket, on the client's side; and both sides together, over loopback.
+
+mod common;
+
+use common::*;
+use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+use netwright_websocket::{
+    HandshakeError, Message, Request, accept_key,
+    frame::{Opcode, Role},
+};
+use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
+
+type Outside = EmbeddedChannel<(), Infallible>;
+
+fn client(got: Rc<RefCell<Vec<Message>>>) -> Outside {
+    let request = Request::new("ws://example.org/chat").unwrap().protocols(["talk"]);
+    EmbeddedChannel::with_joint(request.pipeline(move |socket, _, opened| {
+        assert_eq!(opened.protocol.as_deref(), Some("talk"));
+        pipeline().add(socket).serve(move |mut peer: Peer<Message, Message>| async move {
+            peer.write(Message::from("hello")).await?;
+            while let Some(message) = peer.read().await? {
+                got.borrow_mut().push(message);
+            }
+            Ok::<(), CloseCause>(())
+        })
+    }))
+}
+
+/// The reply to the request that a client has sent.
+fn reply(channel: &mut Outside) -> String {
+    let request = String::from_utf8(channel.outbound_bytes()).unwrap().to_lowercase();
+    for line in [
+        "get /chat http/1.1\r\n",
+        "\r\nhost: example.org\r\n",
+        "\r\nupgrade: websocket\r\n",
+        "\r\nconnection: upgrade\r\n",
+        "\r\nsec-websocket-version: 13\r\n",
+        "\r\nsec-websocket-protocol: talk\r\n",
+    ] {
+        assert_eq!(request.matches(line).count(), 1, "{line:?} in {request}");
+    }
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: talk\r\n"
+        .to_owned()
+}
+
+fn key(request: &str) -> String {
+    let line =
+        request.lines().find(|line| line.to_lowercase().starts_with("sec-websocket-key:")).expect("a key");
+    line.split_once(':').unwrap().1.trim().to_owned()
+}
+
+#[test]
+fn frames_that_come_with_the_reply_are_not_lost() {
+    for size in [1, 10, 1000] {
+        let got = Rc::default();
+        let mut channel = client(Rc::clone(&got));
+        let request = String::from_utf8(channel.outbound_bytes()).unwrap();
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Protocol: talk\r\nSec-WebSocket-Accept: ";
+        let head = format!("{head}{}\r\n\r\n", accept_key(&key(&request)));
+        let stream = [
+            head.as_bytes(),
+            &raw(true, false, Opcode::Text, b"one", None),
+            &raw(true, false, Opcode::Binary, b"two", None),
+        ]
+        .concat();
+        for piece in stream.chunks(size) {
+            channel.write_inbound(piece);
+        }
+        channel.run();
+        assert_eq!(*got.borrow(), [Message::from("one"), Message::from(b"two".to_vec())]);
+        let sent = frames_of(Role::Client, &channel.outbound_bytes());
+        assert_eq!(sent, [(Opcode::Text, false, b"hello".to_vec())]);
+        channel.write_inbound(raw(true, false, Opcode::Close, b"\x03\xe8", None)).close_by_peer();
+        assert_eq!(
+            frames_of(Role::Client, &channel.outbound_bytes()),
+            [(Opcode::Close, false, b"\x03\xe8".to_vec())]
+        );
+        assert!(matches!(channel.channel().close_cause(), Some(CloseCause::PeerClosed)));
+    }
+}
+
+fn cause(channel: &Outside) -> HandshakeError {
+    match channel.channel().close_cause() {
+        Some(CloseCause::Fault(fault)) => {
+            fault.downcast_ref::<HandshakeError>().expect("of the handshake").clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reply_that_is_not_right_ends_the_connection() {
+    let mut channel = client(Rc::default());
+    let head = reply(&mut channel);
+    channel.write_inbound(format!("{head}Sec-WebSocket-Accept: {}\r\n\r\n", accept_key("another")));
+    assert_eq!(cause(&channel), HandshakeError::Proof);
+    let mut channel = client(Rc::default());
+    channel.write_inbound("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+    assert_eq!(cause(&channel), HandshakeError::Status(http::StatusCode::FORBIDDEN));
+}
+
+#[test]
+fn a_server_that_does_not_answer_has_ten_seconds() {
+    let mut channel = client(Rc::default());
+    channel.write_inbound("HTTP/1.1 10").advance(Duration::from_millis(9_999));
+    assert!(channel.is_open());
+    channel.advance(Duration::from_millis(2));
+    assert_eq!(cause(&channel), HandshakeError::TimedOut(Duration::from_secs(10)));
+}
+
+#[cfg(feature = "tls")]
+mod together {
+    use super::*;
+    use netwright_http::HttpServer;
+    use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
+    use netwright_transport::{Server, event_loops};
+    use netwright_websocket::{Accept, Config, ConnectRefused, Deflate, Upgrade, WebSocketClient};
+    use std::sync::{Arc, mpsc};
+
+    async fn echo(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
+        while let Some(message) = peer.read().await? {
+            peer.write(message).await?;
+        }
+        Ok(())
+    }
+
+    fn server(tls: Option<Acceptor>, deflate: Deflate) -> Server {
+        let accept = Arc::new(Accept::new(Config::default().deflate(deflate)));
+        let pipe = move |_: &_| {
+            let accept = accept.clone();
+            pipeline().add(tls.as_ref().map(Tls::server)).joint(|switch| {
+                let upgrade = Upgrade::new(switch, accept, |socket, _, _| pipeline().add(socket).serve(echo));
+                pipeline().add(HttpServer::new()).add(upgrade).handle(|cx, _| cx.close()).sealed()
+            })
+        };
+        Server::builder().group(event_loops(1).unwrap()).pipeline(pipe).bind("127.0.0.1:0").wait().unwrap()
+    }
+
+    /// Sends messages of many sizes and gets them back.
+    async fn rounds(mut peer: Peer<Message, Message>, tell: mpsc::Sender<usize>) -> Result<(), CloseCause> {
+        let mut total = 0;
+        for len in [0, 1, 125, 126, 1000, 65_535, 65_536, 500_000] {
+            let message = if len % 2 == 0 {
+                Message::from("x".repeat(len))
+            } else {
+                Message::from((0..len).map(|n| (n * n >> 3) as u8).collect::<Vec<u8>>())
+            };
+            peer.write(message.clone()).await?;
+            assert_eq!(peer.read().await?.as_ref(), Some(&message));
+            total += len;
+        }
+        let _ = tell.send(total);
+        Ok(())
+    }
+
+    fn run(client: &WebSocketClient, request: Request) {
+        let (tell, told) = mpsc::channel();
+        let channel = client.connect(request, |peer| rounds(peer, tell)).unwrap().wait().unwrap();
+        let cause = channel.closed().wait().unwrap();
+        assert_eq!(told.recv(), Ok(632_323), "ended by {cause}");
+        assert!(matches!(cause, CloseCause::Requested | CloseCause::PeerClosed), "{cause}");
+    }
+
+    #[test]
+    fn both_sides_talk_over_loopback() {
+        let deflates =
+            [None, Some(Deflate::default()), Some(Deflate::default().takeover(true).window_bits(10))];
+        for deflate in deflates {
+            let server = server(None, deflate.clone().unwrap_or_default());
+            let mut config = Config::default();
+            if let Some(deflate) = deflate {
+                config = config.deflate(deflate);
+            }
+            let client = WebSocketClient::new(event_loops(1).unwrap());
+            let url = format!("ws://{}/", server.local_addr().unwrap());
+            run(&client, Request::new(&url).unwrap().config(config));
+            assert!(matches!(client.connect("wss://localhost/", echo), Err(ConnectRefused::NoTls)));
+            assert!(matches!(client.connect("http://localhost/", echo), Err(ConnectRefused::Request(_))));
+        }
+    }
+
+    #[test]
+    fn both_sides_talk_through_tls() {
+        let certificate = Certificate::self_signed(["localhost"]).unwrap();
+        let server = server(Some(Acceptor::new(&certificate).unwrap()), Deflate::default());
+        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        let client = WebSocketClient::new(event_loops(1).unwrap()).tls(connector);
+        let url = format!("wss://localhost:{}/", server.local_addr().unwrap().port());
+        run(&client, Request::new(&url).unwrap());
+    }
+
+    #[test]
+    fn a_server_that_shuts_down_says_goodbye() {
+        let server = server(None, Deflate::default());
+        let client = WebSocketClient::new(event_loops(1).unwrap());
+        let (tell, told) = mpsc::channel();
+        let url = format!("ws://{}/", server.local_addr().unwrap());
+        let request = Request::new(&url).unwrap().config(Config::default().show_control(true));
+        let serve = |mut peer: Peer<Message, Message>| async move {
+            peer.write(Message::from("are you there?")).await?;
+            while let Some(message) = peer.read().await? {
+                let _ = tell.send(message);
+            }
+            Ok::<(), CloseCause>(())
+        };
+        let channel = client.connect(request, serve).unwrap().wait().unwrap();
+        assert_eq!(told.recv().unwrap(), Message::from("are you there?"));
+        server.shutdown_gracefully(Duration::from_secs(5)).wait().unwrap();
+        let Message::Close(close) = told.recv().unwrap() else { panic!("no close") };
+        assert_eq!(close.to_string(), "1001");
+        channel.closed().wait().unwrap();
+    }
+}
