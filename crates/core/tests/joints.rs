@@ -394,13 +394,30 @@ fn a_tail_that_reads_when_it_likes_gives_way_to_one_that_takes_what_comes() {
         switch.to(pipeline().handle(|cx, bytes| {
             cx.write_and_flush(Bytes::from(bytes.to_ascii_uppercase()));
         }));
-        std::future::pending().await
+        Ok(())
     }
     let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
         pipeline().joint(|switch| pipeline().serve(move |peer| once(peer, switch))),
     );
     channel.write_inbound(b"one ").write_inbound(b"two ").write_inbound(b"three");
     assert_eq!(channel.outbound_bytes(), b"one TWO THREE");
+    assert!(channel.is_open(), "the end of a tail that gave way is not the channel's");
+    drop(channel.channel().close_when_flushed());
+    assert!(!channel.run().is_open());
+}
+
+#[test]
+fn a_tail_that_gives_way_and_closes_the_channel_has_closed_it() {
+    async fn close(mut peer: Peer<BytesMut, Bytes>, switch: Bare) -> Result<(), CloseCause> {
+        peer.read().await?;
+        switch.to(pipeline().handle(|_, _| ()));
+        peer.close();
+        Ok(())
+    }
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
+        pipeline().joint(|switch| pipeline().serve(move |peer| close(peer, switch))),
+    );
+    assert!(!channel.write_inbound(b"x").is_open());
 }
 
 #[test]

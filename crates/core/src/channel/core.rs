@@ -181,6 +181,8 @@ pub(crate) struct Wishes {
     pub(crate) close: Option<Box<CloseCause>>,
     pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
+    /// That is because an async tail has ended, and not if it has given way to another segment.
+    pub(crate) tail_ended: bool,
     /// That close is on its way: what stages flush because of it is sent before.
     pub(crate) last_words: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
@@ -494,6 +496,9 @@ impl ChannelCore {
     pub(crate) fn forget_stages(&mut self, from: u32) {
         self.drop_tasks(from);
         self.drop_timers(from);
+        if std::mem::take(&mut self.wishes.tail_ended) {
+            self.wishes.close_when_flushed = false;
+        }
         while let Some((what, amount)) =
             self.extras.as_mut().and_then(|extras| extras.taken.give_back_next(from))
         {
@@ -720,6 +725,12 @@ impl ChannelCore {
 
     pub(crate) fn close_when_flushed(&mut self) {
         self.ask(|| Asked::CloseWhenFlushed);
+        self.wishes.close_when_flushed = true;
+    }
+
+    /// An async tail has ended, and the channel with it; unless the tail has given way to another segment, which goes on.
+    pub(crate) fn tail_ended(&mut self) {
+        self.wishes.tail_ended = !self.wishes.close_when_flushed;
         self.wishes.close_when_flushed = true;
     }
 

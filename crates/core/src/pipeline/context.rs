@@ -211,6 +211,11 @@ impl<H: Handler> Context<'_, H> {
         self.core.demand.is_flowing()
     }
 
+    /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.
+    pub(crate) fn tail_ended(&mut self) {
+        self.core.tail_ended();
+    }
+
     /// Gives demand back as it was found.
     pub(crate) fn restore_demand(&mut self, flowing: bool) {
         if flowing { self.resume() } else { self.pause() }

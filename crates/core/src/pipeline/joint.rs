@@ -254,7 +254,7 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     ///     let rest = bytes.split_off(bytes.len().min(5));
     ///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
     ///     switch.to_with(echo, Leftover::one(rest));
-    ///     std::future::pending().await // its stage leaves, and this future with it
+    ///     Ok(()) // the channel goes on with its successor
     /// }
     ///
     /// let mut channel = EmbeddedChannel::<(), _>::with_joint(

@@ -14,7 +14,8 @@
 //! | `outcome` | what the future's output says about the channel's end |
 //!
 //! Always true:
-//! 1. The future runs on the channel's loop. Its end closes the channel, and the channel's end drops it.
+//! 1. The future runs on the channel's loop. Its end closes the channel, unless it has given way to another segment, and
+//!    the channel's end drops it.
 //! 2. Demand is strict: a message is asked of the pipeline when somebody waits for it, one at a time.
 //! 3. What was written is flushed at the latest when the future waits again: with the end of the read that it came from, or
 //!    at once if it was woken by something else.

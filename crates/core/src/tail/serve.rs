@@ -131,7 +131,7 @@ where
         }
         cx.flush();
         match result {
-            Ok(()) => cx.close_when_flushed(),
+            Ok(()) => cx.tail_ended(),
             Err(cause) => cx.close_because(cause),
         }
     }
