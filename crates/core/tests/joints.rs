@@ -516,3 +516,64 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
     channel.channel().pause();
     assert!(!channel.run().wants_read(), "nobody insists");
 }
+
+#[test]
+fn the_end_of_output_passes_the_stages_of_the_segment_that_is_there() {
+    /// Has something to say before the output ends.
+    struct Notify;
+    impl Handler for Notify {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.fire_read(bytes);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+        fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+            cx.write_and_flush(Bytes::from("over"));
+            cx.shut_down_output_with(done);
+        }
+    }
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch: Bare| {
+        pipeline().handle(move |_, _| switch.to(pipeline().add(Notify).handle(|cx, _| cx.shut_down_output())))
+    }));
+    channel.write_inbound(b"exchange").write_inbound(b"end");
+    assert_eq!(channel.outbound_bytes(), b"over");
+    assert!(channel.is_open());
+    let mut late = channel.channel().write_and_flush(Bytes::from("late"));
+    channel.run();
+    assert!(late.try_take().unwrap().is_err());
+}
+
+#[test]
+fn messages_that_wait_deeper_in_a_segment_leave_with_it_and_the_channel_goes_on() {
+    /// Makes two messages of each.
+    struct Twice;
+    impl Handler for Twice {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.fire_read(bytes.clone());
+            cx.fire_read(bytes);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch: Bare| {
+        pipeline().add(Twice).handle(move |cx, _| {
+            cx.pause(); // the second one waits behind `Twice`, and nobody else can read it
+            switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+        })
+    }));
+    channel.write_inbound(b"x");
+    assert!(!channel.wants_read(), "demand is as it was left");
+    channel.channel().resume();
+    channel.run().write_inbound(b"y");
+    assert_eq!(channel.outbound_bytes(), b"y");
+}
