@@ -4,6 +4,8 @@
 
 mod aggregate;
 mod body;
+#[cfg(feature = "client")]
+pub mod client;
 mod codec;
 mod date;
 mod error;

@@ -252,11 +252,10 @@ fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Aske
         close: facts.close || http10 && !facts.keep_alive,
         expects: !http10 && facts.expects,
     };
-    if keep && plain && length == Length::Unknown && !asked.expects && !asked.upgrade {
-        let (uri, headers) = (&parts.uri, &parts.headers);
-        same_again::keep(head, fields_at, target_len, &method, uri, version, asked, headers);
-    }
     parts.method = method;
+    if keep && plain && length == Length::Unknown && !asked.expects && !asked.upgrade {
+        same_again::keep(head, fields_at, target_len, asked, &parts);
+    }
     Ok((parts, asked, length))
 }
 

@@ -15,7 +15,7 @@
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
 use super::request_decoder::Asked;
-use crate::{limits::Limits, recycle::recycle_headers};
+use crate::{limits::Limits, message::RequestHead, recycle::recycle_headers};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Uri, Version};
 use memchr::memchr;
@@ -119,22 +119,14 @@ pub(super) fn comes_again(head: &[u8]) -> bool {
 
 /// Keeps a head that was parsed; its headers are on their way, and may come back.
 #[cold]
-pub(super) fn keep(
-    head: &Bytes,
-    fields_at: usize,
-    target_len: usize,
-    method: &Method,
-    uri: &Uri,
-    version: Version,
-    asked: Asked,
-    headers: &HeaderMap,
-) {
+pub(super) fn keep(head: &Bytes, fields_at: usize, target_len: usize, asked: Asked, parts: &RequestHead) {
     KEPT.with_borrow_mut(|kept| {
         kept.head = head.clone();
-        (kept.fields_at, kept.target_len, kept.version, kept.asked) = (fields_at, target_len, version, asked);
-        (kept.method, kept.uri, kept.headers) = (method.clone(), uri.clone(), None);
+        (kept.fields_at, kept.target_len, kept.asked) = (fields_at, target_len, asked);
+        (kept.method, kept.uri, kept.version) = (parts.method.clone(), parts.uri.clone(), parts.version);
+        kept.headers = None;
         kept.values.clear();
-        kept.values.extend(headers.iter().map(|(name, value)| {
+        kept.values.extend(parts.headers.iter().map(|(name, value)| {
             let bytes = value.as_bytes();
             (name.clone(), bytes.as_ptr().addr(), bytes.len())
         }));

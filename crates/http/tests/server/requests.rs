@@ -177,7 +177,6 @@ fn the_go_on_comes_behind_the_replies_before_it() {
 
 #[test]
 fn after_an_upgrade_bytes_are_left_for_whoever_comes_next() {
-    use netwright_core::Handler;
     let mut channel = server();
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: chat\r\n\r\nGET /not HTTP/9\r\n\r\n");
     assert_eq!(parts(&mut channel), ["whole GET / []"], "what follows waits for the answer");
@@ -189,7 +188,6 @@ fn after_an_upgrade_bytes_are_left_for_whoever_comes_next() {
     channel.write_inbound("more");
     assert_eq!(parts(&mut channel), [""; 0]);
     assert!(channel.is_open());
-    let _ = HttpServer::new().leftover();
 }
 
 #[test]
@@ -218,4 +216,57 @@ fn a_tunnel_begins_with_a_success_and_not_with_a_refusal() {
     channel.write_outbound(Part::Whole(reply_with(200, &[("content-length", "5")]), Bytes::new()));
     assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK|date: D||", "a length would be a lie");
     assert_eq!(parts(&mut channel), [""; 0]);
+}
+
+/// Behaviour 91: the reply, the switch, and what the peer had sent behind its request.
+#[test]
+fn an_upgrade_through_a_joint_loses_no_byte_and_comes_behind_its_reply() {
+    use netwright_core::{AppContext, Application, Outgoing, Switch};
+    use std::convert::Infallible;
+
+    struct Upgrade(Switch<bytes::BytesMut, Outgoing, Infallible>);
+    impl Application for Upgrade {
+        type Read = RequestPart;
+        type Write = ReplyPart;
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, _: RequestPart) {
+            cx.write(Part::Whole(reply_with(101, &[("upgrade", "echo")]), Bytes::new()));
+            self.0.to(pipeline()
+                .add(Raw)
+                .handle(|cx, bytes: bytes::BytesMut| {
+                    cx.write_and_flush(Outgoing::from(bytes));
+                })
+                .sealed());
+        }
+    }
+    /// Says that files may be written here too.
+    struct Raw;
+    impl netwright_core::Handler for Raw {
+        type Read = bytes::BytesMut;
+        type ReadOut = bytes::BytesMut;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
+        fn read(&mut self, cx: &mut netwright_core::Context<'_, Self>, bytes: bytes::BytesMut) {
+            cx.fire_read(bytes);
+        }
+        fn write(
+            &mut self,
+            cx: &mut netwright_core::Context<'_, Self>,
+            bytes: Outgoing,
+            done: netwright_core::WritePromise,
+        ) {
+            cx.write_with(bytes, done);
+        }
+    }
+
+    let request =
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nGET /not a request";
+    for size in [request.len(), 1] {
+        let mut channel = EmbeddedChannel::<(), _>::with_joint(
+            pipeline().joint(|switch| pipeline().add(HttpServer::new()).app(Upgrade(switch)).sealed()),
+        );
+        request.as_bytes().chunks(size).for_each(|piece| _ = channel.write_inbound(piece));
+        let text = String::from_utf8(channel.outbound_bytes()).unwrap().replace("\r\n", "|");
+        let head = "HTTP/1.1 101 Switching Protocols|date: D|upgrade: echo|connection: upgrade||";
+        assert_eq!(text, format!("{head}GET /not a request"));
+    }
 }

@@ -1,0 +1,111 @@
+//! Why a request has no reply.
+
+use crate::error::HttpError;
+use http::Uri;
+use netwright_core::{CloseCause, PromiseError};
+use netwright_transport::{ConnectError, PoolError};
+use std::{error::Error, fmt, time::Duration};
+
+/// Why a request has no reply.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The URL cannot be used: which, and why.
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is no connection.
+    Connect(ConnectError),
+    /// All connections to this peer are in use, and none became free.
+    Pool(PoolError),
+    /// The connection ended before the reply was complete.
+    Closed(CloseCause),
+    /// What the server sent, or what was to be sent, is not HTTP.
+    Http(HttpError),
+    /// No reply came in time.
+    TimedOut {
+        /// For what: the head, or all of it.
+        what: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The server sends us from one place to the next.
+    TooManyRedirects {
+        /// How many were followed.
+        max: usize,
+        /// Where the next one leads.
+        next: Uri,
+    },
+    /// The proxy does not let us through.
+    Proxy {
+        /// What it answered.
+        status: u16,
+    },
+    /// TLS cannot be set up.
+    Tls(String),
+    /// The client's event loop has ended.
+    LoopEnded,
+    /// Waiting was asked for on a loop's own thread.
+    WouldBlockLoop,
+}
+
+impl From<HttpError> for ClientError {
+    fn from(error: HttpError) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<PromiseError> for ClientError {
+    fn from(error: PromiseError) -> Self {
+        match error {
+            PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            _ => Self::LoopEnded,
+        }
+    }
+}
+
+impl From<PoolError> for ClientError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Connect(error) => Self::Connect(error),
+            other => Self::Pool(other),
+        }
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, why } => write!(f, "{url:?} cannot be asked: {why}"),
+            Self::Connect(error) => write!(f, "{error}"),
+            Self::Pool(error) => write!(f, "no connection is free: {error}"),
+            Self::Closed(cause) => write!(f, "the connection ended before the reply was complete: {cause}"),
+            Self::Http(error) => write!(f, "{error}"),
+            Self::TimedOut { what, limit } => write!(f, "{what} did not come within {limit:?}"),
+            Self::TooManyRedirects { max, next } => {
+                write!(f, "{max} redirects were followed, which is the limit; the next one leads to {next}")
+            }
+            Self::Proxy { status } => write!(f, "the proxy answered {status}"),
+            Self::Tls(why) => write!(f, "{why}"),
+            Self::LoopEnded => f.write_str("the client's event loop has ended"),
+            Self::WouldBlockLoop => {
+                f.write_str("waiting here would block an event loop; await it or wait elsewhere")
+            }
+        }
+    }
+}
+
+impl Error for ClientError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Connect(error) => Some(error),
+            Self::Pool(error) => Some(error),
+            Self::Closed(cause) => Some(cause),
+            Self::Http(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! A client with connections that are kept: redirects, deadlines, proxies, streamed bodies.
+//!
+//! ```text
+//!   get(url) ──▶ task on a loop ── pool of scheme, host and port ──▶ connection: [TLS] codec exchange
+//!                   ▲     │                                             │
+//!                   └─────┴─ redirect? another pool, perhaps ◀── reply ─┘
+//! ```
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `exchange` | the last stage of a connection: a request, then its reply |
+//! | `tunnel` | the way through a proxy: `CONNECT`, then TLS in it |
+//! | `redirect` | where a redirect leads, and what may go along |
+//! | `error` | why there is no reply |
+//!
+//! Always true:
+//! 1. A connection is used by one exchange at a time, and again only if that was complete.
+//! 2. A request that a connection took with it into its end is sent once more, if it may be: nothing of a reply had come,
+//!    the connection had been used before, the method can be repeated, and the body is still there.
+
+mod error;
+mod exchange;
+mod redirect;
+#[cfg(feature = "tls")]
+mod tunnel;
+
+pub use error::ClientError;
+
+use crate::{
+    Body,
+    codec::HttpClient,
+    error::{HttpError, Within},
+    limits::Limits,
+};
+use bytes::Bytes;
+use exchange::{Ask, Exchange, Times};
+use http::{HeaderValue, Method, Request, Response, Uri, header, request::Parts, uri::Authority};
+use netwright_core::{Channel, EventLoopGroup, JoinHandle, Promised, TaskError, pipeline, promise};
+use netwright_transport::{self as transport, ConnectError, Pool, PoolError, Pooled};
+use std::{
+    collections::HashMap,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+/// Asks servers, and keeps connections to them. Cheap to clone; any thread may use it.
+///
+/// ```no_run
+/// use netwright_http::client::Client;
+///
+/// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder().build()?;
+/// let reply = client.get("http://example.com/").await?;
+/// println!("{}: {} bytes", reply.status(), reply.into_body().collect(1 << 20).await?.len());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Outside of async code, [`Asking::wait`] waits for the reply.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    group: EventLoopGroup,
+    settings: ClientBuilder,
+    limits: Arc<Limits>,
+    pools: Mutex<HashMap<Origin, Pool<Ask>>>,
+}
+
+/// Pools that are kept. Beyond that, those without a connection are let go.
+const POOLS_MAX: usize = 1024;
+
+/// Whom a connection leads to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Origin {
+    tls: bool,
+    host: String,
+    port: u16,
+}
+
+/// Sets up a [`Client`].
+#[derive(Clone)]
+#[must_use = "a client is made by `build`"]
+pub struct ClientBuilder {
+    group: Option<EventLoopGroup>,
+    connect_timeout: Duration,
+    times: Times,
+    redirects: usize,
+    connections: usize,
+    proxy: Option<Authority>,
+    user_agent: Option<HeaderValue>,
+    limits: Limits,
+    #[cfg(feature = "tls")]
+    connector: Option<netwright_tls::Connector>,
+}
+
+impl ClientBuilder {
+    /// The loops that host the connections. Default: one of its own.
+    pub fn group(mut self, group: EventLoopGroup) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// How long one attempt to connect may take. Default: 10 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How long the head of a reply may take, from when its request is written. Zero: no limit. Default: 30 s.
+    pub fn head_timeout(mut self, limit: Duration) -> Self {
+        self.times.head = limit;
+        self
+    }
+
+    /// How long an exchange may take in all, its bodies included. Zero: no limit. Default: none, as bodies may be streams.
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.times.total = limit;
+        self
+    }
+
+    /// How many redirects are followed. Default: 10; with 0 they are handed out.
+    pub fn redirects(mut self, max: usize) -> Self {
+        self.redirects = max;
+        self
+    }
+
+    /// Connections to one host at most. Default: 16.
+    pub fn connections(mut self, max: usize) -> Self {
+        self.connections = max;
+        self
+    }
+
+    /// A proxy, as `host:port`: it is asked for everything in plain HTTP, and to connect to everything in TLS.
+    ///
+    /// # Errors
+    /// That is no host and port.
+    pub fn proxy(mut self, proxy: &str) -> Result<Self, ClientError> {
+        let authority = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
+        let parsed: Option<Authority> = authority.parse().ok();
+        self.proxy = Some(parsed.filter(|proxy| proxy.port_u16().is_some()).ok_or_else(|| {
+            ClientError::Url { url: proxy.to_owned(), why: "a proxy is a host and a port" }
+        })?);
+        Ok(self)
+    }
+
+    /// What `User-Agent` says. Default: nothing.
+    pub fn user_agent(mut self, agent: HeaderValue) -> Self {
+        self.user_agent = Some(agent);
+        self
+    }
+
+    /// Limits of what servers may send. Default: [`Limits::client`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How TLS is done. Default: whom this system trusts, found out when it is first needed.
+    #[cfg(feature = "tls")]
+    pub fn connector(mut self, connector: netwright_tls::Connector) -> Self {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// No event loop could be started, or a setting cannot work.
+    pub fn build(self) -> Result<Client, ClientError> {
+        let setup = |error: String| ClientError::Connect(ConnectError::Setup(error));
+        if self.connections == 0 {
+            return Err(setup("a client needs at least one connection to each host".to_owned()));
+        }
+        let group = match &self.group {
+            Some(group) => group.clone(),
+            None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,
+        };
+        let limits = Arc::new(self.limits.clone());
+        Ok(Client { inner: Arc::new(Inner { group, settings: self, limits, pools: Mutex::default() }) })
+    }
+}
+
+impl Client {
+    /// Sets up a client.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder {
+            group: None,
+            connect_timeout: Duration::from_secs(10),
+            times: Times { head: Duration::from_secs(30), total: Duration::ZERO },
+            redirects: 10,
+            connections: 16,
+            proxy: None,
+            user_agent: None,
+            limits: Limits::client(),
+            #[cfg(feature = "tls")]
+            connector: None,
+        }
+    }
+
+    /// Asks for what is at a URL.
+    pub fn get(&self, url: impl AsRef<str>) -> Asking {
+        self.ask(Method::GET, url.as_ref(), Body::empty())
+    }
+
+    /// Asks for the headers of what is at a URL.
+    pub fn head(&self, url: impl AsRef<str>) -> Asking {
+        self.ask(Method::HEAD, url.as_ref(), Body::empty())
+    }
+
+    /// Sends something to a URL.
+    pub fn post(&self, url: impl AsRef<str>, body: impl Into<Body>) -> Asking {
+        self.ask(Method::POST, url.as_ref(), body.into())
+    }
+
+    fn ask(&self, method: Method, url: &str, body: Body) -> Asking {
+        match url.parse::<Uri>() {
+            Ok(uri) => {
+                let mut request = Request::new(body);
+                (*request.method_mut(), *request.uri_mut()) = (method, uri);
+                self.request(request)
+            }
+            Err(_) => Asking::failed(ClientError::Url { url: url.to_owned(), why: "it is not a URL" }),
+        }
+    }
+
+    /// Sends a request of any kind. Its URI says whom it is for.
+    pub fn request(&self, request: Request<impl Into<Body>>) -> Asking {
+        let (inner, request) = (self.inner.clone(), request.map(Into::into));
+        match self.inner.group.next().spawn(async move { inner.follow(request).await }) {
+            Ok(handle) => Asking { state: Ok(handle) },
+            Err(_) => Asking::failed(ClientError::LoopEnded),
+        }
+    }
+}
+
+/// A request that is under way: a future of its reply. It goes on if this is dropped.
+#[must_use = "the reply is here"]
+pub struct Asking {
+    state: Result<JoinHandle<Result<Response<Body>, ClientError>>, Option<ClientError>>,
+}
+
+impl Asking {
+    fn failed(error: ClientError) -> Self {
+        Self { state: Err(Some(error)) }
+    }
+
+    /// Waits for the reply, where no async code runs.
+    ///
+    /// # Errors
+    /// There is no reply.
+    pub fn wait(mut self) -> Result<Response<Body>, ClientError> {
+        match &mut self.state {
+            Ok(handle) => handle.wait().map_err(lost)?,
+            Err(error) => Err(error.take().unwrap_or(ClientError::LoopEnded)),
+        }
+    }
+}
+
+fn lost(error: TaskError) -> ClientError {
+    match error {
+        TaskError::WouldBlockLoop => ClientError::WouldBlockLoop,
+        _ => ClientError::LoopEnded,
+    }
+}
+
+impl Future for Asking {
+    type Output = Result<Response<Body>, ClientError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match &mut self.state {
+            Ok(handle) => ready!(Pin::new(handle).poll(cx)).unwrap_or_else(|error| Err(lost(error))),
+            Err(error) => Err(error.take().unwrap_or(ClientError::LoopEnded)),
+        })
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").finish_non_exhaustive()
+    }
+}
+
+/// A request of which as much is kept as can be sent again.
+struct Repeatable {
+    head: Parts,
+    /// `None`: it was a stream, and is gone.
+    body: Option<Bytes>,
+}
+
+impl Inner {
+    /// Asks, and follows redirects.
+    async fn follow(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
+        let (mut head, body) = request.into_parts();
+        if let Some(agent) = &self.settings.user_agent {
+            head.headers.entry(header::USER_AGENT).or_insert_with(|| agent.clone());
+        }
+        let (mut kept, mut stream) = match body.into_full() {
+            Ok(bytes) => (Repeatable { head, body: Some(bytes) }, None),
+            Err(body) => (Repeatable { head, body: None }, Some(body)),
+        };
+        let mut followed = 0;
+        loop {
+            let reply = self.ask(&kept, stream.take()).await?;
+            let Repeatable { head, body } = &mut kept;
+            let Some(next) = redirect::next(reply.status(), reply.headers(), &head.uri, &head.method) else {
+                return Ok(reply);
+            };
+            if self.settings.redirects == 0 || next.body && body.is_none() {
+                return Ok(reply);
+            }
+            if followed == self.settings.redirects {
+                return Err(ClientError::TooManyRedirects { max: followed, next: next.uri });
+            }
+            followed += 1;
+            if !next.body {
+                *body = Some(Bytes::new());
+                redirect::remove_body_headers(&mut head.headers);
+            }
+            if !next.same_origin {
+                redirect::remove_credentials(&mut head.headers);
+            }
+            head.headers.remove(header::HOST);
+            (head.uri, head.method) = (next.uri, next.method);
+        }
+    }
+
+    /// Asks once, or twice if a connection that had been idle took the request with it into its end.
+    async fn ask(&self, kept: &Repeatable, mut stream: Option<Body>) -> Result<Response<Body>, ClientError> {
+        let origin = Origin::of(&kept.head.uri)?;
+        let mut tries = 0;
+        loop {
+            let pool = self.pool(&origin)?;
+            let created = pool.figures().created;
+            let pooled = pool.acquire().await?;
+            let used_before = pool.figures().created == created;
+            let body = match (stream.take(), &kept.body) {
+                (Some(body), _) => body,
+                (None, Some(bytes)) => Body::from(bytes.clone()),
+                (None, None) => return Err(HttpError::Aborted("its body was sent before".into()).into()),
+            };
+            let request = Request::from_parts(kept.head.clone(), body);
+            let error = match self.exchange(pooled, request).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            tries += 1;
+            let may_repeat = kept.head.method.is_idempotent() && kept.body.is_some();
+            if !(used_before && may_repeat && tries < 3 && is_stale(&error)) {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        pooled: Pooled<Ask>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ClientError> {
+        let (reply, promised): (_, Promised<Response<Body>, ClientError>) = promise();
+        let channel: Channel<Ask> = (*pooled).clone();
+        channel.send(Ask { request, reply, pooled, times: self.settings.times });
+        promised.await
+    }
+
+    fn pool(&self, origin: &Origin) -> Result<Pool<Ask>, ClientError> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get(origin) {
+            return Ok(pool.clone());
+        }
+        if pools.len() >= POOLS_MAX {
+            pools.retain(|_, pool| {
+                let figures = pool.figures();
+                figures.idle + figures.in_use + figures.connecting + figures.waiting > 0
+            });
+        }
+        let pool = self.new_pool(origin)?;
+        pools.insert(origin.clone(), pool.clone());
+        Ok(pool)
+    }
+
+    fn new_pool(&self, origin: &Origin) -> Result<Pool<Ask>, ClientError> {
+        let builder = || {
+            transport::Client::builder()
+                .group(self.group.clone())
+                .connect_timeout(self.settings.connect_timeout)
+        };
+        let limits = self.limits.clone();
+        let proxy = self.settings.proxy.as_ref();
+        let address = match proxy {
+            Some(proxy) => proxy.to_string(),
+            None => format!("{}:{}", origin.host, origin.port),
+        };
+        let pool = if origin.tls {
+            self.tls_pool(origin, builder(), address)?
+        } else {
+            let proxied = proxy.is_some();
+            let client = builder().pipeline(move || {
+                let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
+                pipeline().add(codec).add(Exchange::default())
+            });
+            Pool::to(&client.map_err(ClientError::Connect)?, address)
+        };
+        let pool = pool.max_connections(self.settings.connections).build();
+        pool.map_err(|error| ClientError::Connect(ConnectError::Setup(error.to_string())))
+    }
+
+    #[cfg(feature = "tls")]
+    fn tls_pool(
+        &self,
+        origin: &Origin,
+        builder: transport::ClientBuilder,
+        address: String,
+    ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
+        use netwright_tls::{Connector, Tls};
+        let tls_error = |error: netwright_tls::TlsError| ClientError::Tls(error.to_string());
+        let connector = match &self.settings.connector {
+            Some(connector) => connector.clone(),
+            None => Connector::system().map_err(tls_error)?,
+        };
+        let name = origin.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let limits = self.limits.clone();
+        // A name that is none is found here, and not on the loop.
+        Tls::<netwright_core::Outgoing>::client(&connector, &name).map_err(tls_error)?;
+        if self.settings.proxy.is_some() {
+            let target = format!("{}:{}", origin.host, origin.port);
+            let client = builder.pipeline(move || {
+                tunnel::through(target.clone(), name.clone(), connector.clone(), limits.clone())
+            });
+            return Ok(Pool::to(&client.map_err(ClientError::Connect)?, address));
+        }
+        let client = builder.pipeline(move || {
+            let tls = Tls::client(&connector, &name).expect("the same name was one before");
+            pipeline().add(tls).add(HttpClient::with(limits.clone())).add(Exchange::default())
+        });
+        Ok(Pool::to(&client.map_err(ClientError::Connect)?, address))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn tls_pool(
+        &self,
+        origin: &Origin,
+        _: transport::ClientBuilder,
+        _: String,
+    ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
+        let url = format!("https://{}:{}", origin.host, origin.port);
+        Err(ClientError::Url { url, why: "https needs the feature `tls`" })
+    }
+}
+
+/// Whether a connection ended that its server had closed before the request came.
+fn is_stale(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Http(HttpError::Premature { within: Within::Waiting })
+            | ClientError::Closed(_)
+            | ClientError::Pool(PoolError::Closed)
+    )
+}
+
+impl Origin {
+    fn of(uri: &Uri) -> Result<Self, ClientError> {
+        let bad = |why| ClientError::Url { url: uri.to_string(), why };
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(_) => return Err(bad("only http and https are known")),
+            None => return Err(bad("it has no scheme")),
+        };
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("it has no host"))?;
+        let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        Ok(Self { tls, host: host.to_ascii_lowercase(), port })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pools = self.inner.pools.lock().unwrap_or_else(PoisonError::into_inner).len();
+        f.debug_struct("Client").field("hosts", &pools).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("times", &self.times)
+            .field("redirects", &self.redirects)
+            .field("connections", &self.connections)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
+    }
+}
