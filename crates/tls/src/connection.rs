@@ -144,7 +144,10 @@ impl Connection {
                 },
             };
             match wrote {
-                Ok(len) => return Ok(out.fill(len)),
+                Ok(len) => {
+                    out.fill(len);
+                    return Ok(());
+                }
                 Err(EncryptError::InsufficientSize(size)) => room = size.required_size,
                 Err(EncryptError::EncryptExhausted) => return Err(Error::EncryptError),
             }
@@ -247,7 +250,10 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut Out) -> Result<(), Error>
         Ok(_) | Err(EncodeError::AlreadyEncoded) => return Ok(()),
     };
     match data.encode(out.room(room)) {
-        Ok(len) => Ok(out.fill(len)),
+        Ok(len) => {
+            out.fill(len);
+            Ok(())
+        }
         Err(_) => Err(Error::General("a handshake message does not fit where it should".into())),
     }
 }

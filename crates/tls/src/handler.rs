@@ -29,8 +29,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Event, Fault, FileRegion, Handler, Leftover, Outgoing, Promise, SharedPromised,
-    StageTimer, WriteError, WritePromise, promise,
+    CloseCause, Context, ENTRY_OVERHEAD, Event, Fault, FileRegion, Handler, Leftover, Outgoing, Promise,
+    SharedPromised, StageTimer, WriteError, WritePromise, promise,
 };
 use rustls::{
     AlertDescription, client::UnbufferedClientConnection, server::Acceptor as HelloReader,
@@ -80,11 +80,15 @@ pub struct Tls<W = Bytes> {
     /// What waits in the queue, in bytes, and how much of it the channel has been told of.
     kept: usize,
     told: usize,
+    /// A batch is on its way, and what is left follows it.
+    batch_under_way: bool,
     /// What is needed until the handshake is done.
     setup: Option<Box<Setup>>,
     half_closure: bool,
     /// The next message passes as it is.
     first_in_clear: bool,
+    /// It has passed: a client's handshake begins behind it, with the flush.
+    begins_at_flush: bool,
     /// We have said that we send no more.
     output_closed: bool,
     /// The peer has said so.
@@ -94,6 +98,10 @@ pub struct Tls<W = Bytes> {
     handshake_max: usize,
     writes: PhantomData<fn(W)>,
 }
+
+/// Plaintext that is encrypted at once. What is more waits until this is sent, so that a large file or message takes no
+/// memory twice, and the loop's other connections have their turns.
+const BATCH: usize = 256 * 1024;
 
 /// Bytes that may wait here before the channel counts them as pending.
 const UNTOLD_MAX: usize = 4 * 1024;
@@ -167,9 +175,11 @@ impl<W: Plain> Tls<W> {
             queue: Queue::default(),
             kept: 0,
             told: 0,
+            batch_under_way: false,
             setup: Some(Box::new(setup)),
             half_closure: common.half_closure,
             first_in_clear: false,
+            begins_at_flush: false,
             output_closed: false,
             input_closed: false,
             shutting_down: None,
@@ -483,10 +493,14 @@ impl<W: Plain> Tls<W> {
         self.input_closed = true;
         self.inbox.clear();
         if self.half_closure {
-            cx.fire_input_closed();
-        } else {
-            self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+            return cx.fire_input_closed();
         }
+        // Behind what is flushed because of what came before it, as with the end of a socket.
+        cx.caller().call(|tls, cx| {
+            if tls.phase == Phase::Open {
+                tls.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+            }
+        });
     }
 
     /// Says that we send no more, once.
@@ -529,61 +543,93 @@ impl<W: Plain> Tls<W> {
         }
     }
 
-    /// Encrypts what was flushed, as far as there is room.
+    /// Encrypts what was flushed, up to one batch: the next one follows when that is on its way.
     fn drain(&mut self, cx: &mut Context<'_, Self>) {
-        with_gather(|gathered| self.drain_with(cx, gathered));
-        if !self.queue.has_flushed()
-            && let Some(done) = self.shutting_down.take()
-        {
+        if self.batch_under_way {
+            return;
+        }
+        let mut room = BATCH;
+        with_gather(|gathered| self.drain_with(cx, gathered, &mut room));
+        if self.phase != Phase::Open {
+            return;
+        }
+        if self.queue.has_flushed() {
+            self.batch_under_way = true;
+            let caller = cx.caller();
+            let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+            sent.listen(move |sent| {
+                if sent.is_ok() {
+                    caller.call(|tls, cx| {
+                        tls.batch_under_way = false;
+                        tls.drain(cx);
+                        cx.flush();
+                    });
+                }
+            });
+        } else if let Some(done) = self.shutting_down.take() {
             self.shut_down(cx, done);
         }
     }
 
-    fn drain_with(&mut self, cx: &mut Context<'_, Self>, gathered: &mut Vec<u8>) {
-        while let Some(Entry { message, mut done, counted }) = self.queue.take() {
+    fn drain_with(&mut self, cx: &mut Context<'_, Self>, gathered: &mut Vec<u8>, room: &mut usize) {
+        while *room > 0
+            && self.phase == Phase::Open
+            && let Some(Entry { message, mut done, counted }) = self.queue.take()
+        {
+            self.let_go_of(cx, counted);
             if !done.claim() {
-                self.let_go_of(cx, counted);
                 continue; // cancelled
             }
             match message {
-                Outgoing::Bytes(bytes) => {
-                    self.let_go_of(cx, counted);
-                    self.put(cx, gathered, &bytes, done);
-                }
+                Outgoing::Bytes(bytes) => self.put(cx, gathered, bytes, done, room),
                 Outgoing::Envelope(envelope) if envelope.is_plain() => {
-                    self.let_go_of(cx, counted);
-                    self.put(cx, gathered, &envelope.bytes, done);
+                    self.put(cx, gathered, envelope.bytes, done, room);
                 }
-                Outgoing::Envelope(_) => {
-                    self.let_go_of(cx, counted);
-                    done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes)));
-                }
+                Outgoing::Envelope(_) => done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes))),
                 Outgoing::File(region) => {
                     self.seal_gathered(cx, gathered, WritePromise::untracked());
-                    if let Some((rest, done)) = self.put_file(cx, gathered, region, done) {
-                        self.queue.put_back(Entry { message: rest.into(), done, counted });
-                        return; // goes on when there is room
-                    }
-                    self.let_go_of(cx, counted);
+                    self.put_file(cx, gathered, region, done, room);
                 }
-            }
-            if self.phase == Phase::Over {
-                return;
             }
         }
         self.seal_gathered(cx, gathered, WritePromise::untracked());
     }
 
-    /// Small messages are put together, so that they share a record.
-    fn put(&mut self, cx: &mut Context<'_, Self>, gathered: &mut Vec<u8>, bytes: &[u8], done: WritePromise) {
-        if bytes.len() > GATHER_MAX {
-            self.seal_gathered(cx, gathered, WritePromise::untracked());
-            return self.seal(cx, bytes, done);
+    /// Small messages are put together, so that they share a record; of large ones as much is encrypted as there is room.
+    fn put(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        gathered: &mut Vec<u8>,
+        mut bytes: Bytes,
+        done: WritePromise,
+        room: &mut usize,
+    ) {
+        if bytes.len() <= GATHER_MAX {
+            *room = room.saturating_sub(bytes.len());
+            gathered.extend_from_slice(&bytes);
+            if done.is_tracked() || gathered.len() > GATHER_MAX {
+                self.seal_gathered(cx, gathered, done);
+            }
+            return;
         }
-        gathered.extend_from_slice(bytes);
-        if done.is_tracked() || gathered.len() > GATHER_MAX {
-            self.seal_gathered(cx, gathered, done);
+        self.seal_gathered(cx, gathered, WritePromise::untracked());
+        let rest = bytes.split_off(bytes.len().min((*room).max(SEAL_MAX)));
+        *room = room.saturating_sub(bytes.len());
+        if rest.is_empty() {
+            return self.seal(cx, &bytes, done);
         }
+        self.seal(cx, &bytes, WritePromise::untracked());
+        self.put_back(cx, rest.into(), done);
+    }
+
+    /// The rest of a message, for the next batch.
+    fn put_back(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
+        if self.phase != Phase::Open {
+            return done.fail(WriteError::Closed(CloseCause::Requested));
+        }
+        let counted = size_of(&message);
+        self.keep(cx, counted);
+        self.queue.put_back(Entry { message, done, counted });
     }
 
     fn seal_gathered(&mut self, cx: &mut Context<'_, Self>, gathered: &mut Vec<u8>, done: WritePromise) {
@@ -595,24 +641,25 @@ impl<W: Plain> Tls<W> {
         }
     }
 
-    /// Reads and encrypts a file while there is room to write. What is left of it, if there is none.
+    /// Reads and encrypts as much of a file as there is room for.
     fn put_file(
         &mut self,
         cx: &mut Context<'_, Self>,
         buffer: &mut Vec<u8>,
         mut region: FileRegion,
         done: WritePromise,
-    ) -> Option<(FileRegion, WritePromise)> {
+        room: &mut usize,
+    ) {
         while region.remaining() > 0 {
-            if !cx.is_writable() {
-                return Some((region, done));
+            if *room == 0 {
+                return self.put_back(cx, region.into(), done);
             }
             buffer.resize(SEAL_MAX, 0);
-            let read = region.read_into(buffer);
-            match read {
+            match region.read_into(buffer) {
                 Ok(len) => {
                     buffer.truncate(len);
                     region.advance(len as u64);
+                    *room = room.saturating_sub(len);
                     if region.remaining() == 0 {
                         break;
                     }
@@ -620,13 +667,11 @@ impl<W: Plain> Tls<W> {
                 }
                 Err(error) => {
                     buffer.clear();
-                    done.fail(WriteError::File(error.into()));
-                    return None;
+                    return done.fail(WriteError::File(error.into()));
                 }
             }
         }
         self.seal_gathered(cx, buffer, done);
-        None
     }
 
     /// Encrypts and passes on.
@@ -705,14 +750,6 @@ impl<W: Plain> Handler for Tls<W> {
         None
     }
 
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
-        if writable && self.phase == Phase::Open && self.queue.has_flushed() {
-            self.drain(cx);
-            cx.flush();
-        }
-        cx.fire_writability(writable);
-    }
-
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Over => cx.fire_input_closed(),
@@ -752,17 +789,14 @@ impl<W: Plain> Handler for Tls<W> {
         }
         if self.first_in_clear {
             self.first_in_clear = false;
+            self.begins_at_flush = true;
             return cx.write_with(msg, done);
         }
         if self.output_closed || self.shutting_down.is_some() {
             return done.fail(WriteError::OutputShutDown);
         }
         let message = msg.into_outgoing();
-        let counted = match &message {
-            Outgoing::Bytes(bytes) => bytes.len(),
-            Outgoing::Envelope(envelope) => envelope.bytes.len(),
-            Outgoing::File(_) => 0,
-        } + netwright_core::ENTRY_OVERHEAD;
+        let counted = size_of(&message);
         self.keep(cx, counted);
         self.queue.push(Entry { message, done, counted });
     }
@@ -773,8 +807,8 @@ impl<W: Plain> Handler for Tls<W> {
             self.drain(cx);
         }
         cx.flush();
-        if self.phase == Phase::Idle && !self.first_in_clear {
-            self.begin(cx); // a client's, behind the message in clear
+        if std::mem::take(&mut self.begins_at_flush) {
+            self.begin(cx); // nothing, if it began with the connection
         }
     }
 
@@ -816,6 +850,16 @@ impl<W: Plain> Handler for Tls<W> {
         }
         Leftover::nothing()
     }
+}
+
+/// What a message counts as while it waits: its bytes in memory, and what any message costs.
+fn size_of(message: &Outgoing) -> usize {
+    ENTRY_OVERHEAD
+        + match message {
+            Outgoing::Bytes(bytes) => bytes.len(),
+            Outgoing::Envelope(envelope) => envelope.bytes.len(),
+            Outgoing::File(_) => 0,
+        }
 }
 
 impl Setup {

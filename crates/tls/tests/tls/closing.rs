@@ -139,3 +139,34 @@ fn nothing_is_read_behind_a_close_notify() {
     assert!(server.log.has("input closed") && !server.log.has("error"), "{:?}", server.log.lines());
     assert!(server.channel.is_open());
 }
+
+#[test]
+fn what_came_together_with_the_close_notify_is_still_answered() {
+    use netwright_core::{EmbeddedChannel, pipeline};
+    struct Echo;
+    impl netwright_core::Application for Echo {
+        type Read = bytes::BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, bytes: bytes::BytesMut) {
+            cx.write(bytes.freeze());
+        }
+        fn read_complete(&mut self, cx: &mut netwright_core::AppContext<'_, Self>) {
+            cx.flush();
+        }
+    }
+    let mut server = EmbeddedChannel::new(pipeline().add(Tls::server(&acceptor())).app(Echo));
+    let connector =
+        Connector::builder().roots(Roots::of(certificate()).unwrap()).half_closure(true).build().unwrap();
+    let mut client: End = End::new(Tls::client(&connector, "localhost").unwrap());
+    for _ in 0..3 {
+        server.write_inbound(client.channel.outbound_bytes());
+        client.channel.write_inbound(server.outbound_bytes());
+    }
+    client.send("the last question");
+    drop(client.channel.channel().shut_down_output());
+    server.write_inbound(client.channel.run().outbound_bytes());
+    assert!(!server.is_open());
+    client.channel.write_inbound(server.outbound_bytes());
+    assert_eq!(client.received(), b"the last question");
+    assert!(client.log.has("input closed"));
+}
