@@ -74,6 +74,25 @@ pub fn peak_during<R>(f: impl FnOnce() -> R) -> (u64, R) {
     (u64::try_from(peak - before).unwrap_or(0), result)
 }
 
+/// How many bytes this thread has allocated and not freed: for "an idle connection keeps no buffer", as a difference. Negative
+/// on a thread that frees what others allocated.
+///
+/// ```
+/// use netwright_testkit::{CountingAllocator, bytes_in_use};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: CountingAllocator = CountingAllocator;
+///
+/// let before = bytes_in_use();
+/// let kept = std::hint::black_box(vec![0u8; 1000]);
+/// assert_eq!(bytes_in_use() - before, 1000);
+/// drop(kept);
+/// assert_eq!(bytes_in_use(), before);
+/// ```
+pub fn bytes_in_use() -> i64 {
+    IN_USE.get()
+}
+
 /// How often this thread has allocated or grown memory so far: for code that cannot be wrapped in a closure, such as
 /// what a loop does between two of its tasks. Asking allocates nothing.
 pub fn allocations_so_far() -> u64 {

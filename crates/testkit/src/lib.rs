@@ -17,5 +17,6 @@ pub mod contract;
 pub mod verify;
 
 pub use allocations::{
-    CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during, peak_during,
+    CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during, bytes_in_use,
+    peak_during,
 };
