@@ -4,8 +4,8 @@
 //! that there is nothing.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, EventLoop, pipeline};
-use netwright_testkit::{CountingAllocator, allocations_so_far};
+use netwright_core::{AppContext, Application, EmbeddedChannel, EventLoop, pipeline};
+use netwright_testkit::{CountingAllocator, allocations_so_far, bytes_in_use};
 use netwright_tls::{
     Acceptor, Certificate, Connector, Roots, Tls,
     rustls::{ClientConnection, Stream},
@@ -97,4 +97,54 @@ fn an_echoed_message_allocates_what_rustls_does_and_nothing_else() {
             assert!(each <= allowed, "{each} allocations for a message of {size} bytes");
         }
     }
+}
+
+#[test]
+fn an_idle_connection_keeps_no_buffer_whatever_went_through_it() {
+    const PAIRS: usize = 20;
+    let certificate = Certificate::self_signed(["localhost"]).unwrap();
+    let acceptor = Acceptor::new(&certificate).unwrap();
+    let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+    let pair = || {
+        let client =
+            EmbeddedChannel::new(pipeline().add(Tls::<Bytes>::client(&connector, "localhost").unwrap()));
+        let server = EmbeddedChannel::new(pipeline().add(Tls::<Bytes>::server(&acceptor)));
+        (client, server)
+    };
+    type End = EmbeddedChannel<BytesMut, Bytes>;
+    let talk = |(client, server): &mut (End, End), size: usize| {
+        client.write_outbound(Bytes::from(vec![1; size]));
+        server.write_outbound(Bytes::from(vec![2; size]));
+        loop {
+            let (there, back) = (client.outbound_bytes(), server.outbound_bytes());
+            if there.is_empty() && back.is_empty() {
+                break;
+            }
+            // Cut in the middle of a record: what is not whole is kept until it is.
+            let (first, rest) = there.split_at(there.len() / 2);
+            server.write_inbound(first).write_inbound(rest);
+            client.write_inbound(back);
+        }
+        while client.read_inbound().is_some() || server.read_inbound().is_some() {}
+    };
+    // What the connections of a thread share is there after this.
+    let mut first = pair();
+    [10, 100, 5_000, 60_000].into_iter().for_each(|size| talk(&mut first, size));
+    let before = bytes_in_use();
+    let mut pairs: Vec<_> = (0..PAIRS).map(|_| pair()).collect();
+    pairs.iter_mut().for_each(|pair| talk(pair, 10));
+    let shaken = bytes_in_use();
+    for size in [100, 5_000, 60_000, 60_000] {
+        pairs.iter_mut().for_each(|pair| talk(pair, size));
+    }
+    pairs.iter_mut().for_each(|pair| talk(pair, 10));
+    let after = bytes_in_use();
+    let (each, grown) = ((shaken - before) / 2 / PAIRS as i64, (after - shaken) / 2 / PAIRS as i64);
+    println!("{each} bytes for one end with its loop, {grown} more when data went through");
+    assert!(grown < 100, "each end keeps {grown} bytes more than after its handshake");
+    let used = bytes_in_use();
+    for _ in 0..3 {
+        pairs.iter_mut().for_each(|pair| talk(pair, 60_000));
+    }
+    assert!((bytes_in_use() - used).abs() < 10_000, "and from there on nothing is added");
 }
