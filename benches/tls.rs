@@ -7,6 +7,9 @@
 //! ```
 //! Answer in microseconds of the server's CPU time per request. Both servers use rustls with ring, TLS 1.3 and
 //! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB. Target: not above tokio-rustls.
+//!
+//! Bodies are where the two come closest: rustls encrypts each record into a buffer of its own. tokio-rustls sends from there;
+//! here records are copied into one piece, so that no connection keeps them, and that copy is all there is between them.
 
 fn main() {
     #[cfg(target_os = "linux")]

@@ -365,3 +365,81 @@ fn a_server_whose_handshake_never_ends_is_cut_off() {
     let error = client.failure().to_string();
     assert!(error.contains("handshake_max is 10000"), "{error}");
 }
+
+/// Numbers that look random and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+/// Changes, drops, doubles and inserts pieces, at every stage of a connection. `NETWRIGHT_FUZZ_SECONDS` says how long.
+#[test]
+fn whatever_happens_to_the_bytes_both_ends_end_and_read_nothing_wrong() {
+    let seconds: u64 = std::env::var("NETWRIGHT_FUZZ_SECONDS").map_or(0, |text| text.parse().unwrap());
+    let start = std::time::Instant::now();
+    let ends = VERSIONS.map(of_version);
+    let data: Vec<u8> = (0..50_000_u32).map(|number| (number % 251) as u8).collect();
+    let mut seed = 1;
+    while seed <= 300 || start.elapsed().as_secs() < seconds {
+        let mut dice = Dice(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+        let (acceptor, connector) = &ends[dice.below(2)];
+        let (mut client, mut server) = pair_of(acceptor, connector);
+        client.send(data[..dice.below(data.len())].to_vec());
+        server.send(data[..dice.below(data.len())].to_vec());
+        let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
+        for turn in 0..8 {
+            for to_server in [true, false] {
+                let (from, to) =
+                    if to_server { (&mut client, &mut server) } else { (&mut server, &mut client) };
+                let mut bytes = from.channel.outbound_bytes();
+                if dice.below(6) == 0 && !bytes.is_empty() {
+                    let place = dice.below(bytes.len());
+                    match dice.below(4) {
+                        0 => bytes[place] ^= 1 << dice.below(8),
+                        1 => drop(bytes.drain(place..(place + 1 + dice.below(40)).min(bytes.len()))),
+                        2 => bytes.insert(place, dice.below(256) as u8),
+                        _ => bytes.extend_from_within(place..),
+                    }
+                }
+                let size = 1 + dice.below(20_000);
+                for piece in bytes.chunks(size) {
+                    to.channel.write_inbound(piece);
+                }
+            }
+            if turn == 5 {
+                let end = if dice.below(2) == 0 { &mut client } else { &mut server };
+                drop(end.channel.channel().close());
+                end.channel.run();
+            }
+            from_client.extend(server.received());
+            from_server.extend(client.received());
+        }
+        assert!(data.starts_with(&from_client) && data.starts_with(&from_server), "seed {seed}");
+        client.channel.close_by_peer();
+        server.channel.close_by_peer();
+        for end in [&client, &server] {
+            let panicked = end.channel.channel().close_cause();
+            assert!(!matches!(panicked, Some(CloseCause::Panicked(_))), "seed {seed}: {panicked:?}");
+            assert!(end.log.count("error") <= 1, "seed {seed}: {:?}", end.log.lines());
+            assert!(end.handshake.is_done(), "seed {seed}");
+        }
+        seed += 1;
+    }
+}
+
+#[test]
+fn stages_and_settings_may_cross_threads() {
+    fn crosses<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    crosses::<Tls>();
+    crosses::<Tls<netwright_core::Outgoing>>();
+    shared::<Acceptor>();
+    shared::<Connector>();
+    shared::<TlsError>();
+}

@@ -1,8 +1,9 @@
 //! Handshakes on other threads.
 
 use crate::support::*;
-use netwright_core::Workers;
-use netwright_tls::{Acceptor, Connector, Roots, TlsError};
+use bytes::Bytes;
+use netwright_core::{EmbeddedChannel, Workers, pipeline};
+use netwright_tls::{Acceptor, Connector, Roots, Tls, TlsError};
 use std::time::Duration;
 
 /// Carries bytes until both ends are done with the handshake, or one has failed.
@@ -73,4 +74,26 @@ fn workers_that_take_nothing_any_more_fail_the_handshake() {
     pump(&mut client, &mut server);
     assert!(matches!(server.failure(), TlsError::Workers(_)), "{}", server.failure());
     assert!(!server.channel.is_open() && !client.channel.is_open());
+}
+
+#[test]
+fn the_whole_stage_can_live_on_a_worker() {
+    let workers = Workers::new(1).unwrap();
+    let stages = pipeline().add_on(&workers, Tls::<Bytes>::server(&acceptor()));
+    let mut server = EmbeddedChannel::new(stages.handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
+    let message = vec![5; 1_000_000];
+    client.send(message.clone());
+    let mut received = Vec::new();
+    while received.len() < message.len() {
+        for piece in client.channel.outbound_bytes().chunks(50_000) {
+            server.write_inbound(piece);
+        }
+        let back = server.run().outbound_bytes();
+        client.channel.write_inbound(back);
+        received.extend(client.received());
+        assert!(client.channel.is_open() && server.is_open(), "{:?}", client.log.lines());
+        std::thread::yield_now();
+    }
+    assert!(received == message);
 }
