@@ -243,12 +243,17 @@ impl Multipart {
         if len == 0 {
             return Ok(None);
         }
-        self.part_bytes += len as u64;
-        let limit = self.limits.field_bytes as u64;
-        if !self.is_file && self.part_bytes > limit {
-            return Err(too_long("a field", limit, self.part_bytes));
+        // What fits comes out before the error does, so that it does not show how the body was cut.
+        let field_max = if self.is_file { u64::MAX } else { self.limits.field_bytes as u64 };
+        let field_left = field_max - self.part_bytes;
+        let total_left = self.limits.total_bytes.saturating_sub(self.total);
+        if field_left == 0 {
+            return Err(too_long("a field", field_max, field_max + 1));
         }
+        let fits = usize::try_from(field_left.min(total_left)).unwrap_or(usize::MAX);
+        let len = len.min(fits.max(1)); // with no room in the whole, one byte more says so
         self.count(len)?;
+        self.part_bytes += len as u64;
         Ok(Some(MultipartEvent::Data(bytes.split_to(len).freeze())))
     }
 

@@ -200,6 +200,15 @@ fn each_limit_is_kept_and_named() {
         data("name=a", 41).unwrap_err().to_string().contains("a field has 41 bytes or more, the limit is 40")
     );
     assert!(data("name=a; filename=f", 4100).is_ok(), "files are not fields");
+    let mut form = Multipart::new("XX").unwrap().limits(SMALL);
+    let mut bytes = BytesMut::from("--XX\r\nContent-Disposition: form-data; name=a\r\n\r\n");
+    bytes.extend_from_slice(&[b'd'; 50]);
+    assert!(matches!(form.next(&mut bytes), Ok(Some(MultipartEvent::Part(_)))));
+    assert!(
+        matches!(form.next(&mut bytes), Ok(Some(MultipartEvent::Data(data))) if data.len() == 40),
+        "what fits comes first"
+    );
+    assert!(form.next(&mut bytes).is_err());
     assert!(data("name=a; filename=f", 20_000).unwrap_err().to_string().contains("the limit is 20000"));
 }
 
