@@ -1,7 +1,7 @@
 //! Replies that everybody needs.
 
 use super::text::escape_html;
-use crate::{Part, ReplyPart};
+use crate::{Part, ReplyPart, header_map};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use std::{error::Error, fmt};
@@ -102,6 +102,7 @@ impl Reply {
     fn with(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
         let mut reply = Response::new(body);
         *reply.status_mut() = status;
+        *reply.headers_mut() = header_map();
         reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         reply
     }

@@ -6,6 +6,51 @@ mod peers;
 #[cfg(feature = "compress")]
 mod stack;
 
+#[cfg(feature = "compress")]
+#[test]
+fn what_the_stages_in_front_of_a_handler_allocate_for_each_request() {
+    use bytes::Bytes;
+    use netwright_core::{EmbeddedChannel, pipeline};
+    use netwright_http::{
+        HttpServer, respond,
+        web::{AccessLog, Compression, Cors, Reply, RequestDecompression},
+    };
+
+    const GET: &str =
+        "GET /hello/ada HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\nUser-Agent: test\r\n\r\n";
+    // The read of the test's own channel.
+    const READ: u64 = 2;
+    let router = || Router::new().get("/hello/{name}", "hello").unwrap();
+    macro_rules! answering {
+        ($($stage:expr),*) => {{
+            let router = router();
+            let answer = move |request: &mut http::Request<Bytes>| match router.find(request.method(), request.uri().path()) {
+                Ok(found) => Reply::text(*found.handler),
+                Err(miss) => miss.reply(),
+            };
+            let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new())$(.add($stage))*.app(respond(answer)));
+            let mut round = || {
+                channel.write_inbound(GET);
+                while channel.read_outbound().is_some() {}
+            };
+            (0..20).for_each(|_| round());
+            allocations_during(round).0
+        }};
+    }
+    let cors = Cors::origins(["https://app.example"]).unwrap();
+    let log = AccessLog::new(|entry| assert!(entry.complete));
+    let alone = answering!();
+    assert!(alone <= READ, "{alone}");
+    assert_eq!(answering!(cors.stage()), alone);
+    assert_eq!(answering!(RequestDecompression::new()), alone);
+    assert_eq!(
+        answering!(Compression::new().stage()),
+        alone,
+        "for a reply that is too short to be compressed"
+    );
+    assert_eq!(answering!(log.stage()), alone + 1, "what is noted of the request");
+}
+
 #[global_allocator]
 static ALLOCATOR: netwright_testkit::CountingAllocator = netwright_testkit::CountingAllocator;
 
