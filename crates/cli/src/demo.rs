@@ -1,10 +1,10 @@
-//! `netwright` without a command: three servers to play with.
+//! `netwright` without a command: servers to play with, and a page to look at.
 
 use crate::{
     failure::Failure,
     running,
     serve::{event_loops, raise_limit},
-    servers::{chat, echo, time},
+    servers::{chat, echo, page, room::Room, time},
     stop::Stop,
     terminal::say,
 };
@@ -16,6 +16,7 @@ const LOOPS: usize = 2;
 const TIME_PORT: u16 = 7001;
 const ECHO_PORT: u16 = 7002;
 const CHAT_PORT: u16 = 7003;
+const PAGE_PORT: u16 = 7004;
 
 pub(crate) fn run() -> Result<(), Failure> {
     raise_limit();
@@ -23,9 +24,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     let group = event_loops("loop", LOOPS)?;
     let time = start(&group, TIME_PORT, time::bind)?;
     let echo = start(&group, ECHO_PORT, echo::bind)?;
-    let chat = start(&group, CHAT_PORT, chat::bind)?;
-    explain(&time, &echo, &chat);
-    running::until_stopped(&stop, &[time, echo, chat], &[group], Backend::Auto)
+    let room = Room::default(); // one for both: a browser and a terminal can talk to each other
+    let chat = start(&group, CHAT_PORT, |server, address| chat::bind_in(room.clone(), server, address))?;
+    let page = start(&group, PAGE_PORT, |server, address| page::bind(room.clone(), server, address))?;
+    explain(&time, &echo, &chat, &page);
+    running::until_stopped(&stop, &[time, echo, chat, page], &[group], Backend::Auto)
 }
 
 /// On its own port, or on any other if somebody has that one.
@@ -41,12 +44,12 @@ fn start(
     }
 }
 
-fn explain(time: &Server, echo: &Server, chat: &Server) {
+fn explain(time: &Server, echo: &Server, chat: &Server, page: &Server) {
     let port = |server: &Server| server.local_addr().map_or(0, |address| address.port());
-    let (time, echo, chat) = (port(time), port(echo), port(chat));
+    let (time, echo, chat, page) = (port(time), port(echo), port(chat), port(page));
     say!(
         "
-Three servers run on {LOOPS} event loops. From another terminal:
+Four servers run on {LOOPS} event loops. From another terminal:
 
 time listens on 127.0.0.1:{time}, and tells the time to those who ask with QUERY TIME ORDER
     nc 127.0.0.1 {time}                then type QUERY TIME ORDER
@@ -64,7 +67,10 @@ chat listens on 127.0.0.1:{chat}, and tells everybody what one says: open it twi
     telnet 127.0.0.1 {chat}            the same
     (exec 3<>/dev/tcp/127.0.0.1/{chat}; cat <&3 & cat >&3; kill $!)                    bash alone
 
-`netwright connect 127.0.0.1:PORT` is a client for all three; `cargo run --release -- connect …` if it is not installed.
+page listens on 127.0.0.1:{page}, and shows the same chat in a browser, by WebSocket: open it twice
+    http://127.0.0.1:{page}/
+
+`netwright connect 127.0.0.1:PORT` is a client for the first three; `cargo run --release -- connect …` if it is not installed.
 Ctrl-C ends it.
 "
     );

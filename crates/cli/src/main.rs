@@ -1,7 +1,7 @@
 //! The `netwright` program.
 //!
 //! ```text
-//!   netwright            demo      time, echo and chat on loopback, with figures
+//!   netwright            demo      time, echo, chat and a page on loopback, with figures
 //!   netwright serve      serve     one of servers/*, in a chosen reactor model
 //!   netwright connect    connect   standard input to a peer, the peer to standard output
 //!   netwright load       load      verified load, with latencies
@@ -23,6 +23,7 @@ mod serve;
 mod servers;
 mod stop;
 mod terminal;
+mod web;
 
 use clap::{ArgAction, Parser, Subcommand};
 use std::{io::IsTerminal, process::ExitCode};
@@ -30,8 +31,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// Servers, a line client and a verified load, built on Netwright.
 ///
-/// Without a command it runs a demo: a time, an echo and a chat server on loopback ports, with hints on what to type
-/// to try each of them.
+/// Without a command it runs a demo: a time, an echo and a chat server on loopback ports, with hints on what to type to try
+/// each of them, and a page with the same chat for browsers.
 #[derive(Parser)]
 #[command(name = "netwright", version, after_help = EXAMPLES)]
 struct Arguments {

@@ -7,10 +7,11 @@ use crate::{
     servers::{
         chat,
         datagrams::{self, Service},
-        discard, echo, proxy, time,
+        discard, echo, files, hello, proxy, time, ws_echo,
     },
     stop::Stop,
     terminal::say,
+    web::WebArguments,
 };
 use clap::{Args, ValueEnum};
 use netwright::{
@@ -53,6 +54,9 @@ pub(crate) struct Arguments {
     /// How the system is asked for input and output
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
+
+    #[command(flatten)]
+    web: WebArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -63,7 +67,10 @@ Examples:
   netwright serve time --listen 127.0.0.1:7001 --listen [::1]:7001
   netwright serve echo --listen unix:/tmp/echo.sock       a Unix socket
   netwright serve echo --listen udp:127.0.0.1:7007        each datagram goes back to its sender
-  netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007";
+  netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007
+  netwright serve http --dir public --listing             files, for browsers
+  netwright serve hello --tls                             small answers over HTTPS, for load and for tests
+  netwright serve ws-echo --tls --cert cert.pem --key key.pem";
 
 /// More than any machine has cores for.
 fn loop_count() -> impl clap::builder::TypedValueParser<Value = usize> {
@@ -83,6 +90,12 @@ enum Protocol {
     Chat,
     /// Passes bytes on to another address and back; reads each side only as fast as the other takes it
     Proxy,
+    /// The files of a directory over HTTP: ranges, conditional requests, sendfile
+    Http,
+    /// Small answers over HTTP: / plaintext, /json, /echo (any method, streamed), /bytes/N
+    Hello,
+    /// Sends every WebSocket message back
+    WsEcho,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -141,6 +154,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let server = start(&arguments, &plan, &hosts, acceptors.as_ref())?;
     for address in server.iter().flat_map(Server::addresses) {
         say!("{} listens on {address}", name(arguments.protocol));
+        if let Some(scheme) = arguments.web.scheme(&name(arguments.protocol)) {
+            say!("{scheme}://{address}/");
+        }
+    }
+    if let Some(text) = arguments.web.certificate() {
+        say!("{text}");
     }
     for channel in start_datagrams(&arguments, &plan, &hosts)? {
         let address =
@@ -181,6 +200,9 @@ fn start(
         (Protocol::Time, _) => time::bind(server, first),
         (Protocol::Discard, _) => discard::bind(server, first),
         (Protocol::Chat, _) => chat::bind(server, first),
+        (Protocol::Http, _) => files::bind(server, first, arguments.web.acceptor()?, arguments.web.files()?),
+        (Protocol::Hello, _) => hello::bind(server, first, arguments.web.acceptor()?),
+        (Protocol::WsEcho, _) => ws_echo::bind(server, first, arguments.web.acceptor()?),
     };
     Ok(Some(bound.wait()?))
 }
@@ -214,7 +236,7 @@ fn datagram_service(protocol: Protocol, model: Model, address: &str) -> Result<S
         Protocol::Echo => Ok(Service::Echo),
         Protocol::Discard => Ok(Service::Discard),
         Protocol::Time => Ok(Service::Time),
-        Protocol::Chat | Protocol::Proxy => {
+        Protocol::Chat | Protocol::Proxy | Protocol::Http | Protocol::Hello | Protocol::WsEcho => {
             let text = "has no datagrams; echo, time and discard have";
             Err(Failure::usage(format!("--listen {UDP}{address}: serve {} {text}", name(protocol))))
         }
@@ -302,6 +324,7 @@ impl Plan {
             let text = format!("--to {target} is for serve proxy only, not for {}", name(arguments.protocol));
             return Err(Failure::usage(text));
         }
+        arguments.web.check(&name(arguments.protocol))?;
         for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
             datagram_service(arguments.protocol, model, address)?;
         }

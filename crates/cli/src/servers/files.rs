@@ -1,0 +1,23 @@
+//! The files of a directory over HTTP.
+
+use super::secure;
+use netwright::{
+    BindError, Promised, Server, ServerBuilder,
+    http::{
+        HttpServer,
+        web::{AccessLog, Files},
+    },
+    pipeline,
+    tls::Acceptor,
+};
+
+pub(crate) fn bind(
+    server: ServerBuilder,
+    address: &str,
+    tls: Option<Acceptor>,
+    files: Files,
+) -> Promised<Server, BindError> {
+    let log = AccessLog::tracing(); // seen with -v
+    let make = move || pipeline().add(HttpServer::new()).add(log.stage()).app(files.server());
+    secure::bind(server.half_closure(true), address, tls, make)
+}

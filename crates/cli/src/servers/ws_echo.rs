@@ -1,0 +1,58 @@
+//! Every WebSocket message goes back to where it came from.
+
+use super::secure;
+use http::{Response, StatusCode, header};
+use netwright::{
+    AppContext, Application, BindError, Promised, Server, ServerBuilder,
+    http::{HttpServer, respond},
+    pipeline,
+    tls::Acceptor,
+    websocket::{Accept, Config, Deflate, Message, Upgrade},
+};
+use std::sync::Arc;
+
+/// What test suites send, and browsers like to.
+const MESSAGE_MAX: usize = 16 << 20;
+
+pub(crate) fn bind(
+    server: ServerBuilder,
+    address: &str,
+    tls: Option<Acceptor>,
+) -> Promised<Server, BindError> {
+    let config = Config::default().max_message(MESSAGE_MAX).deflate(Deflate::default().takeover(true).min(0));
+    let accept = Arc::new(Accept::new(config));
+    let make = move || {
+        let accept = accept.clone();
+        pipeline().joint(|switch| {
+            let upgrade = Upgrade::new(switch, accept, |socket, _, _| pipeline().add(socket).app(Echo));
+            pipeline().add(HttpServer::new()).add(upgrade).app(respond(|_| others())).sealed()
+        })
+    };
+    secure::bind(server, address, tls, make)
+}
+
+/// What everybody hears who does not ask for a WebSocket.
+fn others() -> Response<&'static str> {
+    let reply = Response::builder().status(StatusCode::UPGRADE_REQUIRED).header(header::UPGRADE, "websocket");
+    reply.body("this is a WebSocket server: every message comes back\n").expect("these are headers")
+}
+
+struct Echo;
+
+impl Application for Echo {
+    type Read = Message;
+    type Write = Message;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, message: Message) {
+        cx.write(message);
+    }
+
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+
+    /// Who does not read the answers is not read either.
+    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
+        if writable { cx.resume() } else { cx.pause() }
+    }
+}

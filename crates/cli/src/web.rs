@@ -1,0 +1,82 @@
+//! The options of `netwright serve` that only servers on HTTP have.
+
+use crate::{failure::Failure, servers::secure};
+use clap::Args;
+use netwright::{http::web::Files, tls::Acceptor};
+use std::path::PathBuf;
+
+/// What they are listed under.
+const HEADING: &str = "Options of http, hello and ws-echo";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct WebArguments {
+    /// The directory whose files `serve http` serves; nothing outside of it is ever opened
+    #[arg(long, value_name = "PATH", required_if_eq("protocol", "http"))]
+    dir: Option<PathBuf>,
+
+    /// Show directories without an index.html as lists of their files (http)
+    #[arg(long, requires = "dir")]
+    listing: bool,
+
+    /// Speak TLS, with a self-signed certificate unless one is given
+    #[arg(long)]
+    tls: bool,
+
+    /// The certificate and those that sign it, as a PEM file
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    cert: Option<PathBuf>,
+
+    /// The certificate's key, as a PEM file
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "cert"])]
+    key: Option<PathBuf>,
+}
+
+impl WebArguments {
+    /// Refuses what the named protocol has no use for.
+    pub(crate) fn check(&self, protocol: &str) -> Result<(), Failure> {
+        let unused = |option: &str, whose: &str| {
+            Err(Failure::usage(format!("{option} is for serve {whose} only, not for {protocol}")))
+        };
+        if self.tls && !["http", "hello", "ws-echo"].contains(&protocol) {
+            return unused("--tls", "http, hello and ws-echo");
+        }
+        if self.dir.is_some() && protocol != "http" {
+            return unused("--dir", "http");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn acceptor(&self) -> Result<Option<Acceptor>, Failure> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let files = self.cert.as_deref().zip(self.key.as_deref());
+        secure::acceptor(files).map(Some)
+    }
+
+    pub(crate) fn files(&self) -> Result<Files, Failure> {
+        let Some(dir) = &self.dir else { return Err(Failure::usage("serve http needs --dir PATH")) };
+        let files = Files::below(dir)
+            .map_err(|error| Failure::Failed(format!("cannot serve {}: {error}", dir.display())))?;
+        Ok(files.listing(self.listing))
+    }
+
+    /// What a URL of such a server begins with.
+    pub(crate) fn scheme(&self, protocol: &str) -> Option<&'static str> {
+        match (protocol, self.tls) {
+            ("http" | "hello", false) => Some("http"),
+            ("http" | "hello", true) => Some("https"),
+            ("ws-echo", false) => Some("ws"),
+            ("ws-echo", true) => Some("wss"),
+            _ => None,
+        }
+    }
+
+    /// What to say about the certificate.
+    pub(crate) fn certificate(&self) -> Option<String> {
+        let file = |cert: &PathBuf| format!("certificate: from {}", cert.display());
+        let own = || "certificate: self-signed, so clients have to be told to trust it (curl -k)".to_owned();
+        self.tls.then(|| self.cert.as_ref().map_or_else(own, file))
+    }
+}
