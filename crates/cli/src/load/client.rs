@@ -1,144 +1,42 @@
-//! One connection of the load: keeps `depth` messages on their way and compares every byte that comes back.
+//! One connection of the load on an echo server: keeps `depth` messages on their way and compares every byte that comes back.
 //!
 //! ```text
 //!   sent      ────────────────────────▶│      whole messages, at most `depth` of them more than
 //!   received  ─────────────▶│                 what has come back
 //! ```
-//! Always true: bytes before `received` were compared and right; `on_their_way` has one moment for each message that
-//! was sent and has not come back whole.
+//! Always true: bytes before `received` were compared and right.
 
-use super::pattern::Pattern;
-use bytes::{Bytes, BytesMut};
-use hdrhistogram::Histogram;
-use netwright::{CloseCause, Context, Handler, WritePromise};
-use std::{
-    cell::RefCell,
-    collections::VecDeque,
-    convert::Infallible,
-    fmt,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::Sender,
-    },
-    time::Instant,
+use super::{
+    course::{Course, Order, Problem},
+    pattern::Pattern,
 };
-
-/// What the outside tells a connection, by writing it to the channel.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Order {
-    /// Send.
-    Go,
-    /// Send no more, and close when everything has come back.
-    Finish,
-}
-
-/// What all connections share.
-pub(super) struct Shared {
-    pub(super) size: usize,
-    pub(super) depth: usize,
-    pub(super) connections: AtomicU64,
-    /// Messages that came back whole and right.
-    pub(super) requests: AtomicU64,
-    pub(super) problems: AtomicU64,
-}
-
-/// How a connection ended: `None` if all was well.
-pub(super) type Outcome = Option<Problem>;
-
-/// What went wrong on a connection.
-#[derive(Debug)]
-pub(super) enum Problem {
-    WrongByte {
-        position: u64,
-        expected: u8,
-        got: u8,
-    },
-    /// More came than was sent.
-    Unasked {
-        position: u64,
-    },
-    Ended {
-        cause: CloseCause,
-        missing: u64,
-    },
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WrongByte { position, expected, got } => {
-                write!(
-                    f,
-                    "byte {position} of a connection came back as {got:#04x} instead of {expected:#04x}"
-                )
-            }
-            Self::Unasked { position } => {
-                write!(f, "a connection got more than the {position} bytes it sent")
-            }
-            Self::Ended { cause, missing } => {
-                write!(f, "a connection ended while {missing} bytes had not come back: {cause}")
-            }
-        }
-    }
-}
-
-/// From a microsecond below what loopback takes to more than anybody waits, to three digits.
-const LATENCY_NS: std::ops::RangeInclusive<u64> = 1..=120_000_000_000;
-
-pub(super) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(*LATENCY_NS.start(), *LATENCY_NS.end(), 3).expect("these bounds are valid")
-}
-
-thread_local! {
-    /// One for each loop: a histogram for each connection would not fit, one for all would need a lock.
-    static LATENCIES: Rc<RefCell<Histogram<u64>>> = Rc::new(RefCell::new(latencies()));
-}
-
-/// What the connections of the calling loop have measured.
-pub(super) fn take_latencies() -> Histogram<u64> {
-    LATENCIES.with(|measured| measured.replace(latencies()))
-}
+use bytes::{Bytes, BytesMut};
+use netwright::{CloseCause, Context, Handler, WritePromise};
+use std::{convert::Infallible, time::Instant};
 
 /// Last and only stage of a load connection: takes orders from outside, sends and checks bytes.
 pub(super) struct LoadClient {
-    shared: Arc<Shared>,
+    course: Course,
     pattern: Pattern,
-    outcome: Sender<Outcome>,
-    latencies: Rc<RefCell<Histogram<u64>>>,
     room: BytesMut,
-    on_their_way: VecDeque<Instant>,
     sent: u64,
     received: u64,
-    finishing: bool,
-    problem: Option<Problem>,
 }
 
 impl LoadClient {
-    pub(super) fn new(shared: Arc<Shared>, outcome: Sender<Outcome>) -> Self {
-        let number = shared.connections.fetch_add(1, Ordering::Relaxed);
-        Self {
-            shared,
-            pattern: Pattern::of_connection(number),
-            outcome,
-            latencies: LATENCIES.with(Rc::clone),
-            room: BytesMut::new(),
-            on_their_way: VecDeque::new(),
-            sent: 0,
-            received: 0,
-            finishing: false,
-            problem: None,
-        }
+    pub(super) fn new(course: Course) -> Self {
+        let pattern = Pattern::of_connection(course.number);
+        Self { course, pattern, room: BytesMut::new(), sent: 0, received: 0 }
     }
 
     fn fill_up(&mut self, cx: &mut Context<'_, Self>, now: Instant) {
-        while !self.finishing && self.on_their_way.len() < self.shared.depth {
-            self.room.resize(self.shared.size, 0); // takes its memory back once the message before is sent
+        let size = self.course.shared.size;
+        while self.course.has_room() {
+            self.room.resize(size, 0); // takes its memory back once the message before is sent
             self.pattern.fill(self.sent, &mut self.room);
             cx.write(self.room.split().freeze());
-            self.sent += self.shared.size as u64;
-            self.on_their_way.push_back(now);
+            self.sent += size as u64;
+            self.course.sent(now);
         }
         cx.flush();
     }
@@ -152,7 +50,7 @@ impl LoadClient {
     }
 
     fn close_if_done(&mut self, cx: &mut Context<'_, Self>) {
-        if self.finishing && self.on_their_way.is_empty() {
+        if self.course.is_done() {
             cx.close();
         }
     }
@@ -165,27 +63,21 @@ impl Handler for LoadClient {
     type WriteOut = Bytes;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        if self.problem.is_some() {
+        if self.course.has_failed() {
             return;
         }
-        self.problem = self.check(&bytes);
-        if self.problem.is_some() {
+        if let Some(problem) = self.check(&bytes) {
+            self.course.fail(problem);
             return cx.close();
         }
-        let size = self.shared.size as u64;
+        let size = self.course.shared.size as u64;
         let whole = (self.received + bytes.len() as u64) / size - self.received / size;
         self.received += bytes.len() as u64;
         if whole == 0 {
             return;
         }
         let now = Instant::now();
-        {
-            let mut latencies = self.latencies.borrow_mut();
-            for sent in self.on_their_way.drain(..whole as usize) {
-                latencies.saturating_record((now - sent).as_nanos() as u64);
-            }
-        }
-        self.shared.requests.fetch_add(whole, Ordering::Relaxed);
+        self.course.came_back(whole as usize, now);
         self.fill_up(cx, now);
         self.close_if_done(cx);
     }
@@ -194,7 +86,7 @@ impl Handler for LoadClient {
         match order {
             Order::Go => self.fill_up(cx, Instant::now()),
             Order::Finish => {
-                self.finishing = true;
+                self.course.finish();
                 self.close_if_done(cx);
             }
         }
@@ -202,36 +94,28 @@ impl Handler for LoadClient {
     }
 
     fn inactive(&mut self, _: &mut Context<'_, Self>, cause: CloseCause) {
-        let missing = self.sent - self.received;
-        if self.problem.is_none() && !(self.finishing && missing == 0) {
-            self.problem = Some(Problem::Ended { cause, missing });
-        }
-        if self.problem.is_some() {
-            self.shared.problems.fetch_add(1, Ordering::Relaxed);
-        }
-        let _ = self.outcome.send(self.problem.take());
+        self.course.end(cause, self.sent - self.received, "bytes");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::course::{Outcome, Shared, take_latencies};
     use netwright::{EmbeddedChannel, pipeline};
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, channel},
+    };
 
     fn client(
         size: usize,
         depth: usize,
     ) -> (EmbeddedChannel<Infallible, Order>, Arc<Shared>, Receiver<Outcome>) {
-        let shared = Arc::new(Shared {
-            size,
-            depth,
-            connections: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            problems: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared { size, depth, ..Shared::default() });
         let (outcome, outcomes) = channel();
-        let load = LoadClient::new(shared.clone(), outcome);
+        let load = LoadClient::new(Course::new(shared.clone(), outcome));
         (EmbeddedChannel::new(pipeline().add(load)), shared, outcomes)
     }
 

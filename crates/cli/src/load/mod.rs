@@ -1,52 +1,56 @@
-//! `netwright load`: many connections to an echo server, every byte compared.
+//! `netwright load`: many connections to a server, every answer compared.
 //!
 //! ```text
 //!   connect all ──▶ Go to all ──▶ wait, show progress ──▶ Finish to all ──▶ wait for the last bytes ──▶ report
 //! ```
 //! | file | what |
 //! | --- | --- |
-//! | `client` | one connection |
-//! | `pattern` | the bytes it sends |
+//! | `target` | what it is aimed at, and how connections to it are made |
+//! | `client`, `http`, `websocket` | one connection |
+//! | `course` | what these have in common |
+//! | `pattern` | the bytes they send |
 //! | `report` | what it all came to |
 //!
 //! The load is closed: a connection sends when something came back. So a server that stalls gets fewer requests, and
 //! percentiles say what these connections saw, not what a stream of independent users would see.
 
 mod client;
+mod course;
+mod http;
 mod pattern;
 mod report;
+mod target;
+mod websocket;
 
 use crate::{
-    address::refuse_local,
     failure::Failure,
     serve::event_loops,
     stop::Stop,
     terminal::{LiveLine, say, short},
 };
 use clap::{Args, ValueEnum};
-use client::{LoadClient, Order, Outcome, Problem, Shared, latencies, take_latencies};
+use course::{Order, Outcome, Problem, Shared, latencies, take_latencies};
 use hdrhistogram::Histogram;
-use netwright::{
-    Address, Channel, Client, EventLoopGroup, descriptor_limit, pipeline, raise_descriptor_limit,
-};
+use netwright::{Channel, EventLoopGroup, descriptor_limit, raise_descriptor_limit};
 use report::{Errors, Report};
 use std::{
-    net::ToSocketAddrs,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::Ordering,
         mpsc::{Receiver, channel},
     },
     thread::available_parallelism,
     time::{Duration, Instant},
 };
+use target::{Connect, Speaks, Target};
 
 /// Load a server and check every byte that it sends back
 ///
-/// Opens connections to an echo server, keeps a number of messages on their way on each of them, and compares every byte
-/// that comes back with what was sent; each connection sends different bytes. Prints requests per second and the
-/// latencies that half, 99 % and 99.9 % of the requests did not exceed. Exit code 1 if a byte was wrong or a connection
-/// failed.
+/// Opens connections to a server, keeps a number of messages on their way on each of them, and compares every byte that comes
+/// back with what it should be. Of an echo server, by TCP or WebSocket, that is what was sent; each connection sends
+/// different bytes. An HTTP server is asked with GET, and always has to answer what it answered first; with --size it is asked
+/// with POST, and has to answer what it was sent. Prints requests per second and the latencies that half, 99 % and 99.9 % of
+/// the requests did not exceed. Exit code 1 if an answer was wrong or a connection failed.
 ///
 /// The load is closed: a connection sends its next message when one has come back.
 #[derive(Args)]
@@ -56,17 +60,17 @@ pub(crate) struct Arguments {
     #[arg(value_enum)]
     protocol: Protocol,
 
-    /// The server, as HOST:PORT or unix:PATH
-    #[arg(value_name = "ADDR")]
+    /// The server: of echo as HOST:PORT or unix:PATH, of http and ws as a URL
+    #[arg(value_name = "ADDR|URL")]
     address: String,
 
     /// How many connections
     #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: u32,
 
-    /// Bytes in a message
-    #[arg(short, long, value_name = "B", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16 << 20))]
-    size: u32,
+    /// Bytes in a message [default: 64; of http: none, and GET instead of POST]
+    #[arg(short, long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..=16 << 20))]
+    size: Option<u32>,
 
     /// Messages on their way on each connection at the same time
     #[arg(short, long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -90,6 +94,12 @@ pub(crate) struct Arguments {
     /// addresses are taken unless you say with this option that the server and the way to it are yours.
     #[arg(long)]
     allow_remote: bool,
+
+    /// Take any certificate (https, wss)
+    ///
+    /// Without this option the certificate has to be signed by somebody whom this machine trusts.
+    #[arg(long)]
+    insecure: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -97,13 +107,23 @@ Examples:
   netwright load echo 127.0.0.1:7007
   netwright load echo 127.0.0.1:7007 -c 16 --size 16384 --depth 4 --seconds 5
   netwright load echo unix:/tmp/echo.sock
-  netwright load echo localhost:7007 -c 1000 --json > result.json";
+  netwright load echo localhost:7007 -c 1000 --json > result.json
+  netwright load http http://127.0.0.1:7007/json --depth 16
+  netwright load http https://localhost:7007/echo --size 4096 --insecure
+  netwright load ws ws://127.0.0.1:7007/ -c 16 --size 1000";
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Protocol {
     /// Sends every byte back
     Echo,
+    /// Answers the same to every GET; or, with --size, what was sent to every POST
+    Http,
+    /// Sends every WebSocket message back
+    Ws,
 }
+
+/// Bytes in a message, unless told otherwise.
+const SIZE: usize = 64;
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let parsed = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -125,14 +145,13 @@ const REFRESH: Duration = Duration::from_millis(200);
 const DESCRIPTORS_BESIDES: u64 = 64;
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Protocol::Echo = arguments.protocol;
-    let address = address(&arguments)?;
+    let target = target(&arguments)?;
     check_descriptors(arguments.connections)?;
     let stop = Stop::listen()?;
     let cores = available_parallelism().map_or(1, usize::from);
     let group = event_loops("load", arguments.loops.map_or(cores, usize::from))?;
 
-    let report = Load::new(&arguments, address).run(&group, &stop, arguments.seconds)?;
+    let report = Load::new(&arguments, target).run(&group, &stop, arguments.seconds)?;
     if arguments.json {
         say!("{:#}", report.json());
     } else {
@@ -141,21 +160,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if report.errors.total() > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Resolved here, so that what is connected to is what was checked.
-fn address(arguments: &Arguments) -> Result<Address, Failure> {
-    let name = &arguments.address;
-    refuse_local(name)?;
-    if let Some(address) = Address::parse_prefixed(name) {
-        return address.map_err(|error| Failure::usage(error.to_string())); // on this machine by its kind
-    }
-    let unknown = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot resolve {name}: {error}"));
-    let found = name.to_socket_addrs().map_err(|error| unknown(&error))?.next();
-    let address = found.ok_or_else(|| unknown(&"it has no address"))?;
-    if !arguments.allow_remote && !address.ip().to_canonical().is_loopback() {
-        let text = "is not on this machine; load on servers of others is an attack";
-        return Err(Failure::usage(format!("{address} {text}, so say --allow-remote if it is yours")));
-    }
-    Ok(address.into())
+/// Refuses what cannot be asked, and what is not ours to ask.
+fn target(arguments: &Arguments) -> Result<Target, Failure> {
+    let Arguments { address: name, insecure, allow_remote, .. } = arguments;
+    Ok(match arguments.protocol {
+        Protocol::Echo if *insecure => return Err(Failure::usage("--insecure is for http and ws only")),
+        Protocol::Echo => Target::echo(name, *allow_remote)?,
+        Protocol::Http => {
+            let (address, url) = Target::url(name, ["http", "https"], *insecure, *allow_remote)?;
+            Target { address, speaks: Speaks::Http(url) }
+        }
+        Protocol::Ws => {
+            let (address, url) = Target::url(name, ["ws", "wss"], *insecure, *allow_remote)?;
+            Target { address, speaks: Speaks::WebSocket(url) }
+        }
+    })
 }
 
 fn check_descriptors(connections: u32) -> Result<(), Failure> {
@@ -173,59 +192,75 @@ fn check_descriptors(connections: u32) -> Result<(), Failure> {
 }
 
 struct Load {
-    address: Address,
+    target: Target,
+    name: String,
     connections: usize,
-    shared: Arc<Shared>,
+    size: Option<usize>,
+    depth: usize,
     errors: Errors,
 }
 
 impl Load {
-    fn new(arguments: &Arguments, address: Address) -> Self {
-        let shared = Arc::new(Shared {
-            size: arguments.size as usize,
+    fn new(arguments: &Arguments, target: Target) -> Self {
+        Self {
+            target,
+            name: arguments.address.clone(),
+            connections: arguments.connections as usize,
+            size: arguments.size.map(|size| size as usize),
             depth: arguments.depth as usize,
-            connections: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            problems: AtomicU64::new(0),
-        });
-        Self { address, connections: arguments.connections as usize, shared, errors: Errors::default() }
+            errors: Errors::default(),
+        }
     }
 
     fn run(mut self, group: &EventLoopGroup, stop: &Stop, time: Duration) -> Result<Report, Failure> {
         let mut line = LiveLine::on(std::io::stderr());
         let (outcome, outcomes) = channel();
-        let channels = self.connect(group, outcome, &mut line)?;
+        let depth = self.depth;
+        let shared = |size| Arc::new(Shared { size, depth, ..Shared::default() });
+        let (connect, shared) = self.target.connect(group, shared, self.size, outcome)?;
+        let channels = self.connect(&connect, &mut line)?;
 
         let start = Instant::now();
         channels.iter().for_each(|channel| channel.send(Order::Go));
-        self.wait(start, time, stop, &mut line);
-        let (elapsed, requests) = (start.elapsed(), self.shared.requests.load(Ordering::Relaxed));
+        wait(&shared, start, time, stop, &mut line);
+        let (elapsed, requests) = (start.elapsed(), shared.requests.load(Ordering::Relaxed));
         channels.iter().for_each(|channel| channel.send(Order::Finish));
         self.collect(channels.len(), &outcomes);
         line.clear();
 
         let latencies = measured(group)?;
-        let Self { address, connections, shared, errors } = self;
-        let Shared { size, depth, .. } = *shared;
-        Ok(Report { address, connections, size, depth, time: elapsed, requests, latencies, errors })
+        let (protocol, one_way) = match self.target.speaks {
+            Speaks::Echo => ("echo", false),
+            Speaks::Http(_) => ("http", self.size.is_none()),
+            Speaks::WebSocket(_) => ("ws", false),
+        };
+        let Self { name, connections, errors, target, .. } = self;
+        let name = if protocol == "echo" { target.address.to_string() } else { name };
+        let size = shared.size;
+        Ok(Report {
+            protocol,
+            one_way,
+            name,
+            connections,
+            size,
+            depth,
+            time: elapsed,
+            requests,
+            latencies,
+            errors,
+        })
     }
 
     fn connect(
         &mut self,
-        group: &EventLoopGroup,
-        outcome: std::sync::mpsc::Sender<Outcome>,
+        connect: &Connect,
         line: &mut LiveLine<std::io::Stderr>,
     ) -> Result<Vec<Channel<Order>>, Failure> {
-        let shared = self.shared.clone();
-        let client = Client::builder()
-            .group(group.clone())
-            .connect_timeout(CONNECT_LIMIT)
-            .pipeline(move || pipeline().add(LoadClient::new(shared.clone(), outcome.clone())))?;
         let mut channels = Vec::with_capacity(self.connections);
         let mut started = 0;
         while started < self.connections {
             let batch = CONNECTING_MAX.min(self.connections - started);
-            let connecting: Vec<_> = (0..batch).map(|_| client.connect(&self.address)).collect();
+            let connecting: Vec<_> = (0..batch).map(|_| connect(&self.target.address)).collect();
             started += batch;
             for mut connecting in connecting {
                 match connecting.wait() {
@@ -248,27 +283,6 @@ impl Load {
         Ok(channels)
     }
 
-    fn wait(&self, start: Instant, time: Duration, stop: &Stop, line: &mut LiveLine<std::io::Stderr>) {
-        let mut before = (start, 0);
-        loop {
-            let left = time.saturating_sub(start.elapsed());
-            if left.is_zero() || stop.within(left.min(REFRESH)) {
-                return;
-            }
-            let (now, requests) = (Instant::now(), self.shared.requests.load(Ordering::Relaxed));
-            let rate = (requests - before.1) as f64 / (now - before.0).as_secs_f64().max(1e-9);
-            before = (now, requests);
-            if line.is_shown() {
-                line.show(&progress(
-                    start.elapsed(),
-                    time,
-                    rate,
-                    self.shared.problems.load(Ordering::Relaxed),
-                ));
-            }
-        }
-    }
-
     /// Every connection says how it ended, unless its last bytes do not come.
     fn collect(&mut self, connections: usize, outcomes: &Receiver<Outcome>) {
         let deadline = Instant::now() + LAST_BYTES;
@@ -281,13 +295,32 @@ impl Load {
             };
             let Some(problem) = outcome else { continue };
             let count = match problem {
-                Problem::WrongByte { .. } | Problem::Unasked { .. } => &mut self.errors.wrong_bytes,
+                Problem::WrongByte { .. } | Problem::Unasked { .. } | Problem::Answer { .. } => {
+                    &mut self.errors.wrong_bytes
+                }
                 Problem::Ended { .. } => &mut self.errors.ended_early,
             };
             *count += 1;
             if *count == 1 {
                 self.errors.examples.push(problem.to_string());
             }
+        }
+    }
+}
+
+/// Until the time is over or somebody wants the end.
+fn wait(shared: &Shared, start: Instant, time: Duration, stop: &Stop, line: &mut LiveLine<std::io::Stderr>) {
+    let mut before = (start, 0);
+    loop {
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() || stop.within(left.min(REFRESH)) {
+            return;
+        }
+        let (now, requests) = (Instant::now(), shared.requests.load(Ordering::Relaxed));
+        let rate = (requests - before.1) as f64 / (now - before.0).as_secs_f64().max(1e-9);
+        before = (now, requests);
+        if line.is_shown() {
+            line.show(&progress(start.elapsed(), time, rate, shared.problems.load(Ordering::Relaxed)));
         }
     }
 }

@@ -1,12 +1,15 @@
 //! What a load came to: for people, and as JSON.
 
 use hdrhistogram::Histogram;
-use netwright::Address;
 use serde_json::{Value, json};
 use std::{fmt, time::Duration};
 
 pub(super) struct Report {
-    pub(super) address: Address,
+    pub(super) protocol: &'static str,
+    /// The bytes that are counted came, and were not sent.
+    pub(super) one_way: bool,
+    /// The address or URL.
+    pub(super) name: String,
     pub(super) connections: usize,
     pub(super) size: usize,
     pub(super) depth: usize,
@@ -51,15 +54,18 @@ impl Report {
 
     pub(super) fn json(&self) -> Value {
         let us = |ns: u64| ns as f64 / 1e3;
+        let rate =
+            if self.one_way { "mebibytes_per_second_received" } else { "mebibytes_per_second_each_way" };
         json!({
-            "address": self.address.to_string(),
+            "protocol": self.protocol,
+            "address": self.name,
             "connections": self.connections,
             "size": self.size,
             "depth": self.depth,
             "seconds": self.time.as_secs_f64(),
             "requests": self.requests,
             "requests_per_second": self.per_second(),
-            "mebibytes_per_second_each_way": self.mebibytes_per_second(),
+            rate: self.mebibytes_per_second(),
             "latency_us": {
                 "min": us(self.latencies.min()),
                 "p50": self.percentile_us(50.0),
@@ -82,14 +88,15 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, connections, size, depth, requests, errors, .. } = self;
-        writeln!(f, "echo {address}: {connections} connections, {size} bytes, {depth} on their way each")?;
+        let Self { protocol, name, connections, size, depth, requests, errors, .. } = self;
+        writeln!(f, "{protocol} {name}: {connections} connections, {size} bytes, {depth} on their way each")?;
         writeln!(
             f,
-            "requests  {requests} in {:.2} s: {:.0}/s, {:.1} MiB/s each way, every byte compared",
+            "requests  {requests} in {:.2} s: {:.0}/s, {:.1} MiB/s {}, every byte compared",
             self.time.as_secs_f64(),
             self.per_second(),
             self.mebibytes_per_second(),
+            if self.one_way { "received" } else { "each way" },
         )?;
         writeln!(
             f,

@@ -12,6 +12,7 @@ mod refusals;
 mod serve;
 #[cfg(unix)]
 mod unix;
+mod web;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,0 +1,260 @@
+//! What a load is aimed at, resolved and checked before anything is sent, and how a connection to it is made.
+
+use super::{
+    CONNECT_LIMIT,
+    client::LoadClient,
+    course::{Course, Order, Outcome, Shared},
+    http::{Expected, HttpLoad, Question},
+    websocket::Opening,
+};
+use crate::{address::refuse_local, failure::Failure};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Uri};
+use netwright::{
+    Address, AppContext, Application, Channel, Client, CloseCause, ConnectError, Ending, EventLoopGroup,
+    Fault, Link, Outgoing, PipelineBuilder, Promised, Segment,
+    http::{HttpClient, Part, ReplyPart, RequestPart},
+    pipeline,
+    tls::{Connector, Tls},
+    websocket::Config,
+};
+use std::{
+    net::ToSocketAddrs,
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    time::Instant,
+};
+
+/// The longest answer that others are compared with.
+const ANSWER_MAX: usize = 64 << 20;
+
+pub(super) struct Target {
+    pub(super) address: Address,
+    pub(super) speaks: Speaks,
+}
+
+pub(super) enum Speaks {
+    /// Every byte comes back.
+    Echo,
+    Http(Url),
+    WebSocket(Url),
+}
+
+/// What is asked for on a connection that speaks HTTP.
+pub(super) struct Url {
+    path: Uri,
+    host: HeaderValue,
+    tls: Option<(Connector, String)>,
+}
+
+/// Makes one more connection of the load.
+pub(super) type Connect = Box<dyn Fn(&Address) -> Promised<Channel<Order>, ConnectError>>;
+
+impl Target {
+    /// An echo server by its address.
+    pub(super) fn echo(name: &str, remote: bool) -> Result<Self, Failure> {
+        Ok(Self { address: resolve(name, remote)?, speaks: Speaks::Echo })
+    }
+
+    /// A server by a URL whose scheme is one of two: in clear, and with TLS.
+    pub(super) fn url(
+        text: &str,
+        schemes: [&str; 2],
+        insecure: bool,
+        remote: bool,
+    ) -> Result<(Address, Url), Failure> {
+        let [plain, secure] = schemes;
+        let wrong = |why: &str| Failure::usage(format!("{text} {why}; expected {plain}://HOST:PORT/PATH"));
+        let url: Uri = text.parse().map_err(|error| wrong(&format!("is no URL: {error}")))?;
+        let (Some(scheme), Some(authority)) = (url.scheme_str(), url.authority()) else {
+            return Err(wrong("has no scheme or no host"));
+        };
+        let is_secure = scheme == secure;
+        if !is_secure && scheme != plain {
+            return Err(wrong(&format!("has the scheme {scheme} instead of {plain} or {secure}")));
+        }
+        let host = authority.host();
+        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        let address = resolve(&format!("{host}:{port}"), remote)?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls = is_secure.then(|| connector(insecure).map(|connector| (connector, bare))).transpose()?;
+        let path = url.path_and_query().map_or("/", |path| path.as_str());
+        let path = path.parse().map_err(|error| wrong(&format!("has no path: {error}")))?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?;
+        Ok((address, Url { path, host, tls }))
+    }
+
+    /// What connections are made by. An HTTP server is asked once before: what it answers is what it has to answer always.
+    /// Also gives how long answers are.
+    pub(super) fn connect(
+        &self,
+        group: &EventLoopGroup,
+        shared: impl FnOnce(usize) -> Arc<Shared>,
+        size: Option<usize>,
+        outcome: Sender<Outcome>,
+    ) -> Result<(Connect, Arc<Shared>), Failure> {
+        let builder = || Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT);
+        match &self.speaks {
+            Speaks::Echo => {
+                let shared = shared(size.unwrap_or(super::SIZE));
+                let all = shared.clone();
+                let client = builder().pipeline(move || {
+                    pipeline().add(LoadClient::new(Course::new(all.clone(), outcome.clone())))
+                })?;
+                Ok((Box::new(move |address| client.connect(address)), shared))
+            }
+            Speaks::Http(url) => {
+                let expected = match size {
+                    Some(_) => Expected::Echo,
+                    None => Expected::Same(first_answer(group, &self.address, url)?),
+                };
+                let len = match &expected {
+                    Expected::Same(body) => body.len(),
+                    Expected::Echo => size.unwrap_or_default(),
+                };
+                let shared = shared(len);
+                let all = shared.clone();
+                let question =
+                    Arc::new(Question { path: url.path.clone(), host: url.host.clone(), expected });
+                let make = move || {
+                    let course = Course::new(all.clone(), outcome.clone());
+                    pipeline().add(HttpClient::new()).add(HttpLoad::new(course, question.clone()))
+                };
+                Ok((url.client(group, make)?, shared))
+            }
+            Speaks::WebSocket(url) => {
+                let shared = shared(size.unwrap_or(super::SIZE));
+                let all = shared.clone();
+                let config = Arc::new(Config::default().max_message(shared.size.max(125)));
+                let (path, host) = (url.path.clone(), url.host.clone());
+                let make = move || {
+                    let course = Course::new(all.clone(), outcome.clone());
+                    let (path, host, config) = (path.clone(), host.clone(), config.clone());
+                    pipeline().joint(|switch| {
+                        let opening = Opening::new(course, switch, path, host, config);
+                        pipeline().add(HttpClient::new()).add(opening)
+                    })
+                };
+                Ok((url.client(group, make)?, shared))
+            }
+        }
+    }
+}
+
+impl Url {
+    fn client<S, E, P, T>(
+        &self,
+        group: &EventLoopGroup,
+        make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
+    ) -> Result<Box<dyn Fn(&Address) -> Promised<Channel<T>, ConnectError>>, Failure>
+    where
+        E: Ending + 'static,
+        S: Link<E::Segment, Linked = P> + 'static,
+        P: Segment<BytesMut, Outgoing, Tail = T>,
+        T: Send + 'static,
+    {
+        let builder = Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT);
+        match self.tls.clone() {
+            None => {
+                let client = builder.pipeline(make)?;
+                Ok(Box::new(move |address| client.connect(address)))
+            }
+            Some((connector, name)) => {
+                drop(Tls::<Outgoing>::client(&connector, &name)?); // a name that TLS knows, or said now that it is none
+                let client = builder.pipeline(move || {
+                    let tls = Tls::<Outgoing>::client(&connector, &name).expect("it was one before");
+                    pipeline().add(tls).joint(|_| make())
+                })?;
+                Ok(Box::new(move |address| client.connect(address)))
+            }
+        }
+    }
+}
+
+/// What the server answers when it is asked once.
+fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<Bytes, Failure> {
+    let (tell, told) = channel();
+    let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
+    let server = url.client(group, make)?(address).wait()?;
+    let expected = Expected::Same(Bytes::new());
+    let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
+    server.send(Part::Whole(question.head(), Bytes::new()));
+    let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
+    let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
+    loop {
+        let part = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok(part)) => part,
+            Ok(Err(cause)) => return failed(format!("none, {cause}")),
+            Err(_) => return failed(format!("none within {CONNECT_LIMIT:?}")),
+        };
+        let over = match part {
+            Part::Head(head) | Part::Whole(head, _) if !head.status.is_success() => {
+                return failed(format!("its status is {}", head.status));
+            }
+            Part::Whole(_, whole) => {
+                body.extend_from_slice(&whole);
+                true
+            }
+            Part::Data(bytes) => {
+                body.extend_from_slice(&bytes);
+                false
+            }
+            Part::End(_) => true,
+            Part::Head(_) | Part::File(_) | Part::Interim(_) => false,
+        };
+        if body.len() > ANSWER_MAX {
+            return failed(format!("it has more than {ANSWER_MAX} bytes, which is too long to compare with"));
+        }
+        if over {
+            drop(server.close());
+            return Ok(body.freeze());
+        }
+    }
+}
+
+struct FirstAnswer {
+    tell: Sender<Result<ReplyPart, CloseCause>>,
+}
+
+impl Application for FirstAnswer {
+    type Read = ReplyPart;
+    type Write = RequestPart;
+
+    fn read(&mut self, _: &mut AppContext<'_, Self>, part: ReplyPart) {
+        let _ = self.tell.send(Ok(part));
+    }
+
+    /// Comes again as the cause of the end.
+    fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
+
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
+        let _ = self.tell.send(Err(cause));
+    }
+}
+
+fn connector(insecure: bool) -> Result<Connector, Failure> {
+    let builder = Connector::builder().alpn(["http/1.1"]);
+    let builder = match insecure {
+        true => builder.dangerously_accept_any_certificate(),
+        false => builder.roots(netwright::tls::Roots::system()?),
+    };
+    Ok(builder.build()?)
+}
+
+/// Resolved here, so that what is connected to is what was checked.
+fn resolve(name: &str, remote: bool) -> Result<Address, Failure> {
+    refuse_local(name)?;
+    if let Some(address) = Address::parse_prefixed(name) {
+        return address.map_err(|error| Failure::usage(error.to_string())); // on this machine by its kind
+    }
+    let unknown = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot resolve {name}: {error}"));
+    let found = name.to_socket_addrs().map_err(|error| unknown(&error))?.next();
+    let address = found.ok_or_else(|| unknown(&"it has no address"))?;
+    if !remote && !address.ip().to_canonical().is_loopback() {
+        let text = "is not on this machine; load on servers of others is an attack";
+        return Err(Failure::usage(format!("{address} {text}, so say --allow-remote if it is yours")));
+    }
+    Ok(address.into())
+}

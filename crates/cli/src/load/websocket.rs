@@ -1,0 +1,284 @@
+//! One connection of the load on a WebSocket echo server: asks for the WebSocket, then keeps `depth` messages on their way
+//! and compares every one that comes back.
+//!
+//! ```text
+//!   ( joint ) ──▶ [ HttpClient ] ──▶ [ Opening ]      101 and the right proof: switch.to
+//!       └───────▶ [ WebSocket ] ──▶ [ WsLoad ]        what was ordered meanwhile is known here
+//! ```
+
+use super::{
+    course::{Course, Order, Problem},
+    pattern::Pattern,
+};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use netwright::{
+    CloseCause, Context, Fault, Handler, Outgoing, Switch, WritePromise,
+    http::{Part, ReplyPart, RequestPart},
+    pipeline,
+    websocket::{Config, Message, WebSocket, accept_key},
+};
+use std::{convert::Infallible, sync::Arc, time::Instant};
+
+/// Asks for a WebSocket.
+pub(super) struct Opening {
+    /// Until it is handed on.
+    course: Option<Course>,
+    switch: Switch<BytesMut, Outgoing, Order>,
+    path: Uri,
+    host: HeaderValue,
+    config: Arc<Config>,
+    go: bool,
+}
+
+/// Any sixteen bytes in base64 are a key; it is no secret, only a proof that the server has read it.
+const KEY: &str = "bmV0d3JpZ2h0IGxvYWQhIQ==";
+
+impl Opening {
+    pub(super) fn new(
+        course: Course,
+        switch: Switch<BytesMut, Outgoing, Order>,
+        path: Uri,
+        host: HeaderValue,
+        config: Arc<Config>,
+    ) -> Self {
+        Self { course: Some(course), switch, path, host, config, go: false }
+    }
+
+    fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), String> {
+        if status != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(format!("the server does not open a WebSocket, it says {status}"));
+        }
+        if headers.get(header::SEC_WEBSOCKET_ACCEPT).is_none_or(|proof| *proof != *accept_key(KEY)) {
+            return Err("the server's proof that it speaks WebSocket is wrong".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Handler for Opening {
+    type Read = ReplyPart;
+    type ReadOut = Infallible;
+    type Write = Order;
+    type WriteOut = RequestPart;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        let (mut head, ()) = http::Request::new(()).into_parts();
+        head.uri = self.path.clone();
+        head.headers.insert(header::HOST, self.host.clone());
+        for (name, value) in [
+            (header::UPGRADE, "websocket"),
+            (header::CONNECTION, "upgrade"),
+            (header::SEC_WEBSOCKET_VERSION, "13"),
+            (header::SEC_WEBSOCKET_KEY, KEY),
+        ] {
+            head.headers.insert(name, HeaderValue::from_static(value));
+        }
+        cx.write_and_flush(Part::Whole(head, Bytes::new()));
+    }
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
+        let (Part::Head(head) | Part::Whole(head, _)) = part else { return };
+        let Some(mut course) = self.course.take() else { return };
+        match Self::check(head.status, &head.headers) {
+            Ok(()) => {
+                let load = WsLoad::new(course, self.go);
+                self.switch.to(pipeline().add(WebSocket::client(self.config.clone())).add(load));
+            }
+            Err(why) => {
+                course.fail(Problem::Answer { number: 0, why });
+                self.course = Some(course);
+                cx.close();
+            }
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, order: Order, done: WritePromise) {
+        match (order, &mut self.course) {
+            (Order::Go, _) => self.go = true,
+            (Order::Finish, Some(course)) => {
+                course.fail(Problem::Answer { number: 0, why: "the WebSocket was never opened".to_owned() });
+                cx.close();
+            }
+            (Order::Finish, None) => {}
+        }
+        done.succeed();
+    }
+
+    /// Comes again as the cause of the end.
+    fn error(&mut self, _: &mut Context<'_, Self>, _: Fault) {}
+
+    fn inactive(&mut self, _: &mut Context<'_, Self>, cause: CloseCause) {
+        if let Some(course) = &mut self.course {
+            course.end(cause, 0, "messages");
+        }
+    }
+}
+
+/// Behind the WebSocket stage: takes orders from outside, sends and checks messages.
+struct WsLoad {
+    course: Course,
+    pattern: Pattern,
+    go: bool,
+    room: BytesMut,
+    sent: u64,
+    received: u64,
+}
+
+impl WsLoad {
+    fn new(course: Course, go: bool) -> Self {
+        let pattern = Pattern::of_connection(course.number);
+        Self { course, pattern, go, room: BytesMut::new(), sent: 0, received: 0 }
+    }
+
+    fn fill_up(&mut self, cx: &mut Context<'_, Self>, now: Instant) {
+        let size = self.course.shared.size;
+        while self.course.has_room() {
+            self.room.resize(size, 0);
+            self.pattern.fill(self.sent * size as u64, &mut self.room);
+            self.sent += 1;
+            cx.write(Message::Binary(self.room.split().freeze()));
+            self.course.sent(now);
+        }
+        cx.flush();
+    }
+
+    fn check(&self, message: &Message) -> Result<(), String> {
+        let Message::Binary(bytes) = message else { return Err("it is not binary".to_owned()) };
+        let size = self.course.shared.size;
+        if self.received == self.sent {
+            return Err("nobody asked for it".to_owned());
+        }
+        if bytes.len() != size {
+            return Err(format!("it has {} bytes instead of {size}", bytes.len()));
+        }
+        match self.pattern.first_difference(self.received * size as u64, bytes) {
+            None => Ok(()),
+            Some((at, expected)) => {
+                Err(format!("byte {at} is {:#04x} instead of {expected:#04x}", bytes[at]))
+            }
+        }
+    }
+
+    fn close_if_done(&mut self, cx: &mut Context<'_, Self>) {
+        if self.course.is_done() {
+            cx.close();
+        }
+    }
+}
+
+impl Handler for WsLoad {
+    type Read = Message;
+    type ReadOut = Infallible;
+    type Write = Order;
+    type WriteOut = Message;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        if self.go {
+            self.fill_up(cx, Instant::now());
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, message: Message) {
+        if self.course.has_failed() {
+            return;
+        }
+        if let Err(why) = self.check(&message) {
+            self.course.fail(Problem::Answer { number: self.received + 1, why });
+            return cx.close();
+        }
+        self.received += 1;
+        let now = Instant::now();
+        self.course.came_back(1, now);
+        self.fill_up(cx, now);
+        self.close_if_done(cx);
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, order: Order, done: WritePromise) {
+        match order {
+            Order::Go => self.fill_up(cx, Instant::now()),
+            Order::Finish => {
+                self.course.finish();
+                self.close_if_done(cx);
+            }
+        }
+        done.succeed();
+    }
+
+    /// Comes again as the cause of the end.
+    fn error(&mut self, _: &mut Context<'_, Self>, _: Fault) {}
+
+    fn inactive(&mut self, _: &mut Context<'_, Self>, cause: CloseCause) {
+        self.course.end(cause, self.sent - self.received, "messages");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::course::{Outcome, Shared};
+    use netwright::{EmbeddedChannel, http::HttpClient};
+    use std::sync::{
+        atomic::Ordering,
+        mpsc::{Receiver, channel},
+    };
+
+    type Client = EmbeddedChannel<Infallible, Order>;
+
+    fn client(size: usize, depth: usize) -> (Client, Arc<Shared>, Receiver<Outcome>) {
+        let shared = Arc::new(Shared { size, depth, ..Shared::default() });
+        let (outcome, outcomes) = channel();
+        let course = Course::new(shared.clone(), outcome);
+        let load = pipeline().joint(|switch| {
+            let host = HeaderValue::from_static("a");
+            let opening = Opening::new(course, switch, Uri::from_static("/"), host, Arc::default());
+            pipeline().add(HttpClient::new()).add(opening)
+        });
+        (EmbeddedChannel::with_joint(load), shared, outcomes)
+    }
+
+    fn opened() -> String {
+        let proof = accept_key(KEY);
+        format!(
+            "HTTP/1.1 101 x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: {proof}\r\n\r\n"
+        )
+    }
+
+    /// The payload of a short masked frame.
+    fn unmasked(frame: &[u8]) -> Vec<u8> {
+        frame[6..].iter().enumerate().map(|(at, byte)| byte ^ frame[2 + at % 4]).collect()
+    }
+
+    #[test]
+    fn what_was_ordered_before_the_websocket_is_open_is_sent_when_it_is() {
+        let (mut channel, shared, outcomes) = client(4, 1);
+        assert!(channel.outbound_bytes().starts_with(b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\n"));
+        channel.write_outbound(Order::Go);
+        assert!(channel.outbound_bytes().is_empty());
+        let sent = channel.write_inbound(opened()).outbound_bytes();
+        assert_eq!((&sent[..2], sent.len()), (&[0x82, 0x84][..], 10));
+        let sent = channel.write_inbound([&[0x82, 4], &unmasked(&sent)[..]].concat()).outbound_bytes();
+        assert_eq!(shared.requests.load(Ordering::Relaxed), 1);
+        channel.write_outbound(Order::Finish);
+        channel.write_inbound([&[0x82, 4], &unmasked(&sent)[..]].concat());
+        channel.write_inbound([0x88, 2, 0x03, 0xe8]).close_by_peer();
+        assert!(outcomes.try_recv().unwrap().is_none(), "all is well");
+    }
+
+    #[test]
+    fn a_wrong_message_and_a_refusal_are_problems() {
+        let (mut channel, _, outcomes) = client(4, 1);
+        channel.write_outbound(Order::Go).write_inbound(opened()).write_inbound(*b"\x82\x04abcd");
+        channel.write_inbound([0x88, 2, 0x03, 0xe8]).close_by_peer();
+        assert!(matches!(outcomes.try_recv().unwrap(), Some(Problem::Answer { number: 1, .. })));
+
+        let (mut channel, _, outcomes) = client(4, 1);
+        channel.write_inbound("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+        let problem = outcomes.try_recv().unwrap().expect("a problem").to_string();
+        assert!(problem.contains("404"), "{problem}");
+
+        let (mut channel, _, outcomes) = client(4, 1);
+        channel.write_inbound(opened().replace("accept: ", "accept: x"));
+        assert!(outcomes.try_recv().unwrap().expect("a problem").to_string().contains("proof"));
+    }
+}
