@@ -3,8 +3,8 @@
 use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
-    handle::{AnyShared, ChannelShared, size_of_message},
     inlet::Inlet,
+    shared::{AnyShared, ChannelShared, size_of_message},
     taken::{Taken, What},
 };
 use crate::{

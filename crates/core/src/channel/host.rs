@@ -16,7 +16,8 @@
 use super::{
     Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
     core::ChannelCore,
-    handle::{Channel, ChannelShared, Command},
+    handle::Channel,
+    shared::{ChannelShared, Command},
 };
 use crate::{
     driver::Token,
@@ -84,7 +85,7 @@ where
 
     /// The handle for the outside.
     pub fn channel(&self) -> Channel<P::Tail> {
-        Channel::new(self.shared.clone())
+        Channel::of(self.shared.clone())
     }
 
     // ---- what happens to the channel ----

@@ -16,7 +16,7 @@
 
 use super::{
     Channel, CloseCause, WriteError, WritePromise,
-    handle::{AnyShared, ChannelShared, Command},
+    shared::{AnyShared, ChannelShared, Command},
 };
 use std::{
     any::Any,

@@ -2,7 +2,8 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `handle` | [`Channel`], what every thread may ask of a channel |
+//! | `handle`, `closed` | [`Channel`], what every thread may ask of a channel; its end |
+//! | `shared` | what handles and the loop share |
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
@@ -15,6 +16,7 @@
 
 mod address;
 mod cause;
+mod closed;
 mod core;
 mod embedded;
 mod envelope;
@@ -26,20 +28,22 @@ mod id;
 mod inlet;
 mod line;
 mod outbound;
+mod shared;
 mod taken;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
 pub use address::{Address, AddressError, UnixName};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
+pub use closed::Closed;
 pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
-pub(crate) use handle::{AnyShared, size_of_message};
-pub use handle::{Channel, ChannelState, Closed, ShuttingDown};
+pub use handle::{Channel, ChannelState, ShuttingDown};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
 pub use outbound::{
     ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
 };
+pub(crate) use shared::{AnyShared, size_of_message};

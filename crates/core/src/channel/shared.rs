@@ -1,0 +1,371 @@
+//! What a channel's handles and its loop share: commands on their way, and what everybody may know.
+//!
+//! ```text
+//!   handles ── accept ──▶ commands, in order ── take_commands ──▶ the loop
+//!   handles ◀── wakers, listeners ── writable, closed ─────────── the loop
+//! ```
+//! Always true:
+//! 1. A command that was accepted is carried out, refused with the cause of the end, or dropped when the channel leaves its
+//!    loop; the loop is called once for all that are accepted before it looks.
+//! 2. Nobody else's code runs under the lock: messages, promises, listeners and wakers are let go outside of it.
+
+use super::{
+    Address, Channel, ChannelId, ChannelState, CloseCause, Envelope, Outgoing, WriteError, WritePromise,
+    core::{Side, SideTable},
+};
+use crate::{
+    event_loop::SourceCaller,
+    pipeline::{Event, StageInfo},
+    promise::{Promise, PromiseError},
+    task_error::catch,
+};
+use bytes::{Bytes, BytesMut};
+use std::{
+    any::{Any, TypeId},
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Waker,
+};
+
+pub(super) enum Command<W> {
+    Write(W, WritePromise, usize),
+    /// A message of this size waits in the inlet of the sealed segment that has this number.
+    Inlet(u32, usize),
+    Flush,
+    Close(CloseCause, WritePromise),
+    CloseWhenFlushed,
+    ShutDownOutput(WritePromise),
+    Pause,
+    Resume,
+    Request,
+    Stages(Promise<Vec<StageInfo>, PromiseError>),
+    Event(Event),
+}
+
+impl<W> Command<W> {
+    /// Whether it makes no sense on a channel that has ended.
+    fn is_write(&self) -> bool {
+        matches!(self, Self::Write(..) | Self::Inlet(..) | Self::Flush | Self::ShutDownOutput(_))
+    }
+}
+
+/// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
+pub(crate) fn size_of_message<W: 'static>(msg: &W) -> usize {
+    let msg: &dyn Any = msg;
+    let len = |len: Option<usize>| len.unwrap_or(0);
+    size_of::<W>()
+        + len(msg.downcast_ref::<Bytes>().map(Bytes::len))
+        + len(msg.downcast_ref::<BytesMut>().map(BytesMut::len))
+        + len(msg.downcast_ref::<Vec<u8>>().map(Vec::len))
+        + len(msg.downcast_ref::<String>().map(String::len))
+        + len(msg.downcast_ref::<Envelope>().map(|envelope| envelope.bytes.len()))
+        + match msg.downcast_ref::<Outgoing>() {
+            Some(Outgoing::Bytes(bytes)) => bytes.len(),
+            Some(Outgoing::Envelope(envelope)) => envelope.bytes.len(),
+            _ => 0,
+        }
+}
+
+pub(crate) struct ChannelShared<W> {
+    /// Itself, for who has it without its type.
+    me: Weak<Self>,
+    pub(super) id: ChannelId,
+    caller: OnceLock<SourceCaller>,
+    writable: AtomicBool,
+    /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
+    on_their_way: AtomicUsize,
+    high_mark: usize,
+    side: SideTable,
+    outside: Mutex<Outside<W>>,
+}
+
+/// Where the messages of any type enter that handles write.
+pub(crate) trait AnyShared {
+    fn as_any(&self) -> &dyn Any;
+    /// The channel's own shared part, if nothing can be written to it from outside.
+    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>>;
+    /// The channel has ended, and whoever waits for messages to be sent is told before all others.
+    fn ended(&self, cause: &CloseCause);
+}
+
+impl<W: 'static> AnyShared for ChannelShared<W> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>> {
+        self.as_any().downcast_ref::<ChannelShared<Infallible>>()?.me.upgrade()
+    }
+    fn ended(&self, _: &CloseCause) {} // `close` tells
+}
+
+/// Called once, with the cause of a channel's end.
+pub(super) type CloseListener = Box<dyn FnOnce(&CloseCause) + Send>;
+
+/// The owner of a listener that nobody will take back.
+pub(super) const NOBODY: usize = 0;
+
+pub(super) struct Outside<W> {
+    commands: Vec<Command<W>>,
+    /// A call of the channel is under way and will find what is added now.
+    called: bool,
+    closed: Option<CloseCause>,
+    /// Nobody carries out commands any more.
+    gone: bool,
+    /// What most channels never have: one pointer until one does.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+pub(super) struct Rare {
+    wakers: Vec<Waker>,
+    /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
+    pub(super) listeners: Vec<(usize, CloseListener)>,
+    pub(super) attributes: Vec<(TypeId, Attribute)>,
+}
+
+pub(super) type Attribute = Arc<dyn Any + Send + Sync>;
+
+impl<W> Outside<W> {
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+}
+
+impl<W> ChannelShared<W> {
+    pub(super) fn new(id: ChannelId, high_mark: usize, side: SideTable) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            id,
+            caller: OnceLock::new(),
+            writable: AtomicBool::new(true),
+            on_their_way: AtomicUsize::new(0),
+            high_mark,
+            side,
+            outside: Mutex::new(Outside {
+                commands: Vec::new(),
+                called: false,
+                closed: None,
+                gone: false,
+                rare: None,
+            }),
+        })
+    }
+
+    pub(super) fn channel(&self) -> Option<Channel<W>> {
+        self.me.upgrade().map(Channel::of)
+    }
+
+    pub(super) fn side(&self) -> MutexGuard<'_, Side> {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Outside<W>> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- the loop's side ----
+
+    pub(super) fn set_caller(&self, caller: SourceCaller) {
+        // Set first: what is sent from now on calls by itself, and what was sent before is seen below.
+        let caller = self.caller.get_or_init(|| caller);
+        let waiting = !self.lock().commands.is_empty();
+        if waiting {
+            caller.call();
+        }
+    }
+
+    pub(super) fn activate(&self, local: Option<Address>, peer: Option<Address>) {
+        self.side().addresses = Some((local, peer));
+    }
+
+    pub(super) fn take_commands(&self) -> Vec<Command<W>> {
+        let mut outside = self.lock();
+        outside.called = false;
+        std::mem::take(&mut outside.commands)
+    }
+
+    /// Lets the room of a list be used again.
+    pub(super) fn give_back(&self, commands: Vec<Command<W>>) {
+        let mut outside = self.lock();
+        if outside.commands.capacity() == 0 && commands.capacity() <= 64 {
+            outside.commands = commands;
+        }
+    }
+
+    /// A write from outside has arrived. True if with it there is room again for others on their way.
+    pub(super) fn arrived(&self, bytes: usize) -> bool {
+        let before = self.on_their_way.fetch_sub(bytes, Ordering::AcqRel);
+        let room_again = before > self.high_mark && before - bytes <= self.high_mark;
+        if room_again {
+            self.wake();
+        }
+        room_again
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable.load(Ordering::Acquire) && self.on_their_way.load(Ordering::Acquire) <= self.high_mark
+    }
+
+    pub(super) fn set_writable(&self, writable: bool) {
+        self.writable.store(writable, Ordering::Release);
+        if writable {
+            self.wake();
+        }
+    }
+
+    pub(super) fn close(&self, cause: CloseCause) {
+        let mut outside = self.lock();
+        let cause = outside.closed.get_or_insert(cause).clone();
+        let listeners =
+            outside.rare.as_mut().map(|rare| std::mem::take(&mut rare.listeners)).unwrap_or_default();
+        // From here on writes are answered by `send`; those that are on their way already are answered here, because a
+        // channel that has ended is not called again unless it holds messages.
+        let commands = std::mem::take(&mut outside.commands);
+        let (writes, others): (Vec<_>, _) = commands.into_iter().partition(Command::is_write);
+        outside.commands = others;
+        drop(outside);
+        self.refuse(writes, &cause);
+        for (_, listener) in listeners {
+            if let Err(panic) = catch(|| listener(&cause)) {
+                tracing::error!(channel = %self.id, %panic, "a listener for the end of a channel panicked");
+            }
+        }
+        self.wake();
+    }
+
+    /// The channel has left its loop: what was asked for and not done is dropped, and so is what will be.
+    pub(super) fn leave(&self) {
+        let mut outside = self.lock();
+        outside.gone = true;
+        let commands = std::mem::take(&mut outside.commands);
+        drop(outside);
+        let calls = self.side().leave();
+        drop((commands, calls)); // outside of both locks: what they hold is a user's
+    }
+
+    pub(super) fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
+        for command in commands {
+            match command {
+                Command::Write(msg, done, size) => {
+                    self.arrived(size);
+                    drop(msg);
+                    done.fail(WriteError::Closed(cause.clone()));
+                }
+                Command::Inlet(_, size) => drop(self.arrived(size)), // the message itself is refused by its inlet
+                Command::ShutDownOutput(done) => done.fail(WriteError::Closed(cause.clone())),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has a listener told of the end. Gives it back with the cause if that has come already.
+    pub(super) fn listen(
+        &self,
+        owner: usize,
+        listener: CloseListener,
+    ) -> Result<(), (CloseListener, CloseCause)> {
+        let mut outside = self.lock();
+        match outside.closed.clone() {
+            Some(cause) => Err((listener, cause)),
+            None => {
+                outside.rare().listeners.push((owner, listener));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn take_listener(&self, owner: usize) -> Option<CloseListener> {
+        let mut outside = self.lock();
+        let listeners = &mut outside.rare.as_mut()?.listeners;
+        let index = listeners.iter().position(|(known, _)| *known == owner)?;
+        Some(listeners.swap_remove(index).1)
+    }
+
+    pub(super) fn set_attribute(&self, key: TypeId, value: Attribute) -> Option<Attribute> {
+        let mut outside = self.lock();
+        let attributes = &mut outside.rare().attributes;
+        match attributes.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, place)) => Some(std::mem::replace(place, value)),
+            None => {
+                attributes.push((key, value));
+                None
+            }
+        }
+    }
+
+    pub(super) fn attribute(&self, key: TypeId) -> Option<Attribute> {
+        let outside = self.lock();
+        let attributes = &outside.rare.as_ref()?.attributes;
+        attributes.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+    }
+
+    pub(super) fn close_cause(&self) -> Option<CloseCause> {
+        self.lock().closed.clone()
+    }
+
+    pub(super) fn state(&self) -> ChannelState {
+        if self.lock().closed.is_some() {
+            ChannelState::Closed
+        } else if self.side().addresses.is_some() {
+            ChannelState::Active
+        } else {
+            ChannelState::Opening
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        let wakers =
+            self.lock().rare.as_mut().map(|rare| std::mem::take(&mut rare.wakers)).unwrap_or_default();
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    // ---- the outside ----
+
+    pub(super) fn send(&self, command: Command<W>) {
+        match self.accept(command) {
+            Ok(true) => self.call(),
+            Ok(false) => {}
+            Err((command, cause)) => self.refuse(Some(command), &cause),
+        }
+    }
+
+    /// Takes a command and says whether the channel has to be called because of it; or gives it back with the cause of
+    /// the channel's end.
+    pub(super) fn accept(&self, command: Command<W>) -> Result<bool, (Command<W>, CloseCause)> {
+        let mut outside = self.lock();
+        // A channel that is over still hears what may release held messages; the rest is refused.
+        if let Some(cause) = &outside.closed
+            && (outside.gone || command.is_write())
+        {
+            return Err((command, cause.clone()));
+        }
+        outside.commands.push(command);
+        Ok(!std::mem::replace(&mut outside.called, true))
+    }
+
+    /// Has the loop carry out the commands.
+    pub(super) fn call(&self) {
+        if let Some(caller) = self.caller.get() {
+            caller.call();
+        }
+    }
+
+    /// A write of this size begins its way to the loop.
+    pub(super) fn sets_out(&self, bytes: usize) {
+        self.on_their_way.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(super) fn register(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let mut outside = self.lock();
+        let wakers = &mut outside.rare().wakers;
+        if !wakers.iter().any(|known| known.will_wake(&waker)) {
+            wakers.push(waker);
+        }
+    }
+}
