@@ -211,25 +211,23 @@ pub(super) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
 }
 
 #[inline]
-pub(super) fn content_length(out: &mut BytesMut, length: u64) {
-    out.extend_from_slice(b"content-length: ");
-    decimal(out, length);
-    out.extend_from_slice(b"\r\n");
-}
-
-#[inline]
-fn decimal(out: &mut BytesMut, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
+pub(super) fn content_length(out: &mut BytesMut, mut length: u64) {
+    // From the end: the line, with its number before what follows it.
+    const NAME: &[u8; 16] = b"content-length: ";
+    let mut line = [0; NAME.len() + 20 + 2];
+    let mut at = line.len() - 2;
+    line[at..].copy_from_slice(b"\r\n");
     loop {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
+        line[at] = b'0' + (length % 10) as u8;
+        length /= 10;
+        if length == 0 {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    at -= NAME.len();
+    line[at..at + NAME.len()].copy_from_slice(NAME);
+    out.extend_from_slice(&line[at..]);
 }
 
 fn chunk_size(out: &mut BytesMut, mut size: u64) {
@@ -255,8 +253,8 @@ mod tests {
     fn numbers_are_written_as_they_are_read() {
         for number in [0, 9, 10, 1234, u64::MAX] {
             let mut out = BytesMut::new();
-            decimal(&mut out, number);
-            assert_eq!(out, number.to_string());
+            content_length(&mut out, number);
+            assert_eq!(out, format!("content-length: {number}\r\n"));
             out.clear();
             chunk_size(&mut out, number);
             assert_eq!(out, format!("{number:x}\r\n"));

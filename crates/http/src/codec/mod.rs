@@ -24,5 +24,5 @@ mod same_again;
 mod server;
 
 pub use client::HttpClient;
-pub(crate) use same_again::recycle_request_headers;
+pub(crate) use same_again::recycle_request;
 pub use server::{HttpServer, Refused};

@@ -13,7 +13,7 @@ use super::{
     body::{Body, Piece},
     fields::{self, HeadScan, too_much},
     framing::{Facts, Length},
-    same_again::{self, Known, recycle_request_headers},
+    same_again::{self, Known, recycle_request},
 };
 use crate::{
     error::{Framing, Grammar, HttpError, Limit},
@@ -49,6 +49,8 @@ pub(super) struct RequestDecoder {
     /// An empty line before the request was let pass; a second one is not.
     skipped_line: bool,
     body: Option<Body>,
+    /// What the head that was decoded last asked for, until somebody takes it.
+    asked: Option<Asked>,
 }
 
 impl RequestDecoder {
@@ -63,19 +65,25 @@ impl RequestDecoder {
         self.scan.seen()
     }
 
-    /// The next part, and with a head what was asked; `None` if more bytes are needed.
+    /// What was asked, after a head.
+    #[inline]
+    pub(super) fn take_asked(&mut self) -> Option<Asked> {
+        self.asked.take()
+    }
+
+    /// The next part; `None` if more bytes are needed.
     #[inline]
     pub(super) fn next(
         &mut self,
         input: &mut BytesMut,
         limits: &Limits,
-    ) -> Result<Option<(RequestPart, Option<Asked>)>, HttpError> {
+    ) -> Result<Option<RequestPart>, HttpError> {
         if let Some(body) = &mut self.body {
             return Ok(match body.next(input, limits)? {
-                Some(Piece::Data(bytes)) => Some((Part::Data(bytes), None)),
+                Some(Piece::Data(bytes)) => Some(Part::Data(bytes)),
                 Some(Piece::End(trailers)) => {
                     self.body = None;
-                    Some((Part::End(trailers), None))
+                    Some(Part::End(trailers))
                 }
                 None => None,
             });
@@ -86,11 +94,7 @@ impl RequestDecoder {
         self.head(input, limits)
     }
 
-    fn head(
-        &mut self,
-        input: &mut BytesMut,
-        limits: &Limits,
-    ) -> Result<Option<(RequestPart, Option<Asked>)>, HttpError> {
+    fn head(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<RequestPart>, HttpError> {
         if input[0] == b'\r' && !self.skip_empty_line(input)? {
             return Ok(None);
         }
@@ -99,7 +103,8 @@ impl RequestDecoder {
             && let Some((parts, asked)) = again(known, input, limits)
         {
             self.skipped_line = false;
-            return Ok(Some((Part::Whole(parts, Bytes::new()), Some(asked))));
+            self.asked = Some(asked);
+            return Ok(Some(Part::Whole(parts, Bytes::new())));
         }
         let found = match self.scan.find(input, limits.head, Limit::Head) {
             // Whichever is passed first: a first line that does not end is a target that is too long.
@@ -121,9 +126,10 @@ impl RequestDecoder {
             input.split_to(len).freeze()
         };
         let (parts, asked, length) = parse(&head, limits, keep)?;
+        self.asked = Some(asked);
         let length = match length {
             Length::Unknown | Length::Known(0) => {
-                return Ok(Some((Part::Whole(parts, Bytes::new()), Some(asked))));
+                return Ok(Some(Part::Whole(parts, Bytes::new())));
             }
             length => length,
         };
@@ -133,11 +139,11 @@ impl RequestDecoder {
             }
             if length <= limits.whole as u64 && length <= input.len() as u64 {
                 let body = input.split_to(length as usize).freeze();
-                return Ok(Some((Part::Whole(parts, body), Some(asked))));
+                return Ok(Some(Part::Whole(parts, body)));
             }
         }
         self.body = Some(Body::new(length));
-        Ok(Some((Part::Head(parts), Some(asked))))
+        Ok(Some(Part::Head(parts)))
     }
 
     /// One empty line before a request is let pass: some clients send one behind a body. False if more bytes are needed.
@@ -167,22 +173,18 @@ fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
 }
 
 /// A request whose headers are known. `None` if it has to be parsed after all.
+#[inline]
 fn again(known: Known, input: &mut BytesMut, limits: &Limits) -> Option<(RequestHead, Asked)> {
-    let Known { len, headers, version, mut asked, line } = known;
-    let mut parts = Request::new(()).into_parts().0;
-    (parts.method, parts.uri) = match line {
-        Some(line) => line,
-        None => {
-            let Some(line) = other_line(&input[..len], version, limits) else {
-                recycle_request_headers(headers);
-                return None;
-            };
-            asked.head = line.0 == Method::HEAD;
-            line
-        }
-    };
+    let Known { len, mut parts, mut asked, same_line } = known;
+    if !same_line {
+        let Some(line) = other_line(&input[..len], parts.version, limits) else {
+            recycle_request(parts);
+            return None;
+        };
+        asked.head = line.0 == Method::HEAD;
+        (parts.method, parts.uri) = line;
+    }
     input.advance(len);
-    (parts.headers, parts.version) = (headers, version);
     Some((parts, asked))
 }
 

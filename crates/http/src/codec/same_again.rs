@@ -10,14 +10,14 @@
 //!
 //! Always true:
 //! 1. What is kept was parsed from a copy that is kept with it. So a value that lies in that memory is the value that was
-//!    parsed, and a map that comes back unchanged can be told from one that a stage has changed, which is not kept.
+//!    parsed, and what comes back unchanged can be told from what a stage has changed, which is not kept.
 //! 2. A head is copied when it comes the second time in a row, not before: who never repeats itself pays one comparison.
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
 use super::request_decoder::Asked;
 use crate::{limits::Limits, message::RequestHead, recycle::recycle_headers};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Uri, Version};
+use http::{HeaderName, Method, Uri, Version};
 use memchr::memchr;
 use std::cell::RefCell;
 
@@ -39,8 +39,10 @@ struct Kept {
     uri: Uri,
     version: Version,
     asked: Asked,
-    /// Not there while a request has it.
-    headers: Option<HeaderMap>,
+    /// Not there while a request has them.
+    parts: Option<RequestHead>,
+    /// Whether method and target of the parts are those of `head`.
+    line_is_whole: bool,
     /// Which header has which bytes of `head`: address and length.
     values: Vec<(HeaderName, usize, usize)>,
 }
@@ -56,7 +58,8 @@ thread_local! {
         uri: Uri::default(),
         version: Version::HTTP_11,
         asked: Asked::default(),
-        headers: None,
+        parts: None,
+        line_is_whole: false,
         values: Vec::new(),
     });
 }
@@ -65,30 +68,31 @@ thread_local! {
 pub(super) struct Known {
     /// The length of the head.
     pub(super) len: usize,
-    pub(super) headers: HeaderMap,
-    pub(super) version: Version,
+    pub(super) parts: RequestHead,
     pub(super) asked: Asked,
-    /// Method and target, if the first line is the same too.
-    pub(super) line: Option<(Method, Uri)>,
+    /// Whether the first line is the same too.
+    pub(super) same_line: bool,
 }
 
 /// Whether `input` begins with what is kept.
 #[inline]
 pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Known> {
     KEPT.with_borrow_mut(|kept| {
-        kept.headers.as_ref()?;
-        let same = input.starts_with(&kept.head);
-        let line_len = if same { kept.fields_at } else { kept.other_line(input)? };
+        kept.parts.as_ref()?;
+        let same_line = input.starts_with(&kept.head);
+        let line_len = if same_line { kept.fields_at } else { kept.other_line(input)? };
         let len = line_len + kept.head.len() - kept.fields_at;
         let allowed =
             len <= limits.head && kept.values.len() <= limits.headers && kept.target_len <= limits.target;
         if !allowed {
             return None; // another server on this loop allows more
         }
-        let headers = kept.headers.take()?;
+        let mut parts = kept.parts.take()?;
         kept.lost += 1;
-        let line = same.then(|| (kept.method.clone(), kept.uri.clone()));
-        Some(Known { len, headers, version: kept.version, asked: kept.asked, line })
+        if same_line && !kept.line_is_whole {
+            (parts.method, parts.uri) = (kept.method.clone(), kept.uri.clone());
+        }
+        Some(Known { len, parts, asked: kept.asked, same_line })
     })
 }
 
@@ -97,6 +101,29 @@ impl Kept {
     fn other_line(&self, input: &[u8]) -> Option<usize> {
         let line_len = memchr(b'\n', &input[..input.len().min(HEAD_MAX)])? + 1;
         input[line_len..].starts_with(&self.head[self.fields_at..]).then_some(line_len)
+    }
+
+    /// Whether nobody has changed what was lent, but for method and target.
+    fn is_own(&self, parts: &RequestHead) -> bool {
+        parts.version == self.version
+            && parts.extensions.is_empty()
+            && parts.headers.len() == self.values.len()
+            && parts.headers.iter().zip(&self.values).all(|((name, value), (known, address, len))| {
+                let bytes = value.as_bytes();
+                bytes.len() == *len
+                    && (*len == 0 || bytes.as_ptr().addr() == *address)
+                    && name == known
+                    && !value.is_sensitive()
+            })
+    }
+
+    /// Whether method and target are those that were lent.
+    fn is_own_line(&self, parts: &RequestHead) -> bool {
+        let place = |uri: &Uri| {
+            let path = uri.path_and_query().map_or("", |path| path.as_str());
+            (path.as_ptr().addr(), path.len(), uri.scheme().is_none() && uri.authority().is_none())
+        };
+        parts.method == self.method && place(&parts.uri) == place(&self.uri)
     }
 }
 
@@ -117,14 +144,14 @@ pub(super) fn comes_again(head: &[u8]) -> bool {
     })
 }
 
-/// Keeps a head that was parsed; its headers are on their way, and may come back.
+/// Keeps a head that was parsed; its parts are on their way, and may come back.
 #[cold]
 pub(super) fn keep(head: &Bytes, fields_at: usize, target_len: usize, asked: Asked, parts: &RequestHead) {
     KEPT.with_borrow_mut(|kept| {
         kept.head = head.clone();
         (kept.fields_at, kept.target_len, kept.asked) = (fields_at, target_len, asked);
         (kept.method, kept.uri, kept.version) = (parts.method.clone(), parts.uri.clone(), parts.version);
-        kept.headers = None;
+        kept.parts = None;
         kept.values.clear();
         kept.values.extend(parts.headers.iter().map(|(name, value)| {
             let bytes = value.as_bytes();
@@ -133,29 +160,20 @@ pub(super) fn keep(head: &Bytes, fields_at: usize, target_len: usize, asked: Ask
     });
 }
 
-/// The headers of a request that is answered: kept if they are what was lent and nobody has changed them.
+/// The head of a request that is answered: kept if it is what was lent and nobody has changed it.
 #[inline]
-pub(crate) fn recycle_request_headers(headers: HeaderMap) {
+pub(crate) fn recycle_request(parts: RequestHead) {
     let other = KEPT.with_borrow_mut(|kept| {
-        if kept.headers.is_some() || headers.is_empty() || headers.len() != kept.values.len() {
-            return Some(headers);
+        if kept.parts.is_some() || kept.values.is_empty() || !kept.is_own(&parts) {
+            return Some(parts);
         }
-        let unchanged = headers.iter().zip(&kept.values).all(|((name, value), (known, address, len))| {
-            let bytes = value.as_bytes();
-            bytes.len() == *len
-                && (*len == 0 || bytes.as_ptr().addr() == *address)
-                && name == known
-                && !value.is_sensitive()
-        });
-        if !unchanged {
-            return Some(headers);
-        }
-        kept.headers = Some(headers);
+        kept.line_is_whole = kept.is_own_line(&parts);
         kept.lost = 0;
+        kept.parts = Some(parts);
         None
     });
-    if let Some(headers) = other {
-        recycle_headers(headers);
+    if let Some(parts) = other {
+        recycle_headers(parts.headers);
     }
 }
 
@@ -165,27 +183,28 @@ mod tests {
     use super::*;
     use crate::message::Part;
     use bytes::BytesMut;
-    use http::request::Parts;
+    use http::{HeaderMap, request::Parts};
 
     fn decode(head: &str) -> (Parts, Asked) {
         let mut input = BytesMut::from(head);
-        let part = RequestDecoder::default().next(&mut input, &Limits::default()).unwrap().unwrap();
+        let mut decoder = RequestDecoder::default();
+        let part = decoder.next(&mut input, &Limits::default()).unwrap().unwrap();
         assert!(input.is_empty());
-        match part {
+        match (part, decoder.take_asked()) {
             (Part::Whole(parts, _), Some(asked)) => (parts, asked),
             other => panic!("{other:?}"),
         }
     }
 
     fn is_kept() -> bool {
-        KEPT.with_borrow(|kept| kept.headers.is_some())
+        KEPT.with_borrow(|kept| kept.parts.is_some())
     }
 
     const HEAD: &str = "GET /a?b HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: 2\r\nEmpty:\r\n\r\n";
 
     /// Brings it to where the head is kept.
     fn repeat() {
-        (0..3).for_each(|_| recycle_request_headers(decode(HEAD).0.headers));
+        (0..3).for_each(|_| recycle_request(decode(HEAD).0));
         assert!(is_kept());
     }
 
@@ -214,7 +233,7 @@ mod tests {
             let (parts, asked) = decode(&format!("{line}\r\n{rest}"));
             assert_eq!((parts.method.as_str(), parts.uri.to_string().as_str()), (method, uri));
             assert_eq!((asked.head, asked.close, parts.headers.len()), (method == "HEAD", close, 4));
-            recycle_request_headers(parts.headers);
+            recycle_request(parts);
         }
         let (parts, _) = decode(HEAD);
         assert_eq!(parts.uri, "/a?b");
@@ -237,10 +256,26 @@ mod tests {
             repeat();
             let (mut parts, _) = decode(HEAD);
             change(&mut parts.headers);
-            recycle_request_headers(parts.headers);
+            recycle_request(parts);
             assert!(!is_kept());
             assert_eq!(decode(HEAD).0.headers["host"], "h");
         }
+    }
+
+    #[test]
+    fn a_target_that_somebody_changed_is_not_that_of_the_next_request() {
+        repeat();
+        let (mut parts, _) = decode(HEAD);
+        (parts.uri, parts.method) = ("/other".parse().unwrap(), Method::DELETE);
+        recycle_request(parts);
+        assert!(is_kept());
+        let (parts, _) = decode(HEAD);
+        assert_eq!((parts.uri.to_string().as_str(), parts.method), ("/a?b", Method::GET));
+        repeat();
+        let (mut parts, _) = decode(HEAD);
+        parts.extensions.insert(5);
+        recycle_request(parts);
+        assert!(!is_kept());
     }
 
     #[test]
@@ -251,7 +286,7 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n",
             "GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n",
         ] {
-            (0..4).for_each(|_| recycle_request_headers(decode(head).0.headers));
+            (0..4).for_each(|_| recycle_request(decode(head).0));
             assert!(!is_kept(), "{head}");
         }
         repeat();

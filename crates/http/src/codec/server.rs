@@ -160,6 +160,7 @@ impl HttpServer {
         !self.replies.closing && !self.may_switch && self.replies.waiting() < self.limits.in_flight
     }
 
+    #[inline]
     fn asked(&mut self, cx: &mut Context<'_, Self>, mut asked: Asked, whole: bool) {
         self.decoded += 1;
         asked.close |= self.decoded >= self.limits.requests;
@@ -473,7 +474,7 @@ impl Handler for HttpServer {
             return None;
         }
         match self.decoder.next(&mut self.input.bytes, &self.limits) {
-            Ok(Some((part, asked))) => {
+            Ok(Some(part)) => {
                 match &part {
                     Part::End(_) => {
                         if let Some(timer) = self.timers.body.take() {
@@ -484,7 +485,7 @@ impl Handler for HttpServer {
                     Part::Data(_) => self.expecting = false,
                     _ => {}
                 }
-                if let Some(asked) = asked {
+                if let Some(asked) = self.decoder.take_asked() {
                     self.asked(cx, asked, matches!(part, Part::Whole(..)));
                 }
                 Some(part)

@@ -2,7 +2,7 @@
 
 use crate::{
     aggregate::{Collect, Collected, too_large},
-    codec::{Refused, recycle_request_headers},
+    codec::{Refused, recycle_request},
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
@@ -55,6 +55,19 @@ impl<F> Respond<F> {
     }
 }
 
+impl<F, B> Respond<F>
+where
+    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    B: Into<Bytes> + 'static,
+{
+    #[inline]
+    fn answer(&mut self, cx: &mut AppContext<'_, Self>, mut request: Request<Bytes>) {
+        let (head, body) = (self.answer)(&mut request).into_parts();
+        cx.write(Part::Whole(head, body.into()));
+        recycle_request(request.into_parts().0);
+    }
+}
+
 impl<F, B> Application for Respond<F>
 where
     F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
@@ -64,14 +77,16 @@ where
     type Write = ReplyPart;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
-        match self.collect.add(part) {
-            Collected::Nothing => {}
-            Collected::Request(mut request) => {
-                let (head, body) = (self.answer)(&mut request).into_parts();
-                cx.write(Part::Whole(head, body.into()));
-                recycle_request_headers(std::mem::take(request.headers_mut()));
+        match part {
+            // Nearly all of them: no need to put anything together.
+            Part::Whole(head, body) if body.len() <= self.body_max => {
+                self.answer(cx, Request::from_parts(head, body));
             }
-            Collected::TooLarge { close } => cx.write(too_large(self.body_max, close)),
+            part => match self.collect.add(part) {
+                Collected::Nothing => {}
+                Collected::Request(request) => self.answer(cx, request),
+                Collected::TooLarge { close } => cx.write(too_large(self.body_max, close)),
+            },
         }
     }
 
