@@ -325,7 +325,7 @@ impl HttpServer {
         self.release(cx);
         self.disarm_all(cx);
         let unread = !self.decoder.is_between() || !self.input.is_empty();
-        let in_order = matches!(cause, CloseCause::Requested);
+        let in_order = !matches!(cause, CloseCause::Fault(_));
         if in_order && !unread {
             self.phase = Phase::Closing;
             return cx.close_when_flushed();
@@ -565,6 +565,9 @@ impl Handler for HttpServer {
 
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         let due = Some(timer);
+        if self.refused.is_some() && self.timers.linger != due {
+            return; // it ends with what was refused
+        }
         if self.timers.head == due {
             self.timers.head = None;
             self.head_due(cx);

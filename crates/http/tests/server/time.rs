@@ -89,3 +89,16 @@ fn the_date_follows_the_clock_of_the_loop() {
         channel.advance(secs(1));
     }
 }
+
+#[test]
+fn a_refusal_that_waits_for_its_turn_is_told_once_however_long_it_waits() {
+    let mut channel = server();
+    channel.write_inbound(GET).write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    channel.advance(secs(5)).write_inbound("nonsense\r\n").advance(secs(200));
+    assert_eq!(sent(&mut channel), "");
+    channel.write_outbound(hello());
+    let text = sent(&mut channel);
+    assert!(text.starts_with(&format!("{HELLO}HTTP/1.1 400 ")), "{text}");
+    assert_eq!(text.matches("HTTP/1.1").count(), 2);
+    assert!(!channel.advance(secs(2)).is_open());
+}
