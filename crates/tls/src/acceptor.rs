@@ -65,10 +65,7 @@ impl Acceptor {
 
     /// With a configuration of rustls, whatever is in it. Early data is not supported: it is turned off.
     pub fn from_config(config: impl Into<Arc<ServerConfig>>) -> Self {
-        let mut config = config.into();
-        if config.max_early_data_size > 0 {
-            Arc::make_mut(&mut config).max_early_data_size = 0;
-        }
+        let config = without_early_data(config.into());
         Self(Arc::new(Shared { config, resolver: None, common: Common::default() }))
     }
 
@@ -76,6 +73,14 @@ impl Acceptor {
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.0.config
     }
+}
+
+/// Early data can be replayed by anybody who saw it; nobody here can tell it from other data, so there is none.
+pub(crate) fn without_early_data(mut config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    if config.max_early_data_size > 0 {
+        Arc::make_mut(&mut config).max_early_data_size = 0;
+    }
+    config
 }
 
 impl fmt::Debug for Acceptor {

@@ -149,7 +149,10 @@ impl Connection {
                     return Ok(());
                 }
                 Err(EncryptError::InsufficientSize(size)) => room = size.required_size,
-                Err(EncryptError::EncryptExhausted) => return Err(Error::EncryptError),
+                Err(EncryptError::EncryptExhausted) => {
+                    self.last_words(out);
+                    return Err(Error::EncryptError);
+                }
             }
         }
     }

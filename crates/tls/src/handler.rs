@@ -19,7 +19,7 @@
 
 use crate::{
     Acceptor, Connector, Handshake, Hello, Plain, Resolved, TlsError,
-    acceptor::Always,
+    acceptor::{Always, without_early_data},
     connection::{Connection, Driven, Progress, drive},
     hello::{looks_like_answer, looks_like_tls},
     inbox::Inbox,
@@ -337,7 +337,7 @@ impl<W: Plain> Tls<W> {
                 config.cert_resolver = Arc::new(Always(certificate));
                 Arc::new(config)
             }
-            Resolved::Config(config) => config,
+            Resolved::Config(config) => without_early_data(config),
         };
         self.phase = Phase::Handshaking;
         match UnbufferedServerConnection::new(config) {
@@ -682,6 +682,10 @@ impl<W: Plain> Tls<W> {
             let inbox = &mut self.inbox;
             let (sealed, bytes) = with_room(piece.len(), |out| connection.encrypt(inbox, piece, out));
             if let Err(error) = sealed {
+                if !bytes.is_empty() {
+                    cx.write(W::of(bytes)); // a goodbye: the keys are used up
+                    cx.flush();
+                }
                 return self.fail(cx, error.into());
             }
             let promise =

@@ -1,9 +1,9 @@
-//! A peer that is not ours: `openssl s_client`. Skipped, with a line that says why, where there is none.
+//! A peer that is not ours: `openssl s_client` and `s_server`. Skipped, with a line that says why, where there is none.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, CloseCause, Event, pipeline};
-use netwright_tls::{Acceptor, Certificate, Handshake, Roots, Tls};
-use netwright_transport::{Backend, Server};
+use netwright_core::{AppContext, Application, CloseCause, Event, Peer, pipeline};
+use netwright_tls::{Acceptor, Certificate, Connector, Handshake, Roots, Tls};
+use netwright_transport::{Backend, Client, Server};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -318,4 +318,62 @@ fn a_reload_shows_in_the_next_handshake_of_openssl() {
         assert!(pair.chain.split_whitespace().collect::<String>().contains(shown.last().unwrap()));
     }
     assert_ne!(shown[0], shown[1]);
+}
+
+#[test]
+fn our_client_talks_to_openssl_and_resumes_its_session() {
+    if !openssl() {
+        return;
+    }
+    let pair = Pair::new("localhost");
+    let directory = Directory::new("server");
+    let chain = directory.file("chain.pem", &pair.chain);
+    let key = directory.file("key.pem", &pair.key);
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut child = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-rev", version])
+            .args(["-cert", chain.to_str().unwrap(), "-key", key.to_str().unwrap()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("ACCEPT") {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "s_server says where it listens");
+        }
+        let address = line.trim().strip_prefix("ACCEPT ").expect("an address").to_owned();
+        let connector = Connector::builder().roots(Roots::from_pem(&pair.chain).unwrap()).build().unwrap();
+        for resumed in [false, true] {
+            let (tell, told) = mpsc::channel();
+            let connector = connector.clone();
+            let client = Client::builder()
+                .group(Backend::Readiness.event_loops(1).unwrap())
+                .pipeline(move || {
+                    let mut tls = Tls::client(&connector, "localhost").unwrap();
+                    let (tell, handshake) = (tell.clone(), tls.handshake());
+                    pipeline().add(tls).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+                        let handshake = handshake.await.map_err(|error| error.to_string())?;
+                        let ended = |cause: CloseCause| cause.to_string();
+                        peer.write(Bytes::from("stressed\n")).await.map_err(ended)?;
+                        let mut answer = BytesMut::new();
+                        while !answer.ends_with(b"\n") {
+                            answer.unsplit(peer.read().await.map_err(ended)?.expect("an answer"));
+                        }
+                        tell.send((handshake, answer)).unwrap();
+                        Ok::<(), String>(())
+                    })
+                })
+                .unwrap();
+            let channel = client.connect(&address).wait().unwrap();
+            let (handshake, answer) = told.recv_timeout(PATIENCE).unwrap();
+            assert_eq!(answer, "desserts\n");
+            assert_eq!(handshake.resumed, resumed, "{version}");
+            channel.closed().wait().unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
