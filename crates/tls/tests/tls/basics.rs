@@ -173,3 +173,10 @@ fn writing_while_undecrypted_records_wait_is_possible() {
         assert_eq!(server.received(), vec![1; 40_000]);
     }
 }
+
+#[test]
+fn a_stage_itself_is_small() {
+    let size = size_of::<Tls<Bytes>>();
+    println!("{size} bytes");
+    assert!(size <= 320, "{size} bytes");
+}

@@ -1,0 +1,214 @@
+//! What is encrypted when: everything at the flush, much of it in batches.
+//!
+//! ```text
+//!   queue [m1][m2][file ······]  ── flush ──▶ gathered ──▶ records, up to a batch ──▶ [marker]
+//!                      └──────────── the next batch, when the marker says that this one is sent ──┘
+//! ```
+
+use super::{Phase, Tls};
+use crate::{
+    Plain, TlsError,
+    queue::Entry,
+    room::{GATHER_MAX, SEAL_MAX, with_gather, with_room},
+};
+use bytes::Bytes;
+use netwright_core::{
+    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Outgoing, WriteError, WritePromise,
+};
+
+/// Plaintext that is encrypted at once. What is more waits until this is sent, so that a large file or message takes no
+/// memory twice, and the loop's other connections have their turns.
+const BATCH: usize = 256 * 1024;
+
+/// Bytes that may wait here before the channel counts them as pending.
+const UNTOLD_MAX: usize = 4 * 1024;
+
+impl<W: Plain> Tls<W> {
+    /// So many bytes wait here. The channel is told when they are worth it: what is flushed at once is not.
+    pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+        self.kept += bytes;
+        if self.kept - self.told > UNTOLD_MAX {
+            cx.add_pending(self.kept - self.told);
+            self.told = self.kept;
+        }
+    }
+
+    pub(super) fn let_go_of(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+        self.kept -= bytes;
+        if self.told > self.kept {
+            cx.sub_pending(self.told - self.kept);
+            self.told = self.kept;
+        }
+    }
+
+    /// Encrypts what was flushed, up to one batch: the next one follows when that is on its way.
+    pub(super) fn drain(&mut self, cx: &mut Context<'_, Self>) {
+        if self.batch_under_way {
+            return;
+        }
+        let mut room = BATCH;
+        with_gather(|gathered| self.drain_with(cx, gathered, &mut room));
+        if self.phase != Phase::Open {
+            return;
+        }
+        if self.queue.has_flushed() {
+            self.batch_under_way = true;
+            let caller = cx.caller();
+            let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+            sent.listen(move |sent| {
+                if sent.is_ok() {
+                    caller.call(|tls, cx| {
+                        tls.batch_under_way = false;
+                        tls.drain(cx);
+                        cx.flush();
+                    });
+                }
+            });
+        } else if let Some(done) = self.shutting_down.take() {
+            self.shut_down(cx, done);
+        }
+    }
+
+    pub(super) fn drain_with(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        gathered: &mut Vec<u8>,
+        room: &mut usize,
+    ) {
+        while *room > 0
+            && self.phase == Phase::Open
+            && let Some(Entry { message, mut done, counted }) = self.queue.take()
+        {
+            self.let_go_of(cx, counted);
+            if !done.claim() {
+                continue; // cancelled
+            }
+            match message {
+                Outgoing::Bytes(bytes) => self.put(cx, gathered, bytes, done, room),
+                Outgoing::Envelope(envelope) if envelope.is_plain() => {
+                    self.put(cx, gathered, envelope.bytes, done, room);
+                }
+                Outgoing::Envelope(_) => done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes))),
+                Outgoing::File(region) => {
+                    self.seal_gathered(cx, gathered, WritePromise::untracked());
+                    self.put_file(cx, gathered, region, done, room);
+                }
+            }
+        }
+        self.seal_gathered(cx, gathered, WritePromise::untracked());
+    }
+
+    /// Small messages are put together, so that they share a record; of large ones as much is encrypted as there is room.
+    pub(super) fn put(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        gathered: &mut Vec<u8>,
+        mut bytes: Bytes,
+        done: WritePromise,
+        room: &mut usize,
+    ) {
+        if bytes.len() <= GATHER_MAX {
+            *room = room.saturating_sub(bytes.len());
+            gathered.extend_from_slice(&bytes);
+            if done.is_tracked() || gathered.len() > GATHER_MAX {
+                self.seal_gathered(cx, gathered, done);
+            }
+            return;
+        }
+        self.seal_gathered(cx, gathered, WritePromise::untracked());
+        let rest = bytes.split_off(bytes.len().min((*room).max(SEAL_MAX)));
+        *room = room.saturating_sub(bytes.len());
+        if rest.is_empty() {
+            return self.seal(cx, &bytes, done);
+        }
+        self.seal(cx, &bytes, WritePromise::untracked());
+        self.put_back(cx, rest.into(), done);
+    }
+
+    /// The rest of a message, for the next batch.
+    pub(super) fn put_back(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
+        if self.phase != Phase::Open {
+            return done.fail(WriteError::Closed(CloseCause::Requested));
+        }
+        let bytes = counted(&message);
+        self.keep(cx, bytes);
+        self.queue.put_back(Entry { message, done, counted: bytes });
+    }
+
+    pub(super) fn seal_gathered(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        gathered: &mut Vec<u8>,
+        done: WritePromise,
+    ) {
+        if !gathered.is_empty() {
+            self.seal(cx, gathered, done);
+            gathered.clear();
+        } else if done.is_tracked() {
+            cx.write_with(W::of(Bytes::new()), done);
+        }
+    }
+
+    /// Reads and encrypts as much of a file as there is room for.
+    pub(super) fn put_file(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        buffer: &mut Vec<u8>,
+        mut region: FileRegion,
+        done: WritePromise,
+        room: &mut usize,
+    ) {
+        while region.remaining() > 0 {
+            if *room == 0 {
+                return self.put_back(cx, region.into(), done);
+            }
+            buffer.resize(SEAL_MAX, 0);
+            match region.read_into(buffer) {
+                Ok(len) => {
+                    buffer.truncate(len);
+                    region.advance(len as u64);
+                    *room = room.saturating_sub(len);
+                    if region.remaining() == 0 {
+                        break;
+                    }
+                    self.seal_gathered(cx, buffer, WritePromise::untracked());
+                }
+                Err(error) => {
+                    buffer.clear();
+                    return done.fail(WriteError::File(error.into()));
+                }
+            }
+        }
+        self.seal_gathered(cx, buffer, done);
+    }
+
+    /// Encrypts and passes on.
+    pub(super) fn seal(&mut self, cx: &mut Context<'_, Self>, plain: &[u8], mut done: WritePromise) {
+        let mut pieces = plain.chunks(SEAL_MAX).peekable();
+        while let Some(piece) = pieces.next() {
+            let Some(connection) = &mut self.connection else { return };
+            let inbox = &mut self.inbox;
+            let (sealed, bytes) = with_room(piece.len(), |out| connection.encrypt(inbox, piece, out));
+            if let Err(error) = sealed {
+                if !bytes.is_empty() {
+                    cx.write(W::of(bytes)); // a goodbye: the keys are used up
+                    cx.flush();
+                }
+                return self.fail(cx, error.into());
+            }
+            let promise =
+                if pieces.peek().is_none() { std::mem::take(&mut done) } else { WritePromise::untracked() };
+            cx.write_with(W::of(bytes), promise);
+        }
+    }
+}
+
+/// What a message counts as while it waits: its bytes in memory, and what any message costs.
+pub(super) fn counted(message: &Outgoing) -> usize {
+    ENTRY_OVERHEAD
+        + match message {
+            Outgoing::Bytes(bytes) => bytes.len(),
+            Outgoing::Envelope(envelope) => envelope.bytes.len(),
+            Outgoing::File(_) => 0,
+        }
+}
