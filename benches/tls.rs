@@ -6,7 +6,8 @@
 //!         one request under way on each connection    tokio-rustls on tokio's current-thread runtime, Netwright
 //! ```
 //! Answer in microseconds of the server's CPU time per request. Both servers use rustls with ring, TLS 1.3 and
-//! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB. Target: not above tokio-rustls.
+//! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB;
+//! handshakes: a new connection for each message, nothing is resumed. Target: not above tokio-rustls.
 //!
 //! Bodies are where the two come closest: rustls encrypts each record into a buffer of its own. tokio-rustls sends from there;
 //! here records are copied into one piece, so that no connection keeps them, and that copy is all there is between them.
@@ -49,11 +50,12 @@ mod linux {
         answer: usize,
     }
 
-    const SCENARIOS: [Scenario; 4] = [
+    const SCENARIOS: [Scenario; 5] = [
         Scenario { name: "echo", connections: 64, request: 64, answer: 64 },
         Scenario { name: "echo", connections: 16, request: 4096, answer: 4096 },
         Scenario { name: "echo", connections: 4, request: 65_536, answer: 65_536 },
         Scenario { name: "bodies", connections: 4, request: 64, answer: 65_536 },
+        Scenario { name: "handshakes", connections: 1, request: 64, answer: 64 },
     ];
     const KINDS: [&str; 2] = ["tokio-rustls", "netwright"];
     const SERVE: &str = "--serve-tls";
@@ -81,7 +83,8 @@ mod linux {
             for _ in 0..GENERATIONS {
                 let mut pairs = KINDS.map(|kind| {
                     let server = ServerProcess::start_with(SERVE, &format!("{kind} {name}"), core);
-                    let load = Load::connect(server.address(), connections, request, answer);
+                    let load =
+                        Load::new(server.address(), connections, request, answer, name == "handshakes");
                     (server, load)
                 });
                 let rounds = interleave_all::<2>(scale.rounds(), |side| {
@@ -109,26 +112,33 @@ mod linux {
     // ---- the load ----
 
     struct Load {
+        connector: Connector,
+        server: SocketAddr,
+        /// Each request has a connection of its own.
+        anew: bool,
         connections: Vec<StreamOwned<ClientConnection, TcpStream>>,
         request: Vec<u8>,
         answer: Vec<u8>,
     }
 
     impl Load {
-        fn connect(server: SocketAddr, connections: usize, request: usize, answer: usize) -> Self {
-            let anybody =
-                Connector::builder().dangerously_accept_any_certificate().build().expect("good settings");
-            let connect = |_| {
-                let socket = TcpStream::connect(server).expect("it listens");
-                socket.set_nodelay(true).expect("TCP");
-                let name = "localhost".try_into().expect("a name");
-                let tls = ClientConnection::new(anybody.config().clone(), name).expect("good settings");
-                StreamOwned::new(tls, socket)
-            };
-            let connections = (0..connections).map(connect).collect();
-            let mut load = Self { connections, request: vec![7; request], answer: vec![0; answer] };
+        fn new(server: SocketAddr, connections: usize, request: usize, answer: usize, anew: bool) -> Self {
+            let connector =
+                Connector::builder().dangerously_accept_any_certificate().resumption(false).build();
+            let connector = connector.expect("good settings");
+            let (request, answer) = (vec![7; request], vec![0; answer]);
+            let mut load = Self { connector, server, anew, connections: Vec::new(), request, answer };
+            load.connections = (0..connections).map(|_| load.connect()).collect();
             load.round();
             load
+        }
+
+        fn connect(&self) -> StreamOwned<ClientConnection, TcpStream> {
+            let socket = TcpStream::connect(self.server).expect("it listens");
+            socket.set_nodelay(true).expect("TCP");
+            let name = "localhost".try_into().expect("a name");
+            let tls = ClientConnection::new(self.connector.config().clone(), name).expect("good settings");
+            StreamOwned::new(tls, socket)
         }
 
         fn round(&mut self) {
@@ -144,6 +154,9 @@ mod linux {
             let start = Instant::now();
             let mut requests = 0;
             while start.elapsed() < time {
+                if self.anew {
+                    self.connections = vec![self.connect()];
+                }
                 self.round();
                 requests += self.connections.len();
             }
