@@ -264,6 +264,41 @@ fn files_are_sent_by_stage_and_by_service() {
 }
 
 #[test]
+fn a_peer_that_does_not_read_has_one_file_open_and_keeps_its_connection() {
+    let directory = std::env::temp_dir().join(format!("netwright-slow-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("a.txt"), "x".repeat(1000)).unwrap();
+    let files = Files::below(&directory).unwrap();
+    let answered = Arc::new(Mutex::new(0));
+    let log = {
+        let answered = answered.clone();
+        AccessLog::new(move |_| *answered.lock().unwrap() += 1)
+    };
+    let mut channel: Channel =
+        EmbeddedChannel::new(pipeline().add(HttpServer::new()).add(log.stage()).app(files.server()));
+    channel.block_output(true);
+    channel.write_inbound("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(50));
+    while *answered.lock().unwrap() == 0 {
+        channel.run();
+    }
+    // A download may take longer than a connection may be idle.
+    for _ in 0..60 {
+        channel.advance(Duration::from_secs(10));
+    }
+    assert!(channel.is_open());
+    assert_eq!(*answered.lock().unwrap(), 1, "the second file is not opened before the first one is sent");
+    channel.block_output(false);
+    let mut bytes = Vec::new();
+    while *answered.lock().unwrap() < 50 {
+        channel.run();
+        bytes.extend(channel.outbound_bytes());
+    }
+    bytes.extend(channel.outbound_bytes());
+    assert_eq!(bytes.windows(12).filter(|window| *window == b"HTTP/1.1 200").count(), 50);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
 fn uploads_are_read_as_they_come_and_refused_as_soon_as_they_are_wrong() {
     async fn upload(request: Request<Body>) -> Response<Bytes> {
         let content_type = request.headers().get("content-type").and_then(|value| value.to_str().ok());

@@ -469,6 +469,11 @@ impl FileReply {
         &mut self.head
     }
 
+    /// Whether something of it lies in a file, which is open until it is sent.
+    fn has_file(&self) -> bool {
+        matches!(&self.body, Body::Parts(parts) if parts.iter().any(|part| matches!(part, Part::File(_))))
+    }
+
     /// The parts to be written, in their order.
     pub fn into_parts(self) -> impl Iterator<Item = ReplyPart> {
         let (first, rest, end) = match self.body {

@@ -1,13 +1,14 @@
 //! Files as the last stage of a pipeline.
 
-use super::Files;
+use super::{FileReply, Files};
 use crate::{Part, ReplyPart, RequestPart};
-use netwright_core::{AppContext, Application, Workers};
+use netwright_core::{AppContext, Application, ApplicationStage, Workers};
 
 /// Answers all requests of a connection with files. Made by [`Files::server`].
 ///
 /// Disks are slow and loops must not wait: files are opened by workers, one request of a connection after the other, while
-/// reading is paused. What is sent then is sent by the system where it can.
+/// reading is paused. What is sent then is sent by the system where it can; the next request is looked at when the file
+/// before it is sent, so a connection never has more than one open, whatever it asks for at once.
 ///
 /// ```no_run
 /// use netwright_http::web::Files;
@@ -38,6 +39,8 @@ impl FileServer {
     }
 }
 
+type Stage = ApplicationStage<FileServer>;
+
 impl Application for FileServer {
     type Read = RequestPart;
     type Write = ReplyPart;
@@ -47,10 +50,16 @@ impl Application for FileServer {
         let files = self.files.clone();
         let work = move || files.answer(&head);
         cx.pause(); // so that replies stay in order
-        let then = |_: &mut netwright_core::ApplicationStage<Self>,
-                    cx: &mut AppContext<'_, Self>,
-                    reply: super::FileReply| {
-            for part in reply.into_parts() {
+        let then = |_: &mut Stage, cx: &mut AppContext<'_, Self>, reply: FileReply| {
+            let has_file = reply.has_file();
+            let mut parts = reply.into_parts().peekable();
+            while let Some(part) = parts.next() {
+                if has_file && parts.peek().is_none() {
+                    let sent = cx.write_tracked(part);
+                    cx.flush();
+                    cx.spawn(sent, |_, cx, _| cx.resume());
+                    return;
+                }
                 cx.write(part);
             }
             cx.flush();
