@@ -261,6 +261,12 @@ impl<H: Handler> Context<'_, H> {
         self.core.outbound.pending_bytes()
     }
 
+    /// Bytes that were flushed and that the transport has not yet taken, those of files included. Walks along the queue: to
+    /// be asked now and then, to see whether the peer still reads.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.core.outbound.flushed_bytes()
+    }
+
     /// Our host and port, if the channel is on the network.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.core.addresses().0.as_ref().and_then(Address::ip)

@@ -580,3 +580,21 @@ fn what_a_stage_sends_when_it_is_asked_to_close_goes_out_before_a_close_when_flu
     assert_eq!(channel.outbound_bytes(), b"hello, goodbye");
     assert!(!channel.is_open());
 }
+
+#[test]
+fn unsent_bytes_are_those_that_were_flushed_and_not_taken() {
+    let seen = Rc::new(Cell::new(u64::MAX));
+    let mut channel = EmbeddedChannel::new(pipeline().handle({
+        let seen = seen.clone();
+        move |cx, bytes: BytesMut| {
+            seen.set(cx.unsent_bytes());
+            cx.write_and_flush(bytes.freeze());
+        }
+    }));
+    channel.block_output(true).write_inbound(b"abc");
+    assert_eq!(seen.get(), 0);
+    channel.write_inbound(b"de");
+    assert_eq!(seen.get(), 3);
+    channel.block_output(false).write_inbound(b"f");
+    assert_eq!(seen.get(), 0);
+}
