@@ -44,7 +44,8 @@ pub struct Limits {
     pub body_rate: usize,
     /// Over how long the rate of a body is measured. Default: 10 s.
     pub body_time: Duration,
-    /// How long a connection may be without a request before it is closed, and at most twice that. Default: 60 s.
+    /// How long a connection may be without a request, and without taking anything of a reply, before it is closed; at most
+    /// twice that. Default: 60 s.
     pub idle_time: Duration,
     /// How long what a refused peer still sends is read and thrown away, so that it can read why. Default: 2 s.
     pub linger_time: Duration,

@@ -113,6 +113,8 @@ struct Timers {
     idle: Option<StageTimer>,
     /// Requests when the idle timer was armed.
     idle_decoded: u64,
+    /// Bytes that waited to be sent then.
+    idle_unsent: u64,
     linger: Option<StageTimer>,
     lingered: u64,
 }
@@ -408,15 +410,19 @@ impl HttpServer {
             && self.replies.waiting() == 0
             && self.decoder.is_between()
             && self.input.is_empty();
-        if idle {
+        // A reply may take long to be sent; a peer that takes nothing of it for as long is gone.
+        let unsent = cx.unsent_bytes();
+        if idle && unsent == self.timers.idle_unsent {
             self.phase = Phase::Closing;
             return cx.close_because(CloseCause::TimedOut(self.limits.idle_time));
         }
         self.watch_idle(cx);
+        self.timers.idle_unsent = unsent;
     }
 
     fn watch_idle(&mut self, cx: &mut Context<'_, Self>) {
         self.timers.idle_decoded = self.decoded;
+        self.timers.idle_unsent = 0;
         self.timers.idle = Some(cx.arm(self.limits.idle_time));
     }
 }

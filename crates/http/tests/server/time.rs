@@ -93,7 +93,9 @@ fn the_date_follows_the_clock_of_the_loop() {
 #[test]
 fn a_refusal_that_waits_for_its_turn_is_told_once_however_long_it_waits() {
     let mut channel = server();
-    channel.write_inbound(GET).write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    channel
+        .write_inbound(GET)
+        .write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     channel.advance(secs(5)).write_inbound("nonsense\r\n").advance(secs(200));
     assert_eq!(sent(&mut channel), "");
     channel.write_outbound(hello());
@@ -101,4 +103,25 @@ fn a_refusal_that_waits_for_its_turn_is_told_once_however_long_it_waits() {
     assert!(text.starts_with(&format!("{HELLO}HTTP/1.1 400 ")), "{text}");
     assert_eq!(text.matches("HTTP/1.1").count(), 2);
     assert!(!channel.advance(secs(2)).is_open());
+}
+
+#[test]
+fn a_reply_that_is_being_sent_is_not_idle_but_a_peer_that_takes_nothing_of_it_is() {
+    let mut channel = server();
+    channel.block_output(true);
+    channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\n\r\n").write_outbound(hello());
+    channel.advance(secs(110));
+    assert!(channel.is_open(), "the reply waits, and the peer may still take it");
+    channel.block_output(false);
+    assert_eq!(sent(&mut channel), HELLO);
+    channel.advance(secs(60));
+    assert!(channel.is_open(), "it has just taken it");
+    channel.advance(secs(60));
+    assert!(!channel.is_open());
+
+    let mut channel = server();
+    channel.block_output(true);
+    channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\n\r\n").write_outbound(hello()).advance(secs(180));
+    assert!(!channel.is_open(), "nothing was taken for a whole period");
+    assert!(matches!(channel.channel().close_cause(), Some(CloseCause::TimedOut(time)) if time == secs(60)));
 }
