@@ -135,6 +135,25 @@ impl Load {
         Self { epoll, connections, depth, requests, answers, buffer: vec![0; BUFFER] }
     }
 
+    /// Says `hello` on each connection and waits for what ends with `end`: what a protocol begins with, and what is no answer.
+    pub fn greet(&mut self, hello: &[u8], end: &[u8]) {
+        for (at, connection) in self.connections.iter().enumerate() {
+            let sent = send(&connection.socket, hello, SendFlags::NOSIGNAL);
+            assert_eq!(sent, Ok(hello.len()), "connection {at}: a greeting fits into an empty socket");
+            let (mut said, start) = (Vec::new(), Instant::now());
+            while !said.ends_with(end) {
+                match recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty()) {
+                    Ok((0, _)) => panic!("the server has closed connection {at}"),
+                    Ok((got, _)) => said.extend_from_slice(&self.buffer[..got]),
+                    Err(Errno::INTR | Errno::AGAIN) => {
+                        assert!(start.elapsed() < SILENCE, "connection {at}: no answer to the greeting");
+                    }
+                    Err(error) => panic!("connection {at} cannot receive: {error}"),
+                }
+            }
+        }
+    }
+
     /// Keeps all connections busy for `time`, then waits for the last answers.
     pub fn run(&mut self, time: Duration) -> Run {
         let start = Instant::now();
