@@ -5,7 +5,7 @@ use super::{
     client::LoadClient,
     course::{Course, Order, Outcome, Shared},
     http::{Expected, HttpLoad, Question},
-    websocket::Opening,
+    websocket::{Opening, Wanted},
 };
 use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ use netwright::{
     http::{HttpClient, Part, ReplyPart, RequestPart},
     pipeline,
     tls::{Connector, Tls},
-    websocket::Config,
+    websocket::{Config, Request},
 };
 use std::{
     net::ToSocketAddrs,
@@ -44,6 +44,7 @@ pub(super) enum Speaks {
 
 /// What is asked for on a connection that speaks HTTP.
 pub(super) struct Url {
+    text: String,
     path: Uri,
     host: HeaderValue,
     tls: Option<(Connector, String)>,
@@ -83,7 +84,7 @@ impl Target {
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let path = path.parse().map_err(|error| wrong(&format!("has no path: {error}")))?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?;
-        Ok((address, Url { path, host, tls }))
+        Ok((address, Url { text: text.to_owned(), path, host, tls }))
     }
 
     /// What connections are made by. An HTTP server is asked once before: what it answers is what it has to answer always.
@@ -128,13 +129,13 @@ impl Target {
                 let shared = shared(size.unwrap_or(super::SIZE));
                 let all = shared.clone();
                 let config = Arc::new(Config::default().max_message(shared.size.max(125)));
-                let (path, host) = (url.path.clone(), url.host.clone());
+                let request = Request::new(&url.text)?;
+                let wanted = Arc::new(Wanted { request, config });
                 let make = move || {
                     let course = Course::new(all.clone(), outcome.clone());
-                    let (path, host, config) = (path.clone(), host.clone(), config.clone());
+                    let wanted = wanted.clone();
                     pipeline().joint(|switch| {
-                        let opening = Opening::new(course, switch, path, host, config);
-                        pipeline().add(HttpClient::new()).add(opening)
+                        pipeline().add(HttpClient::new()).add(Opening::new(course, switch, wanted))
                     })
                 };
                 Ok((url.client(group, make)?, shared))

@@ -11,23 +11,27 @@ use super::{
     pattern::Pattern,
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use netwright::{
     CloseCause, Context, Fault, Handler, Outgoing, Switch, WritePromise,
     http::{Part, ReplyPart, RequestPart},
     pipeline,
-    websocket::{Config, Message, WebSocket, accept_key},
+    websocket::{Config, Message, Request, WebSocket},
 };
 use std::{convert::Infallible, sync::Arc, time::Instant};
+
+/// What is asked for, and how the connection is set up then. One for all connections.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) request: Request,
+    pub(super) config: Arc<Config>,
+}
 
 /// Asks for a WebSocket.
 pub(super) struct Opening {
     /// Until it is handed on.
     course: Option<Course>,
     switch: Switch<BytesMut, Outgoing, Order>,
-    path: Uri,
-    host: HeaderValue,
-    config: Arc<Config>,
+    wanted: Arc<Wanted>,
     go: bool,
 }
 
@@ -38,21 +42,9 @@ impl Opening {
     pub(super) fn new(
         course: Course,
         switch: Switch<BytesMut, Outgoing, Order>,
-        path: Uri,
-        host: HeaderValue,
-        config: Arc<Config>,
+        wanted: Arc<Wanted>,
     ) -> Self {
-        Self { course: Some(course), switch, path, host, config, go: false }
-    }
-
-    fn check(status: StatusCode, headers: &HeaderMap) -> Result<(), String> {
-        if status != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(format!("the server does not open a WebSocket, it says {status}"));
-        }
-        if headers.get(header::SEC_WEBSOCKET_ACCEPT).is_none_or(|proof| *proof != *accept_key(KEY)) {
-            return Err("the server's proof that it speaks WebSocket is wrong".to_owned());
-        }
-        Ok(())
+        Self { course: Some(course), switch, wanted, go: false }
     }
 }
 
@@ -63,30 +55,19 @@ impl Handler for Opening {
     type WriteOut = RequestPart;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        let (mut head, ()) = http::Request::new(()).into_parts();
-        head.uri = self.path.clone();
-        head.headers.insert(header::HOST, self.host.clone());
-        for (name, value) in [
-            (header::UPGRADE, "websocket"),
-            (header::CONNECTION, "upgrade"),
-            (header::SEC_WEBSOCKET_VERSION, "13"),
-            (header::SEC_WEBSOCKET_KEY, KEY),
-        ] {
-            head.headers.insert(name, HeaderValue::from_static(value));
-        }
-        cx.write_and_flush(Part::Whole(head, Bytes::new()));
+        cx.write_and_flush(Part::Whole(self.wanted.request.head(KEY), Bytes::new()));
     }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
         let (Part::Head(head) | Part::Whole(head, _)) = part else { return };
         let Some(mut course) = self.course.take() else { return };
-        match Self::check(head.status, &head.headers) {
-            Ok(()) => {
-                let load = WsLoad::new(course, self.go);
-                self.switch.to(pipeline().add(WebSocket::client(self.config.clone())).add(load));
+        match self.wanted.request.check(KEY, &head) {
+            Ok(_) => {
+                let socket = WebSocket::client(self.wanted.config.clone());
+                self.switch.to(pipeline().add(socket).add(WsLoad::new(course, self.go)));
             }
-            Err(why) => {
-                course.fail(Problem::Answer { number: 0, why });
+            Err(error) => {
+                course.fail(Problem::Answer { number: 0, why: error.to_string() });
                 self.course = Some(course);
                 cx.close();
             }
@@ -217,7 +198,7 @@ impl Handler for WsLoad {
 mod tests {
     use super::*;
     use crate::load::course::{Outcome, Shared};
-    use netwright::{EmbeddedChannel, http::HttpClient};
+    use netwright::{EmbeddedChannel, http::HttpClient, websocket::accept_key};
     use std::sync::{
         atomic::Ordering,
         mpsc::{Receiver, channel},
@@ -230,8 +211,8 @@ mod tests {
         let (outcome, outcomes) = channel();
         let course = Course::new(shared.clone(), outcome);
         let load = pipeline().joint(|switch| {
-            let host = HeaderValue::from_static("a");
-            let opening = Opening::new(course, switch, Uri::from_static("/"), host, Arc::default());
+            let request = Request::new("ws://a/").unwrap();
+            let opening = Opening::new(course, switch, Arc::new(Wanted { request, config: Arc::default() }));
             pipeline().add(HttpClient::new()).add(opening)
         });
         (EmbeddedChannel::with_joint(load), shared, outcomes)
@@ -252,7 +233,7 @@ mod tests {
     #[test]
     fn what_was_ordered_before_the_websocket_is_open_is_sent_when_it_is() {
         let (mut channel, shared, outcomes) = client(4, 1);
-        assert!(channel.outbound_bytes().starts_with(b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\n"));
+        assert!(channel.outbound_bytes().starts_with(b"GET / HTTP/1.1\r\n"));
         channel.write_outbound(Order::Go);
         assert!(channel.outbound_bytes().is_empty());
         let sent = channel.write_inbound(opened()).outbound_bytes();
@@ -279,6 +260,8 @@ mod tests {
 
         let (mut channel, _, outcomes) = client(4, 1);
         channel.write_inbound(opened().replace("accept: ", "accept: x"));
-        assert!(outcomes.try_recv().unwrap().expect("a problem").to_string().contains("proof"));
+        assert!(
+            outcomes.try_recv().unwrap().expect("a problem").to_string().contains("Sec-WebSocket-Accept")
+        );
     }
 }

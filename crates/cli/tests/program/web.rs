@@ -159,7 +159,7 @@ fn wrong_answers_fail_a_load() {
     assert!(report["errors"]["examples"][0].as_str().unwrap().contains("405"), "{report:#}");
     let (code, report) = load(&["ws", &format!("ws://{address}/")]);
     assert_eq!(code, Some(1), "{report:#}");
-    assert!(report["errors"]["examples"][0].as_str().unwrap().contains("does not open a WebSocket"));
+    assert!(report["errors"]["examples"][0].as_str().unwrap().contains("a request for a WebSocket with 200"));
 }
 
 /// What cannot be run: the exit code, and words of the one line that says why.
