@@ -133,3 +133,233 @@ fn files_come_whole_in_ranges_compressed_and_only_if_they_changed() {
     }
     assert!(server.curl(&["{}/"]).contains("<a href=\"./big.txt\">big.txt</a>"));
 }
+
+fn has_openssl() -> bool {
+    let there = Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok();
+    if !there {
+        eprintln!("skipped: openssl is not installed");
+    }
+    there
+}
+
+#[test]
+fn hello_greets_whoever_is_named() {
+    if !has_curl() {
+        return;
+    }
+    let server = Server::start("http_hello", &[]);
+    assert_eq!(server.curl(&["http://{}/", "http://{}/ada"]), "hello, world\nhello, ada\n");
+}
+
+#[test]
+fn the_proxy_passes_on_heads_bodies_and_ends_in_both_directions() {
+    if !has_curl() {
+        return;
+    }
+    let directory = Directory::new("proxied");
+    let big: Vec<u8> = (0_u32..1_000_000).flat_map(u32::to_be_bytes).collect();
+    fs::write(directory.0.join("big"), &big).unwrap();
+    fs::write(directory.0.join("page.html"), "<p>hello").unwrap();
+    let upstream = Server::start("http_files", &[directory.0.to_str().unwrap()]);
+    let proxy = Server::start("http_reverse_proxy", &[&upstream.address]);
+
+    let copy = directory.0.join("copy");
+    let copied = proxy.curl(&["http://{}/big", "-o", copy.to_str().unwrap(), "-w", "%{http_code}"]);
+    assert_eq!(copied, "200");
+    assert!(fs::read(&copy).unwrap() == big);
+    let page = proxy.curl(&["-i", "http://{}/page.html"]);
+    assert!(page.contains("content-type: text/html") && page.ends_with("\r\n\r\n<p>hello"), "{page}");
+    let part = proxy.curl(&["-i", "-r", "4-7", "http://{}/page.html"]);
+    assert!(part.starts_with("HTTP/1.1 206 ") && part.ends_with("\r\n\r\nello"), "{part}");
+    let head = proxy.curl(&["-I", "http://{}/big", "-m", "5"]);
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("content-length: 4000000\r\n"),
+        "{head}"
+    );
+    let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag").to_owned();
+    let same = format!("If-None-Match: {}", etag.trim());
+    assert_eq!(proxy.curl(&["http://{}/big", "-H", &same, "-w", "%{http_code}", "-m", "5"]), "304");
+    // On one connection, with a refusal in the middle.
+    let several = proxy.curl(&["http://{}/page.html", "http://{}/nothing", "http://{}/page.html"]);
+    assert!(several.starts_with("<p>hello") && several.ends_with("<p>hello"), "{several}");
+
+    drop(upstream);
+    let lost = proxy.curl(&["-i", "http://{}/page.html"]);
+    assert!(lost.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{lost}");
+}
+
+#[test]
+fn the_proxy_passes_on_what_is_uploaded() {
+    if !has_curl() {
+        return;
+    }
+    let upstream = Server::start("http_json_api", &[]);
+    let proxy = Server::start("http_reverse_proxy", &[&upstream.address]);
+    let json = ["-H", "content-type: application/json"];
+    let note = format!("{{\"text\":\"{}\"}}", "x".repeat(20_000));
+    for more in [&[][..], &["-H", "expect: 100-continue"], &["-H", "transfer-encoding: chunked"]] {
+        let direct = upstream
+            .curl(&[&json[..], more, &["-d", &note, "-w", "%{http_code}", "http://{}/notes"]].concat());
+        let passed =
+            proxy.curl(&[&json[..], more, &["-d", &note, "-w", "%{http_code}", "http://{}/notes"]].concat());
+        assert!(direct.ends_with("201"), "{direct}");
+        assert_eq!(direct.len(), passed.len(), "{more:?}: {passed}");
+        assert!(passed.ends_with("201"), "{more:?}: {passed}");
+    }
+}
+
+#[test]
+fn a_certificate_is_exchanged_while_the_server_runs() {
+    if !has_curl() || !has_openssl() {
+        return;
+    }
+    let directory = Directory::new("https");
+    let (chain, key) = (directory.0.join("cert.pem"), directory.0.join("key.pem"));
+    let make = |name: &str| {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+        openssl.args([
+            "-days",
+            "30",
+            "-subj",
+            &format!("/CN={name}"),
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ]);
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&chain).stderr(Stdio::null());
+        assert!(openssl.status().unwrap().success());
+    };
+    make("first");
+    let server = Server::start("https", &[chain.to_str().unwrap(), key.to_str().unwrap()]);
+    let first = directory.0.join("first.pem");
+    fs::copy(&chain, &first).unwrap();
+    let trusts = |ca: &PathBuf| {
+        let ca = ca.to_str().unwrap();
+        let url = format!("https://{}/x", server.address);
+        let curl = Command::new("curl").args(["-s", "-m", "30", "--cacert", ca, &url]).output().unwrap();
+        (curl.status.success(), String::from_utf8_lossy(&curl.stdout).into_owned())
+    };
+    assert_eq!(trusts(&first), (true, "/x in secret\n".to_owned()));
+    make("second");
+    // It looks twice a second.
+    let changed = (0..60).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        trusts(&chain).0
+    });
+    assert!(changed, "the second certificate is never shown");
+    assert!(!trusts(&first).0, "the first one is not shown any more");
+}
+
+#[test]
+fn one_port_speaks_http_and_lines_in_clear_and_in_tls() {
+    if !has_curl() {
+        return;
+    }
+    let server = Server::start("one_port", &[]);
+    assert_eq!(server.curl(&["http://{}/x"]), "hello over HTTP, /x\n");
+    assert_eq!(server.curl(&["-k", "https://{}/y"]), "hello over HTTP, /y\n");
+    let mut stream = std::net::TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    stream.write_all(b"hello\nG").unwrap(); // it is not HTTP because of what comes later
+    let mut answer = [0; 6];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"olleh\n");
+    if !has_openssl() {
+        return;
+    }
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_client", "-quiet", "-connect", &server.address]);
+    let mut openssl =
+        openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    openssl.stdin.as_mut().unwrap().write_all(b"secret\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(openssl.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "terces\n");
+    let _ = openssl.kill();
+    let _ = openssl.wait();
+}
+
+/// A WebSocket by hand: short frames, and a mask of zeros.
+struct Socket(std::net::TcpStream);
+
+impl Socket {
+    fn open(server: &Server, path: &str) -> Self {
+        let mut stream =
+            std::net::TcpStream::connect(server.address.trim().trim_start_matches("http://")).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n{upgrade}{key}\r\n").unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+        Self(stream)
+    }
+
+    fn say(&mut self, text: &str) {
+        let head = [0x81, 0x80 | text.len() as u8, 0, 0, 0, 0];
+        self.0.write_all(&[&head, text.as_bytes()].concat()).unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut head = [0; 2];
+        self.0.read_exact(&mut head).unwrap();
+        assert!(head[0] == 0x81 && head[1] < 126, "a short text: {head:?}");
+        let mut text = vec![0; head[1].into()];
+        self.0.read_exact(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+}
+
+#[test]
+fn the_chat_serves_its_page_and_tells_everybody_what_one_says() {
+    if !has_curl() {
+        return;
+    }
+    let server = Server::start("websocket_chat", &[]);
+    let url = server.address.trim().to_owned();
+    assert!(server.curl(&[&url]).contains("new WebSocket("));
+    let mut ada = Socket::open(&server, "/chat");
+    assert!(ada.hear().ends_with("has come, 1 here"));
+    let mut bob = Socket::open(&server, "/chat");
+    assert!(bob.hear().ends_with("has come, 2 here") && ada.hear().ends_with("has come, 2 here"));
+    bob.say("hello");
+    assert!(ada.hear().ends_with(": hello") && bob.hear().ends_with(": hello"));
+    drop(bob);
+    assert!(ada.hear().ends_with("has left"));
+}
+
+/// Sends a reply without end; says how much was taken when for a while nothing more is.
+fn endless_upstream() -> (String, std::sync::mpsc::Receiver<usize>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n").unwrap();
+        let (piece, mut taken) = (vec![b'x'; 64 * 1024], 0);
+        while let Ok(len) = stream.write(&piece) {
+            taken += len;
+        }
+        let _ = tell.send(taken);
+    });
+    (address, told)
+}
+
+#[test]
+fn the_proxy_reads_no_more_than_its_client_takes() {
+    let (upstream, taken) = endless_upstream();
+    let proxy = Server::start("http_reverse_proxy", &[&upstream]);
+    let mut client = std::net::TcpStream::connect(&proxy.address).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let taken = taken.recv_timeout(std::time::Duration::from_secs(60)).expect("it stops");
+    // What the system keeps on four sockets, and little more.
+    assert!(taken < 64 << 20, "{taken} bytes of an endless reply were taken for a client that does not read");
+    drop(client);
+}
