@@ -1,15 +1,16 @@
 //! TLS in front of any server, or not.
 //!
 //! ```text
-//!   socket ──▶ [ what make gives ]                       plain
-//!   socket ──▶ [ Tls ] ──▶ ( joint ) ──▶ [ the same ]    with TLS
+//!   socket ──▶ [ what make gives ]                                     plain
+//!   socket ──▶ [ Tls ] ──▶ [ Faults ] ──▶ ( joint ) ──▶ [ the same ]    with TLS
 //! ```
 //! What lies behind does not know the difference.
 
 use crate::failure::Failure;
 use bytes::BytesMut;
 use netwright::{
-    BindError, Ending, Link, Outgoing, PipelineBuilder, Promised, Segment, Server, ServerBuilder, pipeline,
+    BindError, CloseCause, Context, Ending, Fault, Handler, Link, Outgoing, PipelineBuilder, Promised,
+    Segment, Server, ServerBuilder, WritePromise, pipeline,
     tls::{Acceptor, Certificate, Tls},
 };
 use std::path::Path;
@@ -23,7 +24,8 @@ pub(crate) fn acceptor(files: Option<(&Path, &Path)>) -> Result<Acceptor, Failur
         Some((chain, key)) => Certificate::from_pem_files(chain, key)?,
         None => Certificate::self_signed(SELF_SIGNED_FOR)?,
     };
-    Ok(Acceptor::builder().certificate(certificate).alpn(["http/1.1"]).build()?)
+    // Who says that it speaks only 1.0 is not to be refused for that.
+    Ok(Acceptor::builder().certificate(certificate).alpn(["http/1.1", "http/1.0"]).build()?)
 }
 
 /// Puts what `make` gives for each connection on a server, behind TLS if there is an acceptor.
@@ -41,7 +43,30 @@ where
     match tls {
         None => server.pipeline(move |_| make()).bind(address),
         Some(acceptor) => server
-            .pipeline(move |_| pipeline().add(Tls::<Outgoing>::server(&acceptor)).joint(|_| make()))
+            .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(Faults).joint(|_| make()))
             .bind(address),
+    }
+}
+
+/// Peers that break off a handshake, or end without a word, are everyday life: said with -v.
+struct Faults;
+
+impl Handler for Faults {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>, out: Outgoing, done: WritePromise) {
+        cx.write_with(out, done);
+    }
+
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        tracing::info!(peer = ?cx.peer_addr(), error = %fault, "closing");
+        cx.close_because(CloseCause::Fault(fault));
     }
 }

@@ -23,6 +23,24 @@ fn both_signals_end_servers_in_order_although_connections_are_open() {
 }
 
 #[test]
+fn servers_on_http_end_in_order_although_connections_are_kept_alive() {
+    for protocol in ["hello", "ws-echo"] {
+        let (mut server, addresses) =
+            Running::serve(&["serve", protocol, "--listen", "127.0.0.1:0", "--model", "workers"], 1);
+        let mut peer = Peer::connect(addresses[0]);
+        let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        let line = peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{upgrade}\r\n")).line();
+        assert!(line.starts_with("HTTP/1.1 "), "{line}");
+        server.signal(Signal::TERM);
+        let rest = peer.rest();
+        let end = if protocol == "hello" { &b"Hello, World!"[..] } else { b"\x88\x02\x03\xe9" }; // going away
+        assert!(rest.ends_with(end), "{protocol}: {}", rest.escape_ascii());
+        assert_eq!(server.ended().code(), Some(0), "{protocol}");
+    }
+}
+
+#[test]
 fn a_peer_that_asks_without_reading_and_breaks_off_leaves_nothing_behind() {
     let (mut server, addresses) = Running::serve(&["serve", "time", "--listen", "127.0.0.1:0"], 1);
     let peer = Peer::connect(addresses[0]);

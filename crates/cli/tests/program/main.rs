@@ -7,6 +7,7 @@ mod datagrams;
 mod demo;
 mod end;
 mod load;
+mod peers;
 mod proxy;
 mod refusals;
 mod serve;
