@@ -116,7 +116,8 @@ struct Setup {
     promise: Option<Promise<Handshake, TlsError>>,
     promised: Option<SharedPromised<Handshake, TlsError>>,
     deadline: Option<StageTimer>,
-    reader: HelloReader,
+    /// Reads a ClientHello that came in pieces, or that somebody has to know.
+    reader: Option<HelloReader>,
     /// The peer's first bytes have been looked at.
     is_tls: bool,
     held: bool,
@@ -155,7 +156,7 @@ impl<W: Plain> Tls<W> {
             promise: None,
             promised: None,
             deadline: None,
-            reader: HelloReader::default(),
+            reader: None,
             is_tls: false,
             held: false,
         };

@@ -2,6 +2,7 @@
 
 use crate::Certificate;
 use rustls::{CipherSuite, ServerConfig, SignatureScheme, server::ClientHello};
+use rustls_pki_types::DnsName;
 use std::sync::Arc;
 
 /// What a client has said in its ClientHello, for whoever chooses a certificate for it.
@@ -83,6 +84,58 @@ fn begins_with(bytes: &[u8], kinds: &[u8], first_message: Option<u8>) -> Option<
     }
 }
 
+/// The name in a ClientHello that is whole and in one record, as nearly all are. `None` if it is not, or looks odd: then it is
+/// for rustls to say what it is. The name itself is `None` if none is asked for.
+pub(crate) fn server_name_in(bytes: &[u8]) -> Option<Option<String>> {
+    let mut record = Fields(bytes.strip_prefix(&[HANDSHAKE])?);
+    record.take(2)?; // version
+    let mut message = Fields(record.of_length(2)?);
+    if message.number(1)? != usize::from(CLIENT_HELLO) {
+        return None;
+    }
+    let mut hello = Fields(message.of_length(3)?);
+    hello.take(2 + 32)?; // version, random
+    hello.of_length(1)?; // session
+    hello.of_length(2)?; // cipher suites
+    hello.of_length(1)?; // compression
+    let mut extensions = Fields(hello.of_length(2)?);
+    while !extensions.0.is_empty() {
+        let (kind, content) = (extensions.number(2)?, extensions.of_length(2)?);
+        if kind == 0 {
+            let mut names = Fields(Fields(content).of_length(2)?);
+            if names.number(1)? != 0 {
+                return None;
+            }
+            let name = std::str::from_utf8(names.of_length(2)?).ok()?;
+            let name = DnsName::try_from(name).ok()?;
+            return Some(Some(name.as_ref().to_ascii_lowercase()));
+        }
+    }
+    Some(None)
+}
+
+/// Bytes that are taken apart from the front; `None` where there are not enough.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (field, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(field)
+    }
+
+    /// A number of so many bytes.
+    fn number(&mut self, bytes: usize) -> Option<usize> {
+        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    }
+
+    /// A field that begins with its length, in so many bytes.
+    fn of_length(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let length = self.number(bytes)?;
+        self.take(length)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +159,40 @@ mod tests {
         ] {
             assert_eq!(looks_like_tls(bytes), expected, "{}", bytes.escape_ascii());
         }
+    }
+
+    /// A ClientHello with these extensions, in one record.
+    fn hello(extensions: &[u8]) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.extend([1, 9, 0, 2, 0x13, 1, 1, 0]);
+        body.extend((extensions.len() as u16).to_be_bytes());
+        body.extend(extensions);
+        let mut message = vec![1, 0, 0, body.len() as u8];
+        message.extend(body);
+        let mut record = vec![22, 3, 1, 0, message.len() as u8];
+        record.extend(message);
+        record
+    }
+
+    #[test]
+    fn the_name_is_found_in_a_whole_hello_and_nothing_else_is_guessed_at() {
+        let name = |name: &[u8]| {
+            let len = name.len() as u8;
+            let mut extension = vec![0, 43, 0, 1, 2, 0, 0, 0, len + 5, 0, len + 3, 0, 0, len];
+            extension.extend(name);
+            hello(&extension)
+        };
+        assert_eq!(server_name_in(&name(b"Www.Example.Org")), Some(Some("www.example.org".into())));
+        assert_eq!(server_name_in(&hello(&[0, 43, 0, 1, 2])), Some(None));
+        assert_eq!(server_name_in(&hello(&[])), Some(None));
+        assert_eq!(server_name_in(&name(b"not a name")), None);
+        assert_eq!(server_name_in(&name(b"\xff\xfe")), None);
+        let whole = name(b"example.org");
+        for len in 0..whole.len() {
+            assert_eq!(server_name_in(&whole[..len]), None, "the first {len} bytes");
+        }
+        assert_eq!(server_name_in(&[whole, b"more".to_vec()].concat()), Some(Some("example.org".into())));
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Inbox {
         self.front.iter().chain(&self.back).take(8).copied().collect()
     }
 
+    /// Everything, if it came as one.
+    pub(crate) fn in_one(&self) -> &[u8] {
+        if self.back.is_empty() { &self.front } else { &[] }
+    }
+
     /// The last `count` bytes, which came as one.
     pub(crate) fn tail(&self, count: usize) -> &[u8] {
         let piece = if self.back.is_empty() { &self.front } else { &self.back };

@@ -8,14 +8,10 @@ use crate::{
     Handshake, Hello, Plain, Resolved, TlsError,
     acceptor::{Always, without_early_data},
     connection::{Connection, Driven, Progress, drive},
-    hello::{looks_like_answer, looks_like_tls},
+    hello::{looks_like_answer, looks_like_tls, server_name_in},
 };
 use netwright_core::{CloseCause, Context, Event};
-use rustls::{
-    AlertDescription,
-    client::UnbufferedClientConnection,
-    server::{Acceptor as HelloReader, UnbufferedServerConnection},
-};
+use rustls::{AlertDescription, client::UnbufferedClientConnection, server::UnbufferedServerConnection};
 use std::sync::Arc;
 
 impl<W: Plain> Tls<W> {
@@ -76,13 +72,23 @@ impl<W: Plain> Tls<W> {
         let Some(setup) = &mut self.setup else { return };
         let max = setup.common.limits.hello_max;
         let all = self.inbox.len();
+        if news.is_none_or(|news| news == all)
+            && all <= max
+            && matches!(&setup.side, Side::Server(acceptor) if acceptor.0.resolver.is_none())
+            && let Some(name) = server_name_in(self.inbox.in_one())
+        {
+            // Nearly always: it came in one piece, and nobody else has to know what is in it.
+            setup.server_name = name;
+            return self.accept(cx, Resolved::Default);
+        }
         // Only one piece can be in the inbox before this one is, so what is new is at its end.
         let mut rest = self.inbox.tail(news.unwrap_or(all));
+        let reader = setup.reader.get_or_insert_default();
         let accepted = loop {
-            match setup.reader.accept() {
+            match reader.accept() {
                 Ok(Some(accepted)) => break accepted,
                 Ok(None) if rest.is_empty() && all <= max => return self.inbox.come_to_rest(),
-                Ok(None) if all <= max && setup.reader.read_tls(&mut rest).is_ok() => {}
+                Ok(None) if all <= max && reader.read_tls(&mut rest).is_ok() => {}
                 Ok(None) => {
                     let error = TlsError::HandshakeTooLong { limit: "hello_max", max, got: all };
                     return self.refuse(cx, AlertDescription::DecodeError, error);
@@ -99,7 +105,7 @@ impl<W: Plain> Tls<W> {
         };
         let hello = Hello::of(&accepted.client_hello());
         drop(accepted);
-        setup.reader = HelloReader::default();
+        setup.reader = None;
         setup.server_name.clone_from(&hello.server_name);
         let Side::Server(acceptor) = &setup.side else { return };
         match &acceptor.0.resolver {
