@@ -45,6 +45,9 @@ const WINDOW: u64 = 1 << 18;
 /// # }
 /// ```
 ///
+/// A page that shows both a secret and what a request said gives the secret away by its length when it is compressed, over TLS too
+/// (BREACH). Such a reply says `Cache-Control: no-transform`.
+///
 /// Compressing is done on the loop: a megabyte of text takes some 10 ms. What is large and does not change is better
 /// compressed beforehand ([`Files::precompressed`](crate::web::Files::precompressed)), or on workers (`add_on`).
 #[derive(Debug, Clone)]
