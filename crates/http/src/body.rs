@@ -45,6 +45,7 @@ enum Kind {
     Full(Bytes),
     Pipe(Arc<Pipe>, Option<u64>),
     File(FileRegion),
+    #[cfg_attr(not(feature = "tower"), allow(dead_code))] // tower's services make them
     Made(Pin<Box<dyn Make>>, Option<u64>),
 }
 
