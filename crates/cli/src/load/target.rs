@@ -51,7 +51,7 @@ pub(super) struct Url {
 }
 
 /// Makes one more connection of the load.
-pub(super) type Connect = Box<dyn Fn(&Address) -> Promised<Channel<Order>, ConnectError>>;
+pub(super) type Connect<T = Order> = Box<dyn Fn(&Address) -> Promised<Channel<T>, ConnectError>>;
 
 impl Target {
     /// An echo server by its address.
@@ -149,7 +149,7 @@ impl Url {
         &self,
         group: &EventLoopGroup,
         make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    ) -> Result<Box<dyn Fn(&Address) -> Promised<Channel<T>, ConnectError>>, Failure>
+    ) -> Result<Connect<T>, Failure>
     where
         E: Ending + 'static,
         S: Link<E::Segment, Linked = P> + 'static,
