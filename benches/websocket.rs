@@ -89,7 +89,7 @@ mod linux {
     }
 
     fn connect(server: &ServerProcess, connections: usize, bytes: usize, depth: usize) -> Load {
-        let payload: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 2) as u8).collect();
+        let payload: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 2) as u8).collect();
         let key = [0x12, 0x34, 0x56, 0x78];
         let mut head =
             FrameHead { fin: true, compressed: false, opcode: Opcode::Binary, len: bytes as u64, mask: None };
