@@ -20,7 +20,7 @@ use crate::{
     message::{Part, ReplyHead, ReplyPart},
     recycle::recycle_headers,
 };
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use std::collections::VecDeque;
 
@@ -79,30 +79,40 @@ impl Replies {
     }
 
     /// Appends a part of a reply. `unread` says that the peer was not told to send its body, and has sent none of it.
-    #[inline]
+    #[inline(always)] // the part is large, and each move costs
     pub(super) fn write(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         match part {
-            Part::Whole(head, body) => {
-                let mark = out.mark();
-                match self.head(&mut out.buffer, &head, Some(body.len() as u64), unread) {
-                    Ok(Current { body: framed, then }) => {
-                        recycle_headers(head.headers);
-                        if framed != BodyOut::Nothing {
-                            out.bytes(body);
-                        }
-                        self.waiting.pop_front();
-                        Ok(then)
-                    }
-                    Err(error) => {
-                        out.roll_back(mark);
-                        Err(error)
-                    }
-                }
-            }
+            Part::Whole(head, body) => self.write_whole(head, body, out, unread),
             part => self.write_rare(part, out, unread),
         }
     }
 
+    #[inline(always)]
+    fn write_whole(
+        &mut self,
+        head: ReplyHead,
+        body: Bytes,
+        out: &mut Out,
+        unread: bool,
+    ) -> Result<Then, HttpError> {
+        let mark = out.mark();
+        match self.head(&mut out.buffer, &head, Some(body.len() as u64), unread) {
+            Ok(Current { body: framed, then }) => {
+                recycle_headers(head.headers);
+                if framed != BodyOut::Nothing {
+                    out.bytes(body);
+                }
+                self.waiting.pop_front();
+                Ok(then)
+            }
+            Err(error) => {
+                out.roll_back(mark);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline(never)]
     fn write_rare(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         let mark = out.mark();
         match part {
@@ -133,7 +143,7 @@ impl Replies {
                 Ok(current.then)
             }
             Part::Interim(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
-                self.write(Part::Whole(head, bytes::Bytes::new()), out, unread)
+                self.write_whole(head, Bytes::new(), out, unread)
             }
             Part::Interim(head) => self.interim(&mut out.buffer, &head),
             Part::Whole(..) => Err(Misuse::Direction.into()), // written above

@@ -98,13 +98,16 @@ impl RequestDecoder {
         if input[0] == b'\r' && !self.skip_empty_line(input)? {
             return Ok(None);
         }
-        if self.scan.seen() == 0
-            && let Some(known) = same_again::find(input, limits)
-            && let Some((parts, asked)) = again(known, input, limits)
-        {
-            self.skipped_line = false;
-            self.asked = Some(asked);
-            return Ok(Some(Part::Whole(parts, Bytes::new())));
+        if self.scan.seen() == 0 {
+            let mut part = None;
+            if let Some(known) = same_again::find(input, limits, &mut part)
+                && (known.same_line || self.again(&known, input, limits, &mut part))
+            {
+                input.advance(known.len);
+                self.skipped_line = false;
+                self.asked.get_or_insert(known.asked);
+                return Ok(part);
+            }
         }
         let found = match self.scan.find(input, limits.head, Limit::Head) {
             // Whichever is passed first: a first line that does not end is a target that is too long.
@@ -146,6 +149,26 @@ impl RequestDecoder {
         Ok(Some(Part::Head(parts)))
     }
 
+    /// A request whose headers are known, with another first line. False if it has to be parsed after all.
+    fn again(
+        &mut self,
+        known: &Known,
+        input: &[u8],
+        limits: &Limits,
+        part: &mut Option<RequestPart>,
+    ) -> bool {
+        let Some(Part::Whole(parts, _)) = part else { return false };
+        let Some(line) = other_line(&input[..known.len], parts.version, limits) else {
+            if let Some(Part::Whole(parts, _)) = part.take() {
+                recycle_request(parts);
+            }
+            return false;
+        };
+        self.asked = Some(Asked { head: line.0 == Method::HEAD, ..known.asked });
+        (parts.method, parts.uri) = line;
+        true
+    }
+
     /// One empty line before a request is let pass: some clients send one behind a body. False if more bytes are needed.
     #[cold]
     fn skip_empty_line(&mut self, input: &mut BytesMut) -> Result<bool, HttpError> {
@@ -170,22 +193,6 @@ const AROUND_TARGET: usize = 64;
 fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
     let most = limits.target + AROUND_TARGET;
     input.len() > most && memchr(b'\n', &input[..most]).is_none()
-}
-
-/// A request whose headers are known. `None` if it has to be parsed after all.
-#[inline]
-fn again(known: Known, input: &mut BytesMut, limits: &Limits) -> Option<(RequestHead, Asked)> {
-    let Known { len, mut parts, mut asked, same_line } = known;
-    if !same_line {
-        let Some(line) = other_line(&input[..len], parts.version, limits) else {
-            recycle_request(parts);
-            return None;
-        };
-        asked.head = line.0 == Method::HEAD;
-        (parts.method, parts.uri) = line;
-    }
-    input.advance(len);
-    Some((parts, asked))
 }
 
 /// Method and target of a first line, if they are of the usual kind.

@@ -15,7 +15,11 @@
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
 use super::request_decoder::Asked;
-use crate::{limits::Limits, message::RequestHead, recycle::recycle_headers};
+use crate::{
+    limits::Limits,
+    message::{Part, RequestHead, RequestPart},
+    recycle::recycle_headers,
+};
 use bytes::Bytes;
 use http::{HeaderName, Method, Uri, Version};
 use memchr::memchr;
@@ -64,19 +68,18 @@ thread_local! {
     });
 }
 
-/// A request, or its headers, without parsing them.
+/// What is known of a request beside its parts.
 pub(super) struct Known {
     /// The length of the head.
     pub(super) len: usize,
-    pub(super) parts: RequestHead,
     pub(super) asked: Asked,
     /// Whether the first line is the same too.
     pub(super) same_line: bool,
 }
 
-/// Whether `input` begins with what is kept.
-#[inline]
-pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Known> {
+/// Whether `input` begins with what is kept. The parts are put where they are wanted: they are large, and each move costs.
+#[inline(always)]
+pub(super) fn find(input: &[u8], limits: &Limits, place: &mut Option<RequestPart>) -> Option<Known> {
     KEPT.with_borrow_mut(|kept| {
         kept.parts.as_ref()?;
         let same_line = input.starts_with(&kept.head);
@@ -87,12 +90,15 @@ pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Known> {
         if !allowed {
             return None; // another server on this loop allows more
         }
-        let mut parts = kept.parts.take()?;
         kept.lost += 1;
-        if same_line && !kept.line_is_whole {
+        if same_line
+            && !kept.line_is_whole
+            && let Some(parts) = &mut kept.parts
+        {
             (parts.method, parts.uri) = (kept.method.clone(), kept.uri.clone());
         }
-        Some(Known { len, parts, asked: kept.asked, same_line })
+        *place = kept.parts.take().map(|parts| Part::Whole(parts, Bytes::new()));
+        Some(Known { len, asked: kept.asked, same_line })
     })
 }
 
@@ -181,7 +187,6 @@ pub(crate) fn recycle_request(parts: RequestHead) {
 mod tests {
     use super::super::request_decoder::RequestDecoder;
     use super::*;
-    use crate::message::Part;
     use bytes::BytesMut;
     use http::{HeaderMap, request::Parts};
 

@@ -60,7 +60,7 @@ where
     F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
 {
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, cx: &mut AppContext<'_, Self>, mut request: Request<Bytes>) {
         let (head, body) = (self.answer)(&mut request).into_parts();
         cx.write(Part::Whole(head, body.into()));
