@@ -3,8 +3,8 @@
 //! Always true:
 //! 1. Frames leave in the order in which they came, each in one go.
 //! 2. A frame that somebody tracks begins a piece of its own; a short one is a piece of its own, and can be cancelled.
-//! 3. Between flushes of little a buffer of at most [`KEEP_MAX`] bytes is kept, so that short answers allocate nothing in steady
-//!    state; after much none is.
+//! 3. A connection holds a buffer from its first write to its flush. In between that is room of the thread, which all its
+//!    connections use one after the other: an idle connection holds none, and short answers allocate nothing in steady state.
 
 use crate::{
     frame::{FrameHead, Opcode},
@@ -12,13 +12,18 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Context, Handler, WritePromise};
+use std::cell::RefCell;
 
 /// Payloads up to this length are copied together; longer ones pass as they are.
 const GATHER_MAX: usize = 4096;
-/// What an idle connection may keep.
-const KEEP_MAX: usize = 512;
-/// Room for a few short frames at once.
-const ROOM_MIN: usize = 128;
+/// Room that the connections of a thread share. What a slow peer has not taken keeps this much of it at most.
+const ROOM: usize = 16 * 1024;
+const _: () = assert!(ROOM >= 2 * GATHER_MAX);
+
+thread_local! {
+    /// Taken by whoever writes first, and given back at its flush; taken again as a whole when all that was cut off is sent.
+    static SHARED: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
 
 /// A frame to be written.
 #[derive(Debug)]
@@ -53,9 +58,7 @@ impl Gather {
         }
         let len = head_len + payload.len();
         if payload.len() <= GATHER_MAX {
-            if self.buffer.capacity() - self.buffer.len() < len {
-                self.buffer.reserve(len.max(ROOM_MIN));
-            }
+            self.make_room(len);
             self.buffer.extend_from_slice(&head[..head_len]);
             let at = self.buffer.len();
             self.buffer.extend_from_slice(&payload);
@@ -73,6 +76,7 @@ impl Gather {
         if !done.claim() {
             return; // cancelled already; from here on it cannot be, because it leaves in two pieces
         }
+        self.make_room(head_len);
         self.buffer.extend_from_slice(&head[..head_len]);
         self.pass_on(cx);
         let payload = match key {
@@ -99,11 +103,24 @@ impl Gather {
         }
     }
 
+    #[inline]
+    fn make_room(&mut self, len: usize) {
+        if self.buffer.is_empty() {
+            self.buffer = SHARED.take();
+        }
+        if self.buffer.capacity() - self.buffer.len() < len {
+            self.buffer.reserve(ROOM);
+        }
+    }
+
     fn take(&mut self) -> Bytes {
         let batch = self.buffer.split().freeze();
-        if batch.len() > KEEP_MAX || self.buffer.capacity() > KEEP_MAX {
-            self.buffer = BytesMut::new();
-        }
+        let rest = std::mem::take(&mut self.buffer);
+        SHARED.with_borrow_mut(|shared| {
+            if shared.capacity() <= rest.capacity() {
+                *shared = rest;
+            }
+        });
         batch
     }
 }

@@ -99,7 +99,7 @@ impl Upgrade {
         let verdict = if has_body { Err(Refusal::Body) } else { self.accept.judge(request) };
         match verdict {
             Ok((opened, reply)) => {
-                cx.write_and_flush(reply);
+                cx.write(reply); // the codec flushes what ends HTTP, and a second flush would not be free
                 let socket = WebSocket::server(self.accept.config().clone()).agreed(opened.deflate);
                 (self.switch)(socket, request, &opened);
                 cx.fire_event(Event::new(Upgraded(opened)));

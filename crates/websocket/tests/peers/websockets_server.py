@@ -2,15 +2,20 @@
 
 import asyncio, sys
 from websockets.asyncio.server import serve
+from websockets.exceptions import ConnectionClosed
 
 
 async def echo(socket):
-    async for message in socket:
-        await socket.send(message)
-        if message == "fragments":
-            await socket.send(iter(["in ", "three ", "fragments"]))
-        if message == "close":
-            await socket.close(4321, "as you wish")
+    try:
+        while True:
+            message = await socket.recv()
+            await socket.send(message)
+            if message == "fragments":
+                await socket.send(iter(["in ", "three ", "fragments"]))
+            if message == "close":
+                await socket.close(4321, "as you wish")
+    except ConnectionClosed:
+        pass
 
 
 async def main():
