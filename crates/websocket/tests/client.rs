@@ -144,7 +144,7 @@ mod together {
             let message = if len % 2 == 0 {
                 Message::from("x".repeat(len))
             } else {
-                Message::from((0..len).map(|n| (n * n >> 3) as u8).collect::<Vec<u8>>())
+                Message::from((0..len).map(|n| ((n * n) >> 3) as u8).collect::<Vec<u8>>())
             };
             peer.write(message.clone()).await?;
             assert_eq!(peer.read().await?.as_ref(), Some(&message));
