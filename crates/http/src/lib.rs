@@ -1,4 +1,30 @@
 //! HTTP/1.1 as stages of a pipeline.
+//!
+//! ```text
+//!   bytes ──▶ [ HttpServer ] ── RequestPart ──▶ [ log, CORS, coding … ] ── RequestPart ──▶ [ respond, serve, tower ]
+//!   bytes ◀──                ◀── ReplyPart ───                          ◀── ReplyPart ───
+//! ```
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use netwright_core::{EmbeddedChannel, pipeline};
+//! use netwright_http::{HttpServer, respond};
+//!
+//! let hello = |request: &mut Request<Bytes>| Response::new(Bytes::from(format!("hello from {}", request.uri())));
+//! let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(hello)));
+//! channel.write_inbound("GET /here HTTP/1.1\r\nHost: example\r\n\r\n");
+//! assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello from /here"));
+//! ```
+//!
+//! # Where to find what
+//! - The wire: [`HttpServer`] and [`HttpClient`], strict in what they take; what they bear is in [`Limits`], what they refuse in
+//!   [`HttpError`].
+//! - What passes between stages: [`Part`], whole messages or streams. [`Aggregate`] makes the one of the other.
+//! - Who answers: a closure ([`respond`]), an async function with streaming bodies ([`serve`], [`Body`]), any `tower` service
+//!   (`tower`, a feature of this name).
+//! - Router, files, forms, cookies, content coding, CORS, events, access log: [`web`].
+//! - A pooled client: `client`, behind the feature of this name; `https` with the feature `tls`.
 
 #![forbid(unsafe_code)]
 

@@ -59,6 +59,7 @@
 //!   each channel: [`ThreadPerChannel`].
 //! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
 //!   `bridge`, behind features of these names.
+//! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names.
 //! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
 //!
 //! This crate gathers what the others offer; it has no logic of its own.
