@@ -109,8 +109,22 @@ impl Load {
     /// Connects to a server that answers every `request` with the same `answer`; each connection will have `depth`
     /// requests under way.
     pub fn ask(server: SocketAddr, connections: usize, depth: usize, request: &[u8], answer: &[u8]) -> Self {
-        let endless = |message: &[u8]| Endless::new(message, message.len());
-        Self::new(server, connections, depth, endless(request), endless(answer), || 0)
+        Self::ask_in_turn(server, connections, depth, &[request], answer)
+    }
+
+    /// As [`ask`](Self::ask), with several requests of the same length, one after the other.
+    pub fn ask_in_turn(
+        server: SocketAddr,
+        connections: usize,
+        depth: usize,
+        requests: &[impl AsRef<[u8]>],
+        answer: &[u8],
+    ) -> Self {
+        let message = requests[0].as_ref().len();
+        let all: Vec<u8> = requests.iter().flat_map(|request| request.as_ref()).copied().collect();
+        assert_eq!(all.len(), message * requests.len(), "requests of the same length");
+        let endless = |bytes: &[u8], message| Endless::new(bytes, message);
+        Self::new(server, connections, depth, endless(&all, message), endless(answer, answer.len()), || 0)
     }
 
     fn new(
