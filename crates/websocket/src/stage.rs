@@ -9,7 +9,8 @@
 //! 1. One close frame is sent at most, and nothing behind it.
 //! 2. Behind the peer's close, or a violation, nothing of the peer is looked at.
 //! 3. However the channel is closed from our side, the peer gets a close frame first, and no more time than the deadline.
-//! 4. Of pings that come while there is no room to write only the last one is answered, when there is.
+//! 4. The peer's close is answered when the application has asked for what follows its last message, so that it can answer that.
+//! 5. Of pings that come while there is no room to write only the last one is answered, when there is.
 //!
 //! Not here: frames (`decode`, `gather`), the handshake before (`handshake`).
 
@@ -93,6 +94,8 @@ struct Rare {
     waiting: Vec<WritePromise>,
     /// A ping that is not answered yet, for lack of room.
     ping: Option<Bytes>,
+    /// The peer's close, which was seen while the application asked for nothing: it may have something to say first.
+    close: Option<Close>,
 }
 
 /// The peer has begun to close: with this code and reason. An event for the stages behind a [`WebSocket`].
@@ -221,11 +224,7 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
     fn peer_closes(&mut self, cx: &mut Context<'_, Self>, close: &Close) {
         self.input = BytesMut::new();
         if self.phase == Phase::Open {
-            self.rare().cause = Some(if close.is_ordinary() {
-                CloseCause::PeerClosed
-            } else {
-                CloseCause::Fault(ClosedByPeer(close.clone()).into())
-            });
+            self.rare().cause = Some(cause_of(close));
             let answer = Close { code: close.code, ..Close::default() };
             self.control(cx, Opcode::Close, answer.payload());
             let deadline = self.config.close_deadline;
@@ -238,6 +237,18 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
             cx.close_when_flushed(); // comes back as a close
         }
         // A client leaves the socket to the server, until the deadline.
+    }
+
+    /// A close that was seen while delivery was paused: none, or it waits on, or it takes place now.
+    fn close_that_waited(&mut self, cx: &mut Context<'_, Self>) -> Option<Option<Message>> {
+        let waiting = &mut self.rare.as_mut()?.close;
+        if waiting.is_some() && cx.is_paused() {
+            return Some(None);
+        }
+        let close = waiting.take()?;
+        let shown = self.config.show_control && self.deliver;
+        self.peer_closes(cx, &close);
+        Some(shown.then_some(Message::Close(close)))
     }
 
     #[cold]
@@ -306,7 +317,9 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
     #[inline]
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.heard = true;
-        if matches!(self.phase, Phase::Failed | Phase::Over) {
+        if matches!(self.phase, Phase::Failed | Phase::Over)
+            || self.rare.as_ref().is_some_and(|rare| rare.close.is_some())
+        {
             return;
         }
         if self.input.is_empty() {
@@ -318,6 +331,11 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
 
     #[inline]
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Message> {
+        if self.rare.is_some()
+            && let Some(message) = self.close_that_waited(cx)
+        {
+            return message;
+        }
         loop {
             if self.input.is_empty() {
                 self.input = BytesMut::new(); // nothing of the loop's buffer is kept
@@ -337,6 +355,11 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
                 Message::Text(_) | Message::Binary(_) => continue,
                 Message::Ping(payload) if self.phase == Phase::Open => self.pong(cx, payload.clone()),
                 Message::Ping(_) | Message::Pong(_) => {}
+                Message::Close(close) if self.phase == Phase::Open && cx.is_paused() => {
+                    self.input = BytesMut::new();
+                    self.rare().close = Some(close.clone());
+                    return None;
+                }
                 Message::Close(close) => self.peer_closes(cx, close),
             }
             if self.config.show_control && deliver {
@@ -379,7 +402,10 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         self.timer = None;
-        let known = self.rare.as_mut().and_then(|rare| rare.cause.take());
+        let known = self.rare.as_mut().and_then(|rare| {
+            let closed = rare.close.take();
+            rare.cause.take().or_else(|| closed.as_ref().map(cause_of))
+        });
         let cause = match (known, cause) {
             (Some(known), CloseCause::PeerClosed | CloseCause::Requested) => known,
             (None, CloseCause::PeerClosed) if self.phase == Phase::Open => CloseCause::Fault(NoClose.into()),
@@ -422,6 +448,12 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
 
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
         match self.phase {
+            Phase::Open if self.rare.as_ref().is_some_and(|rare| rare.close.is_some()) => {
+                let rare = self.rare();
+                rare.waiting.push(done);
+                let close = rare.close.take().unwrap_or_default();
+                self.peer_closes(cx, &close);
+            }
             Phase::Open => {
                 let code = code_of(&cause);
                 let rare = self.rare();
@@ -471,6 +503,15 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
 
     fn name(&self) -> &'static str {
         "WebSocket"
+    }
+}
+
+/// Why a channel ends whose peer has closed like this.
+fn cause_of(close: &Close) -> CloseCause {
+    if close.is_ordinary() {
+        CloseCause::PeerClosed
+    } else {
+        CloseCause::Fault(ClosedByPeer(close.clone()).into())
     }
 }
 

@@ -467,3 +467,37 @@ fn a_straight_line_tail_reads_writes_and_closes() {
     channel.write_inbound(frame(Opcode::Close, b"\x03\xe8"));
     assert!(!channel.is_open());
 }
+
+#[test]
+fn a_tail_that_waits_for_room_has_its_say_before_the_close_is_answered() {
+    async fn echo(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
+        while let Some(message) = peer.read().await? {
+            peer.write(message).await?;
+        }
+        Ok(())
+    }
+    let mut settings = HostSettings::default();
+    settings.water_marks = WaterMarks::new(500, 1000).unwrap();
+    let socket = pipeline().add(WebSocket::server(quiet())).serve(echo);
+    let mut channel = EmbeddedChannel::with_settings(socket, settings);
+    channel.run().block_output(true);
+    let stream =
+        [frame(Opcode::Text, "x".repeat(5000)), frame(Opcode::Text, "ok"), frame(Opcode::Close, b"\x03\xe8")];
+    channel.write_inbound(stream.concat()).run();
+    channel.block_output(false).run();
+    let sent = frames_of(Role::Server, &channel.outbound_bytes());
+    let sent: Vec<_> = sent.iter().map(|(opcode, _, payload)| (*opcode, payload.len())).collect();
+    assert_eq!(sent, [(Opcode::Text, 5000), (Opcode::Text, 2), (Opcode::Close, 2)]);
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_close_that_nobody_has_asked_for_is_found_when_the_channel_closes() {
+    let mut channel = server(quiet());
+    channel.channel().pause();
+    channel.run().write_inbound(frame(Opcode::Close, b"\x0f\xa0"));
+    drop(channel.channel().close());
+    channel.run();
+    assert_eq!(close_code(&mut channel), 1000, "the application had not seen the peer's");
+    assert!(!channel.is_open(), "nobody waits for an answer that is there");
+}
