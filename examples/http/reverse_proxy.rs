@@ -16,7 +16,9 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use netwright::{
     Client, CloseCause, EventLoopGroup, Peer, PeerReader, PeerWriter, Promise, PromiseError, Selected,
     Server, event_loops,
-    http::{Body, BodySender, HttpClient, HttpServer, Part, ReplyPart, RequestHead, RequestPart, serve},
+    http::{
+        Body, BodySender, HttpClient, HttpServer, Limits, Part, ReplyPart, RequestHead, RequestPart, serve,
+    },
     pipeline, promise, select,
 };
 use std::{
@@ -26,6 +28,8 @@ use std::{
     time::Duration,
 };
 
+/// Bodies are passed on and not held, so they may be long.
+const BODY_MAX: u64 = 1 << 40;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 struct Upstream {
@@ -190,12 +194,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let upstream = arguments.next().unwrap_or_else(|| "127.0.0.1:7016".to_owned());
     let group = event_loops(2)?;
     let upstream = Arc::new(Upstream { group: group.clone(), address: upstream });
+    let mut limits = Limits::default();
+    limits.body = BODY_MAX;
+    let limits = Arc::new(limits);
     let server = Server::builder()
         .group(group)
         .half_closure(true)
         .pipeline(move |_| {
             let upstream = upstream.clone();
-            pipeline().add(HttpServer::new()).app(serve(move |request| forward(upstream.clone(), request)))
+            let codec = HttpServer::with(limits.clone());
+            pipeline().add(codec).app(serve(move |request| forward(upstream.clone(), request)))
         })
         .bind(address)
         .wait()?;

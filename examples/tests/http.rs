@@ -363,3 +363,19 @@ fn the_proxy_reads_no_more_than_its_client_takes() {
     assert!(taken < 64 << 20, "{taken} bytes of an endless reply were taken for a client that does not read");
     drop(client);
 }
+
+#[test]
+fn the_proxy_takes_no_more_than_its_upstream_reads() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = listener.local_addr().unwrap().to_string();
+    let proxy = Server::start("http_reverse_proxy", &[&upstream]);
+    let mut client = std::net::TcpStream::connect(&proxy.address).unwrap();
+    client.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10000000000\r\n\r\n").unwrap();
+    let (_silent, _) = listener.accept().unwrap(); // reads nothing
+    let (piece, mut taken) = (vec![b'x'; 64 * 1024], 0);
+    while let Ok(len) = client.write(&piece) {
+        taken += len;
+        assert!(taken < 64 << 20, "{taken} bytes were taken for an upstream that does not read");
+    }
+}
