@@ -15,8 +15,8 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use netwright::{
-    BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, Server, ServerBuilder, ThreadPerChannel,
-    raise_descriptor_limit,
+    Address, BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, Server, ServerBuilder,
+    ThreadPerChannel, raise_descriptor_limit,
 };
 use std::thread::available_parallelism;
 
@@ -154,7 +154,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let server = start(&arguments, &plan, &hosts, acceptors.as_ref())?;
     for address in server.iter().flat_map(Server::addresses) {
         say!("{} listens on {address}", name(arguments.protocol));
-        if let Some(scheme) = arguments.web.scheme(&name(arguments.protocol)) {
+        let scheme = arguments.web.scheme(&name(arguments.protocol));
+        if let (Some(scheme), Address::Ip(address)) = (scheme, address) {
             say!("{scheme}://{address}/");
         }
     }
