@@ -1,5 +1,5 @@
 //! Every message comes back: `cargo run --release --example websocket_echo`, then any WebSocket client at
-//! `ws://127.0.0.1:7010`. What `scripts/ws-conformance` is run against.
+//! `ws://127.0.0.1:7010`.
 
 use netwright::{
     CloseCause, Peer, Server, event_loops,

@@ -20,7 +20,7 @@ pub(crate) fn bind(
     tls: Option<Acceptor>,
 ) -> Promised<Server, BindError> {
     let config = Config::default().max_message(MESSAGE_MAX).deflate(Deflate::default().takeover(true).min(0));
-    let accept = Arc::new(Accept::new(config));
+    let accept = Arc::new(Accept::new(config).protocols(["echo"]));
     let make = move || {
         let accept = accept.clone();
         pipeline().joint(|switch| {
