@@ -1,18 +1,18 @@
 //! The server's side: which certificate, which clients, which protocols.
 
 use crate::{
-    Certificate, CertificateSource, Limits, Reloadable, Roots, TlsError,
+    Certificate, CertificateSource, Reloadable, Roots, TlsError,
     hello::{Hello, Resolved},
-    limits::Common,
     provider,
+    settings::{Common, Settings, shared_settings},
 };
-use netwright_core::{Fault, Workers};
+use netwright_core::Fault;
 use rustls::{
-    KeyLog, ServerConfig, SupportedProtocolVersion,
+    ServerConfig,
     server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier},
     sign::CertifiedKey,
 };
-use std::{collections::HashMap, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, pin::Pin, sync::Arc};
 
 /// How a server does TLS: made once, used by [`Tls::server`](crate::Tls::server) for each connection. Cheap to clone;
 /// clones share sessions and tickets.
@@ -47,11 +47,7 @@ impl Acceptor {
             resolver: None,
             asynchronous: None,
             clients: None,
-            alpn: Vec::new(),
-            versions: rustls::DEFAULT_VERSIONS.to_vec(),
-            key_log: None,
-            resumption: true,
-            common: Common::default(),
+            settings: Settings::default(),
         }
     }
 
@@ -96,12 +92,10 @@ pub struct AcceptorBuilder {
     resolver: Option<Arc<dyn ResolvesServerCert>>,
     asynchronous: Option<AsyncResolver>,
     clients: Option<(Roots, bool)>,
-    alpn: Vec<Vec<u8>>,
-    versions: Vec<&'static SupportedProtocolVersion>,
-    key_log: Option<Arc<dyn KeyLog>>,
-    resumption: bool,
-    common: Common,
+    settings: Settings,
 }
+
+shared_settings!(AcceptorBuilder);
 
 impl AcceptorBuilder {
     /// The certificate for clients that name no server, or one that no other certificate is for.
@@ -170,58 +164,14 @@ impl AcceptorBuilder {
     /// The protocols that we speak, the one that we like best first. A client that offers others only is refused; one
     /// that offers none is not.
     pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
-        self.alpn = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
-        self
-    }
-
-    /// The versions that we speak: both TLS 1.3 and 1.2 unless told otherwise.
-    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
-        self.versions = versions.to_vec();
+        self.settings.alpn = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
         self
     }
 
     /// Whether clients may resume sessions: by tickets that only we can read, with keys that change every six hours. Yes
     /// unless told otherwise.
     pub fn resumption(mut self, allowed: bool) -> Self {
-        self.resumption = allowed;
-        self
-    }
-
-    /// Writes the secrets of all connections to the file that the environment names in `SSLKEYLOGFILE`, for Wireshark.
-    /// **Whoever has the file can read everything**: for debugging only. Without that variable it does nothing.
-    pub fn key_log_from_env(self) -> Self {
-        self.key_log(Arc::new(rustls::KeyLogFile::new()))
-    }
-
-    /// Hands the secrets of all connections to this: see [`key_log_from_env`](Self::key_log_from_env).
-    pub fn key_log(mut self, log: Arc<dyn KeyLog>) -> Self {
-        self.key_log = Some(log);
-        self
-    }
-
-    /// Limits other than the defaults.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.common.limits = limits;
-        self
-    }
-
-    /// How long a handshake may take: 10 s unless told otherwise.
-    pub fn handshake_deadline(mut self, limit: Duration) -> Self {
-        self.common.limits.handshake_deadline = limit;
-        self
-    }
-
-    /// Whether a peer that has said that it sends no more (`close_notify`) may still read. As with sockets, it may not
-    /// unless this is set: the connection closes. To be set together with the channel's half-closure.
-    pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.common.half_closure = allowed;
-        self
-    }
-
-    /// Runs handshakes on these workers: a signature takes as long as some hundred small messages, and the other
-    /// connections of the loop do not wait for it. Records are encrypted on the loop.
-    pub fn handshakes_on(mut self, workers: &Workers) -> Self {
-        self.common.workers = Some(workers.clone());
+        self.settings.resumption = allowed;
         self
     }
 
@@ -231,8 +181,8 @@ impl AcceptorBuilder {
     /// There is no certificate, or the settings do not fit together.
     pub fn build(self) -> Result<Acceptor, TlsError> {
         let provider = provider();
-        let builder =
-            ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(&self.versions)?;
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&self.settings.versions)?;
         let builder = match self.clients {
             None => builder.with_no_client_auth(),
             Some((roots, required)) => {
@@ -254,11 +204,11 @@ impl AcceptorBuilder {
             }
         };
         let mut config = builder.with_cert_resolver(resolver);
-        config.alpn_protocols = self.alpn;
-        if let Some(log) = self.key_log {
+        config.alpn_protocols = self.settings.alpn;
+        if let Some(log) = self.settings.key_log {
             config.key_log = log;
         }
-        if self.resumption {
+        if self.settings.resumption {
             config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         } else {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -267,7 +217,7 @@ impl AcceptorBuilder {
         Ok(Acceptor(Arc::new(Shared {
             config: Arc::new(config),
             resolver: self.asynchronous,
-            common: self.common,
+            common: self.settings.common,
         })))
     }
 }

@@ -1,9 +1,11 @@
 //! The client's side: whom to trust, who we are, which protocols.
 
-use crate::{Certificate, Limits, Roots, TlsError, limits::Common, provider};
-use netwright_core::Workers;
+use crate::{
+    Certificate, Roots, TlsError, provider,
+    settings::{Common, Settings, shared_settings},
+};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, KeyLog, SignatureScheme, SupportedProtocolVersion,
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -12,7 +14,7 @@ use rustls::{
     sign::SingleCertAndKey,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 /// How a client does TLS: made once, used by [`Tls::client`](crate::Tls::client) for each connection. Cheap to clone; clones
 /// share the sessions that can be resumed.
@@ -35,16 +37,7 @@ pub(crate) struct Shared {
 impl Connector {
     /// Starts to say how.
     pub fn builder() -> ConnectorBuilder {
-        ConnectorBuilder {
-            roots: None,
-            anybody: false,
-            certificate: None,
-            alpn: Vec::new(),
-            versions: rustls::DEFAULT_VERSIONS.to_vec(),
-            key_log: None,
-            resumption: true,
-            common: Common::default(),
-        }
+        ConnectorBuilder { roots: None, anybody: false, certificate: None, settings: Settings::default() }
     }
 
     /// Trusts whom this system trusts, with defaults for everything else.
@@ -78,12 +71,10 @@ pub struct ConnectorBuilder {
     roots: Option<Roots>,
     anybody: bool,
     certificate: Option<Certificate>,
-    alpn: Vec<Vec<u8>>,
-    versions: Vec<&'static SupportedProtocolVersion>,
-    key_log: Option<Arc<dyn KeyLog>>,
-    resumption: bool,
-    common: Common,
+    settings: Settings,
 }
+
+shared_settings!(ConnectorBuilder);
 
 impl ConnectorBuilder {
     /// Whom to trust to vouch for servers.
@@ -107,58 +98,14 @@ impl ConnectorBuilder {
 
     /// The protocols that we speak, the one that we like best first.
     pub fn alpn<P: AsRef<[u8]>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
-        self.alpn = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
-        self
-    }
-
-    /// The versions that we speak: both TLS 1.3 and 1.2 unless told otherwise.
-    pub fn versions(mut self, versions: &[&'static SupportedProtocolVersion]) -> Self {
-        self.versions = versions.to_vec();
+        self.settings.alpn = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
         self
     }
 
     /// Whether to resume sessions with servers that we have talked to before: the last 256 names are remembered. Yes
     /// unless told otherwise.
     pub fn resumption(mut self, wanted: bool) -> Self {
-        self.resumption = wanted;
-        self
-    }
-
-    /// Writes the secrets of all connections to the file that the environment names in `SSLKEYLOGFILE`, for Wireshark.
-    /// **Whoever has the file can read everything**: for debugging only. Without that variable it does nothing.
-    pub fn key_log_from_env(self) -> Self {
-        self.key_log(Arc::new(rustls::KeyLogFile::new()))
-    }
-
-    /// Hands the secrets of all connections to this: see [`key_log_from_env`](Self::key_log_from_env).
-    pub fn key_log(mut self, log: Arc<dyn KeyLog>) -> Self {
-        self.key_log = Some(log);
-        self
-    }
-
-    /// Limits other than the defaults.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.common.limits = limits;
-        self
-    }
-
-    /// How long a handshake may take: 10 s unless told otherwise.
-    pub fn handshake_deadline(mut self, limit: Duration) -> Self {
-        self.common.limits.handshake_deadline = limit;
-        self
-    }
-
-    /// Whether a server that has said that it sends no more (`close_notify`) may still read. As with sockets, it may not
-    /// unless this is set: the connection closes. To be set together with the channel's half-closure.
-    pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.common.half_closure = allowed;
-        self
-    }
-
-    /// Runs handshakes on these workers: the other connections of the loop do not wait for the check of a chain of
-    /// certificates. Records are encrypted on the loop.
-    pub fn handshakes_on(mut self, workers: &Workers) -> Self {
-        self.common.workers = Some(workers.clone());
+        self.settings.resumption = wanted;
         self
     }
 
@@ -178,21 +125,21 @@ impl ConnectorBuilder {
             }
         };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&self.versions)?
+            .with_protocol_versions(&self.settings.versions)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match self.certificate {
             None => builder.with_no_client_auth(),
             Some(ours) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(ours.0))),
         };
-        config.alpn_protocols = self.alpn;
-        if let Some(log) = self.key_log {
+        config.alpn_protocols = self.settings.alpn;
+        if let Some(log) = self.settings.key_log {
             config.key_log = log;
         }
-        if !self.resumption {
+        if !self.settings.resumption {
             config.resumption = Resumption::disabled();
         }
-        Ok(Connector(Arc::new(Shared { config: Arc::new(config), common: self.common })))
+        Ok(Connector(Arc::new(Shared { config: Arc::new(config), common: self.settings.common })))
     }
 }
 

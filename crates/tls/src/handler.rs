@@ -25,9 +25,9 @@ use crate::{
     Acceptor, Connector, Handshake, Plain, TlsError,
     connection::{Connection, Progress},
     inbox::Inbox,
-    limits::Common,
     queue::{Entry, Queue},
     room::with_room,
+    settings::Common,
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{

@@ -78,6 +78,7 @@ mod pem;
 mod queue;
 mod room;
 mod roots;
+mod settings;
 
 pub use acceptor::{Acceptor, AcceptorBuilder};
 pub use alpn::Alpn;

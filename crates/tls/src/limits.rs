@@ -1,6 +1,5 @@
 //! What a peer may cost before it has shown who it is.
 
-use netwright_core::Workers;
 use std::time::Duration;
 
 /// Limits of TLS, in one place. The defaults are safe on the open internet.
@@ -21,12 +20,4 @@ impl Default for Limits {
     fn default() -> Self {
         Self { handshake_deadline: Duration::from_secs(10), hello_max: 16 * 1024, handshake_max: 128 * 1024 }
     }
-}
-
-/// What both sides have in common.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Common {
-    pub(crate) limits: Limits,
-    pub(crate) half_closure: bool,
-    pub(crate) workers: Option<Workers>,
 }
