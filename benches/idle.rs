@@ -26,7 +26,7 @@ mod linux {
         load::Load,
         server::{Kind, ServerProcess, serve_if_asked},
     };
-    use std::{thread, time::Duration};
+    use std::time::Duration;
 
     const CONNECTIONS: usize = 10_000;
     const MESSAGE: usize = 64;
@@ -56,8 +56,7 @@ mod linux {
             let before = server.resident();
             let mut load = Load::connect(server.address(), connections, MESSAGE, 1);
             load.run(Duration::ZERO);
-            thread::sleep(Duration::from_millis(100));
-            let after = server.resident();
+            let after = server.resident_at_rest();
             let each = after.saturating_sub(before) as f64 / connections as f64;
             let verdict = match (kind, each <= BYTES_MAX) {
                 (Kind::Netwright | Kind::NetwrightUring, true) => format!("<= {BYTES_MAX} met"),

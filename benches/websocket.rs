@@ -36,7 +36,7 @@ mod linux {
         load::Load,
         server::{ServerProcess, asked_for, load_on_second_core, machine_load},
     };
-    use std::{error::Error, net::TcpListener, process, sync::Arc, thread, time::Duration};
+    use std::{error::Error, net::TcpListener, process, sync::Arc, time::Duration};
 
     const KINDS: [&str; 3] = ["tungstenite", "netwright", "netwright, async tail"];
     const SERVE: &str = "--serve-websocket";
@@ -157,8 +157,7 @@ mod linux {
                     load
                 })
                 .collect();
-            thread::sleep(Duration::from_millis(100));
-            let after = server.resident();
+            let after = server.resident_at_rest();
             drop(batches);
             let each = after.saturating_sub(before) as f64 / connections as f64;
             let verdict = match (kind == KINDS[0], each <= IDLE_BYTES_MAX) {

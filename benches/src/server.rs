@@ -228,6 +228,9 @@ pub fn asked_for(word: &str) -> Option<String> {
     Some(kind.clone())
 }
 
+/// A server that uses next to no CPU time for so long is at rest.
+const REST: Duration = Duration::from_millis(100);
+
 /// A server that runs; it ends with this value.
 #[derive(Debug)]
 pub struct ServerProcess {
@@ -280,6 +283,20 @@ impl ServerProcess {
             text.split_ascii_whitespace().next()?.parse::<u64>().ok()
         });
         Duration::from_nanos(ns.sum())
+    }
+
+    /// [`resident`](Self::resident) when the server has nothing left to do: what it has answered it may still be tidying up.
+    pub fn resident_at_rest(&self) -> u64 {
+        let mut before = self.cpu_time();
+        for _ in 0..100 {
+            thread::sleep(REST);
+            let now = self.cpu_time();
+            if now.saturating_sub(before) < REST / 100 {
+                break;
+            }
+            before = now;
+        }
+        self.resident()
     }
 
     /// Its memory that is in RAM, in bytes.

@@ -30,7 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => Reloadable::new(Certificate::self_signed(["localhost", "127.0.0.1"])?),
     };
     let loops = event_loops(2)?;
-    let watching = certificate.watch(&loops.next(), LOOK_EVERY)?;
+    // `Reloadable::watch` does the same, and tells `tracing`.
+    let shown = certificate.clone();
+    let look = move || match shown.reload_if_changed() {
+        Ok(true) => println!("another certificate is shown from now on"),
+        Ok(false) => {}
+        Err(error) => println!("the certificate stays as it was: {error}"),
+    };
+    let watching = loops.next().schedule_with_fixed_delay(LOOK_EVERY, LOOK_EVERY, look)?;
     let acceptor = Acceptor::builder().certificate(&certificate).alpn(["http/1.1"]).build()?;
     let server = Server::builder()
         .group(loops)

@@ -6,13 +6,19 @@ use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     path::PathBuf,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
 };
+
+/// Longer than any healthy step takes; only a failing test waits that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     child: Child,
-    /// Open for its last words.
-    says: BufReader<ChildStdout>,
+    /// Line by line.
+    says: Receiver<String>,
     address: String,
 }
 
@@ -29,11 +35,19 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut child = command.spawn().expect("the example is built");
-        let mut line = String::new();
-        let mut says = BufReader::new(child.stdout.take().expect("piped"));
-        says.read_line(&mut line).expect("it says where it listens");
+        let (said, says) = channel();
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| said.send(line)));
+        let line = says.recv_timeout(PATIENCE).expect("it says where it listens");
         let address = line.split(" on ").nth(1).and_then(|rest| rest.split(';').next());
         Self { child, says, address: address.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned() }
+    }
+
+    /// Waits until it says this.
+    fn wait_for(&self, words: &str) {
+        while self.says.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never says {words:?}")) != words
+        {
+        }
     }
 
     /// What curl prints with these arguments; `{}` is the server.
@@ -100,9 +114,7 @@ fn notes_are_kept_listed_and_removed() {
     assert_eq!(server.curl(&many).matches("sell bread").count(), 20);
     let mut input = server.child.stdin.take().unwrap();
     input.write_all(b"\n").unwrap();
-    let mut words = String::new();
-    server.says.read_to_string(&mut words).unwrap();
-    assert_eq!(words, "ended; 0 connections did not finish in time\n");
+    server.wait_for("ended; 0 connections did not finish in time");
     assert!(server.child.wait().unwrap().success());
 }
 
@@ -241,12 +253,8 @@ fn a_certificate_is_exchanged_while_the_server_runs() {
     };
     assert_eq!(trusts(&first), (true, "/x in secret\n".to_owned()));
     make("second");
-    // It looks twice a second.
-    let changed = (0..60).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(250));
-        trusts(&chain).0
-    });
-    assert!(changed, "the second certificate is never shown");
+    server.wait_for("another certificate is shown from now on");
+    assert!(trusts(&chain).0, "the second one is shown");
     assert!(!trusts(&first).0, "the first one is not shown any more");
 }
 

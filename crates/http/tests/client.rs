@@ -11,7 +11,7 @@ use netwright_http::{
 };
 use netwright_transport::{Server, event_loops};
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     process::{Command, Stdio},
     sync::{
@@ -228,28 +228,24 @@ fn python_serves_files_to_us() {
     let directory = std::env::temp_dir().join(format!("netwright-http-python-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("file.txt"), "from python").unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let python = Command::new("python3")
-        .args(["-m", "http.server", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1"])
         .current_dir(&directory)
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    let Ok(mut python) = python else { return println!("skipped: python3 is not installed") };
+    let Ok(mut python) = python else { return eprintln!("SKIPPED python3: it is not installed") };
+    // "Serving HTTP on 127.0.0.1 port 40123 (…", once it listens.
+    let mut line = String::new();
+    BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = line.split_ascii_whitespace().skip_while(|word| *word != "port").nth(1).unwrap_or_default();
     let client = client();
-    let url = format!("http://127.0.0.1:{port}/file.txt");
-    let reply = (0..100)
-        .find_map(|_| client.get(&url).wait().inspect_err(|_| thread::sleep(Duration::from_millis(50))).ok());
-    let got = reply.map(text);
-    let missing =
-        client.get(format!("http://127.0.0.1:{port}/none")).wait().map(|reply| reply.status().as_u16());
+    let status = |path| client.get(format!("http://127.0.0.1:{port}/{path}")).wait();
+    let (got, missing) = (status("file.txt").map(text), status("none").map(|reply| reply.status().as_u16()));
     let _ = python.kill();
     let _ = python.wait();
     let _ = std::fs::remove_dir_all(&directory);
-    match got {
-        Some(got) => assert_eq!((got.as_str(), missing.unwrap()), ("from python", 404)),
-        None => println!("skipped: python3 did not serve"),
-    }
+    assert_eq!((got.unwrap().as_str(), missing.unwrap()), ("from python", 404), "{line}");
 }
 
 #[cfg(feature = "tls")]
