@@ -10,11 +10,11 @@
 //! and compress bodies.
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use netwright::{
     Server, event_loops,
     http::{
-        HttpServer, respond,
+        HttpServer, Received, respond,
         web::{AccessLog, Compression, Cors, Params, Query, Reply, RequestDecompression, Router},
     },
     pipeline,
@@ -54,14 +54,10 @@ impl Notes {
     }
 }
 
-type Handler = fn(&Notes, &Request<Bytes>, &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>>;
+type Handler = fn(&Notes, &Received, &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>>;
 
 /// `GET /notes?like=milk`
-fn list(
-    notes: &Notes,
-    request: &Request<Bytes>,
-    _: &Params<'_, '_>,
-) -> Result<Response<Bytes>, Box<dyn Error>> {
+fn list(notes: &Notes, request: &Received, _: &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>> {
     let query = Query::of(request.uri())?;
     let like = query.get("like").unwrap_or_default();
     let notes = notes.lock();
@@ -70,11 +66,7 @@ fn list(
 }
 
 /// `POST /notes`
-fn add(
-    notes: &Notes,
-    request: &Request<Bytes>,
-    _: &Params<'_, '_>,
-) -> Result<Response<Bytes>, Box<dyn Error>> {
+fn add(notes: &Notes, request: &Received, _: &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>> {
     let note: Note = serde_json::from_slice(request.body())?;
     let mut notes = notes.lock();
     if notes.1.len() == NOTES_MAX {
@@ -90,11 +82,7 @@ fn add(
 }
 
 /// `GET /notes/{id}`
-fn show(
-    notes: &Notes,
-    _: &Request<Bytes>,
-    params: &Params<'_, '_>,
-) -> Result<Response<Bytes>, Box<dyn Error>> {
+fn show(notes: &Notes, _: &Received, params: &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>> {
     let id = params.parse("id")?;
     Ok(match notes.lock().1.get(&id) {
         Some(note) => Reply::json(&Numbered { id, note })?,
@@ -103,11 +91,7 @@ fn show(
 }
 
 /// `DELETE /notes/{id}`
-fn remove(
-    notes: &Notes,
-    _: &Request<Bytes>,
-    params: &Params<'_, '_>,
-) -> Result<Response<Bytes>, Box<dyn Error>> {
+fn remove(notes: &Notes, _: &Received, params: &Params<'_, '_>) -> Result<Response<Bytes>, Box<dyn Error>> {
     Ok(match notes.lock().1.remove(&params.parse("id")?) {
         Some(_) => Reply::status(StatusCode::NO_CONTENT),
         None => Reply::not_found(),
@@ -140,7 +124,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .add(cors.stage())
                 .add(RequestDecompression::new())
                 .add(compression.stage())
-                .app(respond(move |request: &mut Request<Bytes>| {
+                .app(respond(move |request: &Received| {
                     match router.find(request.method(), request.uri().path()) {
                         Ok(found) => {
                             (found.handler)(&notes, request, &found.params).unwrap_or_else(Reply::bad_request)

@@ -49,7 +49,7 @@ async fn forward(upstream: Arc<Upstream>, request: Request<Body>) -> Response<Bo
     head.headers.append(header::VIA, HeaderValue::from_static("1.1 netwright"));
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     let (reply, replied) = promise();
-    let reply = match ask(&upstream, Exchange { head, body, reply }).await {
+    let reply = match ask(&upstream, Exchange { head: head.into(), body, reply }).await {
         Ok(()) => replied.await.unwrap_or_else(|error| Err(error.to_string())),
         Err(why) => Err(why),
     };
@@ -134,7 +134,7 @@ async fn receive(upstream: &mut FromUpstream, reply: Replying) -> Result<(), Clo
             Part::Whole(mut head, body) => {
                 strip(&mut head.headers);
                 if let Some(reply) = reply.take() {
-                    reply.succeed(Ok(Response::from_parts(head, body.into())));
+                    reply.succeed(Ok(Response::from_parts(head.into_parts(), body.into())));
                 }
                 return Ok(());
             }
@@ -143,7 +143,7 @@ async fn receive(upstream: &mut FromUpstream, reply: Replying) -> Result<(), Clo
                 let (begun, body) = Body::channel();
                 sender = Some(begun);
                 if let Some(reply) = reply.take() {
-                    reply.succeed(Ok(Response::from_parts(head, body)));
+                    reply.succeed(Ok(Response::from_parts(head.into_parts(), body)));
                 }
             }
             Part::Data(bytes) => {

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use netwright::{
     AppContext, Application, ChannelGroup, CloseCause, Server, event_loops,
-    http::{HttpServer, Part, ReplyPart, RequestPart},
+    http::{HttpServer, Part, ReplyHead, ReplyPart, RequestPart},
     pipeline,
     websocket::{Accept, Config, Message, Upgrade},
 };
@@ -59,7 +59,7 @@ impl Application for Page {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
         let (Part::Head(head) | Part::Whole(head, _)) = part else { return }; // bodies are not looked at
-        let (mut reply, ()) = http::Response::new(()).into_parts();
+        let mut reply = ReplyHead::new();
         let text = if head.uri.path() == "/" {
             reply.headers.insert("content-type", http::HeaderValue::from_static("text/html; charset=utf-8"));
             PAGE

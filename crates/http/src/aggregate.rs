@@ -9,7 +9,8 @@
 
 use crate::{
     codec::Refused,
-    message::{Part, ReplyPart, RequestHead, RequestPart},
+    head::{ReplyHead, RequestHead},
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -43,7 +44,7 @@ enum State {
 #[allow(clippy::large_enum_variant)] // moved once; a box would be an allocation for each request
 pub(crate) enum Collected {
     Nothing,
-    Request(Request<Bytes>),
+    Request(RequestHead, Bytes),
     /// Too large. Whether the connection has to end with the reply.
     TooLarge {
         close: bool,
@@ -86,9 +87,7 @@ impl Collect {
 
     pub(crate) fn add(&mut self, part: RequestPart) -> Collected {
         match part {
-            Part::Whole(head, body) if body.len() <= self.max => {
-                Collected::Request(Request::from_parts(head, body))
-            }
+            Part::Whole(head, body) if body.len() <= self.max => Collected::Request(head, body),
             Part::Whole(..) => Collected::TooLarge { close: false },
             Part::Head(head) => self.begin(head),
             Part::Data(bytes) => {
@@ -101,7 +100,7 @@ impl Collect {
                 Collected::Nothing
             }
             Part::End(_) => match std::mem::replace(&mut self.state, State::Between) {
-                State::Body(body) => Collected::Request(Request::from_parts(body.0, body.1.into_bytes())),
+                State::Body(body) => Collected::Request(body.0, body.1.into_bytes()),
                 _ => Collected::Nothing,
             },
             Part::File(_) | Part::Interim(_) => Collected::Nothing, // never read
@@ -127,8 +126,7 @@ impl Collect {
 
 /// The reply to a request that is too large.
 pub(crate) fn too_large(max: usize, close: bool) -> ReplyPart {
-    let mut head = Response::new(()).into_parts().0;
-    head.status = StatusCode::PAYLOAD_TOO_LARGE;
+    let mut head = ReplyHead::from(StatusCode::PAYLOAD_TOO_LARGE);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     if close {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -190,9 +188,9 @@ impl Handler for Aggregate {
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
         match self.collect.add(part) {
             Collected::Nothing => {}
-            Collected::Request(request) => {
+            Collected::Request(head, body) => {
                 self.owed.push_back(Owed::Application);
-                cx.fire_read(request);
+                cx.fire_read(Request::from_parts(head.into_parts(), body));
             }
             Collected::TooLarge { close } => {
                 self.owed.push_back(Owed::TooLarge { close });
@@ -202,8 +200,7 @@ impl Handler for Aggregate {
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, reply: Response<Bytes>, done: WritePromise) {
-        let (head, body) = reply.into_parts();
-        cx.write_with(Part::Whole(head, body), done);
+        cx.write_with(reply.into(), done);
         if self.owed.front() == Some(&Owed::Application) {
             self.owed.pop_front();
         }

@@ -6,12 +6,11 @@
 //! ```
 //!
 //! ```
-//! use bytes::Bytes;
-//! use http::{Request, Response};
+//! use http::Response;
 //! use netwright_core::{EmbeddedChannel, pipeline};
-//! use netwright_http::{HttpServer, respond};
+//! use netwright_http::{HttpServer, Received, respond};
 //!
-//! let hello = |request: &mut Request<Bytes>| Response::new(Bytes::from(format!("hello from {}", request.uri())));
+//! let hello = |request: &Received| Response::new(format!("hello from {}", request.uri()));
 //! let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(hello)));
 //! channel.write_inbound("GET /here HTTP/1.1\r\nHost: example\r\n\r\n");
 //! assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello from /here"));
@@ -35,6 +34,7 @@ pub mod client;
 mod codec;
 mod date;
 mod error;
+mod head;
 mod limits;
 mod message;
 mod recycle;
@@ -45,9 +45,10 @@ pub use aggregate::Aggregate;
 pub use body::{Body, BodySender};
 pub use codec::{HttpClient, HttpServer, Refused};
 pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};
+pub use head::{Head, ReplyHead, RequestHead};
 pub use limits::Limits;
-pub use message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart};
+pub use message::{Part, ReplyPart, RequestPart};
 pub use recycle::{header_map, recycle_headers};
 #[cfg(feature = "tower")]
 pub use service::tower;
-pub use service::{Respond, Serve, respond, serve};
+pub use service::{Received, Respond, Serve, respond, serve};

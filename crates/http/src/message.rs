@@ -9,8 +9,9 @@
 //! 1. Messages follow each other; nothing of one comes between the parts of another.
 //! 2. After `Head` come any number of `Data`, then exactly one `End`; after `Whole` the message is over.
 
+use crate::head::{ReplyHead, RequestHead};
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Request, Response};
 use netwright_core::FileRegion;
 
 /// A piece of a message whose head is an `H`.
@@ -30,11 +31,24 @@ pub enum Part<H> {
     Interim(H),
 }
 
-/// The head of a request: method, target, version, headers.
-pub type RequestHead = http::request::Parts;
-/// The head of a reply: status, version, headers.
-pub type ReplyHead = http::response::Parts;
 /// A piece of a request.
 pub type RequestPart = Part<RequestHead>;
 /// A piece of a reply.
 pub type ReplyPart = Part<ReplyHead>;
+
+impl<B: Into<Bytes>> From<Response<B>> for ReplyPart {
+    /// A reply in one piece.
+    #[inline]
+    fn from(reply: Response<B>) -> Self {
+        let (head, body) = reply.into_parts();
+        Self::Whole(head.into(), body.into())
+    }
+}
+
+impl<B: Into<Bytes>> From<Request<B>> for RequestPart {
+    /// A request in one piece.
+    fn from(request: Request<B>) -> Self {
+        let (head, body) = request.into_parts();
+        Self::Whole(head.into(), body.into())
+    }
+}

@@ -5,8 +5,9 @@
 //!
 //! Always true: what is kept is empty, not larger than usual, and not more than [`KEPT`] of it per thread.
 
+use crate::head::ReplyHead;
 use bytes::BytesMut;
-use http::HeaderMap;
+use http::{HeaderMap, Request, request, response};
 use std::cell::RefCell;
 
 /// As many as a loop uses at a time when it answers at once, and some that wait.
@@ -17,6 +18,10 @@ const MAP_ROOM_MAX: usize = 64;
 const BUFFER_ROOM: usize = 16 * 1024;
 
 thread_local! {
+    #[expect(clippy::vec_box)] // the boxes are what is kept
+    static REQUESTS: RefCell<Vec<Box<request::Parts>>> = const { RefCell::new(Vec::new()) };
+    #[expect(clippy::vec_box)]
+    static REPLIES: RefCell<Vec<Box<response::Parts>>> = const { RefCell::new(Vec::new()) };
     static MAPS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
     static BUFFERS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
 }
@@ -44,6 +49,53 @@ pub fn recycle_headers(mut map: HeaderMap) {
         let mut maps = maps.borrow_mut();
         if maps.len() < KEPT {
             maps.push(map);
+        }
+    });
+}
+
+/// A box for the head of a request, without headers, used before if this thread has one. Method, target and version are to be
+/// set.
+#[inline]
+pub(crate) fn request_box() -> Box<request::Parts> {
+    let used = REQUESTS.try_with(|requests| requests.borrow_mut().pop()).ok().flatten();
+    used.unwrap_or_else(|| Box::new(Request::new(()).into_parts().0))
+}
+
+/// Keeps the head of a request that is answered for the next one. Its headers are dropped.
+#[inline]
+pub(crate) fn recycle_request_box(mut parts: Box<request::Parts>) {
+    if parts.headers.capacity() > MAP_ROOM_MAX || !parts.extensions.is_empty() {
+        return;
+    }
+    parts.headers.clear();
+    let _ = REQUESTS.try_with(|requests| {
+        let mut requests = requests.borrow_mut();
+        if requests.len() < KEPT {
+            requests.push(parts);
+        }
+    });
+}
+
+/// Puts the head of a reply in a box that was used before, if this thread has one.
+#[inline]
+pub(crate) fn reply_box(parts: response::Parts) -> Box<response::Parts> {
+    let used = REPLIES.try_with(|replies| replies.borrow_mut().pop()).ok().flatten();
+    let Some(mut used) = used else { return Box::new(parts) };
+    // What lies there holds no memory, so nothing is lost, and the time to find that out is saved.
+    std::mem::forget(std::mem::replace(&mut *used, parts));
+    used
+}
+
+/// Keeps the box of a reply that is written, and its map.
+#[inline]
+pub(crate) fn recycle_reply_head(head: ReplyHead) {
+    let mut parts = head.into_box();
+    recycle_headers(std::mem::take(&mut parts.headers));
+    parts.extensions = http::Extensions::new();
+    let _ = REPLIES.try_with(|replies| {
+        let mut replies = replies.borrow_mut();
+        if replies.len() < KEPT {
+            replies.push(parts);
         }
     });
 }

@@ -12,7 +12,7 @@ fn client() -> Embedded {
 }
 
 fn head(method: &str, uri: &str) -> RequestHead {
-    Request::builder().method(method).uri(uri).body(()).unwrap().into_parts().0
+    Request::builder().method(method).uri(uri).body(()).unwrap().into()
 }
 
 fn asked(methods: &[&str]) -> Embedded {

@@ -61,7 +61,7 @@ impl Handler for Replies {
         for method in ["GET", "HEAD", "GET", "GET", "CONNECT"] {
             let uri = if method == "CONNECT" { "a:1" } else { "http://a/" };
             let request = Request::builder().method(method).uri(uri).header("upgrade", "x").body(()).unwrap();
-            cx.write(Part::Whole(request.into_parts().0, Bytes::new()));
+            cx.write(Part::Whole(request.into(), Bytes::new()));
         }
         cx.flush();
         cx.fire_active();

@@ -35,8 +35,7 @@ struct Pages {
 }
 
 fn page(text: impl Into<Bytes>) -> ReplyPart {
-    let (head, ()) = http::Response::new(()).into_parts();
-    Part::Whole(head, text.into())
+    http::Response::new(text.into()).into()
 }
 
 impl Application for Pages {

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Uri, header};
 use netwright::{
     CloseCause, Context, Fault, Handler, WritePromise,
-    http::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers},
+    http::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart},
 };
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
@@ -35,10 +35,9 @@ pub(super) enum Expected {
 
 impl Question {
     pub(super) fn head(&self) -> RequestHead {
-        let (mut head, ()) = http::Request::new(()).into_parts();
+        let mut head = RequestHead::new();
         head.method = if matches!(self.expected, Expected::Echo) { Method::POST } else { Method::GET };
         head.uri = self.path.clone();
-        head.headers = header_map();
         head.headers.insert(header::HOST, self.host.clone());
         head
     }
@@ -128,7 +127,7 @@ impl HttpLoad {
             Part::Whole(head, body) => {
                 self.check_head(&head)?;
                 self.check_body(&body)?;
-                recycle_headers(head.headers);
+                head.recycle();
                 self.check_end()
             }
             Part::Head(head) => self.check_head(&head).map(|()| false),

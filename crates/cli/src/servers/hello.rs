@@ -11,12 +11,11 @@
 
 use super::secure;
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, header};
 use netwright::{
     AppContext, Application, BindError, Event, Promised, Server, ServerBuilder,
     http::{
         HttpServer, Limits, Part, Refused, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map,
-        recycle_headers,
         web::{Reply, Router},
     },
     pipeline,
@@ -119,7 +118,7 @@ impl Hello {
             },
             Err(miss) => cx.write(Reply::whole(miss.reply())),
         }
-        recycle_headers(request.headers);
+        request.recycle();
     }
 
     fn echo(&mut self, cx: &mut AppContext<'_, Self>, request: &RequestHead, body: Option<Bytes>) {
@@ -217,8 +216,7 @@ impl Application for Hello {
 }
 
 fn ok(content_type: HeaderValue) -> ReplyHead {
-    let (mut head, ()) = http::Response::new(()).into_parts();
-    head.status = StatusCode::OK;
+    let mut head = ReplyHead::new();
     head.headers = header_map();
     head.headers.insert(header::CONTENT_TYPE, content_type);
     head

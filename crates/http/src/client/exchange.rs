@@ -13,7 +13,8 @@ use super::ClientError;
 use crate::{
     body::{Body, Piece, Pipe, broken_off},
     error::HttpError,
-    message::{Part, ReplyHead, ReplyPart, RequestPart},
+    head::ReplyHead,
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
@@ -99,7 +100,7 @@ impl Exchange {
         let (mut head, body) = request.into_parts();
         let sending = match body.into_full() {
             Ok(bytes) => {
-                cx.write(Part::Whole(head, bytes));
+                cx.write(Part::Whole(head.into(), bytes));
                 None
             }
             Err(body) => {
@@ -108,7 +109,7 @@ impl Exchange {
                 {
                     head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
                 }
-                cx.write(Part::Head(head));
+                cx.write(Part::Head(head.into()));
                 match body.into_file() {
                     Ok(region) => {
                         cx.write(Part::File(region));
@@ -221,7 +222,7 @@ impl Exchange {
             }
         };
         if let Some(reply) = current.reply.take() {
-            reply.succeed(Response::from_parts(head, body));
+            reply.succeed(Response::from_parts(head.into_parts(), body));
         }
     }
 

@@ -11,11 +11,12 @@ use super::{
 };
 use crate::{
     codec::HttpClient,
+    head::RequestHead,
     limits::Limits,
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Uri};
+use http::{Method, Uri};
 use netwright_core::{
     CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, Switch, WritePromise, pipeline,
 };
@@ -57,7 +58,7 @@ impl Handler for Tunnel {
     type WriteOut = RequestPart;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        let mut head = Request::new(()).into_parts().0;
+        let mut head = RequestHead::new();
         head.method = Method::CONNECT;
         match self.target.parse::<Uri>() {
             Ok(target) => {

@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
+    head::RequestHead,
     limits::Limits,
-    message::{Part, ReplyPart, RequestHead, RequestPart},
-    recycle::recycle_headers,
+    message::{Part, ReplyPart, RequestPart},
+    recycle::recycle_request_box,
 };
 use bytes::BytesMut;
 use http::{Method, Version};
@@ -45,8 +46,7 @@ const INTERIM_MAX: u32 = 32;
 /// use netwright_http::{HttpClient, Part};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(HttpClient::new()));
-/// let (head, ()) = Request::get("http://example/hello").body(()).unwrap().into_parts();
-/// channel.write_outbound(Part::Whole(head, Bytes::new()));
+/// channel.write_outbound(Request::get("http://example/hello").body(Bytes::new()).unwrap().into());
 /// assert_eq!(channel.outbound_bytes(), b"GET /hello HTTP/1.1\r\nhost: example\r\n\r\n");
 /// channel.write_inbound("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
 /// let Some(Part::Whole(head, body)) = channel.read_inbound() else { panic!() };
@@ -113,7 +113,7 @@ impl HttpClient {
                 let framed =
                     self.begin(&head, Some(body.len() as u64)).inspect_err(|_| self.out.roll_back(mark));
                 framed?;
-                recycle_headers(head.headers);
+                recycle_request_box(head.into_box());
                 self.out.bytes(body);
                 Ok(())
             }
@@ -121,7 +121,7 @@ impl HttpClient {
                 let framed = self.begin(&head, None);
                 match framed {
                     Ok(framed) => {
-                        recycle_headers(head.headers);
+                        recycle_request_box(head.into_box());
                         self.current = Some(framed);
                         Ok(())
                     }

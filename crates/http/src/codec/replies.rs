@@ -17,8 +17,9 @@ use super::{
 use crate::{
     date,
     error::{HttpError, Misuse},
-    message::{Part, ReplyHead, ReplyPart},
-    recycle::recycle_headers,
+    head::ReplyHead,
+    message::{Part, ReplyPart},
+    recycle::recycle_reply_head,
 };
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -98,7 +99,7 @@ impl Replies {
         let mark = out.mark();
         match self.head(&mut out.buffer, &head, Some(body.len() as u64), unread) {
             Ok(Current { body: framed, then }) => {
-                recycle_headers(head.headers);
+                recycle_reply_head(head);
                 if framed != BodyOut::Nothing {
                     out.bytes(body);
                 }
@@ -118,7 +119,7 @@ impl Replies {
         match part {
             Part::Head(head) => match self.head(&mut out.buffer, &head, None, unread) {
                 Ok(current) => {
-                    recycle_headers(head.headers);
+                    recycle_reply_head(head);
                     self.current = Some(current);
                     Ok(Then::More)
                 }

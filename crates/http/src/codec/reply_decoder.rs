@@ -14,12 +14,13 @@ use super::{
 };
 use crate::{
     error::{Grammar, HttpError, Limit},
+    head::ReplyHead,
     limits::Limits,
-    message::{Part, ReplyHead, ReplyPart},
+    message::{Part, ReplyPart},
     recycle::header_map,
 };
 use bytes::{Bytes, BytesMut};
-use http::{Response, StatusCode, Version};
+use http::{StatusCode, Version};
 
 /// What a reply depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,7 +143,7 @@ fn parse(head: &Bytes, limits: &Limits) -> Result<(ReplyHead, Facts), HttpError>
     if reason.iter().any(bad) {
         return Err(Grammar::FirstLine.into());
     }
-    let mut parts = Response::new(()).into_parts().0;
+    let mut parts = ReplyHead::new();
     parts.headers = header_map();
     parts.status = status;
     parts.version = version;

@@ -13,16 +13,17 @@ use super::{
     body::{Body, Piece},
     fields::{self, HeadScan, too_much},
     framing::{Facts, Length},
-    same_again::{self, Known, recycle_request},
+    same_again::{self, Again, recycle_request},
 };
 use crate::{
     error::{Framing, Grammar, HttpError, Limit},
+    head::RequestHead,
     limits::Limits,
-    message::{Part, RequestHead, RequestPart},
-    recycle::header_map,
+    message::{Part, RequestPart},
+    recycle::request_box,
 };
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Uri, Version, header, uri::Authority};
+use http::{HeaderValue, Method, Uri, Version, header, uri::Authority};
 use memchr::memchr;
 
 /// What the reply to a request, and what follows it, depend on.
@@ -98,16 +99,14 @@ impl RequestDecoder {
         if input[0] == b'\r' && !self.skip_empty_line(input)? {
             return Ok(None);
         }
-        if self.scan.seen() == 0 {
-            let mut part = None;
-            if let Some(known) = same_again::find(input, limits, &mut part)
-                && (known.same_line || self.again(&known, input, limits, &mut part))
-            {
-                input.advance(known.len);
-                self.skipped_line = false;
-                self.asked.get_or_insert(known.asked);
-                return Ok(part);
-            }
+        if self.scan.seen() == 0
+            && let Some(again) = same_again::find(input, limits)
+            && let Some(again) = if again.other_line { other_line(again, input, limits) } else { Some(again) }
+        {
+            input.advance(again.len);
+            self.skipped_line = false;
+            self.asked = Some(again.asked);
+            return Ok(Some(Part::Whole(again.head, Bytes::new())));
         }
         let found = match self.scan.find(input, limits.head, Limit::Head) {
             // Whichever is passed first: a first line that does not end is a target that is too long.
@@ -149,26 +148,6 @@ impl RequestDecoder {
         Ok(Some(Part::Head(parts)))
     }
 
-    /// A request whose headers are known, with another first line. False if it has to be parsed after all.
-    fn again(
-        &mut self,
-        known: &Known,
-        input: &[u8],
-        limits: &Limits,
-        part: &mut Option<RequestPart>,
-    ) -> bool {
-        let Some(Part::Whole(parts, _)) = part else { return false };
-        let Some(line) = other_line(&input[..known.len], parts.version, limits) else {
-            if let Some(Part::Whole(parts, _)) = part.take() {
-                recycle_request(parts);
-            }
-            return false;
-        };
-        self.asked = Some(Asked { head: line.0 == Method::HEAD, ..known.asked });
-        (parts.method, parts.uri) = line;
-        true
-    }
-
     /// One empty line before a request is let pass: some clients send one behind a body. False if more bytes are needed.
     #[cold]
     fn skip_empty_line(&mut self, input: &mut BytesMut) -> Result<bool, HttpError> {
@@ -195,8 +174,20 @@ fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
     input.len() > most && memchr(b'\n', &input[..most]).is_none()
 }
 
+/// A request whose headers are known, with another first line; `None` if it has to be parsed after all.
+fn other_line(again: Again, input: &[u8], limits: &Limits) -> Option<Again> {
+    let Again { len, other_line, asked, head } = again;
+    let Some((method, uri)) = line_of(&input[..len], head.version, limits) else {
+        recycle_request(head);
+        return None;
+    };
+    let asked = Asked { head: method == Method::HEAD, ..asked };
+    let head = head.with_line(method, uri);
+    Some(Again { len, other_line, asked, head })
+}
+
 /// Method and target of a first line, if they are of the usual kind.
-fn other_line(head: &[u8], version: Version, limits: &Limits) -> Option<(Method, Uri)> {
+fn line_of(head: &[u8], version: Version, limits: &Limits) -> Option<(Method, Uri)> {
     let (line, _) = fields::line(head, 0).ok()?;
     let ending: &[u8] = if version == Version::HTTP_11 { b" HTTP/1.1" } else { b" HTTP/1.0" };
     let line = head[line].strip_suffix(ending)?;
@@ -229,8 +220,7 @@ fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Aske
         return Err(too_much(Limit::Target, limits.target, target.len()));
     }
     let method = Method::from_bytes(&line[..method_end]).map_err(|_| Grammar::Method)?;
-    let mut parts = Request::new(()).into_parts().0;
-    parts.headers = header_map();
+    let mut parts = request_box();
     parts.version = version;
     let mut facts = Facts::default();
     fields::parse(head, fields_at, &mut parts.headers, &mut facts, limits.headers)?;
@@ -263,9 +253,10 @@ fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Aske
     };
     parts.method = method;
     if keep && plain && length == Length::Unknown && !asked.expects && !asked.upgrade {
-        same_again::keep(head, fields_at, target_len, asked, &parts);
+        let known = same_again::keep(head, fields_at, target_len, asked, &parts);
+        return Ok((RequestHead::known(parts, known), asked, length));
     }
-    Ok((parts, asked, length))
+    Ok((RequestHead::boxed(parts), asked, length))
 }
 
 #[cold]

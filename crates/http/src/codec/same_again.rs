@@ -9,96 +9,99 @@
 //! A loop keeps one head. Comparing takes a small part of what parsing takes, and a head that differs does so early.
 //!
 //! Always true:
-//! 1. What is kept was parsed from a copy that is kept with it. So a value that lies in that memory is the value that was
-//!    parsed, and what comes back unchanged can be told from what a stage has changed, which is not kept.
+//! 1. What is lent again was parsed from the bytes that are kept with it, and nobody has had the means to change it since:
+//!    a head says whether it is as it was made ([`Head`](crate::Head)).
 //! 2. A head is copied when it comes the second time in a row, not before: who never repeats itself pays one comparison.
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
 use super::request_decoder::Asked;
 use crate::{
+    head::{Known, RequestHead},
     limits::Limits,
-    message::{Part, RequestHead, RequestPart},
-    recycle::recycle_headers,
+    recycle::recycle_request_box,
 };
 use bytes::Bytes;
-use http::{HeaderName, Method, Uri, Version};
+use http::{Method, Uri, request};
 use memchr::memchr;
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// Longer heads are not kept.
 const HEAD_MAX: usize = 2048;
-/// After so many maps that did not come back, because whoever answers requests keeps them, it is tried rarely.
+/// After so many heads that did not come back, because whoever answers requests keeps them, it is tried rarely.
 const LOST_MAX: u32 = 8;
 const TRY_EVERY: u32 = 1024;
 
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
 struct Kept {
+    /// Tells heads made from this one from others: no two that are kept have the same, on any thread.
+    number: u64,
     /// The head before this one, to see which come twice.
     last: Vec<u8>,
     lost: u32,
     head: Bytes,
     /// Where the headers begin.
     fields_at: usize,
+    /// How many there are.
+    fields: usize,
     target_len: usize,
     method: Method,
     uri: Uri,
-    version: Version,
     asked: Asked,
     /// Not there while a request has them.
-    parts: Option<RequestHead>,
+    parts: Option<Box<request::Parts>>,
     /// Whether method and target of the parts are those of `head`.
     line_is_whole: bool,
-    /// Which header has which bytes of `head`: address and length.
-    values: Vec<(HeaderName, usize, usize)>,
 }
 
 thread_local! {
     static KEPT: RefCell<Kept> = RefCell::new(Kept {
+        number: 0,
         last: Vec::new(),
         lost: 0,
         head: Bytes::new(),
         fields_at: 0,
+        fields: 0,
         target_len: 0,
         method: Method::GET,
         uri: Uri::default(),
-        version: Version::HTTP_11,
         asked: Asked::default(),
         parts: None,
         line_is_whole: false,
-        values: Vec::new(),
     });
 }
 
-/// What is known of a request beside its parts.
-pub(super) struct Known {
-    /// The length of the head.
+/// A request that was asked before.
+pub(super) struct Again {
+    /// The length of its head.
     pub(super) len: usize,
+    /// What the first line says is not known: it differs.
+    pub(super) other_line: bool,
     pub(super) asked: Asked,
-    /// Whether the first line is the same too.
-    pub(super) same_line: bool,
+    pub(super) head: RequestHead,
 }
 
-/// Whether `input` begins with what is kept. The parts are put where they are wanted: they are large, and each move costs.
-#[inline(always)]
-pub(super) fn find(input: &[u8], limits: &Limits, place: &mut Option<RequestPart>) -> Option<Known> {
+/// Whether `input` begins with what is kept.
+#[inline]
+pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Again> {
     KEPT.with_borrow_mut(|kept| {
         kept.parts.as_ref()?;
         let same_line = input.starts_with(&kept.head);
         let line_len = if same_line { kept.fields_at } else { kept.other_line(input)? };
         let len = line_len + kept.head.len() - kept.fields_at;
-        let allowed =
-            len <= limits.head && kept.values.len() <= limits.headers && kept.target_len <= limits.target;
-        if !allowed {
+        if len > limits.head || kept.fields > limits.headers || kept.target_len > limits.target {
             return None; // another server on this loop allows more
         }
         kept.lost += 1;
-        if same_line
-            && !kept.line_is_whole
-            && let Some(parts) = &mut kept.parts
-        {
+        let mut parts = kept.parts.take()?;
+        if same_line && !kept.line_is_whole {
             (parts.method, parts.uri) = (kept.method.clone(), kept.uri.clone());
         }
-        *place = kept.parts.take().map(|parts| Part::Whole(parts, Bytes::new()));
-        Some(Known { len, asked: kept.asked, same_line })
+        let head = RequestHead::known(parts, Known::new(kept.number, same_line));
+        Some(Again { len, other_line: !same_line, asked: kept.asked, head })
     })
 }
 
@@ -107,29 +110,6 @@ impl Kept {
     fn other_line(&self, input: &[u8]) -> Option<usize> {
         let line_len = memchr(b'\n', &input[..input.len().min(HEAD_MAX)])? + 1;
         input[line_len..].starts_with(&self.head[self.fields_at..]).then_some(line_len)
-    }
-
-    /// Whether nobody has changed what was lent, but for method and target.
-    fn is_own(&self, parts: &RequestHead) -> bool {
-        parts.version == self.version
-            && parts.extensions.is_empty()
-            && parts.headers.len() == self.values.len()
-            && parts.headers.iter().zip(&self.values).all(|((name, value), (known, address, len))| {
-                let bytes = value.as_bytes();
-                bytes.len() == *len
-                    && (*len == 0 || bytes.as_ptr().addr() == *address)
-                    && name == known
-                    && !value.is_sensitive()
-            })
-    }
-
-    /// Whether method and target are those that were lent.
-    fn is_own_line(&self, parts: &RequestHead) -> bool {
-        let place = |uri: &Uri| {
-            let path = uri.path_and_query().map_or("", |path| path.as_str());
-            (path.as_ptr().addr(), path.len(), uri.scheme().is_none() && uri.authority().is_none())
-        };
-        parts.method == self.method && place(&parts.uri) == place(&self.uri)
     }
 }
 
@@ -150,36 +130,42 @@ pub(super) fn comes_again(head: &[u8]) -> bool {
     })
 }
 
-/// Keeps a head that was parsed; its parts are on their way, and may come back.
+/// Keeps a head that was parsed; its parts are on their way, and may come back. What is lent meanwhile is not known any more.
 #[cold]
-pub(super) fn keep(head: &Bytes, fields_at: usize, target_len: usize, asked: Asked, parts: &RequestHead) {
+pub(super) fn keep(
+    head: &Bytes,
+    fields_at: usize,
+    target_len: usize,
+    asked: Asked,
+    parts: &request::Parts,
+) -> Known {
     KEPT.with_borrow_mut(|kept| {
         kept.head = head.clone();
-        (kept.fields_at, kept.target_len, kept.asked) = (fields_at, target_len, asked);
-        (kept.method, kept.uri, kept.version) = (parts.method.clone(), parts.uri.clone(), parts.version);
+        (kept.fields_at, kept.fields) = (fields_at, parts.headers.len());
+        (kept.target_len, kept.asked) = (target_len, asked);
+        (kept.method, kept.uri) = (parts.method.clone(), parts.uri.clone());
         kept.parts = None;
-        kept.values.clear();
-        kept.values.extend(parts.headers.iter().map(|(name, value)| {
-            let bytes = value.as_bytes();
-            (name.clone(), bytes.as_ptr().addr(), bytes.len())
-        }));
-    });
+        kept.number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Known::new(kept.number, true)
+    })
 }
 
 /// The head of a request that is answered: kept if it is what was lent and nobody has changed it.
 #[inline]
-pub(crate) fn recycle_request(parts: RequestHead) {
+pub(crate) fn recycle_request(head: RequestHead) {
+    let known = head.what_is_known();
+    let parts = head.into_box();
     let other = KEPT.with_borrow_mut(|kept| {
-        if kept.parts.is_some() || kept.values.is_empty() || !kept.is_own(&parts) {
+        if known.number() != kept.number || known == Known::NOTHING || kept.parts.is_some() {
             return Some(parts);
         }
-        kept.line_is_whole = kept.is_own_line(&parts);
+        kept.line_is_whole = known.line_is_whole();
         kept.lost = 0;
         kept.parts = Some(parts);
         None
     });
     if let Some(parts) = other {
-        recycle_headers(parts.headers);
+        recycle_request_box(parts);
     }
 }
 
@@ -188,15 +174,15 @@ mod tests {
     use super::super::request_decoder::RequestDecoder;
     use super::*;
     use bytes::BytesMut;
-    use http::{HeaderMap, request::Parts};
+    use http::HeaderMap;
 
-    fn decode(head: &str) -> (Parts, Asked) {
+    fn decode(head: &str) -> (RequestHead, Asked) {
         let mut input = BytesMut::from(head);
         let mut decoder = RequestDecoder::default();
         let part = decoder.next(&mut input, &Limits::default()).unwrap().unwrap();
         assert!(input.is_empty());
         match (part, decoder.take_asked()) {
-            (Part::Whole(parts, _), Some(asked)) => (parts, asked),
+            (crate::Part::Whole(parts, _), Some(asked)) => (parts, asked),
             other => panic!("{other:?}"),
         }
     }
@@ -220,7 +206,7 @@ mod tests {
         let (again, asked_again) = decode(HEAD);
         assert!(!is_kept(), "it is lent");
         assert_eq!((&first.method, &first.uri, first.version), (&again.method, &again.uri, again.version));
-        assert_eq!((first.headers, asked), (again.headers.clone(), asked_again));
+        assert_eq!((&first.headers, asked), (&again.headers, asked_again));
         let (meanwhile, _) = decode(HEAD);
         assert_eq!(meanwhile.headers, again.headers);
     }
@@ -273,14 +259,35 @@ mod tests {
         let (mut parts, _) = decode(HEAD);
         (parts.uri, parts.method) = ("/other".parse().unwrap(), Method::DELETE);
         recycle_request(parts);
-        assert!(is_kept());
         let (parts, _) = decode(HEAD);
-        assert_eq!((parts.uri.to_string().as_str(), parts.method), ("/a?b", Method::GET));
+        assert_eq!((parts.uri.to_string().as_str(), &parts.method), ("/a?b", &Method::GET));
         repeat();
         let (mut parts, _) = decode(HEAD);
         parts.extensions.insert(5);
         recycle_request(parts);
         assert!(!is_kept());
+    }
+
+    #[test]
+    fn a_head_that_comes_back_late_is_not_taken_for_the_one_that_is_kept_now() {
+        repeat();
+        let (late, _) = decode(HEAD);
+        let other = HEAD.replace("Host: h", "Host: other");
+        let lent: Vec<_> = (0..3).map(|_| decode(&other).0).collect();
+        assert!(lent.iter().any(|head| head.what_is_known() != Known::NOTHING), "the other one is kept");
+        recycle_request(late);
+        assert!(!is_kept());
+        assert_eq!(decode(&other).0.headers["host"], "other");
+        std::thread::spawn(move || {
+            repeat();
+            let mine = decode(HEAD).0;
+            lent.into_iter().for_each(recycle_request);
+            assert!(!is_kept());
+            assert_eq!(mine.headers["host"], "h");
+            assert_eq!(decode(HEAD).0.headers["host"], "h");
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
@@ -305,8 +312,7 @@ mod tests {
         let own = (0..100)
             .filter(|_| {
                 let (parts, _) = decode(HEAD);
-                let address = parts.headers["host"].as_bytes().as_ptr().addr();
-                KEPT.with_borrow(|kept| kept.values.first().is_some_and(|(_, known, _)| *known == address))
+                parts.what_is_known() != Known::NOTHING
             })
             .count();
         assert!(own <= LOST_MAX as usize, "{own} heads were copied");

@@ -50,15 +50,13 @@ pub struct Refused(pub HttpError);
 /// What it passes on are [`RequestPart`]s; what is written to it are [`ReplyPart`]s, in the order of their requests.
 ///
 /// ```
-/// use bytes::Bytes;
 /// use http::Response;
 /// use netwright_core::{EmbeddedChannel, pipeline};
 /// use netwright_http::{HttpServer, Part};
 ///
 /// let hello = pipeline().add(HttpServer::new()).handle(|cx, part| {
 ///     if let Part::Whole(request, _) = part {
-///         let (head, ()) = Response::new(()).into_parts();
-///         cx.write_and_flush(Part::Whole(head, Bytes::from(format!("hello, {}", request.uri))));
+///         cx.write_and_flush(Response::new(format!("hello, {}", request.uri)).into());
 ///     }
 /// });
 /// let mut channel = EmbeddedChannel::new(hello);

@@ -11,7 +11,7 @@ mod serve;
 #[cfg(feature = "tower")]
 mod tower;
 
-pub use respond::{Respond, respond};
+pub use respond::{Received, Respond, respond};
 pub use serve::{Serve, serve};
 #[cfg(feature = "tower")]
 pub use tower::tower;

@@ -2,11 +2,12 @@
 
 use crate::{
     aggregate::{Collect, Collected, too_large},
-    codec::{Refused, recycle_request},
+    codec::Refused,
+    head::RequestHead,
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Extensions, HeaderMap, Method, Response, Uri, Version};
 use netwright_core::{AppContext, Application, Event};
 
 /// Bodies that are put together unless told otherwise.
@@ -28,14 +29,58 @@ const BODY_MAX: usize = 1 << 20;
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello, /ada"));
 /// ```
 ///
-/// The request is lent, not given: what is left of it is used again, so that a connection that is kept alive allocates
-/// nothing for the headers of its requests.
+/// The request is lent, not given ([`Received`]): what is left of it is used again, so that a connection that is kept alive
+/// allocates nothing for the headers of its requests.
 pub fn respond<F, B>(answer: F) -> Respond<F>
 where
-    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    F: FnMut(&Received) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
 {
     Respond { answer, collect: Collect::new(BODY_MAX), body_max: BODY_MAX }
+}
+
+/// A request in one piece, as it is lent to whoever answers it. What it has is named as in [`http::Request`].
+#[derive(Debug)]
+pub struct Received {
+    head: RequestHead,
+    body: Bytes,
+}
+
+impl Received {
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// The target.
+    pub fn uri(&self) -> &Uri {
+        &self.head.uri
+    }
+
+    /// The version.
+    pub fn version(&self) -> Version {
+        self.head.version
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    /// What stages before this one have added.
+    pub fn extensions(&self) -> &Extensions {
+        &self.head.extensions
+    }
+
+    /// All of the head.
+    pub fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    /// The body. To keep it, clone it: that copies no bytes.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
 }
 
 /// Made by [`respond`].
@@ -57,20 +102,20 @@ impl<F> Respond<F> {
 
 impl<F, B> Respond<F>
 where
-    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    F: FnMut(&Received) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
 {
     #[inline(always)]
-    fn answer(&mut self, cx: &mut AppContext<'_, Self>, mut request: Request<Bytes>) {
-        let (head, body) = (self.answer)(&mut request).into_parts();
-        cx.write(Part::Whole(head, body.into()));
-        recycle_request(request.into_parts().0);
+    fn answer(&mut self, cx: &mut AppContext<'_, Self>, head: RequestHead, body: Bytes) {
+        let request = Received { head, body };
+        cx.write((self.answer)(&request).into());
+        request.head.recycle();
     }
 }
 
 impl<F, B> Application for Respond<F>
 where
-    F: FnMut(&mut Request<Bytes>) -> Response<B> + 'static,
+    F: FnMut(&Received) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
 {
     type Read = RequestPart;
@@ -80,11 +125,11 @@ where
         match part {
             // Nearly all of them: no need to put anything together.
             Part::Whole(head, body) if body.len() <= self.body_max => {
-                self.answer(cx, Request::from_parts(head, body));
+                self.answer(cx, head, body);
             }
             part => match self.collect.add(part) {
                 Collected::Nothing => {}
-                Collected::Request(request) => self.answer(cx, request),
+                Collected::Request(head, body) => self.answer(cx, head, body),
                 Collected::TooLarge { close } => cx.write(too_large(self.body_max, close)),
             },
         }

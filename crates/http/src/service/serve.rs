@@ -14,7 +14,8 @@ use crate::{
     body::{Body, Piece, Pipe, broken_off},
     codec::Refused,
     error::HttpError,
-    message::{Part, ReplyPart, RequestHead, RequestPart},
+    head::RequestHead,
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
@@ -122,7 +123,7 @@ where
     fn begin(&mut self, cx: &mut Cx<'_, F>, head: RequestHead, body: Body) {
         let number = self.next;
         self.next += 1;
-        let mut future = Box::pin((self.call)(Request::from_parts(head, body)));
+        let mut future = Box::pin((self.call)(Request::from_parts(head.into_parts(), body)));
         // Most are done at once, and need no waker. Those that are not are polled again, with one.
         match future.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.calls.push_back(Some(reply.map(Into::into))),
@@ -212,7 +213,7 @@ where
                 if rest.is_some_and(|left| left.is_none_or(|left| left > THROWN_AWAY_MAX)) {
                     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
-                return cx.write(Part::Whole(head, bytes));
+                return cx.write(Part::Whole(head.into(), bytes));
             }
             Err(body) => body,
         };
@@ -221,7 +222,7 @@ where
         {
             head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         }
-        cx.write(Part::Head(head));
+        cx.write(Part::Head(head.into()));
         match body.into_file() {
             Ok(region) => {
                 cx.write(Part::File(region));

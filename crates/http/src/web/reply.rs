@@ -1,7 +1,7 @@
 //! Replies that everybody needs.
 
 use super::text::escape_html;
-use crate::{Part, ReplyPart, header_map};
+use crate::{ReplyPart, header_map};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use std::{error::Error, fmt};
@@ -95,8 +95,7 @@ impl Reply {
 
     /// A response in one piece, as pipelines take it.
     pub fn whole(response: Response<Bytes>) -> ReplyPart {
-        let (head, body) = response.into_parts();
-        Part::Whole(head, body)
+        response.into()
     }
 
     fn with(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
@@ -144,7 +143,7 @@ mod tests {
         assert_eq!(Reply::not_found().body(), "404 Not Found\n");
         let empty = Reply::status(StatusCode::NO_CONTENT);
         assert!(empty.body().is_empty() && empty.headers().is_empty());
-        assert!(matches!(Reply::whole(Reply::text("a")), Part::Whole(_, body) if body == "a"));
+        assert!(matches!(Reply::whole(Reply::text("a")), crate::Part::Whole(_, body) if body == "a"));
     }
 
     #[test]

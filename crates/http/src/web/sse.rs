@@ -7,9 +7,9 @@
 //! Always true: whatever an event's text is, it is one event for the reader; line ends in data make lines, and line ends
 //! where none can be are refused.
 
-use crate::{Part, ReplyHead, ReplyPart, RequestPart};
+use crate::{Part, ReplyPart, RequestPart};
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header, response};
 use netwright_core::{Context, Handler, StageTimer, WritePromise};
 use std::{error::Error, fmt, time::Duration};
 
@@ -25,7 +25,7 @@ const KEEP_ALIVE: &[u8] = b":\n\n";
 ///
 /// assert_eq!(event_stream().headers["content-type"], "text/event-stream");
 /// ```
-pub fn event_stream() -> ReplyHead {
+pub fn event_stream() -> response::Parts {
     let mut head = Response::new(()).into_parts().0;
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     head.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -308,7 +308,7 @@ mod tests {
         let secs = Duration::from_secs;
         let mut channel = HttpEmbedded::new(|_| SseKeepAlive::every(secs(10)));
         channel.ask(request("GET", "/", &[]));
-        channel.reply(Part::Head(event_stream()));
+        channel.reply(Part::Head(event_stream().into()));
         channel.advance(secs(9));
         assert_eq!(written(&mut channel), ["Head 200"]);
         channel.advance(secs(1));

@@ -93,7 +93,7 @@ pub(crate) fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Requ
     for (name, value) in headers {
         builder = builder.header(*name, *value);
     }
-    Part::Head(builder.body(()).unwrap().into_parts().0)
+    Part::Head(builder.body(()).unwrap().into())
 }
 
 pub(crate) fn reply_head(status: u16, headers: &[(&str, &str)]) -> crate::ReplyHead {
@@ -101,7 +101,7 @@ pub(crate) fn reply_head(status: u16, headers: &[(&str, &str)]) -> crate::ReplyH
     for (name, value) in headers {
         builder = builder.header(*name, *value);
     }
-    builder.body(()).unwrap().into_parts().0
+    builder.body(()).unwrap().into()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@
 //! 1. There is one turn for each request whose reply is not over, in the order of requests.
 //! 2. A reply of our own is written when all before it are over, and not sooner.
 
-use crate::{Part, ReplyPart, message::ReplyHead};
+use crate::{Part, ReplyHead, ReplyPart};
 use netwright_core::{Context, Handler};
 use std::collections::VecDeque;
 

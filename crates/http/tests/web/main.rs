@@ -9,7 +9,6 @@ mod stack;
 #[cfg(feature = "compress")]
 #[test]
 fn what_the_stages_in_front_of_a_handler_allocate_for_each_request() {
-    use bytes::Bytes;
     use netwright_core::{EmbeddedChannel, pipeline};
     use netwright_http::{
         HttpServer, respond,
@@ -24,7 +23,7 @@ fn what_the_stages_in_front_of_a_handler_allocate_for_each_request() {
     macro_rules! answering {
         ($($stage:expr),*) => {{
             let router = router();
-            let answer = move |request: &mut http::Request<Bytes>| match router.find(request.method(), request.uri().path()) {
+            let answer = move |request: &netwright_http::Received| match router.find(request.method(), request.uri().path()) {
                 Ok(found) => Reply::text(*found.handler),
                 Err(miss) => miss.reply(),
             };

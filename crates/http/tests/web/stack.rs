@@ -5,7 +5,7 @@ use http::{Request, Response};
 use netwright_codec::{Compressor, Decompressor, Flush, Format};
 use netwright_core::{EmbeddedChannel, pipeline};
 use netwright_http::{
-    Body, HttpServer, ReplyPart, respond, serve,
+    Body, HttpServer, Received, ReplyPart, respond, serve,
     web::{
         AccessLog, Compression, Cors, Files, Miss, Multipart, MultipartEvent, Params, Query, Reply,
         RequestDecompression, Router, SseEvent, SseKeepAlive, event_stream,
@@ -39,7 +39,7 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
     out.to_vec()
 }
 
-type Handler = fn(&Request<Bytes>, &Params<'_, '_>) -> Response<Bytes>;
+type Handler = fn(&Received, &Params<'_, '_>) -> Response<Bytes>;
 
 fn api() -> (Channel, Arc<Mutex<Vec<String>>>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -75,7 +75,7 @@ fn api() -> (Channel, Arc<Mutex<Vec<String>>>) {
             .add(Cors::origins(["https://app.example"]).unwrap().stage())
             .add(RequestDecompression::new())
             .add(Compression::new().threshold(100).stage())
-            .app(respond(move |request: &mut Request<Bytes>| {
+            .app(respond(move |request: &Received| {
                 match router.find(request.method(), request.uri().path()) {
                     Ok(found) => (found.handler)(request, &found.params),
                     Err(miss @ (Miss::Path | Miss::Method { .. } | Miss::Options { .. })) => miss.reply(),

@@ -3,8 +3,8 @@
 use super::{accept_key, has_token, is_key, list, single};
 use crate::{Agreed, Config, deflate};
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, Version, header};
-use netwright_http::{Part, ReplyHead, ReplyPart, RequestHead};
+use http::{HeaderValue, Method, StatusCode, Version, header, request};
+use netwright_http::{Part, ReplyHead, ReplyPart};
 use std::{error::Error, fmt, sync::Arc};
 
 /// Which requests become WebSocket connections, and how these are set up. One for all connections of a server.
@@ -133,7 +133,7 @@ impl Accept {
     }
 
     /// Whether this request is for us: it asks in HTTP/1.1 for this connection to become a WebSocket, on our path.
-    pub fn concerns(&self, request: &RequestHead) -> bool {
+    pub fn concerns(&self, request: &request::Parts) -> bool {
         request.version >= Version::HTTP_11
             && has_token(&request.headers, &header::UPGRADE, "websocket")
             && has_token(&request.headers, &header::CONNECTION, "upgrade")
@@ -144,7 +144,7 @@ impl Accept {
     ///
     /// # Errors
     /// The request is refused: why.
-    pub fn judge(&self, request: &RequestHead) -> Result<(Opened, ReplyPart), Refusal> {
+    pub fn judge(&self, request: &request::Parts) -> Result<(Opened, ReplyPart), Refusal> {
         let headers = &request.headers;
         if request.method != Method::GET {
             return Err(Refusal::Method(request.method.clone()));
@@ -199,9 +199,7 @@ impl Accept {
 }
 
 fn head(status: StatusCode) -> ReplyHead {
-    let (mut head, ()) = http::Response::new(()).into_parts();
-    head.status = status;
-    head
+    status.into()
 }
 
 impl fmt::Debug for Accept {
@@ -219,6 +217,7 @@ mod tests {
     use super::*;
     use crate::Deflate;
     use http::Request;
+    use netwright_http::RequestHead;
 
     fn request(change: impl FnOnce(&mut RequestHead)) -> RequestHead {
         let request = Request::get("/chat?room=1")
@@ -227,7 +226,7 @@ mod tests {
             .header("connection", "keep-alive, Upgrade")
             .header("sec-websocket-version", "13")
             .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
-        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        let mut head = RequestHead::from(request.body(()).unwrap());
         change(&mut head);
         head
     }

@@ -5,7 +5,7 @@ use crate::{
     Config,
     deflate::{self, BadExtension},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header, uri::InvalidUri};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::InvalidUri};
 use netwright_http::{ReplyHead, RequestHead};
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -184,8 +184,8 @@ impl Request {
 
     /// The request, with this key: 16 random bytes in base64.
     pub fn head(&self, key: &str) -> RequestHead {
-        let (mut head, ()) = http::Request::new(()).into_parts();
-        (head.method, head.version, head.uri) = (Method::GET, Version::HTTP_11, self.uri.clone());
+        let mut head = RequestHead::new();
+        head.uri = self.uri.clone();
         head.headers = self.headers.clone();
         let mut set = |name: HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -260,8 +260,8 @@ mod tests {
             .status(101)
             .header("upgrade", "WebSocket")
             .header("connection", "upgrade");
-        let (mut head, ()) =
-            reply.header("sec-websocket-accept", accept_key(KEY)).body(()).unwrap().into_parts();
+        let reply = reply.header("sec-websocket-accept", accept_key(KEY));
+        let mut head = ReplyHead::from(reply.body(()).unwrap());
         change(&mut head);
         head
     }

@@ -11,8 +11,7 @@
 
 use super::format;
 use crate::{
-    HttpError, Limit, Part, Refused, ReplyPart, RequestPart, Within,
-    message::RequestHead,
+    HttpError, Limit, Part, Refused, ReplyPart, RequestHead, RequestPart, Within,
     web::{
         Coding, Reply,
         media_type::elements,

@@ -19,9 +19,8 @@ mod tests;
 pub use stage::CorsStage;
 
 use super::{Reply, media_type::elements, text::is_token};
-use crate::message::RequestHead;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request};
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// The browser asks whether a public page may use a server of a private network.
@@ -177,7 +176,7 @@ impl Cors {
     }
 
     /// What to do with a request.
-    pub fn decide(&self, request: &RequestHead) -> CorsDecision {
+    pub fn decide(&self, request: &request::Parts) -> CorsDecision {
         let rules = &*self.0;
         let mut origins = request.headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else { return CorsDecision::Pass };

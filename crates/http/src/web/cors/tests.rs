@@ -2,7 +2,7 @@ use super::*;
 use crate::Part;
 use crate::web::testing::{HttpEmbedded, request, shown};
 
-fn asked(method: &str, headers: &[(&str, &str)]) -> RequestHead {
+fn asked(method: &str, headers: &[(&str, &str)]) -> request::Parts {
     let mut builder = http::Request::builder().method(method).uri("/");
     for (name, value) in headers {
         builder = builder.header(*name, *value);
@@ -16,7 +16,7 @@ const NULL: (&str, &str) = ("origin", "null");
 const PUT: (&str, &str) = ("access-control-request-method", "PUT");
 
 /// What a decision comes to: `pass`, `grant ORIGIN`, `preflight ORIGIN`, `refuse`; with `+c` for credentials.
-fn outcome(cors: &Cors, request: &RequestHead) -> String {
+fn outcome(cors: &Cors, request: &request::Parts) -> String {
     let allowed = |headers: &HeaderMap| {
         let origin = headers[header::ACCESS_CONTROL_ALLOW_ORIGIN].to_str().unwrap();
         let with = headers.get(header::ACCESS_CONTROL_ALLOW_CREDENTIALS).map_or("", |_| "+c");

@@ -39,9 +39,9 @@ use self::{
     root::Root,
 };
 use super::{Coding, Precondition, Ranges, Reply, Validators, cors::add_vary, percent_encode_path};
-use crate::{Part, ReplyHead, ReplyPart, message::RequestHead};
+use crate::{Part, ReplyHead, ReplyPart};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
 use netwright_core::FileRegion;
 use std::{
     error::Error,
@@ -175,7 +175,7 @@ impl Files {
     }
 
     /// The reply to a request. Opens files, so it may take as long as the disk does.
-    pub fn answer(&self, request: &RequestHead) -> FileReply {
+    pub fn answer(&self, request: &request::Parts) -> FileReply {
         if request.method != Method::GET && request.method != Method::HEAD {
             let status = match request.method {
                 Method::OPTIONS => StatusCode::NO_CONTENT,
@@ -226,7 +226,7 @@ fn not_found() -> io::Error {
 }
 
 impl Settings {
-    fn find(&self, request: &RequestHead) -> io::Result<FileReply> {
+    fn find(&self, request: &request::Parts) -> io::Result<FileReply> {
         let path = request.uri.path().strip_prefix(&self.prefix).ok_or_else(not_found)?;
         if path.is_empty() {
             return Ok(self.with_slash("", request)); // the prefix itself, without its slash
@@ -241,7 +241,12 @@ impl Settings {
         }
     }
 
-    fn directory(&self, path: &SafePath, directory: &File, request: &RequestHead) -> io::Result<FileReply> {
+    fn directory(
+        &self,
+        path: &SafePath,
+        directory: &File,
+        request: &request::Parts,
+    ) -> io::Result<FileReply> {
         if let Some(index) = &self.index {
             let relative = path.relative.join(index);
             match self.root.open_below(&relative) {
@@ -264,7 +269,7 @@ impl Settings {
     }
 
     /// Sends the client to the same directory with a slash, so that links in its page lead where they should.
-    fn with_slash(&self, shown: &str, request: &RequestHead) -> FileReply {
+    fn with_slash(&self, shown: &str, request: &request::Parts) -> FileReply {
         let mut location = format!("{}{}/", self.prefix, percent_encode_path(shown));
         if let Some(query) = request.uri.query() {
             location.push('?');
@@ -274,14 +279,14 @@ impl Settings {
         FileReply::plain(reply.unwrap_or_else(|_| Reply::not_found()), request)
     }
 
-    fn file(&self, relative: &Path, plain: File, metadata: &Metadata, request: &RequestHead) -> FileReply {
+    fn file(&self, relative: &Path, plain: File, metadata: &Metadata, request: &request::Parts) -> FileReply {
         let packed = if self.precompressed { self.packed(relative, &request.headers) } else { None };
         let (coding, file, metadata) = match &packed {
             Some((coding, _, metadata)) => (*coding, None, metadata),
             None => (Coding::Identity, Some(plain), metadata),
         };
         let (len, validators) = (metadata.len(), validators(metadata, coding));
-        let mut head = Response::new(()).into_parts().0;
+        let mut head = ReplyHead::new();
         self.common(&mut head.headers);
         validators.write_to(&mut head.headers);
         if self.precompressed {
@@ -450,8 +455,9 @@ enum Body {
 }
 
 impl FileReply {
-    fn plain(reply: Response<Bytes>, request: &RequestHead) -> Self {
-        let (mut head, body) = reply.into_parts();
+    fn plain(reply: Response<Bytes>, request: &request::Parts) -> Self {
+        let (head, body) = reply.into_parts();
+        let mut head = ReplyHead::from(head);
         if request.method == Method::HEAD && !body.is_empty() {
             head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
             return Self { head, body: Body::Parts(Vec::new()) };

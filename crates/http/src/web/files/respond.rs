@@ -1,9 +1,9 @@
 //! Files as replies of services.
 
 use super::{Body as Parts, FileReply, Files, part_len};
-use crate::{Body, Part, ReplyPart, message::RequestHead, web::Reply};
+use crate::{Body, Part, ReplyPart, web::Reply};
 use bytes::{Bytes, BytesMut};
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode, header, request};
 use netwright_core::Workers;
 use std::io;
 
@@ -28,7 +28,7 @@ impl Files {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn respond(&self, request: RequestHead) -> Response<Body> {
+    pub async fn respond(&self, request: request::Parts) -> Response<Body> {
         let files = self.clone();
         let Ok(workers) = Workers::common() else { return plain(StatusCode::INTERNAL_SERVER_ERROR) };
         let Ok(reply) = workers.submit(move || files.response(request)) else {
@@ -38,7 +38,7 @@ impl Files {
     }
 
     /// The same, by whoever may wait.
-    fn response(&self, mut request: RequestHead) -> Response<Body> {
+    fn response(&self, mut request: request::Parts) -> Response<Body> {
         let FileReply { head, body } = self.answer(&request);
         let body = match body {
             Parts::Whole(bytes) => bytes.into(),
@@ -59,7 +59,7 @@ impl Files {
                 },
             },
         };
-        Response::from_parts(head, body)
+        Response::from_parts(head.into_parts(), body)
     }
 }
 

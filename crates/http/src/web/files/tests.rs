@@ -3,9 +3,9 @@ use crate::web::testing::{Directory, FakeCodec, request};
 use netwright_core::{EmbeddedChannel, pipeline};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
-fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> RequestHead {
+fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> request::Parts {
     match request(method, path, headers) {
-        Part::Head(head) => head,
+        Part::Head(head) => head.into_parts(),
         _ => unreachable!(),
     }
 }
