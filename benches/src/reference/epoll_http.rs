@@ -35,6 +35,15 @@ struct Connection {
 
 /// Serves on the calling thread until a system call fails that has no reason to.
 pub fn serve(listener: &TcpListener) -> io::Result<()> {
+    serve_with(listener, parse)
+}
+
+/// The same with other answers: `parse` gets what has come, adds an answer for each whole request, and says how many bytes these
+/// were; `None` ends the connection.
+pub fn serve_with(
+    listener: &TcpListener,
+    mut parse: impl FnMut(&[u8], &mut Vec<u8>) -> Option<usize>,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let edge = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
@@ -59,7 +68,7 @@ pub fn serve(listener: &TcpListener) -> io::Result<()> {
             }
             let Some(place) = connections.get_mut(at as usize) else { continue };
             let Some(connection) = place else { continue };
-            if !answer(connection, &mut buffer, &mut answers) {
+            if !answer(connection, &mut buffer, &mut answers, &mut parse) {
                 *place = None;
             }
         }
@@ -93,7 +102,12 @@ fn accept(
 
 /// Answers what there is. False if the connection is over.
 #[inline(always)]
-fn answer(connection: &mut Connection, buffer: &mut [u8], answers: &mut Vec<u8>) -> bool {
+fn answer(
+    connection: &mut Connection,
+    buffer: &mut [u8],
+    answers: &mut Vec<u8>,
+    parse: &mut impl FnMut(&[u8], &mut Vec<u8>) -> Option<usize>,
+) -> bool {
     if !connection.rest.is_empty() {
         match send_all(&connection.stream, &connection.rest) {
             Some(sent) => drop(connection.rest.drain(..sent)),

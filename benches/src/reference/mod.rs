@@ -6,3 +6,4 @@ pub mod hyper_tokio;
 pub mod tokio_echo;
 pub mod udp_echo;
 pub mod uring_echo;
+pub mod uring_http;

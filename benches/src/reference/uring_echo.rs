@@ -29,21 +29,21 @@ use std::{
 };
 
 const SUBMISSIONS: u32 = 4096;
-const COMPLETIONS: u32 = 16 * 1024;
+pub(super) const COMPLETIONS: u32 = 16 * 1024;
 const CONNECTIONS: u32 = 16 * 1024;
 const BUFFERS: u16 = 512;
 const BUFFER: usize = 16 * 1024;
 /// Off the power of two, so that small messages do not share the few places of a cache that their addresses would map to.
 const STRIDE: usize = BUFFER + 576;
-const GROUP: u16 = 0;
+pub(super) const GROUP: u16 = 0;
 
-const ACCEPT: u64 = 1 << 32;
-const RECEIVE: u64 = 2 << 32;
-const SEND: u64 = 3 << 32;
-const CLOSE: u64 = 4 << 32;
+pub(super) const ACCEPT: u64 = 1 << 32;
+pub(super) const RECEIVE: u64 = 2 << 32;
+pub(super) const SEND: u64 = 3 << 32;
+pub(super) const CLOSE: u64 = 4 << 32;
 
 /// Buffers, and the ring that offers them to the kernel.
-struct Buffers {
+pub(super) struct Buffers {
     ring: *mut types::BufRingEntry,
     memory: *mut u8,
     tail: u16,
@@ -62,12 +62,12 @@ impl Buffers {
         Self { ring, memory: pages(usize::from(BUFFERS) * STRIDE), tail: 0 }
     }
 
-    fn address(&self, number: u16) -> *mut u8 {
+    pub(super) fn address(&self, number: u16) -> *mut u8 {
         // SAFETY: the kernel names only numbers that it was given, which are below `BUFFERS`.
         unsafe { self.memory.add(usize::from(number) * STRIDE) }
     }
 
-    fn give(&mut self, number: u16) {
+    pub(super) fn give(&mut self, number: u16) {
         let address = self.address(number);
         // SAFETY: the masked index lies within the ring (rule 2); the kernel does not read an entry before the tail passes it.
         let entry = unsafe { &mut *self.ring.add(usize::from(self.tail & (BUFFERS - 1))) };
@@ -104,37 +104,14 @@ struct Echo {
 
 /// Echoes on the calling thread until a system call fails that has no reason to.
 pub fn serve(listener: &TcpListener) -> io::Result<()> {
-    rustix::net::sockopt::set_tcp_nodelay(listener, true)?; // connections inherit it
-    let ring = IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_coop_taskrun()
-        .setup_submit_all()
-        .setup_no_sqarray()
-        .setup_cqsize(COMPLETIONS)
-        .build(SUBMISSIONS)?;
-    ring.submitter().register_files_sparse(CONNECTIONS)?;
-    let mut buffers = Buffers::new();
-    // SAFETY: rule 2.
-    unsafe { ring.submitter().register_buf_ring_with_flags(buffers.ring as u64, BUFFERS, GROUP, 0)? };
-    (0..BUFFERS).for_each(|number| buffers.give(number));
+    let (ring, buffers) = ring(listener)?;
     let mut echo = Echo { ring, buffers, connections: Vec::new() };
     let accept = opcode::AcceptMulti::new(types::Fd(listener.as_raw_fd())).allocate_file_index(true);
     let accept = accept.build().user_data(ACCEPT);
     echo.push(&accept)?;
-    let mut reaped: Vec<(u64, i32, u32)> = Vec::with_capacity(COMPLETIONS as usize);
+    let mut reaped: Vec<Completion> = Vec::with_capacity(COMPLETIONS as usize);
     loop {
-        let queued = echo.ring.submission().len() as u32;
-        // SAFETY: the ring is open, and what was queued names memory that rules 1 and 2 keep.
-        let entered = unsafe {
-            let ring = BorrowedFd::borrow_raw(echo.ring.as_raw_fd());
-            io_uring_enter(ring, queued, 1, IoringEnterFlags::GETEVENTS)
-        };
-        match entered {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        reaped.extend(echo.ring.completion().map(|done| (done.user_data(), done.result(), done.flags())));
+        turn(&mut echo.ring, &mut reaped)?;
         for (name, result, flags) in reaped.drain(..) {
             let index = name as u32;
             match name & !u64::from(u32::MAX) {
@@ -152,6 +129,45 @@ pub fn serve(listener: &TcpListener) -> io::Result<()> {
             }
         }
     }
+}
+
+/// A ring with all that makes it fast, and its buffers.
+pub(super) fn ring(listener: &TcpListener) -> io::Result<(IoUring, Buffers)> {
+    rustix::net::sockopt::set_tcp_nodelay(listener, true)?; // connections inherit it
+    let ring = IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .setup_submit_all()
+        .setup_no_sqarray()
+        .setup_cqsize(COMPLETIONS)
+        .build(SUBMISSIONS)?;
+    ring.submitter().register_files_sparse(CONNECTIONS)?;
+    let mut buffers = Buffers::new();
+    // SAFETY: rule 2.
+    unsafe { ring.submitter().register_buf_ring_with_flags(buffers.ring as u64, BUFFERS, GROUP, 0)? };
+    (0..BUFFERS).for_each(|number| buffers.give(number));
+    Ok((ring, buffers))
+}
+
+/// What was done: its name, its result, its flags.
+pub(super) type Completion = (u64, i32, u32);
+
+/// One call into the kernel: what is queued goes in, what is done comes out.
+#[inline(always)]
+pub(super) fn turn(ring: &mut IoUring, reaped: &mut Vec<Completion>) -> io::Result<()> {
+    let queued = ring.submission().len() as u32;
+    // SAFETY: the ring is open, and what was queued names memory that rules 1 and 2 keep.
+    let entered = unsafe {
+        let ring = BorrowedFd::borrow_raw(ring.as_raw_fd());
+        io_uring_enter(ring, queued, 1, IoringEnterFlags::GETEVENTS)
+    };
+    match entered {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    reaped.extend(ring.completion().map(|done| (done.user_data(), done.result(), done.flags())));
+    Ok(())
 }
 
 impl Echo {
