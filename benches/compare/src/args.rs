@@ -90,7 +90,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, S
             "--seconds" => {
                 let value = value()?;
                 let number = value.parse().ok().filter(|number| (0.1..=SECONDS_MAX).contains(number));
-                seconds = Some(number.ok_or(format!("--seconds {value}: a number from 0.1 to {SECONDS_MAX}"))?);
+                seconds =
+                    Some(number.ok_or(format!("--seconds {value}: a number from 0.1 to {SECONDS_MAX}"))?);
             }
             "--out" => options.out = Some(value()?.into()),
             "--netty-jars" => options.netty_jars = Some(value()?.into()),

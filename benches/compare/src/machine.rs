@@ -126,15 +126,15 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn look() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
+        let cpu =
+            info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
         let rustc = Command::new("rustc").arg("--version").output();
         Self {
             cpu: cpu.map_or("unknown", |(_, name)| name.trim()).to_owned(),
             cores: thread::available_parallelism().map_or(1, usize::from),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            rustc: rustc.map_or("unknown".to_owned(), |said| {
-                String::from_utf8_lossy(&said.stdout).trim().to_owned()
-            }),
+            rustc: rustc
+                .map_or("unknown".to_owned(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned()),
         }
     }
 }

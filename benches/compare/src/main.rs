@@ -70,13 +70,16 @@ fn measure(options: &Options) -> Result<(), String> {
     let cores = Cores::find()?;
     let descriptors = machine::raise_descriptor_limit();
     if descriptors < DESCRIPTORS {
-        eprintln!("only {descriptors} descriptors, fewer than {DESCRIPTORS}: 10,000 idle connections will fail");
+        eprintln!(
+            "only {descriptors} descriptors, fewer than {DESCRIPTORS}: 10,000 idle connections will fail"
+        );
     }
     let built = making::build(&options.peers, options.netty_jars.as_deref());
     if built.is_empty() {
         return Err("no server could be built".to_owned());
     }
-    let lock = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock")).unwrap_or_default();
+    let lock =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock")).unwrap_or_default();
     let head = Head {
         machine: Machine::look(),
         when: httpdate::fmt_http_date(SystemTime::now()),
@@ -86,7 +89,10 @@ fn measure(options: &Options) -> Result<(), String> {
         seconds: options.time.as_secs_f64(),
     };
     let Cores { server, load } = cores;
-    eprintln!("{}, {} cores, Linux {}; {}", head.machine.cpu, head.machine.cores, head.machine.kernel, head.machine.rustc);
+    eprintln!(
+        "{}, {} cores, Linux {}; {}",
+        head.machine.cpu, head.machine.cores, head.machine.kernel, head.machine.rustc
+    );
     eprintln!(
         "{} scenarios, {} servers, {} rounds of {} s; server on core {server}, load on core {load}; about {}",
         options.scenarios.len(),

@@ -67,7 +67,8 @@ pub(crate) fn build(peers: &[&'static Peer], netty_jars: Option<&Path>) -> Vec<B
         let built = match peer.make {
             Make::Cargo { package, feature } => {
                 let name = [package, feature.unwrap_or_default()].join("-").trim_end_matches('-').to_owned();
-                let built = done.entry(name.clone()).or_insert_with(|| cargo(package, feature, &place.join(&name)));
+                let built =
+                    done.entry(name.clone()).or_insert_with(|| cargo(package, feature, &place.join(&name)));
                 built.clone().map(|program| Built { peer, program, args: Vec::new(), version: None })
             }
             Make::Netty => netty(peer, netty_jars, &place.join("netty")),
@@ -136,7 +137,8 @@ fn netty(peer: &'static Peer, jars: Option<&Path>, to: &Path) -> Result<Built, S
     let mut args: Vec<String> = JVM.iter().map(|flag| (*flag).to_owned()).collect();
     args.extend(["-cp".to_owned(), classes.to_string_lossy().into_owned(), "Peer".to_owned()]);
     args.extend(["--keys".to_owned(), keys.to_string_lossy().into_owned()]);
-    let version = found.iter().find_map(|path| netty_version(path)).unwrap_or("of unknown version".to_owned());
+    let version =
+        found.iter().find_map(|path| netty_version(path)).unwrap_or("of unknown version".to_owned());
     Ok(Built { peer, program: "java".into(), args, version: Some(format!("Netty {version}")) })
 }
 

@@ -9,7 +9,7 @@
 
 use crate::{
     args::Options,
-    load::{Load, Run, Shape, Talk, churn, hold},
+    load::{Load, Run, Shape, Slice, Talk, churn, hold},
     machine::{self, Cores},
     making::Built,
     process::Server,
@@ -85,6 +85,8 @@ const OTHER_MAX: f64 = 0.08;
 const FAR: f64 = 1.8;
 /// After so many failures a server is not tried again in a scenario.
 const FAILURES_MAX: usize = 2;
+/// A median over fewer slices says less than the whole run.
+const SLICES_MIN: usize = 3;
 /// Connections that an idle scenario opens first, so that what a server makes once is there.
 const FIRST: usize = 64;
 
@@ -144,7 +146,8 @@ impl<'a> Bench<'a> {
         time: Duration,
     ) -> Outcome {
         let built: Vec<&Built> = self.built.iter().filter(|built| built.peer.speaks(scenario.mode)).collect();
-        let entry = |built: &&Built| Entry { peer: built.peer.name, samples: Vec::new(), failures: Vec::new() };
+        let entry =
+            |built: &&Built| Entry { peer: built.peer.name, samples: Vec::new(), failures: Vec::new() };
         let mut entries: Vec<Entry> = built.iter().map(entry).collect();
         let mut kept: HashMap<&str, Server> = HashMap::new();
         for round in 0..rounds {
@@ -280,9 +283,12 @@ fn shape(scenario: &Scenario, rate: Option<f64>) -> Shape {
 }
 
 fn figures(run: &Run, resident: u64) -> Result<Sample, String> {
-    let slices: Vec<_> = run.slices.iter().filter(|slice| slice.requests > 0).collect();
-    if slices.is_empty() {
-        return Err(format!("{} answers, too few to measure", run.latency.total()));
+    let mut slices: Vec<&Slice> = run.slices.iter().filter(|slice| slice.requests > 0).collect();
+    if slices.len() < SLICES_MIN {
+        slices = vec![&run.whole]; // a short run, or a server that hardly answers
+    }
+    if run.whole.requests == 0 {
+        return Err("not one answer".to_owned());
     }
     Ok(Sample {
         round: 0,
@@ -310,7 +316,8 @@ fn idle(
 ) -> Result<Sample, String> {
     let shape = Shape { talk, tls: false, connections: FIRST, depth: 1, rate: None, sleeps: false };
     debug_assert!(scenario.threads == 1);
-    let run = Load::connect(server.address(), shape)?.run(warm_up.max(Duration::from_millis(200)), || server.cpu())?;
+    let run = Load::connect(server.address(), shape)?
+        .run(warm_up.max(Duration::from_millis(200)), || server.cpu())?;
     let before = server.resident_at_rest();
     let held = hold(server.address(), talk, connections)?;
     let after = server.resident_at_rest();

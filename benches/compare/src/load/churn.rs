@@ -59,8 +59,8 @@ pub(crate) fn churn(
     };
     let mut visits = (0..connections).map(|at| visit(at).map(Some)).collect::<Result<Vec<_>, String>>()?;
     let mut under_way = connections;
-    let start = Instant::now();
-    let (mut mark, mut mark_cpu, mut counted, mut last_event) = (start, cpu(), 0, start);
+    let (start, start_cpu) = (Instant::now(), cpu());
+    let (mut mark, mut mark_cpu, mut counted, mut last_event) = (start, start_cpu, 0, start);
     let (mut events, mut buffer) = (Vec::with_capacity(EVENTS), vec![0; 64 * 1024]);
     while under_way > 0 {
         events.clear();
@@ -87,7 +87,9 @@ pub(crate) fn churn(
             let over = loop {
                 match recv(&one.socket, &mut buffer[..], RecvFlags::empty()) {
                     Ok((0, _)) if one.answered => break true,
-                    Ok((0, _)) => return Err("the server has closed a connection without an answer".to_owned()),
+                    Ok((0, _)) => {
+                        return Err("the server has closed a connection without an answer".to_owned());
+                    }
                     Ok((got, _)) => {
                         if check.take(&mut one.progress, &buffer[..got])? > 0 {
                             one.answered = true;
@@ -111,5 +113,7 @@ pub(crate) fn churn(
             }
         }
     }
+    let (cpu, seconds) = (cpu() - start_cpu, start.elapsed().as_secs_f64());
+    run.whole = Slice { seconds, requests: run.latency.total(), cpu };
     Ok(run)
 }

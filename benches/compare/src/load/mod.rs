@@ -60,7 +60,7 @@ pub(crate) struct Shape {
 }
 
 /// Part of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Slice {
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
@@ -72,7 +72,10 @@ pub(crate) struct Slice {
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) latency: Histogram,
+    /// What came after the last whole slice is in none of them.
     pub(crate) slices: Vec<Slice>,
+    /// All of it, with the wait for the last answers.
+    pub(crate) whole: Slice,
 }
 
 struct Connection {
@@ -146,7 +149,8 @@ impl Load {
         }
         let (mut now, mut last_answer) = (self.now(), self.now());
         let mut due = now as f64;
-        let (mut mark, mut mark_cpu, mut counted) = (now, cpu(), 0);
+        let (start, start_cpu) = (now, cpu());
+        let (mut mark, mut mark_cpu, mut counted) = (start, start_cpu, 0);
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             let go_on = now < end;
@@ -165,6 +169,8 @@ impl Load {
                 }
             }
             if !go_on && under_way == 0 {
+                let (cpu, seconds) = (cpu() - start_cpu, (self.now() - start) as f64 / 1e9);
+                run.whole = Slice { seconds, requests: run.latency.total(), cpu };
                 return Ok(run);
             }
             events.clear();
@@ -242,8 +248,7 @@ impl Load {
                 Moved::Bytes(got) => got,
                 Moved::Nothing => return Ok(answers),
             };
-            let complete =
-                self.check.take(&mut connection.progress, &self.buffer[..got]).map_err(failed)?;
+            let complete = self.check.take(&mut connection.progress, &self.buffer[..got]).map_err(failed)?;
             let now = self.began.elapsed().as_nanos() as u64;
             for _ in 0..complete {
                 let asked = connection.asked.pop_front().ok_or(failed("an answer to nothing".to_owned()))?;

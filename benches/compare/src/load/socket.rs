@@ -55,7 +55,8 @@ pub(crate) fn open(server: SocketAddr, source: u8, ending: Ending) -> Result<Own
 }
 
 pub(crate) fn do_not_block(socket: &OwnedFd) -> Result<(), String> {
-    fcntl_setfl(socket, OFlags::NONBLOCK).map_err(|error| format!("cannot make a socket non-blocking: {error}"))
+    fcntl_setfl(socket, OFlags::NONBLOCK)
+        .map_err(|error| format!("cannot make a socket non-blocking: {error}"))
 }
 
 /// What a send or a receive came to.
@@ -90,7 +91,8 @@ impl Socket {
             None => None,
             Some(config) => {
                 let name = ServerName::try_from("localhost").expect("a name");
-                let mut session = ClientConnection::new(config.clone(), name).map_err(|error| error.to_string())?;
+                let mut session =
+                    ClientConnection::new(config.clone(), name).map_err(|error| error.to_string())?;
                 while session.is_handshaking() {
                     session.complete_io(&mut stream).map_err(|error| format!("TLS handshake: {error}"))?;
                 }

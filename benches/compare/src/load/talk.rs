@@ -184,7 +184,10 @@ impl Check {
         match self {
             Self::Bytes(expected) => {
                 if bytes != expected.at(progress.place, bytes.len()) {
-                    return Err(format!("the {} bytes that came are not those that should come back", bytes.len()));
+                    return Err(format!(
+                        "the {} bytes that came are not those that should come back",
+                        bytes.len()
+                    ));
                 }
                 progress.place = expected.after(progress.place, bytes.len());
                 progress.part += bytes.len();
@@ -251,7 +254,9 @@ impl HttpCheck {
         let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") else {
             return match bytes.len() {
                 ..=HEAD_MAX => Ok(0),
-                long => Err(format!("{long} bytes of an answer, more than {HEAD_MAX}, and its head has no end")),
+                long => {
+                    Err(format!("{long} bytes of an answer, more than {HEAD_MAX}, and its head has no end"))
+                }
             };
         };
         let head = str::from_utf8(&bytes[..end]).map_err(|_| "the head of an answer is no text")?;

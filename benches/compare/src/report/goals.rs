@@ -160,7 +160,10 @@ mod tests {
         let servers = [("netwright", 5.0), ("netwright-uring", 4.4), ("epoll-by-hand", 4.0), ("tokio", 5.0)];
         let text = markdown(&[outcome(1, &servers)]);
         assert!(text.contains("1 of 2 met"), "{text}");
-        assert!(text.contains("| echo-64x64 | netwright-uring / epoll-by-hand | 1.10 | 1.03 | MISSED by 7 % |"), "{text}");
+        assert!(
+            text.contains("| echo-64x64 | netwright-uring / epoll-by-hand | 1.10 | 1.03 | MISSED by 7 % |"),
+            "{text}"
+        );
         assert!(text.contains("| echo-64x64 | netwright-uring / tokio | 0.88 | 1.00 | met |"), "{text}");
     }
 }

@@ -30,7 +30,11 @@ pub(crate) struct Head {
 /// Versions of all that was measured, from the lock file and from whoever else knows.
 pub(crate) fn versions(built: &[Built], lock: &str) -> Vec<(String, String)> {
     let of = |built: &Built| {
-        let crates = built.peer.crates.iter().filter_map(|name| Some(format!("{name} {}", version_in_lock(lock, name)?)));
+        let crates = built
+            .peer
+            .crates
+            .iter()
+            .filter_map(|name| Some(format!("{name} {}", version_in_lock(lock, name)?)));
         let all: Vec<String> = crates.chain(built.version.clone()).collect();
         (!all.is_empty()).then(|| (built.peer.name.to_owned(), all.join(", ")))
     };
@@ -43,8 +47,10 @@ pub(crate) fn write(head: &Head, outcomes: &[Outcome], out: &Path) -> Result<(),
         println!("{}", table::terminal(outcome));
     }
     println!("{}", goals::terminal(outcomes));
-    let mut files =
-        vec![("compare.md".to_owned(), markdown(head, outcomes)), ("compare.json".to_owned(), json::text(head, outcomes))];
+    let mut files = vec![
+        ("compare.md".to_owned(), markdown(head, outcomes)),
+        ("compare.json".to_owned(), json::text(head, outcomes)),
+    ];
     for (group, svg) in plot::all(outcomes) {
         files.push((format!("{group}.svg"), svg));
     }
@@ -64,7 +70,14 @@ fn markdown(head: &Head, outcomes: &[Outcome]) -> String {
         "# Netwright and others, side by side\n\n{}, {} cores, Linux {}, {}. {}.\n\n`{}`\n\n\
          {} rounds of {} s; server on one core, load on the other; medians, and between which values half of the rounds lie. \
          **Bold** is ours, ★ the best framework of a table (loops written by hand, which do nothing else, are not counted as one).\n\n",
-        machine.cpu, machine.cores, machine.kernel, machine.rustc, head.when, head.command, head.rounds, head.seconds,
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        machine.rustc,
+        head.when,
+        head.command,
+        head.rounds,
+        head.seconds,
     );
     for (name, versions) in &head.versions {
         let _ = writeln!(text, "- {name}: {versions}");
@@ -183,7 +196,11 @@ mod tests {
         };
         let entry = |(peer, cpu_us): &(&'static str, f64)| Entry {
             peer,
-            samples: if cpu_us.is_finite() { vec![sample(0, *cpu_us), sample(1, *cpu_us)] } else { Vec::new() },
+            samples: if cpu_us.is_finite() {
+                vec![sample(0, *cpu_us), sample(1, *cpu_us)]
+            } else {
+                Vec::new()
+            },
             failures: if cpu_us.is_finite() { Vec::new() } else { vec!["it & others <fail>".to_owned()] },
         };
         Outcome { scenario: &SCENARIOS[at], rate: None, entries: servers.iter().map(entry).collect() }
@@ -199,7 +216,10 @@ mod tests {
         let order: Vec<&str> = ranking.entries.iter().map(|entry| entry.peer).collect();
         assert_eq!(order, ["uring-by-hand", "netwright", "epoll-by-hand", "tokio"]);
         let ratio = ranking.ratio(ranking.entries[1]).unwrap();
-        assert!((ratio.median - 1.1).abs() < 1e-9 && (ratio.high - 1.1).abs() < 1e-9, "taken round by round: {ratio:?}");
+        assert!(
+            (ratio.median - 1.1).abs() < 1e-9 && (ratio.high - 1.1).abs() < 1e-9,
+            "taken round by round: {ratio:?}"
+        );
     }
 
     #[test]
@@ -222,6 +242,9 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_that_matter() {
-        assert_eq!([0.5, 9.999, 42.25, 123.4, 1_234_567.0].map(figure), ["0.50", "10.0", "42.2", "123", "1,234,567"]);
+        assert_eq!(
+            [0.5, 9.999, 42.25, 123.4, 1_234_567.0].map(figure),
+            ["0.50", "10.0", "42.2", "123", "1,234,567"]
+        );
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn all(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
     let mut groups: Vec<&'static str> = outcomes.iter().map(|outcome| outcome.scenario.group).collect();
     groups.dedup();
     let of = |group: &'static str| {
-        let members: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.scenario.group == group).collect();
+        let members: Vec<&Outcome> =
+            outcomes.iter().filter(|outcome| outcome.scenario.group == group).collect();
         (group, svg(&members))
     };
     groups.into_iter().map(of).collect()
@@ -97,7 +98,10 @@ fn panel(svg: &mut String, outcome: &Outcome, left: usize, top: usize) {
     if ranking.key == Key::Cpu && ranking.reference.is_some() {
         let (line, from) = (x as f64 + scale, top + HEAD - 4);
         let to = top + HEAD + ROW * ranking.entries.len();
-        let _ = writeln!(svg, "<line class=\"line\" x1=\"{line:.1}\" y1=\"{from}\" x2=\"{line:.1}\" y2=\"{to}\"/>");
+        let _ = writeln!(
+            svg,
+            "<line class=\"line\" x1=\"{line:.1}\" y1=\"{from}\" x2=\"{line:.1}\" y2=\"{to}\"/>"
+        );
     }
 }
 
@@ -131,10 +135,14 @@ mod tests {
 
     #[test]
     fn a_plot_has_a_bar_for_everybody_who_was_measured_and_a_word_for_who_failed() {
-        let outcome = outcome(1, &[("netwright", 4.4), ("epoll-by-hand", 4.0), ("tokio", 40.0), ("netty", f64::NAN)]);
+        let outcome =
+            outcome(1, &[("netwright", 4.4), ("epoll-by-hand", 4.0), ("tokio", 40.0), ("netty", f64::NAN)]);
         let svg = svg(&[&outcome]);
         assert_eq!(svg.matches("<rect").count(), 3);
-        assert!(svg.contains("class=\"ours\"") && svg.contains(">failed<") && svg.contains("1.10  (6.60 µs)"), "{svg}");
+        assert!(
+            svg.contains("class=\"ours\"") && svg.contains(">failed<") && svg.contains("1.10  (6.60 µs)"),
+            "{svg}"
+        );
         // The bar of who is ten times as slow ends where four times would.
         assert!(svg.contains("width=\"235.0\"") && svg.contains("10.00  (60.0 µs)"), "{svg}");
         assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

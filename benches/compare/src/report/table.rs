@@ -22,8 +22,28 @@ fn heads(outcome: &Outcome, ranking: &Ranking<'_>) -> Vec<String> {
     let times = ranking.reference.map_or("ratio".to_owned(), |reference| format!("× {}", reference.peer));
     let heads: &[&str] = match outcome.scenario.key() {
         Key::Memory => &["bytes/connection", &times, "middle half", "resident MiB"],
-        Key::P99 => &["p99 µs", &times, "middle half", "p50 µs", "p99.9 µs", "req/s", "CPU µs/req", "cores busy", "RSS MiB"],
-        Key::Cpu => &["CPU µs/req", &times, "middle half", "cores busy", "req/s", "p50 µs", "p99 µs", "p99.9 µs", "RSS MiB"],
+        Key::P99 => &[
+            "p99 µs",
+            &times,
+            "middle half",
+            "p50 µs",
+            "p99.9 µs",
+            "req/s",
+            "CPU µs/req",
+            "cores busy",
+            "RSS MiB",
+        ],
+        Key::Cpu => &[
+            "CPU µs/req",
+            &times,
+            "middle half",
+            "cores busy",
+            "req/s",
+            "p50 µs",
+            "p99 µs",
+            "p99.9 µs",
+            "RSS MiB",
+        ],
     };
     heads.iter().map(|head| (*head).to_owned()).collect()
 }
@@ -83,7 +103,9 @@ fn note(outcome: &Outcome) -> Option<String> {
 pub(super) fn terminal(outcome: &Outcome) -> String {
     let ranking = Ranking::of(outcome);
     let (heads, rows) = (heads(outcome, &ranking), rows(&ranking));
-    let name = |row: &Row| format!("{} {}{}", if row.ours { '▶' } else { ' ' }, row.peer, if row.best { " ★" } else { "" });
+    let name = |row: &Row| {
+        format!("{} {}{}", if row.ours { '▶' } else { ' ' }, row.peer, if row.best { " ★" } else { "" })
+    };
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.as_ref().ok()?.get(column));
         cells.chain(heads.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -118,7 +140,12 @@ pub(super) fn terminal(outcome: &Outcome) -> String {
 pub(super) fn markdown(outcome: &Outcome) -> String {
     let ranking = Ranking::of(outcome);
     let heads = heads(outcome, &ranking);
-    let mut text = format!("### {}\n\n| server | {} |\n| --- |{}\n", title(outcome), heads.join(" | "), " ---: |".repeat(heads.len()));
+    let mut text = format!(
+        "### {}\n\n| server | {} |\n| --- |{}\n",
+        title(outcome),
+        heads.join(" | "),
+        " ---: |".repeat(heads.len())
+    );
     for row in rows(&ranking) {
         let star = if row.best { " ★" } else { "" };
         let cells = match row.cells {
@@ -149,7 +176,10 @@ mod tests {
 
     #[test]
     fn ours_is_bold_the_best_has_a_star_and_failures_say_why() {
-        let text = markdown(&outcome(1, &[("netwright", 5.0), ("tokio", 4.0), ("epoll-by-hand", 3.0), ("netty", f64::NAN)]));
+        let text = markdown(&outcome(
+            1,
+            &[("netwright", 5.0), ("tokio", 4.0), ("epoll-by-hand", 3.0), ("netty", f64::NAN)],
+        ));
         assert!(text.contains("| **netwright** | **7.50** | **1.67** |"), "{text}");
         assert!(text.contains("| tokio ★ | 6.00 |"), "{text}");
         assert!(text.contains("| netty | failed: it & others <fail> |"), "{text}");
@@ -161,7 +191,8 @@ mod tests {
     #[test]
     fn columns_of_the_terminal_stand_under_their_heads() {
         let text = terminal(&outcome(1, &[("netwright", 5.0), ("tokio", 4.0)]));
-        let lines: Vec<&str> = text.lines().filter(|line| line.contains("MiB") || line.contains('…')).collect();
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.contains("MiB") || line.contains('…')).collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{text}");
     }

@@ -142,7 +142,9 @@ mod tests {
         pages.answer_next(b"GET / HTTP/1.1\r\nhost", &mut rest, &mut answers).unwrap();
         assert!(answers.is_empty());
         pages.answer_next(b": a\r\n\r\nGET", &mut rest, &mut answers).unwrap();
-        assert!(answers.starts_with(b"HTTP/1.1 200 OK\r\n") && answers.ends_with(b"GMT\r\n\r\nHello, World!"));
+        assert!(
+            answers.starts_with(b"HTTP/1.1 200 OK\r\n") && answers.ends_with(b"GMT\r\n\r\nHello, World!")
+        );
         assert_eq!(rest, b"GET");
     }
 
@@ -156,7 +158,11 @@ mod tests {
 
     #[test]
     fn what_is_no_request_for_these_pages_gets_none() {
-        for bad in ["POST / HTTP/1.1\r\n\r\n", "GET /x HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\ncontent-length: 1\r\n\r\n"] {
+        for bad in [
+            "POST / HTTP/1.1\r\n\r\n",
+            "GET /x HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\ncontent-length: 1\r\n\r\n",
+        ] {
             assert!(Pages::default().answer(bad.as_bytes(), &mut Vec::new()).is_err(), "{bad:?}");
         }
     }

@@ -90,8 +90,8 @@ impl Task {
     pub fn listeners(&self) -> Vec<TcpListener> {
         let first = listener(0, self.threads > 1).unwrap_or_else(|error| end(error));
         let address = first.local_addr().unwrap_or_else(|error| end(error));
-        let more = (1..self.threads)
-            .map(|_| listener(address.port(), true).unwrap_or_else(|error| end(error)));
+        let more =
+            (1..self.threads).map(|_| listener(address.port(), true).unwrap_or_else(|error| end(error)));
         let all = [first].into_iter().chain(more).collect();
         announce(address);
         all

@@ -1,5 +1,6 @@
 //! may_minihttp: coroutines with stacks, and an HTTP server that is made for this kind of benchmark.
-//! It writes `Server` and `Date` by itself and sets TCP_NODELAY.
+//! It writes `Server` and `Date` by itself. TCP_NODELAY it neither sets nor can be told to; it answers all that a read brought by one
+//! write, so nothing waits for an acknowledgement here.
 
 use kit::{Mode, Task};
 use may_minihttp::{HttpServer, HttpService, Request, Response};

@@ -24,18 +24,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         "uring" => Backend::Uring,
         _ => task.refuse(),
     };
-    let builder =
-        Server::builder().group(backend.event_loops(task.threads)?).shared_port(task.threads > 1);
+    let builder = Server::builder().group(backend.event_loops(task.threads)?).shared_port(task.threads > 1);
     let bound = match task.mode {
         Mode::Echo => builder.pipeline(|_| pipeline().app(Echo)),
         Mode::Http => builder.pipeline(|_| pipeline().add(HttpServer::new()).app(respond(page))),
         Mode::Https => {
             let acceptor = Acceptor::from_config(Arc::new(kit::tls::config()));
             builder.pipeline(move |_| {
-                pipeline()
-                    .add(Tls::<Outgoing>::server(&acceptor))
-                    .add(HttpServer::new())
-                    .app(respond(page))
+                pipeline().add(Tls::<Outgoing>::server(&acceptor)).add(HttpServer::new()).app(respond(page))
             })
         }
         Mode::WebSocket => {

@@ -36,9 +36,7 @@ async fn main() -> io::Result<()> {
             let http =
                 HttpServiceConfig::new().set_keepalive(KeepAlive::Os).set_client_timeout(Seconds::ZERO);
             web::server(async || {
-                App::new()
-                    .service(web::resource("/").to(hello))
-                    .service(web::resource("/json").to(json))
+                App::new().service(web::resource("/").to(hello)).service(web::resource("/json").to(json))
             })
             .workers(task.threads)
             .listen(kit::one_listener())?
