@@ -61,3 +61,8 @@ mod tokio;
 #[cfg(feature = "hyper")]
 pub use hyper::{LoopExecutor, LoopSleep, LoopTimer};
 pub use io::{PeerIo, PeerRead, PeerWrite};
+
+/// The code of that page is built and run.
+#[cfg(all(doctest, feature = "hyper"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

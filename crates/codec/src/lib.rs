@@ -79,3 +79,8 @@ pub use serial::Postcard;
 pub use serial::Protobuf;
 #[cfg(feature = "thrift")]
 pub use serial::{Thrift, ThriftCall};
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -116,3 +116,8 @@ pub mod internal {
         pipeline::{End, Inbound, Op, Out, Signal, Whole},
     };
 }
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -52,3 +52,8 @@ pub use recycle::{header_map, recycle_headers};
 #[cfg(feature = "tower")]
 pub use service::tower;
 pub use service::{Received, Respond, Serve, respond, serve};
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

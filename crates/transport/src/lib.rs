@@ -63,3 +63,8 @@ pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave}
 #[cfg(unix)]
 pub use socket::unix::{DescriptorError, PeerCredentials, ReceivedDescriptors};
 pub use stream::EnvelopeError;
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

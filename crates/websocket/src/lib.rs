@@ -86,3 +86,8 @@ pub use handshake::{ConnectRefused, Socket, WebSocketClient};
 pub use message::Message;
 pub use stage::{PeerClosed, TooLongForControl, WebSocket};
 pub use text::Text;
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
