@@ -3,6 +3,21 @@
 
 pub mod stock;
 
+/// The code on pages for people is built and run, here because pages outside of a crate are not published with it.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../docs/guide.md")]
+    mod guide {}
+    #[doc = include_str!("../../docs/guide/from-netty.md")]
+    mod from_netty {}
+    #[doc = include_str!("../../docs/guide/from-tokio.md")]
+    mod from_tokio {}
+    #[doc = include_str!("../../docs/http.md")]
+    mod http {}
+}
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest order that a time server reads.

@@ -75,11 +75,6 @@ pub use netwright_core::*;
 /// HTTP/1.1: codec, services, files, forms, client.
 #[cfg(feature = "http")]
 pub use netwright_http as http;
-
-/// The programs of that page are built.
-#[cfg(all(doctest, feature = "http"))]
-#[doc = include_str!("../../../docs/http.md")]
-mod http_page {}
 /// TLS as a stage.
 #[cfg(feature = "tls")]
 pub use netwright_tls as tls;
