@@ -10,12 +10,32 @@ use std::{
 };
 
 /// A source of monotonic time.
+///
+/// ```
+/// use netwright_core::{Clock, ManualClock, SystemClock};
+/// use std::time::{Duration, Instant};
+///
+/// fn is_late(clock: &impl Clock, deadline: Instant) -> bool {
+///     clock.now() > deadline
+/// }
+///
+/// let clock = ManualClock::new();
+/// let deadline = clock.now() + Duration::from_secs(60);
+/// clock.advance(Duration::from_secs(61));
+/// assert!(is_late(&clock, deadline) && !is_late(&SystemClock, deadline));
+/// ```
 pub trait Clock: Send + Sync + 'static {
     /// The present moment; never before an earlier answer.
     fn now(&self) -> Instant;
 }
 
 /// The system's monotonic clock.
+///
+/// ```
+/// use netwright_core::{Clock, SystemClock};
+///
+/// assert!(SystemClock.now() <= SystemClock.now());
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

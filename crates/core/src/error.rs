@@ -4,6 +4,13 @@ use crate::promise::PromiseError;
 use std::{fmt, io, sync::Arc};
 
 /// An argument that cannot work: which one, what it was, what would do.
+///
+/// ```
+/// use netwright_core::WaterMarks;
+///
+/// let error = WaterMarks::new(64, 32).unwrap_err();
+/// println!("{}: {} is not {}", error.argument, error.value, error.expected);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidArgument {
     /// The argument's name.
@@ -29,6 +36,15 @@ impl fmt::Display for InvalidArgument {
 impl std::error::Error for InvalidArgument {}
 
 /// Why a loop or a group could not be built.
+///
+/// ```
+/// use netwright_core::{BuildError, EventLoopGroup};
+///
+/// match EventLoopGroup::builder().loops(1).io_ratio(0).build() {
+///     Err(BuildError::Argument(error)) => assert_eq!(error.argument, "io_ratio"),
+///     _ => panic!("a share of nothing cannot work"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -70,6 +86,15 @@ impl From<InvalidArgument> for BuildError {
 }
 
 /// Why a loop ended otherwise than by a shutdown, or why its end could not be waited for.
+///
+/// ```
+/// use netwright_core::{EventLoop, LoopError};
+///
+/// let event_loop = EventLoop::new();
+/// let end = event_loop.termination();
+/// let refused = event_loop.spawn(async move { matches!(end.wait(), Err(LoopError::WouldBlockLoop)) }).unwrap().wait();
+/// assert_eq!(refused, Ok(true)); // nobody waits for a loop on its own thread
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LoopError {

@@ -33,6 +33,18 @@ pub struct Refused<F> {
 }
 
 /// Why an executor did not take a task.
+///
+/// ```
+/// use netwright_core::{EventLoop, RefusedWhy};
+/// use std::{rc::Rc, time::Duration};
+///
+/// let event_loop = EventLoop::new();
+/// let local = Rc::new(());
+/// let refused = event_loop.execute_local(move || drop(local)).unwrap_err();
+/// assert_eq!(refused.why, RefusedWhy::OffLoop); // only the loop's own thread may do that
+/// let refused = event_loop.schedule_at_fixed_rate(Duration::ZERO, Duration::ZERO, || ()).unwrap_err();
+/// assert_eq!(refused.why, RefusedWhy::ZeroPeriod);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusedWhy {

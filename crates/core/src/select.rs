@@ -30,6 +30,16 @@ pub fn select<A: Future, B: Future>(first: A, second: B) -> Select<A, B> {
 }
 
 /// Which of two futures was ready, and its output.
+///
+/// ```
+/// use netwright_core::{EventLoop, Selected, select};
+/// use std::future::{pending, ready};
+///
+/// let event_loop = EventLoop::new();
+/// let mut won = event_loop.spawn(async { select(ready(1), pending::<()>()).await })?;
+/// assert_eq!(won.wait()?, Selected::First(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selected<A, B> {
     /// The first one, whatever the second one was.
@@ -40,6 +50,14 @@ pub enum Selected<A, B> {
 
 pin_project! {
     /// Made by [`select`].
+    ///
+    /// ```
+    /// use netwright_core::{Select, Selected, select};
+    /// use std::future::{Pending, Ready, pending, ready};
+    ///
+    /// let either: Select<Ready<u8>, Pending<()>> = select(ready(1), pending());
+    /// # let _ = either;
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct Select<A, B> {

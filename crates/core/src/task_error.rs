@@ -19,6 +19,15 @@ use std::{
 use crate::promise::PromiseError;
 
 /// Why a submitted task has no result.
+///
+/// ```
+/// use netwright_core::{TaskError, Workers};
+///
+/// let workers = Workers::new(1)?;
+/// let mut broken = workers.submit(|| -> u32 { panic!("no such row") })?;
+/// assert_eq!(broken.wait(), Err(TaskError::Panicked("no such row".to_owned())));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskError {

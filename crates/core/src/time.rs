@@ -29,6 +29,16 @@ use std::{
 ///
 /// # Panics
 /// Not on a loop's thread.
+///
+/// ```
+/// use netwright_core::{ManualLoop, time};
+/// use std::time::Duration;
+///
+/// let mut manual = ManualLoop::new();
+/// let before = manual.enter(time::now);
+/// manual.advance(Duration::from_secs(60));
+/// assert_eq!(manual.enter(time::now) - before, Duration::from_secs(60));
+/// ```
 pub fn now() -> Instant {
     here("time::now").now()
 }
@@ -40,6 +50,20 @@ fn here(what: &str) -> LocalLoop {
 /// Resolves after `delay`. Never early.
 ///
 /// Polling it panics outside of an event loop.
+///
+/// ```
+/// use netwright_core::{ManualLoop, time};
+/// use std::time::Duration;
+///
+/// let mut manual = ManualLoop::new();
+/// let mut tea = manual.handle().spawn(async {
+///     time::sleep(Duration::from_secs(180)).await;
+///     "tea is ready"
+/// }).unwrap();
+/// manual.run_until_idle();
+/// manual.advance(Duration::from_secs(180));
+/// assert_eq!(tea.wait(), Ok("tea is ready"));
+/// ```
 pub fn sleep(delay: Duration) -> Sleep {
     Sleep { until: Until::After(delay) }
 }
@@ -47,11 +71,33 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// Resolves at `moment` by the loop's clock, or at once if that has passed.
 ///
 /// Polling it panics outside of an event loop.
+///
+/// ```
+/// use netwright_core::{EventLoop, time};
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new();
+/// let mut woke = event_loop.spawn(async {
+///     let moment = time::now() + Duration::from_millis(1);
+///     time::sleep_until(moment).await;
+///     time::now() >= moment
+/// })?;
+/// assert_eq!(woke.wait(), Ok(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn sleep_until(moment: Instant) -> Sleep {
     Sleep { until: Until::At(moment) }
 }
 
 /// Made by [`sleep`] and [`sleep_until`].
+///
+/// ```
+/// use netwright_core::time::{Sleep, sleep};
+/// use std::time::Duration;
+///
+/// let nap: Sleep = sleep(Duration::from_secs(60)); // begins when it is first polled
+/// # drop(nap);
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Sleep {
     until: Until,
@@ -121,12 +167,39 @@ impl fmt::Debug for Sleep {
 ///
 /// # Panics
 /// `period` is zero. [`Interval::tick`] panics outside of an event loop.
+///
+/// ```
+/// use netwright_core::{EventLoop, time};
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new();
+/// let mut ticks = event_loop.spawn(async {
+///     let mut interval = time::interval(Duration::from_millis(1));
+///     let first = interval.tick().await;
+///     interval.tick().await - first
+/// })?;
+/// assert!(ticks.wait()? >= Duration::from_millis(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "the period of an interval is zero, but must be longer");
     Interval { period, next: None, sleep: None }
 }
 
 /// Made by [`interval`].
+///
+/// ```
+/// use netwright_core::time::{Interval, interval};
+/// use std::time::Duration;
+///
+/// async fn three_times(mut every: Interval) {
+///     for _ in 0..3 {
+///         every.tick().await;
+///     }
+/// }
+///
+/// let _future = three_times(interval(Duration::from_secs(1)));
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
@@ -157,17 +230,51 @@ impl Interval {
 }
 
 /// The future's output, unless `limit` passes first: then the future is dropped.
+///
+/// ```
+/// use netwright_core::{EventLoop, time};
+/// use std::{future::{pending, ready}, time::Duration};
+///
+/// let event_loop = EventLoop::new();
+/// let mut tried = event_loop.spawn(async {
+///     let limit = Duration::from_millis(1);
+///     (time::timeout(limit, ready(1)).await, time::timeout(limit, pending::<()>()).await.is_err())
+/// })?;
+/// assert_eq!(tried.wait()?, (Ok(1), true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
     Timeout { future: Some(future), sleep: sleep(limit), limit: Some(limit) }
 }
 
 /// The future's output, unless `moment` comes first: then the future is dropped.
+///
+/// ```
+/// use netwright_core::{EventLoop, time};
+/// use std::{future::pending, time::Duration};
+///
+/// let event_loop = EventLoop::new();
+/// let mut late = event_loop.spawn(async {
+///     let moment = time::now() + Duration::from_millis(1); // for everything that is done until then
+///     time::deadline(moment, pending::<()>()).await.is_err()
+/// })?;
+/// assert_eq!(late.wait(), Ok(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn deadline<F: Future>(moment: Instant, future: F) -> Timeout<F> {
     Timeout { future: Some(future), sleep: sleep_until(moment), limit: None }
 }
 
 pin_project! {
     /// Made by [`timeout`] and [`deadline`].
+    ///
+    /// ```
+    /// use netwright_core::time::{Timeout, timeout};
+    /// use std::{future::{Ready, ready}, time::Duration};
+    ///
+    /// let soon: Timeout<Ready<u8>> = timeout(Duration::from_secs(1), ready(1));
+    /// # drop(soon);
+    /// ```
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct Timeout<F> {
         #[pin]
@@ -196,6 +303,17 @@ impl<F: Future> Future for Timeout<F> {
 }
 
 /// Something took too long.
+///
+/// ```
+/// use netwright_core::{EventLoop, time};
+/// use std::{future::pending, time::Duration};
+///
+/// let event_loop = EventLoop::new();
+/// let mut late = event_loop.spawn(time::timeout(Duration::from_millis(1), pending::<()>()))?;
+/// let elapsed = late.wait()?.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "not done within 1ms");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed {
     limit: Option<Duration>,

@@ -26,6 +26,14 @@ pub enum Address {
 }
 
 /// What a Unix socket is called.
+///
+/// ```
+/// use netwright_core::{Address, UnixName};
+///
+/// let address: Address = "unix:@chat".parse()?;
+/// assert_eq!(address, Address::Unix(UnixName::Abstract(b"chat".as_slice().into())));
+/// # Ok::<(), netwright_core::AddressError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnixName {
@@ -105,6 +113,13 @@ impl fmt::Display for Address {
 }
 
 /// A text that is no address.
+///
+/// ```
+/// use netwright_core::Address;
+///
+/// let error = "unix:".parse::<Address>().unwrap_err();
+/// assert!(error.to_string().contains("a path is missing"), "{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError {
     text: String,

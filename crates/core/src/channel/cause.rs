@@ -4,6 +4,15 @@ use crate::promise::{Promise, PromiseError, Promised, promise};
 use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
 /// An error on its way through a pipeline. Cheap to clone, so that everybody who is concerned can have it.
+///
+/// ```
+/// use netwright_core::Fault;
+/// use std::num::ParseIntError;
+///
+/// let fault = Fault::from("x".parse::<u32>().unwrap_err());
+/// assert!(fault.downcast_ref::<ParseIntError>().is_some());
+/// assert_eq!(Fault::new("no such order").to_string(), "no such order");
+/// ```
 #[derive(Clone)]
 pub struct Fault(Arc<dyn Error + Send + Sync>);
 
@@ -43,6 +52,17 @@ impl fmt::Display for Fault {
 }
 
 /// Why a channel ended.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(|_, bytes| assert!(bytes.len() < 4, "too much")));
+/// channel.write_inbound("hello");
+/// match channel.channel().close_cause() {
+///     Some(CloseCause::Panicked(message)) => assert_eq!(message, "too much"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CloseCause {
@@ -94,6 +114,17 @@ impl Error for CloseCause {
 }
 
 /// Why a write, a flush or a close was not carried out.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, WriteError, pipeline};
+/// use bytes::Bytes;
+///
+/// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let channel = embedded.channel().clone();
+/// embedded.close_by_peer();
+/// let result = channel.write_and_flush(Bytes::from("too late")).wait();
+/// assert!(matches!(result, Err(WriteError::Closed(CloseCause::PeerClosed))));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -156,9 +187,31 @@ impl From<PromiseError> for WriteError {
 }
 
 /// What a tracked write resolves to.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Written, pipeline};
+/// use bytes::Bytes;
+///
+/// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let mut written: Written = embedded.channel().write_and_flush(Bytes::from("hello"));
+/// embedded.run();
+/// assert!(written.wait().is_ok()); // the transport has taken it all
+/// ```
 pub type Written = Promised<(), WriteError>;
 
 /// Tells whoever wrote a message what became of it. Most writes are not tracked, and then it is nothing at all.
+///
+/// ```
+/// use netwright_core::{WriteError, WritePromise};
+///
+/// let (done, mut written) = WritePromise::tracked();
+/// done.succeed();
+/// assert!(written.wait().is_ok());
+///
+/// let (forgotten, mut written) = WritePromise::tracked();
+/// drop(forgotten); // a handler that does not pass a message on
+/// assert!(matches!(written.wait(), Err(WriteError::Abandoned)));
+/// ```
 #[derive(Debug, Default)]
 #[must_use = "a promise that is dropped reports the message as abandoned"]
 pub struct WritePromise(Option<Promise<(), WriteError>>);

@@ -10,6 +10,15 @@ use std::{
 };
 
 /// The end of a channel: resolves to its cause.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+///
+/// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let closed = embedded.channel().closed(); // a future, too
+/// embedded.close_by_peer();
+/// assert!(matches!(closed.wait(), Ok(CloseCause::PeerClosed)));
+/// ```
 pub struct Closed<W> {
     way: Way<W>,
 }

@@ -244,6 +244,17 @@ impl<R, W: 'static> fmt::Debug for EmbeddedChannel<R, W> {
 }
 
 /// What was left over at the end of an [`EmbeddedChannel`].
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+///
+/// let channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// let mut channel = channel;
+/// channel.write_inbound("hello");
+/// let left = channel.finish();
+/// assert_eq!(left.outbound, b"hello"); // nobody has read it
+/// assert!(matches!(left.cause, Some(CloseCause::Requested)));
+/// ```
 #[derive(Debug)]
 pub struct Finished<R> {
     /// Messages that nobody read at the application's end.

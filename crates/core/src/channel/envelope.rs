@@ -8,6 +8,17 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 /// Bytes with a target or with descriptors. Datagram channels send each as one datagram, also an empty one; Unix
 /// streams pass the descriptors along with the first byte.
+///
+/// ```
+/// use netwright_core::Envelope;
+/// use std::net::SocketAddr;
+///
+/// let to: SocketAddr = "127.0.0.1:53".parse()?;
+/// let letter = Envelope::to(to, "hello");
+/// assert_eq!(letter.to.as_ref().and_then(|address| address.ip()), Some(to));
+/// assert!(Envelope::new("for whom we are connected to").is_plain());
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Envelope {
     /// What the peer reads.

@@ -152,6 +152,19 @@ impl fmt::Debug for FileRegion {
 }
 
 /// How far a [`FileRegion`] has got. Cheap to clone, can be asked on any thread.
+///
+/// ```
+/// use netwright_core::FileRegion;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut region = FileRegion::whole(std::fs::File::open(std::env::current_exe()?)?)?;
+/// let progress = region.progress();
+/// region.advance(10); // as a transport does
+/// assert_eq!(progress.sent(), 10);
+/// assert!(progress.total() > 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct FileProgress {
     /// A lock rather than an atomic: not every 32-bit system has atomics of 64 bits, and files can be that long. Taken

@@ -310,9 +310,39 @@ impl<W: Send + 'static> fmt::Debug for ChannelGroup<W> {
 }
 
 /// The results of a whole group, on their way. Giving it up does not take the operation back.
+///
+/// ```
+/// use netwright_core::{ChannelGroup, EmbeddedChannel, GroupWritten, pipeline};
+/// use bytes::Bytes;
+///
+/// let mut ann = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let room = ChannelGroup::new();
+/// room.add(ann.channel().clone());
+/// let mut written: GroupWritten = room.write_and_flush(Bytes::from("hello"));
+/// ann.run();
+/// assert!(written.wait().unwrap().is_success());
+/// ```
 pub type GroupWritten = Promised<GroupResult, PromiseError>;
 
 /// What became of an operation, for each member that it was for.
+///
+/// ```
+/// use netwright_core::{ChannelGroup, EmbeddedChannel, pipeline};
+/// use bytes::Bytes;
+///
+/// let (mut ann, mut bob) =
+///     (EmbeddedChannel::new(pipeline().handle(|_, _| {})), EmbeddedChannel::new(pipeline().handle(|_, _| {})));
+/// let room = ChannelGroup::new();
+/// room.add(ann.channel().clone());
+/// room.add(bob.channel().clone());
+/// bob.block_output(true); // does not read, and leaves
+/// let mut written = room.write_and_flush(Bytes::from("hello"));
+/// ann.run();
+/// bob.run().close_by_peer();
+/// let result = written.wait().unwrap();
+/// assert_eq!((result.len(), result.failures().count()), (2, 1));
+/// assert!(result.get(ann.channel().id()).unwrap().is_ok());
+/// ```
 #[derive(Debug, Clone)]
 pub struct GroupResult {
     results: Vec<(ChannelId, Result<(), WriteError>)>,

@@ -31,10 +31,43 @@ use std::{
 const COMMAND_OVERHEAD: usize = 32;
 
 /// Told to every connection of a server that shuts down gracefully, as an event of its pipeline: finish what you have begun.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, Event, ShuttingDown, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Polite;
+///
+/// impl Application for Polite {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+///     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+///         if event.get::<ShuttingDown>().is_some() {
+///             cx.write_and_flush(Bytes::from("goodbye"));
+///             cx.close_when_flushed();
+///         }
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().app(Polite));
+/// channel.channel().fire_event(Event::new(ShuttingDown)); // as a server does
+/// assert_eq!(channel.outbound_bytes(), b"goodbye");
+/// assert!(!channel.is_open());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShuttingDown;
 
 /// How far a channel is.
+///
+/// ```
+/// use netwright_core::{ChannelState, EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// assert_eq!(channel.channel().state(), ChannelState::Active);
+/// channel.close_by_peer();
+/// assert_eq!(channel.channel().state(), ChannelState::Closed);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelState {
     /// Not connected yet.
@@ -53,6 +86,27 @@ pub enum ChannelState {
 /// A handle that comes from inside of a [sealed](crate::PipelineBuilder::sealed) segment writes to that segment. When the
 /// segment is exchanged, what was accepted before is carried out, and later writes report
 /// [`WriteError::Exchanged`]; everything else goes on to be the channel's.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+/// use bytes::Bytes;
+///
+/// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let channel = embedded.channel().clone(); // may go to any thread
+///
+/// channel.send(Bytes::from("fire and forget, "));
+/// let mut written = channel.write_and_flush(Bytes::from("or hear of it"));
+/// assert_eq!(embedded.outbound_bytes(), b"fire and forget, or hear of it");
+/// assert!(written.wait().is_ok());
+///
+/// channel.set_attribute(42_u32);
+/// assert_eq!(channel.attribute::<u32>().as_deref(), Some(&42));
+///
+/// channel.close();
+/// embedded.run();
+/// assert!(matches!(channel.close_cause(), Some(CloseCause::Requested)));
+/// assert!(channel.write_and_flush(Bytes::from("too late")).wait().is_err());
+/// ```
 pub struct Channel<W> {
     way: Way<W>,
 }

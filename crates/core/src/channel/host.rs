@@ -29,6 +29,18 @@ use bytes::BytesMut;
 use std::sync::Arc;
 
 /// What a channel is set up with.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, HostSettings, pipeline};
+///
+/// let mut settings = HostSettings::default();
+/// settings.auto_read = false;
+/// let mut channel = EmbeddedChannel::with_settings(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())), settings);
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b""); // nobody has asked for it
+/// channel.channel().request();
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct HostSettings {
@@ -47,6 +59,28 @@ impl Default for HostSettings {
 }
 
 /// Runs one channel's pipeline; transports drive it. `R` is what they bring: bytes, or datagrams.
+///
+/// ```
+/// use netwright_core::{CloseCause, Host, HostSettings, LocalLoop, ManualLoop, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// // What a transport does with a channel, without the system calls.
+/// ManualLoop::new().enter(|| {
+///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
+///     let mut host: Host<_, Bytes> = Host::new(LocalLoop::current().unwrap(), echo, HostSettings::default());
+///     host.activate(None, None);
+///     assert!(host.wants_read());
+///     host.received(BytesMut::from("hello")); // what `recv` gave
+///     host.read_complete();
+///     assert!(host.take_flush());
+///     assert_eq!(host.outbound().first_bytes().unwrap(), "hello"); // what `send` gets
+///     host.outbound().advance(5);
+///     host.wrote();
+///     host.closed(CloseCause::PeerClosed);
+///     assert!(host.is_finished());
+///     host.remove();
+/// });
+/// ```
 pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut> {
     core: ChannelCore,
     root: Boundary<P, R, W>,

@@ -6,6 +6,14 @@ use std::{
 };
 
 /// A channel's number, unique in this process.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let (one, other) = (EmbeddedChannel::new(pipeline().handle(|_, _| {})), EmbeddedChannel::new(pipeline().handle(|_, _| {})));
+/// assert_ne!(one.channel().id(), other.channel().id());
+/// assert!(one.channel().id().to_string().starts_with('#')); // for logs
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(u64);
 

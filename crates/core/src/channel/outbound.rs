@@ -45,6 +45,18 @@ pub const GATHER_BYTES_MAX: usize = i32::MAX as usize;
 const ENTRIES_KEPT: usize = 64;
 
 /// Something that can be sent: bytes, a part of a file, or bytes with an address.
+///
+/// ```
+/// use netwright_core::{FileRegion, Outgoing};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let text = Outgoing::from("hello".to_owned());
+/// let file = Outgoing::from(FileRegion::whole(std::fs::File::open(std::env::current_exe()?)?)?);
+/// assert_eq!(text.len(), 5);
+/// assert!(file.len() > 5); // bytes that are never in our memory
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub enum Outgoing {
     /// Bytes in memory.
@@ -192,6 +204,21 @@ impl Default for WaterMarks {
 }
 
 /// What [`Outbound::gather`] found.
+///
+/// ```
+/// use netwright_core::{GATHER_BYTES_MAX, Outbound, WaterMarks, WritePromise};
+/// use bytes::Bytes;
+/// use std::io::IoSlice;
+///
+/// let mut outbound = Outbound::new(WaterMarks::default());
+/// for word in ["hello, ", "world"] {
+///     outbound.push(Bytes::from(word).into(), WritePromise::default());
+/// }
+/// outbound.flush();
+/// let mut slices = [IoSlice::new(&[]); 8];
+/// let gathered = outbound.gather(&mut slices, GATHER_BYTES_MAX);
+/// assert_eq!((gathered.pieces, gathered.bytes), (2, 12)); // for one `writev`
+/// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Gathered {
@@ -714,6 +741,15 @@ impl fmt::Debug for Outbound {
 /// How many bytes to offer in one gathering write: as many as this connection has lately been able to take.
 ///
 /// More only makes the system walk along slices that it will not send.
+///
+/// ```
+/// use netwright_core::GatherCap;
+///
+/// let mut cap = GatherCap::for_send_buffer(64 * 1024);
+/// let before = cap.get();
+/// cap.record(before, before); // all of it was taken: next time it may be more
+/// assert!(cap.get() >= before);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatherCap(usize);
 

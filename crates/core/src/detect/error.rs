@@ -6,6 +6,18 @@ use std::{error::Error, fmt, time::Duration};
 const SHOWN: usize = 16;
 
 /// Why [`Detect`](super::Detect) found no protocol for a connection.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, CloseCause, detect::{Detect, DetectError, prefix}, pipeline};
+///
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(pipeline().joint(|switch| {
+///     let ssh = || pipeline().handle(|_, _| {}).sealed();
+///     pipeline().add(Detect::new(switch).rule(prefix("SSH-2.0-"), ssh)).handle(|_, _| {}).sealed()
+/// }));
+/// channel.write_inbound("hello");
+/// let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!() };
+/// assert!(matches!(fault.downcast_ref(), Some(DetectError::NoMatch { read: 5, .. })));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DetectError {

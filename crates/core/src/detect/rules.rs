@@ -1,6 +1,14 @@
 //! What a rule says, and rules for what is well known.
 
 /// What a rule says about the first bytes of a connection.
+///
+/// ```
+/// use netwright_core::detect::{Verdict, http, tls};
+///
+/// let rules: [fn(&[u8]) -> Verdict; 2] = [tls, http];
+/// let verdicts = rules.map(|rule| rule(b"GET / HT"));
+/// assert_eq!(verdicts, [Verdict::No, Verdict::Take]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It may be this protocol: more bytes will tell.
@@ -41,6 +49,14 @@ const RECORD_MAX: u16 = 1 << 14;
 const CLIENT_HELLO: u8 = 1;
 
 /// A rule for TLS: a handshake record of any version, with a ClientHello in it (RFC 8446, 4 and 5.1).
+///
+/// ```
+/// use netwright_core::detect::{Verdict, tls};
+///
+/// assert_eq!(tls(&[22, 3, 1]), Verdict::More);
+/// assert_eq!(tls(&[22, 3, 1, 2, 0, 1]), Verdict::Take);
+/// assert_eq!(tls(b"SSH-2.0-"), Verdict::No);
+/// ```
 pub fn tls(bytes: &[u8]) -> Verdict {
     let fits = |index: usize, is: &dyn Fn(u8) -> bool| bytes.get(index).is_none_or(|&byte| is(byte));
     let len = bytes.get(3..5).map(|len| u16::from_be_bytes([len[0], len[1]]));
@@ -61,6 +77,14 @@ const METHODS: [&str; 9] =
     ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "CONNECT ", "OPTIONS ", "TRACE ", "PATCH "];
 
 /// A rule for HTTP/1: a request with one of the standard methods. Others can be asked for with [`prefix`].
+///
+/// ```
+/// use netwright_core::detect::{Verdict, http};
+///
+/// assert_eq!(http(b"PO"), Verdict::More);
+/// assert_eq!(http(b"POST /orders"), Verdict::Take);
+/// assert_eq!(http(b"PRI * HTTP/2.0"), Verdict::No);
+/// ```
 pub fn http(bytes: &[u8]) -> Verdict {
     let mut verdict = Verdict::No;
     for method in METHODS {

@@ -25,6 +25,27 @@ use crate::arena::Key;
 use std::{any::Any, fmt, io, rc::Rc, sync::Arc, time::Duration};
 
 /// What an event loop polls. Lives on the loop's thread.
+///
+/// ```
+/// use netwright_core::driver::{Driver, DriverSeed, Events};
+/// use std::{io, thread, time::Duration};
+///
+/// /// Waits for nothing but the time. (A real one also ends its wait when it is woken.)
+/// struct Naps;
+///
+/// impl Driver for Naps {
+///     fn poll(&mut self, timeout: Option<Duration>, _: &mut Events) -> io::Result<()> {
+///         thread::sleep(timeout.unwrap_or_default().min(Duration::from_millis(1)));
+///         Ok(())
+///     }
+///     fn rebuild(&mut self) -> io::Result<usize> {
+///         Ok(0)
+///     }
+///     fn suspend(self: Box<Self>) -> Result<Box<dyn DriverSeed>, Box<dyn Driver>> {
+///         Err(self) // belongs to its thread
+///     }
+/// }
+/// ```
 pub trait Driver: 'static {
     /// Waits for events until `timeout` has passed (`None`: for ever) or the waker was used, and appends them.
     ///
@@ -45,6 +66,15 @@ pub trait Driver: 'static {
 }
 
 /// A driver that is set up but not yet on its thread: everything that can fail early has been tried.
+///
+/// ```
+/// use netwright_core::{EventLoopGroup, driver::ParkSeed};
+///
+/// // Made on the thread that builds the group, started on the loops' own.
+/// let group = EventLoopGroup::builder().loops(2).driver(|_index| Ok(ParkSeed::new())).build()?;
+/// assert_eq!(group.next().spawn(async { 6 * 7 }).unwrap().wait(), Ok(42));
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 pub trait DriverSeed: Send + 'static {
     /// How other threads end a `poll`.
     fn waker(&self) -> Arc<dyn DriverWaker>;
@@ -54,12 +84,38 @@ pub trait DriverSeed: Send + 'static {
 }
 
 /// Ends the present or the next `poll` of one driver; from any thread.
+///
+/// ```
+/// use netwright_core::driver::{DriverSeed, Events, ParkSeed};
+///
+/// let seed = ParkSeed::new();
+/// let waker = seed.waker();
+/// let mut driver = Box::new(seed).start()?;
+/// waker.wake(); // from any thread
+/// driver.poll(None, &mut Events::default())?; // ends at once
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait DriverWaker: Send + Sync + 'static {
     /// Called at most once for each time that the loop goes to sleep.
     fn wake(&self);
 }
 
 /// Names a source of one loop. A token that has been given back never names another source.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Source, Token}};
+///
+/// struct Nothing;
+/// impl Source for Nothing {
+///     fn ready(&mut self, _: Event) {}
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// ManualLoop::new().enter(|| {
+///     let token = LocalLoop::current().unwrap().register(Nothing).unwrap();
+///     assert_eq!(Token::from_u64(token.to_u64()), token); // as it comes back from the kernel
+/// });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub(crate) Key);
 
@@ -76,6 +132,29 @@ impl Token {
 }
 
 /// What happened to a source.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Ready, Source}};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// struct Looks(Rc<Cell<Option<Event>>>);
+/// impl Source for Looks {
+///     fn ready(&mut self, event: Event) {
+///         self.0.set(Some(event));
+///     }
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// let (mut manual, seen) = (ManualLoop::new(), Rc::new(Cell::new(None)));
+/// let token = manual.enter(|| {
+///     let local = LocalLoop::current().unwrap();
+///     let token = local.register(Looks(seen.clone())).unwrap();
+///     local.call(token);
+///     token
+/// });
+/// manual.run_until_idle();
+/// assert_eq!(seen.get(), Some(Event { token, ready: Ready::NONE }));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Whom it concerns.
@@ -85,6 +164,13 @@ pub struct Event {
 }
 
 /// What a source may try now: a small set of flags.
+///
+/// ```
+/// use netwright_core::driver::Ready;
+///
+/// let ready = Ready::READ | Ready::READ_CLOSED;
+/// assert!(ready.contains(Ready::READ) && !ready.contains(Ready::WRITE));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready(u8);
 
@@ -134,6 +220,14 @@ impl fmt::Debug for Ready {
 }
 
 /// The events of one poll; the loop reuses the room.
+///
+/// ```
+/// use netwright_core::driver::{Event, Events, Ready, Token};
+///
+/// let mut events = Events::default();
+/// events.push(Event { token: Token::from_u64(1), ready: Ready::READ }); // as a driver does in `poll`
+/// assert_eq!(events.len(), 1);
+/// ```
 #[derive(Debug, Default)]
 pub struct Events {
     list: Vec<Event>,
@@ -161,6 +255,30 @@ impl Events {
 }
 
 /// Something that a loop hosts and that its driver has events for. Lives on the loop's thread.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Source}};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// /// Something that a loop hosts: told when there is something to do.
+/// struct Bell { rings: Rc<Cell<u32>> }
+///
+/// impl Source for Bell {
+///     fn ready(&mut self, _: Event) {
+///         self.rings.set(self.rings.get() + 1);
+///     }
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// let (mut manual, rings) = (ManualLoop::new(), Rc::new(Cell::new(0)));
+/// manual.enter(|| {
+///     let local = LocalLoop::current().unwrap();
+///     let bell = local.register(Bell { rings: rings.clone() }).unwrap();
+///     local.call(bell);
+/// });
+/// manual.run_until_idle();
+/// assert_eq!(rings.get(), 1);
+/// ```
 pub trait Source: 'static {
     /// Something happened. Never called while the source is already running.
     fn ready(&mut self, event: Event);

@@ -14,11 +14,28 @@ use std::{
 };
 
 /// Waits by parking its thread.
+///
+/// ```
+/// use netwright_core::driver::{DriverSeed, Events, ParkSeed};
+/// use std::time::Duration;
+///
+/// let mut park = Box::new(ParkSeed::new()).start()?; // a `Park`
+/// park.poll(Some(Duration::from_millis(1)), &mut Events::default())?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Park {
     signal: Arc<Signal>,
 }
 
 /// A [`Park`] that is not on its thread yet.
+///
+/// ```
+/// use netwright_core::{EventLoop, driver::ParkSeed};
+///
+/// let event_loop = EventLoop::builder().driver(ParkSeed::new()).build()?; // as it is by default
+/// assert_eq!(event_loop.spawn(async { 1 + 1 }).unwrap().wait(), Ok(2));
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Default)]
 pub struct ParkSeed {
     signal: Arc<Signal>,

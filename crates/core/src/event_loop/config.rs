@@ -9,6 +9,16 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// What a submitter gets when `max_pending_tasks` tasks wait already.
+///
+/// ```
+/// use netwright_core::{EventLoop, Rejection};
+/// use std::time::Duration;
+///
+/// let patient = Rejection::BackOff { retries: 3, pause: Duration::from_millis(1) };
+/// let event_loop = EventLoop::builder().max_pending_tasks(1000).rejection(patient).build()?;
+/// event_loop.execute(|| println!("there was room"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {

@@ -96,6 +96,16 @@ impl Figures {
 }
 
 /// The figures of one loop at about one moment.
+///
+/// ```
+/// use netwright_core::EventLoop;
+///
+/// let event_loop = EventLoop::new();
+/// event_loop.schedule(std::time::Duration::ZERO, || ())?.wait()?;
+/// let figures = event_loop.figures();
+/// assert!(figures.tasks_run >= 1 && figures.panics == 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoopFigures {
@@ -134,6 +144,17 @@ pub struct LoopFigures {
 }
 
 /// A single task's time and kind.
+///
+/// ```
+/// use netwright_core::EventLoop;
+///
+/// let event_loop = EventLoop::new();
+/// event_loop.schedule(std::time::Duration::ZERO, || ())?.wait()?;
+/// if let Some(longest) = event_loop.figures().longest_task {
+///     println!("a {:?} kept the loop for {:?}", longest.kind, longest.time);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongestTask {
@@ -145,6 +166,17 @@ pub struct LongestTask {
 }
 
 /// What a loop ran.
+///
+/// ```
+/// use netwright_core::{EventLoop, TaskKind};
+///
+/// let event_loop = EventLoop::new();
+/// event_loop.spawn(async {})?.wait()?;
+/// if event_loop.figures().longest_task.is_some_and(|longest| longest.kind == TaskKind::Io) {
+///     println!("a handler took longest");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskKind {

@@ -24,6 +24,17 @@ use std::{
 };
 
 /// The end of a loop, as a future that any number may await, and as a blocking wait.
+///
+/// ```
+/// use netwright_core::EventLoop;
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new();
+/// let termination = event_loop.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?;
+/// termination.wait()?; // or `.await`
+/// assert!(event_loop.is_terminated());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Termination = SharedPromised<(), LoopError>;
 
 /// A handle to one event loop: one thread, one driver, one task queue.

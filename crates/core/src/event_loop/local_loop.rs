@@ -24,6 +24,21 @@ use std::{
 /// A loop seen from its own thread: registers sources and takes what need not be `Send`.
 ///
 /// Not `Send`, so it cannot leave the thread for which it is valid.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop};
+/// use std::{cell::Cell, rc::Rc, time::Duration};
+///
+/// let mut manual = ManualLoop::new();
+/// let rang = Rc::new(Cell::new(false)); // not `Send`, and need not be
+/// let rings = rang.clone();
+/// manual.enter(|| {
+///     let local = LocalLoop::current().expect("on a loop's thread");
+///     local.schedule(Duration::from_secs(60), move || rings.set(true)).unwrap();
+/// });
+/// manual.advance(Duration::from_secs(60));
+/// assert!(rang.get());
+/// ```
 #[derive(Clone)]
 pub struct LocalLoop {
     local: Rc<Local>,
@@ -125,10 +140,55 @@ impl fmt::Debug for LocalLoop {
 }
 
 /// A timer of a source.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Source}};
+/// use std::time::Duration;
+///
+/// struct Clock;
+/// impl Source for Clock {
+///     fn ready(&mut self, _: Event) {}
+///     fn signal(&mut self, hours: u64) {
+///         println!("it is {hours}");
+///     }
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// ManualLoop::new().enter(|| {
+///     let local = LocalLoop::current().unwrap();
+///     let clock = local.register(Clock).unwrap();
+///     let timer = local.arm(clock, Duration::from_secs(3600), 1);
+///     assert!(local.disarm(timer));
+///     assert!(!local.disarm(timer));
+/// });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SourceTimer(TimerKey);
 
 /// Has one source called, from any thread.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Source}};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// struct Counts(Rc<Cell<u32>>);
+/// impl Source for Counts {
+///     fn ready(&mut self, _: Event) {
+///         self.0.set(self.0.get() + 1);
+///     }
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// let (mut manual, count) = (ManualLoop::new(), Rc::new(Cell::new(0)));
+/// let caller = manual.enter(|| {
+///     let local = LocalLoop::current().unwrap();
+///     let token = local.register(Counts(count.clone())).unwrap();
+///     local.caller(token)
+/// });
+/// std::thread::spawn(move || caller.call()).join().unwrap();
+/// manual.run_until_idle();
+/// assert_eq!(count.get(), 1);
+/// ```
 #[derive(Clone)]
 pub struct SourceCaller {
     shared: Arc<Shared>,

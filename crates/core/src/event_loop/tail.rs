@@ -123,6 +123,18 @@ struct Ticket {
 }
 
 /// A tail task that can be removed. Dropping the handle leaves it in place.
+///
+/// ```
+/// use netwright_core::ManualLoop;
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+///
+/// let (mut manual, turns) = (ManualLoop::new(), Arc::new(AtomicU32::new(0)));
+/// let counted = turns.clone();
+/// let counting = manual.handle().after_every_iteration(move || _ = counted.fetch_add(1, Ordering::Relaxed)).unwrap();
+/// manual.run_once();
+/// assert!(turns.load(Ordering::Relaxed) > 0);
+/// assert!(counting.remove());
+/// ```
 pub struct TailTask {
     ticket: Arc<Ticket>,
 }

@@ -241,6 +241,16 @@ impl Meter {
 }
 
 /// What an [`AutoScale`] knows about its group.
+///
+/// ```
+/// use netwright_core::{AutoScale, EventLoopGroup};
+///
+/// let scale = AutoScale::new();
+/// let _group = EventLoopGroup::builder().loops(2).chooser(scale.clone()).build()?;
+/// let figures = scale.figures();
+/// println!("{} loops take channels; busy: {:?}", figures.active, figures.utilisation);
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AutoScaleFigures {
@@ -251,6 +261,22 @@ pub struct AutoScaleFigures {
 }
 
 /// Sets up an [`AutoScale`].
+///
+/// ```
+/// use netwright_core::AutoScale;
+/// use std::time::Duration;
+///
+/// let scale = AutoScale::builder()
+///     .min(1)
+///     .max(8)
+///     .window(Duration::from_secs(1))
+///     .scale_down_below(0.2)
+///     .scale_up_above(0.8)
+///     .patience(5)
+///     .build()?;
+/// # drop(scale);
+/// # Ok::<(), netwright_core::InvalidArgument>(())
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct AutoScaleBuilder {
     settings: Settings,

@@ -4,6 +4,19 @@ use crate::{EventLoop, error::InvalidArgument};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Picks a loop.
+///
+/// ```
+/// use netwright_core::{EventLoop, EventLoopGroup};
+///
+/// /// Everything goes to the last loop.
+/// fn last(loops: &[EventLoop]) -> usize {
+///     loops.len() - 1
+/// }
+///
+/// let group = EventLoopGroup::builder().loops(3).name("io").chooser(last).build()?;
+/// assert_eq!(group.next(), group.next());
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 pub trait Chooser: Send + Sync + 'static {
     /// The index of the loop to take next. `loops` is never empty; an index out of range counts modulo its length.
     fn choose(&self, loops: &[EventLoop]) -> usize;
@@ -29,6 +42,14 @@ impl<F: Fn(&[EventLoop]) -> usize + Send + Sync + 'static> Chooser for F {
 ///
 /// With a power of two of loops the counter may run over: a mask of its low bits goes on evenly. With any other number it
 /// is turned back to zero at the end of each round, because at an overflow some loops would be taken twice.
+///
+/// ```
+/// use netwright_core::{EventLoopGroup, RoundRobin};
+///
+/// let group = EventLoopGroup::builder().loops(2).chooser(RoundRobin::new()).build()?; // as it is by default
+/// assert_ne!(group.next(), group.next());
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RoundRobin {
     next: AtomicUsize,
@@ -64,6 +85,15 @@ impl Chooser for RoundRobin {
 
 /// The loop that hosts the fewest sources, and among equals the one with the fewest tasks waiting; round robin among the
 /// rest, so that a burst before the figures move does not land on one loop.
+///
+/// ```
+/// use netwright_core::{EventLoopGroup, LeastLoaded};
+///
+/// let group = EventLoopGroup::builder().loops(2).chooser(LeastLoaded::new()).build()?;
+/// let event_loop = group.next(); // with connections, the one that has the fewest
+/// # drop(event_loop);
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct LeastLoaded {
     turn: RoundRobin,

@@ -119,6 +119,21 @@ type DriverFactory = Box<dyn FnMut(usize) -> io::Result<Box<dyn DriverSeed>>>;
 
 /// Sets up an [`EventLoopGroup`]. What is said of one loop in [`EventLoopBuilder`](crate::EventLoopBuilder) holds for
 /// each loop of the group.
+///
+/// ```
+/// use netwright_core::{EventLoopGroup, LeastLoaded};
+/// use std::time::Duration;
+///
+/// let group = EventLoopGroup::builder()
+///     .loops(2)
+///     .name("worker") // worker-0, worker-1
+///     .chooser(LeastLoaded::new())
+///     .io_ratio(80)
+///     .task_time_cap(Duration::from_millis(10))
+///     .build()?;
+/// assert_eq!(group.len(), 2);
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct EventLoopGroupBuilder {
     loops: Option<usize>,

@@ -34,6 +34,16 @@ pub fn pipeline() -> PipelineBuilder<()> {
 
 /// A pipeline under construction. Whole by whoever takes it: a server, a client, an embedded channel. `E` says
 /// whether stages may still be added ([`Open`]), or the last one is there ([`Complete`], [`Joint`], [`Sealed`]).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let open = pipeline(); // nothing yet: bytes in, bytes out
+/// let complete = open.handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+/// let mut channel = EmbeddedChannel::new(complete);
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 #[must_use = "a pipeline does nothing until a channel runs it"]
 pub struct PipelineBuilder<S, E = Open> {
     stages: S,
@@ -41,12 +51,36 @@ pub struct PipelineBuilder<S, E = Open> {
 }
 
 /// Stages may still be added.
+///
+/// ```
+/// use netwright_core::{Open, PipelineBuilder, pipeline};
+///
+/// let stages: PipelineBuilder<(), Open> = pipeline();
+/// let _complete = stages.handle(|_, _| {});
+/// ```
 pub struct Open;
 
 /// The last stage is there.
+///
+/// ```compile_fail
+/// use netwright_core::pipeline;
+///
+/// pipeline().handle(|_, _| {}).handle(|_, _| {}); // nothing comes behind the last stage
+/// ```
 pub struct Complete;
 
 /// How a pipeline ends.
+///
+/// ```
+/// use netwright_core::{Ending, PipelineBuilder, pipeline};
+///
+/// /// Whatever is to run, it can be handed on as it is.
+/// fn same<S, E: Ending>(stages: PipelineBuilder<S, E>) -> PipelineBuilder<S, E> {
+///     stages
+/// }
+///
+/// let _stages = same(pipeline().handle(|_, _| {}));
+/// ```
 pub trait Ending {
     /// What lies behind the last stage.
     type Segment;
@@ -263,6 +297,23 @@ where
 }
 
 /// Turns `((((), A), B), C)` round into `Stage<A, Stage<B, Stage<C, End>>>`.
+///
+/// ```
+/// use netwright_core::{Ending, Link, PipelineBuilder, Segment, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Takes any pipeline that reads and writes bytes.
+/// fn takes<S, E, P>(stages: PipelineBuilder<S, E>) -> P
+/// where
+///     E: Ending,
+///     S: Link<E::Segment, Linked = P>,
+///     P: Segment<BytesMut, Bytes>,
+/// {
+///     stages.into_segment()
+/// }
+///
+/// takes(pipeline().handle(|cx, bytes| cx.write(bytes.freeze())));
+/// ```
 pub trait Link<N> {
     /// The nested form.
     type Linked;

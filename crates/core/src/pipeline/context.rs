@@ -11,6 +11,36 @@ use std::{net::SocketAddr, time::Duration};
 ///
 /// `fire_…` goes on towards the application, at once. `write`, `flush` and `close` go towards the wire: they are queued
 /// at the boundary to the stage before, in order, and carried out when that stage is free.
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Answers pings itself, and passes everything else on.
+/// struct Pings;
+///
+/// impl Handler for Pings {
+///     type Read = BytesMut;
+///     type ReadOut = BytesMut;
+///     type Write = Bytes;
+///     type WriteOut = Bytes;
+///
+///     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+///         match &bytes[..] {
+///             b"ping" => cx.write_and_flush(Bytes::from("pong")), // towards the wire
+///             _ => cx.fire_read(bytes),                           // towards the application
+///         }
+///     }
+///     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+///         cx.write_with(bytes, done);
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(Pings));
+/// channel.write_inbound("ping").write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"pong");
+/// assert_eq!(channel.read_inbound().unwrap(), "hello");
+/// ```
 pub struct Context<'a, H: Handler> {
     pub(super) next: &'a mut dyn Next<H::ReadOut>,
     pub(super) ops: &'a mut Ops<H::WriteOut>,

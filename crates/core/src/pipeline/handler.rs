@@ -4,6 +4,32 @@ use super::{Context, Event, Leftover, caller::Call, task::Running};
 use crate::channel::{CloseCause, Fault, WritePromise};
 
 /// A timer of one stage.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, StageTimer, pipeline};
+/// use bytes::{Bytes, BytesMut};
+/// use std::time::Duration;
+///
+/// struct Wakes { at_six: Option<StageTimer> }
+///
+/// impl Application for Wakes {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+///         cx.arm(Duration::from_secs(5));
+///         self.at_six = Some(cx.arm(Duration::from_secs(6)));
+///     }
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+///     fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {
+///         cx.write_and_flush(Bytes::from(if self.at_six == Some(timer) { "six" } else { "five, " }));
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().app(Wakes { at_six: None }));
+/// channel.advance(Duration::from_secs(10));
+/// assert_eq!(channel.outbound_bytes(), b"five, six");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StageTimer(pub(crate) u32);
 

@@ -21,6 +21,15 @@ use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
 
 /// The end of a pipeline that can be exchanged. Made by [`PipelineBuilder::joint`].
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let stages = pipeline().joint(|_switch| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(stages);
+/// channel.write_inbound("as if there was none");
+/// assert_eq!(channel.outbound_bytes(), b"as if there was none");
+/// ```
 pub struct Joint<R, W, T> {
     segment: BoxedSegment<R, W, T>,
     switch: Switch<R, W, T>,
@@ -215,6 +224,20 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 /// more, or that the channel has ended, if that is so. Demand stays as the old segment left it, so one that
 /// [paused](super::Context::pause) resumes first, or in [`leaving`](super::Handler::leaving). Messages that wait behind the first
 /// stage of the old segment, because somebody paused, cannot be read by another one: they are dropped with a warning.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // Says hello; from then on everything comes back.
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(pipeline().joint(|switch| {
+///     pipeline().handle(move |cx, _| {
+///         cx.write_and_flush("hello".into());
+///         switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+///     })
+/// }));
+/// channel.write_inbound("whatever").write_inbound("and back");
+/// assert_eq!(channel.outbound_bytes(), b"helloand back");
+/// ```
 pub struct Switch<R, W, T> {
     wanted: Rc<RefCell<Option<Wanted<R, W, T>>>>,
 }

@@ -1,6 +1,15 @@
 //! What a stage has read and not used when it leaves.
 
 /// Messages that were read and not used. They belong to whoever comes next, so this must not be dropped by accident.
+///
+/// ```
+/// use netwright_core::Leftover;
+/// use bytes::BytesMut;
+///
+/// let rest = Leftover::one(BytesMut::from("read and not used"));
+/// assert!(!rest.is_nothing());
+/// assert_eq!(rest.into_messages(), ["read and not used"]);
+/// ```
 #[derive(Debug)]
 #[must_use = "these messages were read from the peer and not used: hand them to the next stage"]
 pub struct Leftover<R>(Vec<R>);

@@ -155,6 +155,31 @@ where
 }
 
 /// One of two handlers of the same four types, decided when the pipeline is built.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Either, Observer, observe, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Quiet;
+/// struct Loud;
+/// impl Observer for Quiet {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+/// }
+/// impl Observer for Loud {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn sees_read(&mut self, bytes: &BytesMut) {
+///         println!("{bytes:?}");
+///     }
+/// }
+///
+/// let verbose = false;
+/// let looks_on = if verbose { Either::Left(observe(Loud)) } else { Either::Right(observe(Quiet)) };
+/// let mut channel = EmbeddedChannel::new(pipeline().add(looks_on).handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// The first.

@@ -19,6 +19,16 @@ use crate::channel::{AnyShared, CloseCause, Inlet, WriteError};
 use std::{convert::Infallible, sync::Arc};
 
 /// A segment to which nothing can be written from outside. Made by [`PipelineBuilder::sealed`](super::PipelineBuilder).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // Its channel takes no messages from outside, whatever the stages inside take.
+/// let stages = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).sealed();
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(stages);
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 pub struct Sealed<P, T> {
     segment: P,
     stage: u32,

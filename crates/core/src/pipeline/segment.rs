@@ -36,6 +36,15 @@ pub struct Out<'a, W> {
 
 /// A piece of a pipeline: reads `R`, asks for `W` to be written. Made by [`pipeline`](super::pipeline); not implemented
 /// by hand.
+///
+/// ```
+/// use netwright_core::{Segment, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// fn is_one(_: &impl Segment<BytesMut, Bytes>) {}
+///
+/// is_one(&pipeline().handle(|cx, bytes| cx.write(bytes.freeze())).into_segment());
+/// ```
 pub trait Segment<R, W>: 'static {
     /// What may be written at its far end, from outside the pipeline.
     type Tail: 'static;
@@ -84,6 +93,17 @@ pub trait Segment<R, W>: 'static {
 }
 
 /// A stage as `Channel::stages` shows it.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+/// let mut stages = channel.channel().stages();
+/// channel.run();
+/// for stage in stages.wait().unwrap() {
+///     println!("{stage:?}");
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageInfo {

@@ -15,6 +15,25 @@ use std::{
 };
 
 /// The view of an [`Application`] on its pipeline and channel.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Echo;
+///
+/// impl Application for Echo {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+///         println!("{} from {:?}", bytes.len(), cx.peer_addr());
+///         cx.write_and_flush(bytes.freeze());
+///     }
+/// }
+///
+/// EmbeddedChannel::new(pipeline().app(Echo)).write_inbound("hello");
+/// ```
 pub type AppContext<'a, A> = Context<'a, ApplicationStage<A>>;
 
 /// The last stage of a pipeline: reads messages, writes answers. What is written from outside passes it untouched.
@@ -67,6 +86,24 @@ pub trait Application: Sized + 'static {
 }
 
 /// An [`Application`] as a stage.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Counts { answers: u32 }
+///
+/// impl Application for Counts {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+///         // What comes back is given the stage, which is the application by `Deref`.
+///         cx.spawn(async {}, |stage, _, ()| stage.answers += 1);
+///     }
+/// }
+///
+/// EmbeddedChannel::new(pipeline().app(Counts { answers: 0 })).write_inbound("hello");
+/// ```
 pub struct ApplicationStage<A>(pub(crate) A);
 
 /// The application itself, for closures that come back to it.
@@ -146,6 +183,19 @@ impl<R: 'static, W: 'static> Context<'_, ClosureStage<R, W>> {
 }
 
 /// A closure as the last stage.
+///
+/// ```
+/// use netwright_core::{ClosureStage, Context, EmbeddedChannel, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// fn echo(cx: &mut Context<'_, ClosureStage<BytesMut, Bytes>>, bytes: BytesMut) {
+///     cx.write_and_flush(bytes.freeze());
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(echo));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 pub struct ClosureStage<R: 'static, W: 'static> {
     #[allow(clippy::type_complexity)]
     pub(super) call: Box<dyn FnMut(&mut Context<'_, Self>, R)>,
@@ -209,11 +259,42 @@ pub trait Observer: 'static {
 }
 
 /// An [`Observer`] as a stage.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Observer, observe, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Printer;
+/// impl Observer for Printer {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn sees_write(&mut self, bytes: &Bytes) {
+///         println!("sends {bytes:?}");
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(observe(Printer)).handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 pub fn observe<O: Observer>(observer: O) -> ObserverStage<O> {
     ObserverStage(observer)
 }
 
 /// Made by [`observe`].
+///
+/// ```
+/// use netwright_core::{Observer, ObserverStage, observe};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Nosy;
+/// impl Observer for Nosy {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+/// }
+///
+/// let _stage: ObserverStage<Nosy> = observe(Nosy);
+/// ```
 pub struct ObserverStage<O>(O);
 
 impl<O: Observer> Handler for ObserverStage<O> {
@@ -252,6 +333,32 @@ impl<O: Observer> Handler for ObserverStage<O> {
 }
 
 /// Changes what is read and lets through what is written: a decoder.
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, InboundOnly, InboundStage, inbound, pipeline};
+/// use bytes::{Buf, Bytes, BytesMut};
+///
+/// /// Makes numbers of four bytes each.
+/// #[derive(Default)]
+/// struct Numbers { rest: BytesMut }
+///
+/// impl InboundOnly for Numbers {
+///     type Read = BytesMut;
+///     type ReadOut = u32;
+///     type Write = Bytes;
+///
+///     fn read(&mut self, _: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
+///         self.rest.unsplit(bytes);
+///     }
+///     fn pull(&mut self, _: &mut Context<'_, InboundStage<Self>>) -> Option<u32> {
+///         (self.rest.len() >= 4).then(|| self.rest.get_u32())
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(inbound(Numbers::default())));
+/// channel.write_inbound([0, 0, 0, 1, 0, 0]).write_inbound([0, 2]);
+/// assert_eq!((channel.read_inbound(), channel.read_inbound()), (Some(1), Some(2)));
+/// ```
 #[allow(unused_variables)]
 pub trait InboundOnly: Sized + 'static {
     /// Arrives from the wire side.
@@ -278,11 +385,46 @@ pub trait InboundOnly: Sized + 'static {
 }
 
 /// An [`InboundOnly`] as a stage.
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, InboundOnly, InboundStage, inbound, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Lengths;
+/// impl InboundOnly for Lengths {
+///     type Read = BytesMut;
+///     type ReadOut = usize;
+///     type Write = Bytes;
+///     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
+///         cx.fire_read(bytes.len());
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(inbound(Lengths)));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.read_inbound(), Some(5));
+/// ```
 pub fn inbound<D: InboundOnly>(decoder: D) -> InboundStage<D> {
     InboundStage(decoder)
 }
 
 /// Made by [`inbound`].
+///
+/// ```
+/// use netwright_core::{Context, InboundOnly, InboundStage, inbound};
+///
+/// struct Doubles;
+/// impl InboundOnly for Doubles {
+///     type Read = u32;
+///     type ReadOut = u64;
+///     type Write = ();
+///     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, number: u32) {
+///         cx.fire_read(2 * u64::from(number));
+///     }
+/// }
+///
+/// let _stage: InboundStage<Doubles> = inbound(Doubles);
+/// ```
 pub struct InboundStage<D>(D);
 
 impl<D: InboundOnly> Handler for InboundStage<D> {
@@ -312,6 +454,28 @@ impl<D: InboundOnly> Handler for InboundStage<D> {
 }
 
 /// Changes what is written and lets through what is read: an encoder.
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, OutboundOnly, OutboundStage, WritePromise, outbound, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Writes numbers as four bytes each.
+/// struct Numbers;
+///
+/// impl OutboundOnly for Numbers {
+///     type Read = BytesMut;
+///     type Write = u32;
+///     type WriteOut = Bytes;
+///
+///     fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, number: u32, done: WritePromise) {
+///         cx.write_with(Bytes::copy_from_slice(&number.to_be_bytes()), done);
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(outbound(Numbers)));
+/// channel.write_outbound(258);
+/// assert_eq!(channel.outbound_bytes(), [0, 0, 1, 2]);
+/// ```
 pub trait OutboundOnly: Sized + 'static {
     /// Passes towards the application.
     type Read: 'static;
@@ -329,11 +493,46 @@ pub trait OutboundOnly: Sized + 'static {
 }
 
 /// An [`OutboundOnly`] as a stage.
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, OutboundOnly, OutboundStage, WritePromise, outbound, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Shouts;
+/// impl OutboundOnly for Shouts {
+///     type Read = BytesMut;
+///     type Write = String;
+///     type WriteOut = Bytes;
+///     fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, text: String, done: WritePromise) {
+///         cx.write_with(text.to_uppercase().into(), done);
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(outbound(Shouts)));
+/// channel.write_outbound("hello".to_owned());
+/// assert_eq!(channel.outbound_bytes(), b"HELLO");
+/// ```
 pub fn outbound<E: OutboundOnly>(encoder: E) -> OutboundStage<E> {
     OutboundStage(encoder)
 }
 
 /// Made by [`outbound`].
+///
+/// ```
+/// use netwright_core::{Context, OutboundOnly, OutboundStage, WritePromise, outbound};
+///
+/// struct Halves;
+/// impl OutboundOnly for Halves {
+///     type Read = ();
+///     type Write = u64;
+///     type WriteOut = u64;
+///     fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, number: u64, done: WritePromise) {
+///         cx.write_with(number / 2, done);
+///     }
+/// }
+///
+/// let _stage: OutboundStage<Halves> = outbound(Halves);
+/// ```
 pub struct OutboundStage<E>(E);
 
 impl<E: OutboundOnly> Handler for OutboundStage<E> {

@@ -16,6 +16,25 @@ use std::{
 type BoxedObserver<R, W> = Box<dyn Observer<Read = R, Write = W> + Send>;
 
 /// The control of a slot, for any thread. Found by name through [`Channel::slot`](crate::Channel::slot).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Observer, Slot, pipeline, slot};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Printer;
+/// impl Observer for Printer {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///     fn sees_read(&mut self, bytes: &BytesMut) {
+///         println!("{bytes:?}");
+///     }
+/// }
+///
+/// let channel = EmbeddedChannel::new(pipeline().add(slot::<BytesMut, Bytes>("log")).handle(|_, _| {}));
+/// let log: Slot<BytesMut, Bytes> = channel.channel().slot("log").expect("there is one of this name and type");
+/// log.put(Printer); // from any thread, while the channel lives
+/// log.clear();
+/// ```
 pub struct Slot<R, W> {
     shared: Arc<Shared<R, W>>,
 }
@@ -91,6 +110,15 @@ pub fn slot<R: 'static, W: 'static>(name: &'static str) -> SlotStage<R, W> {
 }
 
 /// Made by [`slot`].
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, SlotStage, pipeline, slot};
+/// use bytes::{Bytes, BytesMut};
+///
+/// let place: SlotStage<BytesMut, Bytes> = slot("recorder");
+/// let channel = EmbeddedChannel::new(pipeline().add(place).handle(|_, _| {}));
+/// assert!(channel.channel().slot::<BytesMut, Bytes>("recorder").is_some());
+/// ```
 pub struct SlotStage<R, W> {
     name: &'static str,
     shared: Arc<Shared<R, W>>,

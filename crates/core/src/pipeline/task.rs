@@ -36,6 +36,33 @@ use std::{
 };
 
 /// A future of one stage, to be aborted.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, StageTask, pipeline};
+/// use bytes::{Bytes, BytesMut};
+/// use std::time::Duration;
+///
+/// /// Says that it is bored, unless somebody talks.
+/// struct Bored { soon: Option<StageTask> }
+///
+/// impl Application for Bored {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+///         self.soon = Some(cx.schedule(Duration::from_secs(1), |_, cx| cx.write_and_flush(Bytes::from("bored"))));
+///     }
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+///         if let Some(soon) = self.soon.take() {
+///             cx.abort(soon);
+///         }
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().app(Bored { soon: None }));
+/// channel.write_inbound("hello").advance(Duration::from_secs(2));
+/// assert_eq!(channel.outbound_bytes(), b"");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StageTask(Key);
 
@@ -235,6 +262,13 @@ impl Tasks {
 }
 
 /// Why a piece of offloaded work has no result.
+///
+/// ```
+/// use netwright_core::{OffloadError, RefusedWhy};
+///
+/// let error = OffloadError::Refused(RefusedWhy::Full { limit: 64 });
+/// assert!(error.to_string().contains("64"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OffloadError {

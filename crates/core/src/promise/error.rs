@@ -3,6 +3,14 @@
 use std::{error::Error, fmt, io};
 
 /// What the promise itself has to say, as opposed to the work behind it. Every promise's error type is made from it.
+///
+/// ```
+/// use netwright_core::{PromiseError, promise};
+///
+/// let (promise, mut promised) = promise::<u32, PromiseError>();
+/// drop(promise); // the work was thrown away
+/// assert_eq!(promised.wait(), Err(PromiseError::Abandoned));
+/// ```
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromiseError {

@@ -25,6 +25,16 @@ use crate::sync::{Arc, Mutex, lock};
 /// A [`Promised`](super::Promised) that can be cloned: every clone is a future of a clone of the result.
 ///
 /// Made by [`Promised::shared`](super::Promised::shared).
+///
+/// ```
+/// use netwright_core::{PromiseError, promise};
+///
+/// let (promise, promised) = promise::<u32, PromiseError>();
+/// let shared = promised.shared();
+/// let other = shared.clone();
+/// promise.succeed(42);
+/// assert_eq!((shared.wait(), other.wait()), (Ok(42), Ok(42)));
+/// ```
 pub struct SharedPromised<T = (), E = PromiseError> {
     /// Keeps the original result for listeners; nothing takes it.
     source: Arc<Core<T, E>>,

@@ -12,17 +12,72 @@ use std::{
 ///
 /// Given to the function of [`serve`](crate::PipelineBuilder::serve). Lives on the channel's loop. Every wait can be given
 /// up (`select`, `timeout`) without losing a message.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// async fn greet(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+///     peer.write(Bytes::from("who is there? ")).await?;
+///     let Some(name) = peer.read().await? else { return Ok(()) }; // sends no more
+///     peer.send(Bytes::from([b"hello, ", &name[..]].concat())).await.map_err(|_| CloseCause::Requested)?; // taken by the system
+///     Ok(())
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(greet));
+/// channel.write_inbound("Ada");
+/// assert_eq!(channel.outbound_bytes(), b"who is there? hello, Ada");
+/// ```
 pub struct Peer<R, W> {
     reader: PeerReader<R, W>,
     writer: PeerWriter<R, W>,
 }
 
 /// The reading half of a [`Peer`].
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer<BytesMut, Bytes>| async move {
+///     let (mut reader, mut writer) = peer.split();
+///     while let Some(bytes) = reader.read().await? {
+///         writer.write(bytes.freeze()).await?;
+///     }
+///     Ok::<(), CloseCause>(())
+/// }));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 pub struct PeerReader<R, W> {
     pub(super) state: SharedState<R, W>,
 }
 
 /// The writing half of a [`Peer`].
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, EventLoop, Peer, pipeline, time};
+/// use bytes::{Bytes, BytesMut};
+/// use std::time::Duration;
+///
+/// // Ticks beside whatever is read.
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer<BytesMut, Bytes>| async move {
+///     let (mut reader, mut writer) = peer.split();
+///     let ticks = async move {
+///         loop {
+///             time::sleep(Duration::from_secs(1)).await;
+///             if writer.write(Bytes::from("tick ")).await.is_err() {
+///                 break;
+///             }
+///         }
+///     };
+///     let _ticking = EventLoop::current().expect("on a loop").spawn_local(ticks);
+///     while reader.read().await?.is_some() {}
+///     Ok::<(), CloseCause>(())
+/// }));
+/// channel.advance(Duration::from_secs(1)).advance(Duration::from_secs(1));
+/// assert_eq!(channel.outbound_bytes(), b"tick tick ");
+/// ```
 pub struct PeerWriter<R, W> {
     pub(super) state: SharedState<R, W>,
 }

@@ -15,6 +15,18 @@ use std::{
 };
 
 /// An async function as the last stage. Made by [`serve`](crate::PipelineBuilder::serve).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Peer, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// // `serve` adds it; its future's end closes the channel.
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+///     let _ = peer.write(Bytes::from("goodbye")).await;
+/// }));
+/// assert_eq!(channel.outbound_bytes(), b"goodbye");
+/// assert!(!channel.is_open());
+/// ```
 pub struct Serve<R, W, F, T> {
     serve: Option<F>,
     future: Option<Pin<Box<T>>>,

@@ -15,6 +15,25 @@ use std::{
 
 /// A function from requests to futures of replies, as the last stage. Made by
 /// [`service`](crate::PipelineBuilder::service).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline, time};
+/// use bytes::{Bytes, BytesMut};
+/// use std::{num::NonZeroUsize, time::Duration};
+///
+/// // `service` adds it; two requests at a time, replies in order.
+/// let two = NonZeroUsize::new(2).unwrap();
+/// let mut channel = EmbeddedChannel::new(pipeline().service(two, |request: BytesMut| async move {
+///     if request == "slow" {
+///         time::sleep(Duration::from_secs(1)).await;
+///     }
+///     request.freeze()
+/// }));
+/// channel.write_inbound("slow").write_inbound("fast");
+/// assert_eq!(channel.outbound_bytes(), b"");
+/// channel.advance(Duration::from_secs(1));
+/// assert_eq!(channel.outbound_bytes(), b"slowfast");
+/// ```
 pub struct Service<R, W, F, T> {
     call: F,
     concurrency: NonZeroUsize,

@@ -8,6 +8,12 @@ use std::{error::Error, fmt, io};
 use crate::promise::PromiseError;
 
 /// Why a pool could not be built.
+///
+/// ```
+/// use netwright_core::{Workers, WorkersError};
+///
+/// assert!(matches!(Workers::new(0), Err(WorkersError::Argument { got: 0, .. })));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkersError {
@@ -58,6 +64,16 @@ impl Error for WorkersError {
 }
 
 /// Why a wait for the end of a pool came back without that end.
+///
+/// ```
+/// use netwright_core::{ShutdownError, Workers};
+///
+/// let workers = Workers::new(1)?;
+/// let end = workers.termination();
+/// let refused = workers.submit(move || end.wait())?.wait()?;
+/// assert!(matches!(refused, Err(ShutdownError::WouldBlockWorker))); // it would wait for itself
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShutdownError {

@@ -225,6 +225,16 @@ impl fmt::Debug for Workers {
 
 /// A pool at one moment. `pending + running + completed + panics + cancelled` is the number of tasks ever accepted,
 /// and a task whose result has arrived is counted by then.
+///
+/// ```
+/// use netwright_core::Workers;
+///
+/// let workers = Workers::new(2)?;
+/// workers.submit(|| ())?.wait()?;
+/// let figures = workers.figures();
+/// assert_eq!((figures.threads, figures.pending, figures.panics), (2, 0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkersFigures {

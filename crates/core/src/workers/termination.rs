@@ -20,6 +20,16 @@ use crate::{promise::SharedPromised, sync::Arc};
 /// Await it, from any runtime or loop, or [`wait`](Self::wait) for it on a thread that may block. It keeps no pool
 /// alive. From [`Workers::shutdown_gracefully`](super::Workers::shutdown_gracefully) it also resolves, with
 /// [`ShutdownError::Overdue`], when the time given there has passed.
+///
+/// ```
+/// use netwright_core::Workers;
+/// use std::time::Duration;
+///
+/// let workers = Workers::new(2)?;
+/// workers.execute(|| println!("still runs"))?;
+/// workers.shutdown_gracefully(Duration::from_secs(15)).wait()?; // or `.await`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Termination {
     outcome: SharedPromised<(), ShutdownError>,

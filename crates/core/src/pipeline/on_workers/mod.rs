@@ -37,11 +37,52 @@ use std::{any::Any, panic::resume_unwind, sync::Arc};
 const MAILBOX: usize = 64;
 
 /// A handler that can run on workers: it may be sent to another thread, and so may everything that crosses.
+///
+/// ```
+/// use netwright_core::{Application, AppContext, PipelineBuilder, SendHandler, Workers, pipeline, Handler};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Puts any handler of bytes that may go to another thread on workers.
+/// fn heavy<H>(workers: &Workers, handler: H) -> impl Handler<Read = BytesMut, Write = Bytes>
+/// where
+///     H: SendHandler + Handler<Read = BytesMut, Write = Bytes>,
+/// {
+///     netwright_core::on_workers(workers, handler)
+/// }
+/// ```
 pub trait SendHandler: Handler<Read: Send, ReadOut: Send, Write: Send, WriteOut: Send> + Send {}
 
 impl<H: Handler<Read: Send, ReadOut: Send, Write: Send, WriteOut: Send> + Send> SendHandler for H {}
 
 /// A handler on workers, as a stage. See [`PipelineBuilder::add_on`].
+///
+/// ```
+/// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, Workers, on_workers, pipeline};
+/// use bytes::{Bytes, BytesMut};
+///
+/// /// Something that takes its time.
+/// struct Shouts;
+/// impl Handler for Shouts {
+///     type Read = BytesMut;
+///     type ReadOut = BytesMut;
+///     type Write = Bytes;
+///     type WriteOut = Bytes;
+///     fn read(&mut self, cx: &mut Context<'_, Self>, mut bytes: BytesMut) {
+///         bytes.make_ascii_uppercase();
+///         cx.fire_read(bytes);
+///     }
+///     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+///         cx.write_with(bytes, done);
+///     }
+/// }
+///
+/// let workers = Workers::new(1)?;
+/// let mut channel = EmbeddedChannel::new(pipeline().add(on_workers(&workers, Shouts).mailbox(16)));
+/// channel.write_inbound("hello");
+/// let heard = std::iter::repeat_with(|| channel.run().read_inbound()).flatten().next();
+/// assert_eq!(heard.unwrap(), "HELLO"); // on the loop again
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn on_workers<H>(workers: &Workers, handler: H) -> OnWorkers<H>
 where
     H: SendHandler,
@@ -60,6 +101,21 @@ where
 }
 
 /// Made by [`on_workers`] and [`PipelineBuilder::add_on`].
+///
+/// ```
+/// use netwright_core::{Observer, ObserverStage, OnWorkers, Workers, observe, on_workers};
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct WritesToDisk;
+/// impl Observer for WritesToDisk {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+/// }
+///
+/// let workers = Workers::new(1)?;
+/// let _stage: OnWorkers<ObserverStage<WritesToDisk>> = on_workers(&workers, observe(WritesToDisk));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct OnWorkers<H: SendHandler> {
     shared: Arc<Shared<H>>,
     name: &'static str,
