@@ -4,13 +4,13 @@
 
 use bytes::{Bytes, BytesMut};
 use http::{
-    HeaderValue, Request, Response, StatusCode,
+    HeaderValue, Response, StatusCode,
     header::{CONTENT_TYPE, SERVER},
 };
 use kit::{Mode, Task};
 use netwright::{
     AppContext, Application, Backend, Outgoing, Server,
-    http::{HttpServer, header_map, respond},
+    http::{HttpServer, Received, header_map, respond},
     pipeline,
     tls::{Acceptor, Tls},
     websocket::{Accept, Config, Message, Upgrade},
@@ -81,7 +81,7 @@ impl Application for EchoMessages {
     }
 }
 
-fn page(request: &mut Request<Bytes>) -> Response<Bytes> {
+fn page(request: &Received) -> Response<Bytes> {
     match request.uri().path() {
         "/" => reply("text/plain", Bytes::from_static(kit::http::HELLO.as_bytes())),
         "/json" => reply("application/json", kit::http::json().into()),
