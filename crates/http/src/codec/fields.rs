@@ -12,12 +12,12 @@
 //!
 //! Not here: what the fields mean together (`framing`).
 
-use super::framing::Facts;
+use super::{framing::Facts, seen::Seen};
 use crate::error::{Grammar, HttpError, Limit};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use memchr::memchr;
-use std::{ops::Range, sync::LazyLock};
+use std::{cell::RefCell, ops::Range, sync::LazyLock};
 
 static END: LazyLock<memchr::memmem::Finder<'static>> =
     LazyLock::new(|| memchr::memmem::Finder::new(b"\r\n\r\n"));
@@ -92,13 +92,28 @@ pub(super) fn line(bytes: &[u8], at: usize) -> Result<(Range<usize>, usize), Htt
     }
 }
 
+thread_local! {
+    static SEEN: RefCell<Seen<(HeaderName, HeaderValue)>> = const { RefCell::new(Seen::new()) };
+}
+
 /// Puts the lines from `at` up to the empty one into `headers`.
 pub(super) fn parse(
+    head: &Bytes,
+    at: usize,
+    headers: &mut HeaderMap,
+    facts: &mut Facts,
+    max: usize,
+) -> Result<(), HttpError> {
+    SEEN.with_borrow_mut(|seen| parse_lines(head, at, headers, facts, max, seen))
+}
+
+fn parse_lines(
     head: &Bytes,
     mut at: usize,
     headers: &mut HeaderMap,
     facts: &mut Facts,
     max: usize,
+    seen: &mut Seen<(HeaderName, HeaderValue)>,
 ) -> Result<(), HttpError> {
     let bytes = &head[..];
     let mut count = 0;
@@ -112,23 +127,48 @@ pub(super) fn parse(
         if count > max {
             return Err(too_much(Limit::Headers, max, count));
         }
-        let Some(colon) = memchr(b':', line) else {
-            return Err(if is_space(line[0]) { Grammar::Folded } else { Grammar::NoColon }.into());
+        let (name, value) = match seen.find(line) {
+            Some((name, value)) => {
+                facts.note(name, value.as_bytes())?;
+                (name.clone(), value.clone())
+            }
+            None => {
+                let (name, place) = field(line)?;
+                facts.note(&name, &line[place.clone()])?;
+                let value = head.slice(range.start + place.start..range.start + place.end);
+                let value = HeaderValue::from_maybe_shared(value).map_err(|_| Grammar::HeaderValue)?;
+                if !is_secret(&name) {
+                    seen.missed(line, |copy| {
+                        let value = HeaderValue::from_maybe_shared(copy.slice(place)).ok()?;
+                        Some((name.clone(), value))
+                    });
+                }
+                (name, value)
+            }
         };
-        if is_space(line[0]) {
-            return Err(Grammar::Folded.into());
-        }
-        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Grammar::HeaderName)?;
-        let value = trimmed(line, colon + 1);
-        facts.note(&name, &line[value.clone()])?;
-        let value = head.slice(range.start + value.start..range.start + value.end);
-        let value = HeaderValue::from_maybe_shared(value).map_err(|_| Grammar::HeaderValue)?;
         if headers.try_append(name, value).is_err() {
             return Err(too_much(Limit::Headers, headers.len(), count));
         }
         at = next;
     }
     Ok(())
+}
+
+/// The name in a line, and where its value is.
+#[inline]
+fn field(line: &[u8]) -> Result<(HeaderName, Range<usize>), HttpError> {
+    if is_space(line[0]) {
+        return Err(Grammar::Folded.into());
+    }
+    // Names are short: what looks for a byte in long texts takes longer to begin than this to end.
+    let colon = line.iter().position(|&byte| byte == b':').ok_or(Grammar::NoColon)?;
+    let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Grammar::HeaderName)?;
+    Ok((name, trimmed(line, colon + 1)))
+}
+
+/// Whether a header's value is nothing to keep longer than its request.
+fn is_secret(name: &HeaderName) -> bool {
+    [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION, header::SET_COOKIE].contains(name)
 }
 
 #[inline]

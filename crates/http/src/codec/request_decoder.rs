@@ -14,6 +14,7 @@ use super::{
     fields::{self, HeadScan, too_much},
     framing::{Facts, Length},
     same_again::{self, Again, recycle_request},
+    seen::Seen,
 };
 use crate::{
     error::{Framing, Grammar, HttpError, Limit},
@@ -25,6 +26,7 @@ use crate::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, Method, Uri, Version, header, uri::Authority};
 use memchr::memchr;
+use std::{cell::RefCell, ops::Range};
 
 /// What the reply to a request, and what follows it, depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -166,6 +168,8 @@ impl RequestDecoder {
     }
 }
 
+/// What follows the target in a first line.
+const VERSION_LEN: usize = " HTTP/1.1".len();
 /// Room for method and version beside the target in a first line.
 const AROUND_TARGET: usize = 64;
 
@@ -202,13 +206,25 @@ fn line_of(head: &[u8], version: Version, limits: &Limits) -> Option<(Method, Ur
     Some((method, uri))
 }
 
-fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Asked, Length), HttpError> {
-    let (line, fields_at) = fields::line(head, 0)?;
-    let line = &head[line];
-    let method_end = memchr(b' ', line).ok_or(Grammar::FirstLine)?;
-    let target_end = method_end + 1 + memchr(b' ', &line[method_end + 1..]).ok_or(Grammar::FirstLine)?;
+/// Method, target and version, as they were made of a first line.
+type FirstLine = (Method, Uri, Version);
+
+thread_local! {
+    static SEEN: RefCell<Seen<FirstLine>> = const { RefCell::new(Seen::new()) };
+}
+
+fn first_line(head: &Bytes, line: Range<usize>, limits: &Limits) -> Result<FirstLine, HttpError> {
+    let bytes = &head[line.clone()];
+    if let Some(seen) = SEEN.with_borrow(|seen| seen.find(bytes).cloned()) {
+        // What another server on this loop allows is not what this one does.
+        if bytes.len() - seen.0.as_str().len() - " ".len() - VERSION_LEN <= limits.target {
+            return Ok(seen);
+        }
+    }
+    let method_end = memchr(b' ', bytes).ok_or(Grammar::FirstLine)?;
+    let target_end = method_end + 1 + memchr(b' ', &bytes[method_end + 1..]).ok_or(Grammar::FirstLine)?;
     let target = method_end + 1..target_end;
-    let version = match &line[target_end + 1..] {
+    let version = match &bytes[target_end + 1..] {
         b"HTTP/1.1" => Version::HTTP_11,
         b"HTTP/1.0" => Version::HTTP_10,
         other => return Err(bad_version(other)),
@@ -219,13 +235,24 @@ fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Aske
     if target.len() > limits.target {
         return Err(too_much(Limit::Target, limits.target, target.len()));
     }
-    let method = Method::from_bytes(&line[..method_end]).map_err(|_| Grammar::Method)?;
+    let method = Method::from_bytes(&bytes[..method_end]).map_err(|_| Grammar::Method)?;
+    let uri_of = |line: &Bytes, start: usize| uri(line.slice(start + target.start..start + target.end), &method);
+    let uri = uri_of(head, line.start)?;
+    SEEN.with_borrow_mut(|seen| {
+        seen.missed(bytes, |copy| Some((method.clone(), uri_of(copy, 0).ok()?, version)));
+    });
+    Ok((method, uri, version))
+}
+
+fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Asked, Length), HttpError> {
+    let (line, fields_at) = fields::line(head, 0)?;
+    let line_len = line.len();
+    let (method, uri, version) = first_line(head, line, limits)?;
     let mut parts = request_box();
     parts.version = version;
     let mut facts = Facts::default();
     fields::parse(head, fields_at, &mut parts.headers, &mut facts, limits.headers)?;
-    let (target_len, plain) = (target.len(), line[target.start] == b'/');
-    parts.uri = uri(head.slice(target), &method)?;
+    parts.uri = uri;
     if facts.hosts != 1 {
         check_hosts(&facts, version)?;
     }
@@ -252,11 +279,17 @@ fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Aske
         expects: !http10 && facts.expects,
     };
     parts.method = method;
-    if keep && plain && length == Length::Unknown && !asked.expects && !asked.upgrade {
+    if keep && length == Length::Unknown && !asked.expects && !asked.upgrade && is_path(head, &parts.method) {
+        let target_len = line_len - parts.method.as_str().len() - " ".len() - VERSION_LEN;
         let known = same_again::keep(head, fields_at, target_len, asked, &parts);
         return Ok((RequestHead::known(parts, known), asked, length));
     }
     Ok((RequestHead::boxed(parts), asked, length))
+}
+
+/// Whether the target is a path.
+fn is_path(head: &[u8], method: &Method) -> bool {
+    *method != Method::CONNECT && head[method.as_str().len() + 1] == b'/'
 }
 
 #[cold]
@@ -289,10 +322,14 @@ fn uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
         if target.len() == 1 {
             return Ok(Uri::default());
         }
-        if !target.is_ascii() || memchr(b'#', &target).is_some() {
+        if !target.is_ascii() {
             return Err(Grammar::Target.into());
         }
-        return Uri::from_maybe_shared(target).map_err(|_| Grammar::Target.into());
+        let len = target.len();
+        let uri = Uri::from_maybe_shared(target).map_err(|_| Grammar::Target)?;
+        // What is shorter has lost a fragment, which has no place here.
+        let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
+        return if whole { Ok(uri) } else { Err(Grammar::Target.into()) };
     }
     rare_uri(target, method)
 }
