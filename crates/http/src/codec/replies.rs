@@ -182,6 +182,49 @@ impl Replies {
         if self.current.is_some() {
             return Err(Misuse::HeadWithinBody.into());
         }
+        if let Some(length) = whole
+            && asked == Asked::default()
+            && !self.closing
+            && !unread
+            && head.status == StatusCode::OK
+        {
+            return self.plain_head(out, head, length);
+        }
+        self.any_head(out, head, whole, unread, asked)
+    }
+
+    /// The head of most replies: everything went well, and nothing special was asked for.
+    #[inline]
+    fn plain_head(
+        &mut self,
+        out: &mut BytesMut,
+        head: &ReplyHead,
+        length: u64,
+    ) -> Result<Current, HttpError> {
+        let mark = out.len();
+        status_line(out, StatusCode::OK);
+        let said = Said::fields(out, &head.headers)?;
+        if said.decides() {
+            out.truncate(mark);
+            return self.any_head(out, head, Some(length), false, Asked::default());
+        }
+        content_length(out, length);
+        if self.date && !said.date {
+            date::append_to(out);
+        }
+        out.extend_from_slice(b"\r\n");
+        Ok(Current { body: BodyOut::Length { announced: length, left: length }, then: Then::Next })
+    }
+
+    #[inline(never)]
+    fn any_head(
+        &mut self,
+        out: &mut BytesMut,
+        head: &ReplyHead,
+        whole: Option<u64>,
+        unread: bool,
+        asked: Asked,
+    ) -> Result<Current, HttpError> {
         let status = head.status.as_u16();
         if status < 200 && status != 101 {
             return Err(Misuse::Status(status).into());

@@ -236,7 +236,8 @@ fn first_line(head: &Bytes, line: Range<usize>, limits: &Limits) -> Result<First
         return Err(too_much(Limit::Target, limits.target, target.len()));
     }
     let method = Method::from_bytes(&bytes[..method_end]).map_err(|_| Grammar::Method)?;
-    let uri_of = |line: &Bytes, start: usize| uri(line.slice(start + target.start..start + target.end), &method);
+    let uri_of =
+        |line: &Bytes, start: usize| uri(line.slice(start + target.start..start + target.end), &method);
     let uri = uri_of(head, line.start)?;
     SEEN.with_borrow_mut(|seen| {
         seen.missed(bytes, |copy| Some((method.clone(), uri_of(copy, 0).ok()?, version)));
