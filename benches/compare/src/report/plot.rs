@@ -22,8 +22,12 @@ const BAR: f64 = 235.0;
 const ROW: usize = 19;
 const HEAD: usize = 56;
 const FOOT: usize = 14;
-/// A bar that is longer than that many references ends there, with its figure: others stay readable.
+/// A bar that is longer than that many references ends there, with a gap and its figure: others stay readable.
 const RATIO_MAX: f64 = 4.0;
+/// Such a bar is cut so far before its end.
+const CUT: f64 = 16.0;
+/// Room for a figure.
+const LABEL: f64 = 80.0;
 
 const STYLE: &str = "<style>text{fill:#3d444d}.title{font-weight:600;font-size:13px}.note{font-size:11px;fill:#6b7480}\
     .value{font-size:11px}.own{font-weight:600}rect{fill:#a9b4c2}.by-hand{fill:#d3d9e0}.ours{fill:#d9622b}\
@@ -78,6 +82,7 @@ fn panel(svg: &mut String, outcome: &Outcome, left: usize, top: usize) {
     let longest = ranking.entries.iter().filter_map(|entry| value(entry, &ranking)).fold(0.0, f64::max);
     let longest = if ranking.key == Key::Cpu { longest.min(RATIO_MAX) } else { longest };
     let scale = BAR / longest.max(f64::MIN_POSITIVE);
+    let line = (ranking.key == Key::Cpu && ranking.reference.is_some()).then_some(scale);
     for (row, entry) in ranking.entries.iter().enumerate() {
         let y = top + HEAD + ROW * row;
         let class = match side(entry.peer) {
@@ -92,17 +97,26 @@ fn panel(svg: &mut String, outcome: &Outcome, left: usize, top: usize) {
             continue;
         };
         let len = (value.min(longest) * scale).max(1.0);
-        let _ = writeln!(svg, "<rect{class} x=\"{x}\" y=\"{y}\" width=\"{len:.1}\" height=\"{}\"/>", ROW - 5);
-        text(svg, x + len as usize + 5, y + 11, "class=\"value\"", &label(entry, value, &ranking));
+        bar(svg, class, x as f64, y, if value > longest { len - CUT } else { len });
+        if value > longest {
+            bar(svg, class, x as f64 + len - CUT / 2.0, y, CUT / 2.0);
+        }
+        // No figure on the line that all are compared with.
+        let from = line.filter(|line| (len..len + LABEL).contains(line)).unwrap_or(len);
+        text(svg, x + from as usize + 5, y + 11, "class=\"value\"", &label(entry, value, &ranking));
     }
-    if ranking.key == Key::Cpu && ranking.reference.is_some() {
-        let (line, from) = (x as f64 + scale, top + HEAD - 4);
+    if let Some(line) = line {
+        let (line, from) = (x as f64 + line, top + HEAD - 4);
         let to = top + HEAD + ROW * ranking.entries.len();
         let _ = writeln!(
             svg,
             "<line class=\"line\" x1=\"{line:.1}\" y1=\"{from}\" x2=\"{line:.1}\" y2=\"{to}\"/>"
         );
     }
+}
+
+fn bar(svg: &mut String, class: &str, x: f64, y: usize, len: f64) {
+    let _ = writeln!(svg, "<rect{class} x=\"{x:.1}\" y=\"{y}\" width=\"{len:.1}\" height=\"{}\"/>", ROW - 5);
 }
 
 /// How long a bar is.
@@ -138,13 +152,13 @@ mod tests {
         let outcome =
             outcome(1, &[("netwright", 4.4), ("epoll-by-hand", 4.0), ("tokio", 40.0), ("netty", f64::NAN)]);
         let svg = svg(&[&outcome]);
-        assert_eq!(svg.matches("<rect").count(), 3);
+        assert_eq!(svg.matches("<rect").count(), 4, "one is cut in two: {svg}");
         assert!(
             svg.contains("class=\"ours\"") && svg.contains(">failed<") && svg.contains("1.10  (6.60 µs)"),
             "{svg}"
         );
         // The bar of who is ten times as slow ends where four times would.
-        assert!(svg.contains("width=\"235.0\"") && svg.contains("10.00  (60.0 µs)"), "{svg}");
+        assert!(svg.contains("width=\"219.0\"") && svg.contains("10.00  (60.0 µs)"), "{svg}");
         assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
     }
 
