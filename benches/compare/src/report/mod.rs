@@ -69,7 +69,8 @@ fn markdown(head: &Head, outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "# Netwright and others, side by side\n\n{}, {} cores, Linux {}, {}. {}.\n\n`{}`\n\n\
          {} rounds of {} s; server on one core, load on the other; medians, and between which values half of the rounds lie. \
-         **Bold** is ours, ★ the best framework of a table (loops written by hand, which do nothing else, are not counted as one).\n\n",
+         **Bold** is ours, ★ the best framework of a table (loops written by hand, which do nothing else, are not counted as one; \
+         monoio and compio have no HTTP server of their own, theirs is the one written by hand).\n\n",
         machine.cpu,
         machine.cores,
         machine.kernel,
