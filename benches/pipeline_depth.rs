@@ -9,12 +9,9 @@
 //! not count. Target: at most 12 ns, and no allocation at any depth.
 
 use bytes::{Bytes, BytesMut};
-use netwright_benches::{Rounds, Scale, interleave_all};
+use netwright_benches::{Rounds, Scale, Wire, interleave_all};
 use netwright_core::{
-    AppContext, Application, Context, Handler, Host, HostSettings, LocalLoop, ManualLoop, Segment,
-    WritePromise,
-    driver::{Event, Source},
-    pipeline,
+    AppContext, Application, Context, Handler, ManualLoop, Segment, WritePromise, pipeline,
 };
 use netwright_testkit::{CountingAllocator, allocations_during};
 use std::time::Instant;
@@ -80,14 +77,14 @@ fn main() {
         let mut four = Wire::new(stages!(4).app(Echo).into_segment());
         let mut sixteen = Wire::new(stages!(16).app(Echo).into_segment());
         let [of_one, of_four, of_sixteen] = interleave_all(scale.rounds(), |side| match side {
-            0 => one.time(messages),
-            1 => four.time(messages),
-            _ => sixteen.time(messages),
+            0 => time(&mut one, messages),
+            1 => time(&mut four, messages),
+            _ => time(&mut sixteen, messages),
         });
         let allocations = [
-            allocations_during(|| one.time(messages)).0,
-            allocations_during(|| four.time(messages)).0,
-            allocations_during(|| sixteen.time(messages)).0,
+            allocations_during(|| time(&mut one, messages)).0,
+            allocations_during(|| time(&mut four, messages)).0,
+            allocations_during(|| time(&mut sixteen, messages)).0,
         ];
         println!("\npipeline_depth: nanoseconds per message, read, written back and flushed\n");
         println!(
@@ -108,45 +105,11 @@ fn main() {
     });
 }
 
-/// A channel without a socket, and the one buffer that a transport would read into.
-struct Wire<P: Segment<BytesMut, Bytes>> {
-    host: Host<P, Bytes>,
-    scratch: BytesMut,
-}
-
-/// Stands for a transport: a channel has to have a place on its loop.
-struct Place;
-
-impl Source for Place {
-    fn ready(&mut self, _: Event) {}
-    fn shut_down(&mut self) {}
-}
-
-impl<P: Segment<BytesMut, Bytes>> Wire<P> {
-    fn new(pipeline: P) -> Self {
-        let local = LocalLoop::current().expect("inside the loop");
-        let token = local.register(Place).expect("a new loop takes sources");
-        let mut host = Host::new(local, pipeline, HostSettings::default());
-        host.register(token);
-        host.activate(None, None);
-        Self { host, scratch: BytesMut::with_capacity(64 * 1024) }
+/// Nanoseconds per message.
+fn time<P: Segment<BytesMut, Bytes>>(wire: &mut Wire<P, Bytes>, messages: usize) -> f64 {
+    let start = Instant::now();
+    for _ in 0..messages {
+        assert_eq!(wire.turn(&[7; 64]), 64, "what came goes back");
     }
-
-    /// Nanoseconds per message.
-    fn time(&mut self, messages: usize) -> f64 {
-        let start = Instant::now();
-        for _ in 0..messages {
-            assert!(self.scratch.try_reclaim(1024), "nobody keeps anything");
-            self.scratch.extend_from_slice(&[7; 64]);
-            self.host.received(self.scratch.split());
-            self.host.read_complete();
-            assert!(self.host.take_flush());
-            let outbound = self.host.outbound();
-            let sent = outbound.first_bytes().map_or(0, Bytes::len);
-            assert_eq!(sent, 64, "what came goes back");
-            outbound.advance(sent);
-            self.host.wrote();
-        }
-        start.elapsed().as_secs_f64() * 1e9 / messages as f64
-    }
+    start.elapsed().as_secs_f64() * 1e9 / messages as f64
 }

@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+mod budget;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,10 @@ pub mod reference;
 pub mod server;
 #[cfg(target_os = "linux")]
 pub mod udp_load;
+mod wire;
+
+pub use budget::{Budget, Difference, Verdict};
+pub use wire::Wire;
 
 /// How much to measure, from the command line.
 #[derive(Debug, Clone, Copy)]

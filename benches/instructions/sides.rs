@@ -1,0 +1,287 @@
+//! What is counted: each side does so many rounds of one thing.
+//!
+//! Everything is in memory and on one thread, with a clock that stands still, so that each run executes the same instructions.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Response, header};
+use netwright::{
+    codec::LineFrames,
+    http::{HttpServer, Limits, Part, ReplyPart, RequestPart, header_map, recycle_headers, respond},
+    websocket::{
+        Config, Message, WebSocket,
+        frame::{FrameHead, Opcode, mask},
+    },
+};
+use netwright_benches::{Dice, Wire};
+use netwright_core::{
+    AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Outgoing, Segment,
+    WritePromise, pipeline,
+};
+use std::{hint::black_box, time::Duration};
+
+/// Messages of one read, where a side reads several.
+pub(super) const BATCH: usize = 16;
+/// Tasks that are submitted before the loop runs: with so many it does not look at the clock for each of them.
+pub(super) const TASKS: usize = 128;
+/// Timers that are pending while others come and go.
+const PENDING: usize = 1_000;
+const DELAY_MS_MAX: u64 = 4 * 3_600_000;
+const LINE: &[u8] = b"abcdefghijklmnopqrstuvwxyz\n";
+const HEAD: &str = "GET /plaintext HTTP/1.1\r\nHost: host-10\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\
+    Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\n\r\n";
+
+/// A thing that is done again and again; named on the command line of the program that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// A message of 64 bytes is read, passes this many stages, is written back and flushed. 1 or 17.
+    Echo(usize),
+    /// The same by an [`EmbeddedChannel`].
+    Embedded,
+    TimerCancelled,
+    TimerFired,
+    TaskOfOwnThread,
+    TaskOfOtherThread,
+    /// A read of that many lines of 26 bytes.
+    Lines(usize),
+    /// A read of [`BATCH`] requests.
+    Http {
+        heads_differ: bool,
+        replies: bool,
+    },
+    /// A read of that many masked frames of 64 bytes.
+    Frames {
+        frames: usize,
+        echoed: bool,
+    },
+}
+
+impl Side {
+    /// Does it that often.
+    pub(super) fn run(self, rounds: usize) {
+        let mut manual = ManualLoop::new();
+        match self {
+            Self::Echo(1) => {
+                manual.enter(|| echo(pipeline().add(Pass).app(Echo).into_segment(), rounds));
+            }
+            Self::Echo(_) => {
+                let four = || pipeline().add(Pass).add(Pass).add(Pass).add(Pass);
+                let eight = || four().add(Pass).add(Pass).add(Pass).add(Pass);
+                let twelve = || eight().add(Pass).add(Pass).add(Pass).add(Pass);
+                let sixteen = twelve().add(Pass).add(Pass).add(Pass).add(Pass);
+                manual.enter(|| echo(sixteen.add(Pass).app(Echo).into_segment(), rounds));
+            }
+            Self::Embedded => embedded(rounds),
+            Self::TimerCancelled => timer_cancelled(&mut manual, rounds),
+            Self::TimerFired => timer_fired(&mut manual, rounds),
+            Self::TaskOfOwnThread => tasks_of_own_thread(&mut manual, rounds),
+            Self::TaskOfOtherThread => tasks_of_other_thread(&mut manual, rounds),
+            Self::Lines(lines) => manual.enter(|| {
+                let wire = Wire::new(pipeline().add(LineFrames::max(100)).app(Discard).into_segment());
+                let read = LINE.repeat(lines);
+                turns(wire, rounds, || &read, 0);
+            }),
+            Self::Http { heads_differ, replies } => manual.enter(|| http(heads_differ, replies, rounds)),
+            Self::Frames { frames, echoed } => manual.enter(|| web_socket(frames, echoed, rounds)),
+        }
+    }
+}
+
+/// Reads that often what `read` gives; each read is answered with that many bytes.
+fn turns<'a, P, O>(mut wire: Wire<P, O>, rounds: usize, mut read: impl FnMut() -> &'a [u8], answer: usize)
+where
+    P: Segment<BytesMut, O>,
+    O: Into<Outgoing> + 'static,
+{
+    for _ in 0..rounds {
+        assert_eq!(wire.turn(read()), answer);
+    }
+}
+
+// ---- pipelines ----
+
+/// Type-preserving, and does nothing.
+struct Pass;
+
+impl Handler for Pass {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+}
+
+struct Echo;
+
+impl Application for Echo {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+fn echo<P: Segment<BytesMut, Bytes>>(pipeline: P, rounds: usize) {
+    turns(Wire::new(pipeline), rounds, || &[7; 64], 64);
+}
+
+fn embedded(rounds: usize) {
+    let mut channel = EmbeddedChannel::<BytesMut, _>::with_joint(pipeline().add(Pass).app(Echo));
+    for _ in 0..rounds {
+        channel.write_inbound([7; 64]);
+        assert_eq!(channel.read_outbound().map(|bytes| bytes.len()), Some(64));
+    }
+}
+
+// ---- loops ----
+
+fn timer_cancelled(manual: &mut ManualLoop, rounds: usize) {
+    manual.enter(|| {
+        let (here, mut dice) = (LocalLoop::current().expect("entered"), Dice::new(7));
+        let mut arm = || {
+            let delay = Duration::from_millis(1 + dice.below(DELAY_MS_MAX));
+            here.schedule(delay, || ()).expect("open")
+        };
+        let pending: Vec<_> = (0..PENDING).map(|_| arm()).collect();
+        for _ in 0..rounds {
+            assert!(black_box(arm()).cancel());
+        }
+        drop(pending);
+    });
+}
+
+fn timer_fired(manual: &mut ManualLoop, rounds: usize) {
+    manual.enter(|| {
+        let (here, mut dice) = (LocalLoop::current().expect("entered"), Dice::new(7));
+        for _ in 0..rounds {
+            let delay = Duration::from_millis(1 + dice.below(DELAY_MS_MAX));
+            drop(here.schedule(delay, || ()).expect("open"));
+        }
+    });
+    manual.clock().expect("moved by hand").advance(Duration::from_millis(DELAY_MS_MAX + 1));
+    manual.run_until_idle();
+}
+
+/// What a task captures: something to own.
+fn task(number: usize) -> impl FnOnce() + Send + 'static {
+    move || {
+        black_box(number);
+    }
+}
+
+fn tasks_of_own_thread(manual: &mut ManualLoop, rounds: usize) {
+    let here = manual.handle().clone();
+    for round in 0..rounds {
+        manual.enter(|| (0..TASKS).for_each(|number| here.execute(task(round + number)).expect("open")));
+        manual.run_until_idle();
+    }
+}
+
+fn tasks_of_other_thread(manual: &mut ManualLoop, rounds: usize) {
+    for round in 0..rounds {
+        // Outside of `enter` this thread is any other thread.
+        (0..TASKS).for_each(|number| manual.handle().execute(task(round + number)).expect("open"));
+        manual.run_until_idle();
+    }
+}
+
+// ---- codecs ----
+
+struct Discard;
+
+impl Application for Discard {
+    type Read = Bytes;
+    type Write = Bytes;
+    fn read(&mut self, _: &mut AppContext<'_, Self>, line: Bytes) {
+        black_box(line.len());
+    }
+}
+
+/// Replies end here, so that a request is all that the codec has to do with; or pass.
+struct Replies {
+    pass: bool,
+}
+
+impl Handler for Replies {
+    type Read = RequestPart;
+    type ReadOut = RequestPart;
+    type Write = ReplyPart;
+    type WriteOut = ReplyPart;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
+        cx.fire_read(part);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+        if self.pass {
+            return cx.write_with(part, done);
+        }
+        if let Part::Whole(head, _) = part {
+            recycle_headers(head.headers);
+        }
+    }
+}
+
+fn http(heads_differ: bool, replies: bool, rounds: usize) {
+    // Without replies all requests wait for theirs.
+    let mut limits = Limits::default();
+    limits.in_flight = usize::MAX;
+    let hello = |_: &mut _| {
+        let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));
+        *reply.headers_mut() = header_map();
+        reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        reply
+    };
+    let codec = pipeline().add(HttpServer::with(limits)).add(Replies { pass: replies });
+    let mut wire = Wire::new(codec.app(respond(hello)).into_segment());
+    let heads = |first: usize| -> String {
+        let heads = (first..first + BATCH).map(|number| match heads_differ {
+            true => HEAD.replace("host-10", &format!("host-{number}")),
+            false => HEAD.to_owned(),
+        });
+        heads.collect()
+    };
+    let read = heads(10);
+    let answer = wire.turn(read.as_bytes());
+    assert_eq!(answer > 0, replies);
+    turns(wire, rounds, || read.as_bytes(), answer);
+}
+
+struct EchoMessages {
+    echoed: bool,
+}
+
+impl Application for EchoMessages {
+    type Read = Message;
+    type Write = Message;
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, message: Message) {
+        if self.echoed {
+            cx.write(message);
+        }
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+fn web_socket(frames: usize, echoed: bool, rounds: usize) {
+    let key = [0x12, 0x34, 0x56, 0x78];
+    let head = FrameHead { fin: true, compressed: false, opcode: Opcode::Binary, len: 64, mask: Some(key) };
+    let (mut frame, mut payload) = (Vec::new(), [7; 64]);
+    head.write(&mut frame);
+    mask(&mut payload, key);
+    frame.extend_from_slice(&payload);
+    let read = frame.repeat(frames);
+    let stage = WebSocket::server(Config::default());
+    let wire = Wire::new(pipeline().add(stage).app(EchoMessages { echoed }).into_segment());
+    // Back without masks.
+    turns(wire, rounds, || &read, if echoed { frames * (2 + 64) } else { 0 });
+}
