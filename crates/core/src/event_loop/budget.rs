@@ -12,7 +12,8 @@ pub(crate) const BATCH: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     io_ratio: u8,
-    cap: Duration,
+    /// In nanoseconds.
+    cap: u64,
 }
 
 impl Budget {
@@ -23,12 +24,17 @@ impl Budget {
         if cap.is_zero() {
             return Err(InvalidArgument::new("task_time_cap", "0 ns", "longer than zero"));
         }
-        Ok(Self { io_ratio, cap })
+        Ok(Self { io_ratio, cap: u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX) })
     }
 
-    /// What tasks may take after I/O took `io`.
-    pub(crate) fn allowance(self, io: Duration) -> Duration {
-        let ratio = u32::from(self.io_ratio);
+    /// Whether tasks that took so many nanoseconds have had their share after I/O took `io`.
+    pub(crate) fn is_spent(self, took: u64, io: u64) -> bool {
+        took >= self.allowance(io)
+    }
+
+    /// What tasks may take after I/O took `io`, both in nanoseconds.
+    fn allowance(self, io: u64) -> u64 {
+        let ratio = u64::from(self.io_ratio);
         if ratio == 100 {
             return self.cap;
         }
@@ -43,7 +49,7 @@ mod tests {
     const CAP: Duration = Duration::from_millis(100);
 
     fn allowance(ratio: u8, io_ms: u64) -> Duration {
-        Budget::new(ratio, CAP).unwrap().allowance(Duration::from_millis(io_ms))
+        Duration::from_nanos(Budget::new(ratio, CAP).unwrap().allowance(io_ms * 1_000_000))
     }
 
     #[test]
@@ -58,7 +64,10 @@ mod tests {
     fn the_cap_holds_for_every_ratio() {
         assert_eq!(allowance(1, 50), CAP);
         assert_eq!(allowance(100, 0), CAP);
-        assert_eq!(Budget::new(1, CAP).unwrap().allowance(Duration::MAX), CAP);
+        assert_eq!(Budget::new(1, CAP).unwrap().allowance(u64::MAX), CAP.as_nanos() as u64);
+        assert!(
+            Budget::new(50, CAP).unwrap().is_spent(8, 8) && !Budget::new(50, CAP).unwrap().is_spent(7, 8)
+        );
     }
 
     #[test]

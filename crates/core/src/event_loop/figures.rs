@@ -18,10 +18,6 @@ impl Counter {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
-    pub(crate) fn add_time(&self, time: Duration) {
-        self.add(time.as_nanos() as u64); // 584 years fit
-    }
-
     pub(crate) fn set(&self, n: usize) {
         self.0.store(n as u64, Ordering::Relaxed);
     }
@@ -61,8 +57,8 @@ const KIND_BITS: u32 = 3;
 
 impl Figures {
     /// Remembers a task's time if none took longer.
-    pub(crate) fn task_took(&self, time: Duration, kind: TaskKind) {
-        let ns = time.as_nanos() as u64;
+    #[inline]
+    pub(crate) fn task_took(&self, ns: u64, kind: TaskKind) {
         if ns > self.longest.get() >> KIND_BITS {
             self.longest.set(((ns << KIND_BITS) | kind as u64) as usize);
         }
@@ -216,8 +212,8 @@ mod tests {
     fn the_longest_task_stays_and_keeps_its_kind() {
         let figures = Figures::default();
         assert_eq!(figures.snapshot(0).longest_task, None);
-        figures.task_took(Duration::from_millis(5), TaskKind::Future);
-        figures.task_took(Duration::from_millis(4), TaskKind::Task);
+        figures.task_took(5_000_000, TaskKind::Future);
+        figures.task_took(4_000_000, TaskKind::Task);
         let longest = figures.snapshot(0).longest_task.unwrap();
         assert_eq!((longest.time, longest.kind), (Duration::from_millis(5), TaskKind::Future));
     }

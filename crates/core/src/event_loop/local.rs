@@ -9,6 +9,7 @@
 use super::{
     TaskKind,
     inbox::Cursor,
+    moment::Moment,
     schedule::Timer,
     shared::{Shared, Task},
     spawn::{FutureTask, Futures},
@@ -214,16 +215,19 @@ impl Local {
         u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 
-    /// The last tick that is over.
-    pub(crate) fn current_tick(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.origin).as_millis()).unwrap_or(u64::MAX)
+    /// Reads the clock.
+    #[inline]
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::new(self.origin, self.shared.clock.now())
+    }
+
+    pub(crate) fn instant(&self, moment: Moment) -> Instant {
+        moment.instant(self.origin)
     }
 
     /// How long from `now` until a timer may be due; `None` if none is, or not in this age of the universe.
-    pub(crate) fn until_next_timer(&self, now: Instant) -> Option<Duration> {
-        let tick = self.wheel.borrow().next_deadline()?;
-        let at = self.origin.checked_add(Duration::from_millis(tick))?;
-        Some(at.saturating_duration_since(now))
+    pub(crate) fn until_next_timer(&self, now: Moment) -> Option<Duration> {
+        now.until_tick(self.wheel.borrow().next_deadline()?)
     }
 
     pub(crate) fn arm(&self, deadline: Option<Instant>, timer: Timer) -> TimerKey {
@@ -244,11 +248,11 @@ impl Local {
     }
 
     /// Queues the timers that are due.
-    pub(crate) fn queue_due_timers(&self, now: Instant) {
+    pub(crate) fn queue_due_timers(&self, now: Moment) {
         if self.wheel.borrow().is_empty() {
             return;
         }
-        let tick = self.current_tick(now);
+        let tick = now.tick();
         let due = self.wheel.borrow_mut().advance(tick);
         for _ in 0..due {
             let Some(timer) = self.wheel.borrow_mut().pop_due(tick) else { break };

@@ -110,7 +110,7 @@ impl ManualLoop {
         while let Some(local) = self.runner.as_ref().map(Runner::local) {
             let now = clock.now();
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
-            let step = [local.until_next_timer(now), self.runner.as_ref().and_then(Runner::stay)]
+            let step = [local.until_next_timer(local.moment()), self.runner.as_ref().and_then(Runner::stay)]
                 .into_iter()
                 .flatten()
                 .min()

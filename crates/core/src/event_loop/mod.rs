@@ -9,6 +9,7 @@
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
 //! | `schedule`, `spawn`, `tail` | timers, futures, tail tasks |
 //! | `manual` | a loop driven by hand |
+//! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
 mod budget;
@@ -19,6 +20,7 @@ mod inbox;
 mod local;
 mod local_loop;
 mod manual;
+mod moment;
 mod runner;
 mod schedule;
 mod shared;

@@ -14,6 +14,7 @@ use super::{
     TaskKind,
     budget::{BATCH, Budget},
     local::{Local, Work},
+    moment::Moment,
     shared::Shared,
     shutdown::{Decision, Leaving},
 };
@@ -22,12 +23,7 @@ use crate::{
     error::LoopError,
     task_error::catch,
 };
-use std::{
-    io,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{io, rc::Rc, sync::Arc, time::Duration};
 
 /// How long a turn may wait for something to do.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +45,7 @@ pub(crate) struct Runner {
     /// What the last decision about leaving allows to sleep.
     stay: Option<Duration>,
     /// When the last turn ended.
-    mark: Instant,
+    mark: Moment,
     /// Whether to look out for a task for a moment before the next sleep: the last one was short.
     spin_first: bool,
     /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
@@ -75,7 +71,7 @@ impl Runner {
         let local = Local::new(shared.clone());
         *local.extension.borrow_mut() = driver.extension();
         Ok(Self {
-            mark: shared.clock.now(),
+            mark: local.moment(),
             budget: shared.config.budget().expect("checked when the loop was built"),
             local,
             driver: Some(driver),
@@ -111,18 +107,18 @@ impl Runner {
 
         let wanted = self.timeout(wait);
         let polled = self.poll(wanted)?;
-        figures.polling_ns.add_time(polled.saturating_duration_since(self.mark));
+        figures.polling_ns.add(polled.since(self.mark));
 
         let events = self.events.len();
         let io_done = if events == 0 { polled } else { self.deliver(polled) };
-        figures.io_ns.add_time(io_done.saturating_duration_since(polled));
+        figures.io_ns.add(io_done.since(polled));
         figures.events.add(events as u64);
 
         local.queue_due_timers(io_done);
-        let (tasks, tasks_done) = self.run_tasks(io_done, self.budget.allowance(io_done - polled));
+        let (tasks, tasks_done) = self.run_tasks(io_done, io_done.since(polled));
         let tail = local.tail.run(&local);
-        let end = if tail == 0 { tasks_done } else { local.shared.clock.now() };
-        figures.tasks_ns.add_time(end.saturating_duration_since(io_done));
+        let end = if tail == 0 { tasks_done } else { local.moment() };
+        figures.tasks_ns.add(end.since(io_done));
         figures.local_pending.set(local.uncounted());
 
         if tasks == 0 && events == 0 && local.shared.inbox.pending() > 0 {
@@ -142,7 +138,7 @@ impl Runner {
         let local = &self.local;
         let Wait::AtMost(most) = wait else {
             // Driven by hand: time may have passed since the last turn.
-            self.mark = local.shared.clock.now();
+            self.mark = local.moment();
             return Some(Duration::ZERO);
         };
         if local.has_tasks() || local.tail.has_pending() {
@@ -151,7 +147,7 @@ impl Runner {
         [most, self.stay, local.until_next_timer(self.mark)].into_iter().flatten().min()
     }
 
-    fn poll(&mut self, wanted: Option<Duration>) -> Result<Instant, LoopError> {
+    fn poll(&mut self, wanted: Option<Duration>) -> Result<Moment, LoopError> {
         let local = self.local.clone();
         let shared = &local.shared;
         let idle = wanted != Some(Duration::ZERO);
@@ -160,9 +156,9 @@ impl Runner {
         let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
         let result = driver.poll(timeout, &mut self.events);
         let woken = asleep && shared.inbox.wake_up();
-        let now = shared.clock.now();
+        let now = local.moment();
         if asleep {
-            self.spin_first = woken && now.saturating_duration_since(self.mark) < SHORT_SLEEP;
+            self.spin_first = woken && now.since(self.mark) < SHORT_SLEEP;
         }
         if let Err(error) = result {
             tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
@@ -171,8 +167,10 @@ impl Runner {
                 LoopError::Driver(Arc::new(error))
             })?;
         } else {
-            let early = timeout.is_none_or(|timeout| now.saturating_duration_since(self.mark) < timeout);
-            self.judge_wake_up(asleep && early && !woken && self.events.is_empty());
+            let empty = asleep && !woken && self.events.is_empty();
+            let early = || timeout.is_none_or(|time| u128::from(now.since(self.mark)) < time.as_nanos());
+            let premature = empty && early();
+            self.judge_wake_up(premature);
         }
         Ok(now)
     }
@@ -215,22 +213,22 @@ impl Runner {
 
     /// Delivers all events. A look at the clock after every few of them shows which kept the loop: one after each would
     /// cost a hundredth of a small message.
-    fn deliver(&mut self, start: Instant) -> Instant {
+    fn deliver(&mut self, start: Moment) -> Moment {
         let mut events = std::mem::take(&mut self.events);
         let shared = &self.local.shared;
         let (mut since, mut delivered) = (start, 0);
         for event in events.drain() {
             if delivered == EVENTS_TIMED {
-                let now = shared.clock.now();
-                shared.figures.task_took(now.saturating_duration_since(since), TaskKind::Io);
+                let now = self.local.moment();
+                shared.figures.task_took(now.since(since), TaskKind::Io);
                 (since, delivered) = (now, 0);
             }
             self.local.deliver(event);
             delivered += 1;
         }
-        let end = shared.clock.now();
+        let end = self.local.moment();
         if delivered > 0 {
-            shared.figures.task_took(end.saturating_duration_since(since), TaskKind::Io);
+            shared.figures.task_took(end.since(since), TaskKind::Io);
         }
         self.events = events;
         end
@@ -238,13 +236,14 @@ impl Runner {
 
     // ---- 3 tasks ----
 
-    fn run_tasks(&mut self, start: Instant, allowance: Duration) -> (usize, Instant) {
+    /// Runs tasks until none is left or their share of the time is spent: `io` nanoseconds went to I/O.
+    fn run_tasks(&mut self, start: Moment, io: u64) -> (usize, Moment) {
         let (mut run, mut now) = (0, start);
         loop {
             let (batch, end) = self.run_batch(now);
             run += batch;
             now = end;
-            if batch < BATCH || now.saturating_duration_since(start) >= allowance {
+            if batch < BATCH || self.budget.is_spent(now.since(start), io) {
                 return (run, now);
             }
         }
@@ -255,7 +254,7 @@ impl Runner {
     /// Timing every task would cost tiny ones a fifth of their speed. So single tasks are timed while they are not tiny:
     /// a batch that took longer than a microsecond per task turns the watch on, a full batch of tiny tasks turns it off,
     /// and while it is off the batch as a whole stands for its longest task.
-    fn run_batch(&mut self, start: Instant) -> (usize, Instant) {
+    fn run_batch(&mut self, start: Moment) -> (usize, Moment) {
         let local = &self.local;
         let shared = &local.shared;
         let (mut run, mut counted, mut now) = (0, 0, start);
@@ -271,8 +270,8 @@ impl Runner {
                 local.done(std::mem::take(&mut counted));
             }
             if self.watch_tasks {
-                let end = shared.clock.now();
-                shared.figures.task_took(end.saturating_duration_since(now), last_kind);
+                let end = local.moment();
+                shared.figures.task_took(end.since(now), last_kind);
                 now = end;
             }
         }
@@ -281,20 +280,21 @@ impl Runner {
             return (0, start);
         }
         shared.figures.tasks_run.add(run as u64);
-        let end = if self.watch_tasks { now } else { shared.clock.now() };
-        let took = end.saturating_duration_since(start);
+        let end = if self.watch_tasks { now } else { local.moment() };
+        let took = end.since(start);
         if !self.watch_tasks {
             shared.figures.task_took(took, last_kind);
         }
-        self.watch_tasks = run < BATCH || took > Duration::from_micros(run as u64);
+        self.watch_tasks = run < BATCH || took > 1000 * run as u64;
         (run, end)
     }
 
     // ---- 5 leave? ----
 
-    fn leave_if_asked(&mut self, now: Instant, ran_tasks: bool) {
+    fn leave_if_asked(&mut self, now: Moment, ran_tasks: bool) {
         let Some(patience) = self.local.shared.patience() else { return };
         let local = self.local.clone();
+        let now = local.instant(now);
         let leaving = self.leaving.get_or_insert_with(|| Leaving::begin(patience, now));
         // Timers of a loop that leaves do not fire any more; their handles learn it from the drop.
         let timers = local.wheel.borrow_mut().drain();
@@ -375,7 +375,7 @@ const EVENTS_TIMED: usize = 8;
 
 /// A sleep that a submitter ended this soon was not worth it: falling asleep and being woken takes both sides some ten
 /// microseconds. A loop that lives on I/O, or has little to do, never spins.
-const SHORT_SLEEP: Duration = Duration::from_micros(100);
+const SHORT_SLEEP: u64 = 100_000;
 
 /// Looks out for a task for some microseconds: first without giving up the core, less and less often so that the
 /// submitter has the word to itself, then in between others that want the core. False if none came.

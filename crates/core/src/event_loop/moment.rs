@@ -1,0 +1,67 @@
+//! A point in time as a loop counts it: nanoseconds since the loop's start.
+//!
+//! A turn takes half a dozen differences of times. Of two `Instant`s one costs as much as a pipeline stage; of these, an
+//! instruction. So an `Instant` becomes a [`Moment`] when it is read, and is one again only for others.
+
+use std::time::{Duration, Instant};
+
+/// Nanoseconds since the start of a loop; 584 years fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+const PER_TICK: u64 = 1_000_000;
+
+impl Moment {
+    pub(crate) fn new(origin: Instant, instant: Instant) -> Self {
+        let since = instant.saturating_duration_since(origin);
+        Self(since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos())))
+    }
+
+    /// Nanoseconds from `earlier` to this; none if it is not earlier.
+    #[inline]
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The last tick of the timers' wheel that is over.
+    #[inline]
+    pub(crate) fn tick(self) -> u64 {
+        self.0 / PER_TICK
+    }
+
+    /// How long until a tick; `None` if no clock reaches it.
+    #[inline]
+    pub(crate) fn until_tick(self, tick: u64) -> Option<Duration> {
+        let at = tick.checked_mul(PER_TICK)?;
+        Some(Duration::from_nanos(at.saturating_sub(self.0)))
+    }
+
+    pub(crate) fn instant(self, origin: Instant) -> Instant {
+        origin + Duration::from_nanos(self.0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_as_far_from_the_origin_as_its_instant() {
+        let origin = Instant::now();
+        let later = origin + Duration::new(7, 2_999_999);
+        let moment = Moment::new(origin, later);
+        assert_eq!(moment.instant(origin), later);
+        assert_eq!(moment.tick(), 7002);
+        assert_eq!(moment.since(Moment::new(origin, origin + Duration::from_secs(7))), 2_999_999);
+        assert_eq!(Moment::new(later, origin).since(moment), 0, "before the start is the start");
+    }
+
+    #[test]
+    fn ticks_are_as_far_as_they_are_and_none_lies_in_the_past() {
+        let origin = Instant::now();
+        let moment = Moment::new(origin, origin + Duration::from_micros(1500));
+        assert_eq!(moment.until_tick(2), Some(Duration::from_micros(500)));
+        assert_eq!(moment.until_tick(1), Some(Duration::ZERO));
+        assert_eq!(moment.until_tick(u64::MAX), None);
+    }
+}
