@@ -81,7 +81,7 @@ impl Talk {
                 };
                 let all: Vec<String> = match varied {
                     false => vec![request("localhost")],
-                    true => (10..74).map(|number| request(&format!("host-{number}"))).collect(),
+                    true => (10_000..11_500).map(|number| request(&format!("host-{number}"))).collect(),
                 };
                 Endless::new(all.concat().as_bytes(), all[0].len())
             }
@@ -363,6 +363,19 @@ mod tests {
         bytes = asked.at(asked.after(talk.start(3), 100), 28).to_vec();
         assert_eq!(check.take(&mut progress, &bytes), Ok(1));
         assert!(check.take(&mut progress, &[0; 28]).is_err());
+    }
+
+    #[test]
+    fn varied_requests_are_all_as_long_and_none_is_like_the_one_before() {
+        let asked = Talk::Http { json: false, varied: true }.asked();
+        let (mut place, mut before) = (0, Vec::new());
+        for _ in 0..3000 {
+            let request = asked.at(place, asked.message).to_vec();
+            assert!(request.starts_with(b"GET / HTTP/1.1\r\n") && request.ends_with(b"\r\n\r\n"));
+            assert_ne!(request, before);
+            place = asked.after(place, asked.message);
+            before = request;
+        }
     }
 
     #[test]
