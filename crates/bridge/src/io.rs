@@ -86,6 +86,21 @@ impl From<(PeerRead, PeerWrite)> for PeerIo {
 }
 
 /// The reading half of a [`PeerIo`].
+///
+/// ```
+/// use netwright_bridge::PeerIo;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer| async move {
+///     let (mut read, mut write) = PeerIo::new(peer).into_split();
+///     while let Some(bytes) = read.read_bytes().await? {
+///         write.write_bytes(bytes.freeze()).await?; // no copy
+///     }
+///     Ok::<(), std::io::Error>(())
+/// }));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
 pub struct PeerRead {
     reader: PeerReader<BytesMut, Bytes>,
     /// What has come and did not fit into the caller's buffer.
@@ -127,6 +142,18 @@ impl fmt::Debug for PeerRead {
 }
 
 /// The writing half of a [`PeerIo`].
+///
+/// ```
+/// use netwright_bridge::PeerIo;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use bytes::Bytes;
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer| async move {
+///     let (_, mut write) = PeerIo::new(peer).into_split();
+///     write.write_bytes(Bytes::from("goodbye")).await
+/// }));
+/// assert_eq!(channel.outbound_bytes(), b"goodbye");
+/// ```
 pub struct PeerWrite {
     writer: PeerWriter<BytesMut, Bytes>,
     /// The last tracked write that was not waited for: once the system has it, it has all before it.

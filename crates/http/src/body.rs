@@ -253,6 +253,31 @@ impl From<FileRegion> for Body {
 }
 
 /// Writes a [`Body`] piece by piece; made by [`Body::channel`]. Dropped before [`end`](Self::end), it breaks the body off.
+///
+/// ```
+/// use http::{Request, Response};
+/// use netwright_core::{EmbeddedChannel, EventLoop, pipeline};
+/// use netwright_http::{Body, HttpServer, serve};
+///
+/// async fn count(_: Request<Body>) -> Response<Body> {
+///     let (mut sender, body) = Body::channel();
+///     let counting = async move {
+///         for number in 1..=3 {
+///             if sender.send(format!("{number} ")).await.is_err() {
+///                 return; // nobody reads any more
+///             }
+///         }
+///         sender.end();
+///     };
+///     drop(EventLoop::current().expect("services run on loops").spawn_local(counting));
+///     Response::new(body)
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(count)));
+/// channel.write_inbound("GET / HTTP/1.1\r\nHost: example\r\n\r\n");
+/// let reply = String::from_utf8(channel.outbound_bytes()).unwrap();
+/// assert!(reply.contains("1 ") && reply.ends_with("0\r\n\r\n"), "{reply}");
+/// ```
 #[derive(Debug)]
 pub struct BodySender {
     pipe: Arc<Pipe>,

@@ -4,6 +4,13 @@ use http::StatusCode;
 use std::{error::Error, fmt, time::Duration};
 
 /// Why a message was refused, or could not be written.
+///
+/// ```
+/// use netwright_http::{Grammar, HttpError};
+///
+/// let error = HttpError::Grammar(Grammar::NoHost);
+/// assert_eq!(error.status(), http::StatusCode::BAD_REQUEST);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -54,6 +61,13 @@ pub enum HttpError {
 }
 
 /// A limit by name.
+///
+/// ```
+/// use netwright_http::{HttpError, Limit};
+///
+/// let error = HttpError::TooMuch { limit: Limit::Body, max: 1024, got: 4096 };
+/// assert!(error.to_string().contains("1024") && error.to_string().contains("4096"), "{error}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -76,6 +90,17 @@ pub enum Limit {
 }
 
 /// What is wrong with the bytes.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, Received, respond};
+///
+/// // Lines that end in a line feed alone are refused (`Grammar::LineEnd`).
+/// let hello = |_: &Received| http::Response::new("hello");
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(hello)));
+/// channel.write_inbound("GET / HTTP/1.1\nHost: example\n\n");
+/// assert!(channel.outbound_bytes().starts_with(b"HTTP/1.1 400 "));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Grammar {
@@ -118,6 +143,17 @@ pub enum Grammar {
 }
 
 /// What is wrong with the lengths of a message.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, Received, respond};
+///
+/// // Where this request ends is up to whom one asks (`Framing::LengthAndCoding`).
+/// let hello = |_: &Received| http::Response::new("hello");
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(hello)));
+/// channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n");
+/// assert!(channel.outbound_bytes().starts_with(b"HTTP/1.1 400 "));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Framing {
@@ -136,6 +172,13 @@ pub enum Framing {
 }
 
 /// Where a message was when its connection ended.
+///
+/// ```
+/// use netwright_http::{HttpError, Within};
+///
+/// let error = HttpError::Premature { within: Within::Body };
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Within {
@@ -148,6 +191,13 @@ pub enum Within {
 }
 
 /// How the stages behind the codec used it wrongly.
+///
+/// ```
+/// use netwright_http::{HttpError, Misuse};
+///
+/// let error = HttpError::Misuse(Misuse::BodyTooLong { announced: 5, written: 7 });
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misuse {

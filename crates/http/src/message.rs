@@ -15,6 +15,23 @@ use http::{HeaderMap, Request, Response};
 use netwright_core::FileRegion;
 
 /// A piece of a message whose head is an `H`.
+///
+/// ```
+/// use http::Response;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, Part, RequestPart};
+///
+/// // The last stage sees parts, if it does not want to be a service.
+/// let stages = pipeline().add(HttpServer::new()).handle(|cx, part: RequestPart| {
+///     if let Part::Whole(head, body) = part {
+///         let text = format!("{} {}: {} bytes", head.method, head.uri, body.len());
+///         cx.write_and_flush(Response::new(text).into());
+///     }
+/// });
+/// let mut channel = EmbeddedChannel::new(stages);
+/// channel.write_inbound("GET /here HTTP/1.1\r\nHost: example\r\n\r\n");
+/// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nGET /here: 0 bytes"));
+/// ```
 #[derive(Debug)]
 pub enum Part<H> {
     /// A head alone; its body follows in pieces.
@@ -32,8 +49,24 @@ pub enum Part<H> {
 }
 
 /// A piece of a request.
+///
+/// ```
+/// use netwright_http::{Part, RequestPart};
+///
+/// let all = RequestPart::from(http::Request::get("/").body("").unwrap());
+/// assert!(matches!(all, Part::Whole(..)));
+/// ```
 pub type RequestPart = Part<RequestHead>;
 /// A piece of a reply.
+///
+/// ```
+/// use netwright_http::{Part, ReplyPart};
+///
+/// // A body of unknown length, in pieces.
+/// let (head, ()) = http::Response::new(()).into_parts();
+/// let parts: [ReplyPart; 3] = [Part::Head(head.into()), Part::Data("hello".into()), Part::End(None)];
+/// # drop(parts);
+/// ```
 pub type ReplyPart = Part<ReplyHead>;
 
 impl<B: Into<Bytes>> From<Response<B>> for ReplyPart {

@@ -39,6 +39,13 @@ pub fn header_map() -> HeaderMap {
 }
 
 /// Keeps a map for the next one who asks this thread for one. Its headers are dropped.
+///
+/// ```
+/// let mut headers = netwright_http::header_map();
+/// headers.insert("server", "mine".parse().unwrap());
+/// netwright_http::recycle_headers(headers);
+/// assert!(netwright_http::header_map().is_empty()); // with the room of the one before
+/// ```
 #[inline]
 pub fn recycle_headers(mut map: HeaderMap) {
     if map.capacity() == 0 || map.capacity() > MAP_ROOM_MAX {

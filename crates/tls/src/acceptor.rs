@@ -86,6 +86,18 @@ impl fmt::Debug for Acceptor {
 }
 
 /// An [`Acceptor`] under construction.
+///
+/// ```
+/// use netwright_tls::{Acceptor, Certificate};
+///
+/// let acceptor = Acceptor::builder()
+///     .certificate(&Certificate::self_signed(["localhost"])?)
+///     .certificate_for("example.test", &Certificate::self_signed(["example.test"])?)
+///     .alpn(["http/1.1"])
+///     .build()?;
+/// # drop(acceptor);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[must_use = "an acceptor is made by `build`"]
 pub struct AcceptorBuilder {
     names: Names,

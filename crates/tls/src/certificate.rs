@@ -16,6 +16,16 @@ use std::{
 };
 
 /// A chain of certificates and the private key of the first one. Cheap to clone.
+///
+/// ```
+/// use netwright_tls::{Acceptor, Certificate};
+///
+/// let certificate = Certificate::self_signed(["localhost", "127.0.0.1"])?; // in production: from_pem_files
+/// assert_eq!(certificate.chain().len(), 1);
+/// let acceptor = Acceptor::new(&certificate)?;
+/// # drop(acceptor);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Clone)]
 pub struct Certificate(pub(crate) Arc<CertifiedKey>);
 
@@ -213,6 +223,16 @@ fn stamp(chain: &Path, key: &Path) -> Stamp {
 }
 
 /// A certificate as settings take it: one for ever, or one that is exchanged.
+///
+/// ```
+/// use netwright_tls::{Certificate, CertificateSource, Reloadable};
+///
+/// let certificate = Certificate::self_signed(["localhost"])?;
+/// let for_ever = CertificateSource::from(&certificate);
+/// let exchanged = CertificateSource::from(Reloadable::new(certificate));
+/// # drop((for_ever, exchanged));
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct CertificateSource(pub(crate) Reloadable);
 

@@ -66,6 +66,18 @@ impl fmt::Debug for Connector {
 }
 
 /// A [`Connector`] under construction.
+///
+/// ```
+/// use netwright_tls::{Certificate, Connector, Roots};
+///
+/// let connector = Connector::builder()
+///     .roots(Roots::of(&Certificate::self_signed(["localhost"])?)?)
+///     .alpn(["http/1.1"])
+///     .resumption(false)
+///     .build()?;
+/// # drop(connector);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[must_use = "a connector is made by `build`"]
 pub struct ConnectorBuilder {
     roots: Option<Roots>,

@@ -5,6 +5,18 @@ use netwright_core::{CloseCause, Fault, PromiseError};
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// What went wrong with TLS. Cheap to clone: whoever waits for the handshake and the pipeline hear the same.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+/// use netwright_tls::{Acceptor, Certificate, Tls, TlsError};
+///
+/// let acceptor = Acceptor::new(&Certificate::self_signed(["localhost"])?)?;
+/// let mut channel = EmbeddedChannel::new(pipeline().add(Tls::server(&acceptor)).handle(|cx, bytes| cx.write(bytes.freeze())));
+/// channel.write_inbound("GET / HTTP/1.1\r\n\r\n"); // somebody who forgot the s of https
+/// let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!() };
+/// assert!(matches!(fault.downcast_ref(), Some(TlsError::NotTls { .. })), "{fault}");
+/// # Ok::<(), TlsError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TlsError {

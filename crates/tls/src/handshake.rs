@@ -6,6 +6,26 @@ use rustls_pki_types::CertificateDer;
 
 /// The handshake is done: what both sides agreed on. Fired as an event behind the TLS stage, before the first byte of data,
 /// and what [`Tls::handshake`](crate::Tls::handshake) resolves to.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, Event};
+/// use netwright_tls::Handshake;
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Curious;
+///
+/// impl Application for Curious {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+///         if let Some(Handshake { version, server_name, resumed, .. }) = event.get() {
+///             println!("{}: {version:?} for {server_name:?}, resumed: {resumed}", cx.id());
+///         }
+///     }
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Handshake {

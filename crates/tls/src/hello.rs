@@ -6,6 +6,21 @@ use rustls_pki_types::DnsName;
 use std::sync::Arc;
 
 /// What a client has said in its ClientHello, for whoever chooses a certificate for it.
+///
+/// ```
+/// use netwright_tls::{Acceptor, Certificate, Hello, Resolved};
+///
+/// let certificate = Certificate::self_signed(["localhost"])?;
+/// let acceptor = Acceptor::builder()
+///     .certificate(&certificate)
+///     .resolve_async(|hello: Hello| async move {
+///         println!("{:?} is asked for", hello.server_name); // may look it up anywhere
+///         Ok(Resolved::Default)
+///     })
+///     .build()?;
+/// # drop(acceptor);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Hello {
@@ -31,6 +46,14 @@ impl Hello {
 }
 
 /// What a client gets that was asked about: see [`resolve_async`](crate::AcceptorBuilder::resolve_async).
+///
+/// ```
+/// use netwright_tls::{Certificate, Resolved};
+///
+/// let found = Resolved::Certificate(Certificate::self_signed(["example.test"])?);
+/// # drop(found);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Resolved {

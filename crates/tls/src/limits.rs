@@ -3,6 +3,17 @@
 use std::time::Duration;
 
 /// Limits of TLS, in one place. The defaults are safe on the open internet.
+///
+/// ```
+/// use netwright_tls::{Acceptor, Certificate, Limits};
+/// use std::time::Duration;
+///
+/// let mut limits = Limits::default();
+/// limits.handshake_deadline = Duration::from_secs(3);
+/// let acceptor = Acceptor::builder().certificate(&Certificate::self_signed(["localhost"])?).limits(limits).build()?;
+/// # drop(acceptor);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

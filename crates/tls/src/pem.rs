@@ -10,6 +10,13 @@ use std::{
 };
 
 /// What is wrong with a PEM file, and where.
+///
+/// ```
+/// use netwright_tls::{Certificate, TlsError};
+///
+/// let error = Certificate::from_pem("no certificate", "no key").unwrap_err();
+/// println!("{error}"); // says what is missing, and in which file and line
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PemError {
@@ -22,6 +29,13 @@ pub struct PemError {
 }
 
 /// What can be wrong with PEM.
+///
+/// ```
+/// use netwright_tls::PemProblem;
+///
+/// let problem = PemProblem::Character('?');
+/// println!("{problem:?}");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PemProblem {

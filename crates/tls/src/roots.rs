@@ -12,6 +12,15 @@ use std::{
 };
 
 /// Authorities, or single certificates, that are trusted to vouch for a peer. Cheap to clone.
+///
+/// ```
+/// use netwright_tls::{Certificate, Connector, Roots};
+///
+/// let ours = Certificate::self_signed(["localhost"])?;
+/// let connector = Connector::builder().roots(Roots::of(&ours)?).build()?; // trusts this one, and nobody else
+/// # drop(connector);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 #[derive(Clone)]
 pub struct Roots(pub(crate) Arc<RootCertStore>);
 

@@ -12,6 +12,13 @@
 use std::io;
 
 /// The process's limits on open descriptors; `u64::MAX` means none.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// let limit = netwright_transport::descriptor_limit().unwrap();
+/// println!("{} descriptors, may be raised to {}", limit.soft, limit.hard);
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DescriptorLimit {
@@ -22,6 +29,13 @@ pub struct DescriptorLimit {
 }
 
 /// What [`raise_descriptor_limit`] did; `u64::MAX` means no limit.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// let raised = netwright_transport::raise_descriptor_limit().unwrap();
+/// assert!(raised.from <= raised.to && raised.to <= raised.hard);
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Raised {

@@ -11,6 +11,17 @@ use std::{
 };
 
 /// What a graceful shutdown came to.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::Server;
+/// use std::time::Duration;
+///
+/// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:ending").wait()?;
+/// let end = server.shutdown_gracefully(Duration::from_secs(1)).wait()?;
+/// println!("{} connections did not finish in time", end.cut);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerShutdown {

@@ -15,6 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LARGE: usize = 1 << 20;
 
 /// What was tried with one backend.
+///
+/// ```
+/// use netwright_transport::{Backend, Probe};
+///
+/// let probe = Probe::run(Backend::Readiness);
+/// assert!(probe.works(), "{probe}");
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Probe {
@@ -25,6 +32,14 @@ pub struct Probe {
 }
 
 /// One thing that was tried.
+///
+/// ```
+/// use netwright_transport::{Backend, Probe};
+///
+/// for step in Probe::run(Backend::Readiness).steps {
+///     println!("{}: {:?}", step.what, step.result);
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ProbeStep {

@@ -164,6 +164,16 @@ impl Target {
 }
 
 /// Why a name has no addresses for us.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, ConnectError, ResolveError};
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let error = client.connect("no port").wait().unwrap_err();
+/// assert!(matches!(error, ConnectError::Resolve(ResolveError::Malformed { .. })), "{error}");
+/// # Ok::<(), ConnectError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ResolveError {
@@ -243,6 +253,15 @@ impl From<ResolveError> for io::Error {
 }
 
 /// Which addresses to try first.
+///
+/// ```
+/// use netwright_transport::{FamilyPreference, interleave};
+/// use std::net::SocketAddr;
+///
+/// let found: Vec<SocketAddr> = ["127.0.0.1:80", "127.0.0.2:80", "[::1]:80"].iter().map(|text| text.parse().unwrap()).collect();
+/// let order = interleave(&found, FamilyPreference::V6);
+/// assert!(order[0].is_ipv6() && order[1].is_ipv4());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FamilyPreference {
     /// Those of the family that the resolver put first: it knows the machine's own rules (RFC 6724).

@@ -10,6 +10,16 @@ use crate::{Close, CloseCode, frame::Opcode};
 use std::{error::Error, fmt};
 
 /// A peer broke the protocol or one of our limits. It is told by a close frame, and the connection ends.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_websocket::{Config, WebSocket};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(Config::default())).handle(|_, _| {}));
+/// channel.write_inbound([0x81, 2, b'h', b'i']); // text without a mask, which clients have to use
+/// let close = channel.outbound_bytes();
+/// assert_eq!((close[0], &close[2..4]), (0x88, &1002_u16.to_be_bytes()[..])); // a close frame, with the code for it
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
@@ -153,6 +163,17 @@ impl Error for Violation {}
 /// The peer ended the connection with a code that says why.
 ///
 /// The cause of a channel whose peer closed with anything but 1000, 1001 or no code at all.
+///
+/// ```
+/// use netwright_core::CloseCause;
+/// use netwright_websocket::ClosedByPeer;
+///
+/// /// Whether the peer was unhappy.
+/// fn unhappy(cause: &CloseCause) -> bool {
+///     matches!(cause, CloseCause::Fault(fault) if fault.downcast_ref::<ClosedByPeer>().is_some())
+/// }
+/// assert!(!unhappy(&CloseCause::PeerClosed));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedByPeer(pub Close);
 
@@ -165,6 +186,17 @@ impl fmt::Display for ClosedByPeer {
 impl Error for ClosedByPeer {}
 
 /// The connection ended without a close frame of the peer: messages may be missing.
+///
+/// ```
+/// use netwright_core::CloseCause;
+/// use netwright_websocket::NoClose;
+///
+/// /// Whether messages may be missing.
+/// fn cut_off(cause: &CloseCause) -> bool {
+///     matches!(cause, CloseCause::Fault(fault) if fault.downcast_ref::<NoClose>().is_some())
+/// }
+/// assert!(!cut_off(&CloseCause::Requested));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoClose;
 

@@ -20,6 +20,14 @@ pub const HEAD_MAX: usize = 14;
 pub const CONTROL_MAX: usize = 125;
 
 /// What kind of frame it is.
+///
+/// ```
+/// use netwright_websocket::frame::Opcode;
+///
+/// assert_eq!(Opcode::new(9), Some(Opcode::Ping));
+/// assert!(Opcode::Ping.is_control() && !Opcode::Text.is_control());
+/// assert_eq!(Opcode::new(3), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
@@ -71,6 +79,14 @@ impl fmt::Display for Opcode {
 }
 
 /// Which end of a connection we are.
+///
+/// ```
+/// use netwright_websocket::frame::{FrameHead, FrameRules, Role};
+///
+/// // A server does not take frames without a mask.
+/// let rules = FrameRules { role: Role::Server, compression: false, len_max: 1000 };
+/// assert!(FrameHead::parse(&[0x81, 5], &rules).is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// We were connected to: what comes is masked.
@@ -80,6 +96,14 @@ pub enum Role {
 }
 
 /// What frames of the peer have to keep.
+///
+/// ```
+/// use netwright_websocket::frame::{FrameHead, FrameRules, Role};
+///
+/// let rules = FrameRules { role: Role::Client, compression: false, len_max: 4 };
+/// assert!(FrameHead::parse(&[0x81, 4], &rules).is_ok());
+/// assert!(FrameHead::parse(&[0x81, 5], &rules).is_err()); // longer than allowed
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRules {
     /// Which end we are: frames of clients are masked, frames of servers are not.

@@ -99,6 +99,17 @@ struct Rare {
 }
 
 /// The peer has begun to close: with this code and reason. An event for the stages behind a [`WebSocket`].
+///
+/// ```
+/// use netwright_core::Event;
+/// use netwright_websocket::PeerClosed;
+///
+/// fn report(event: &Event) {
+///     if let Some(PeerClosed(close)) = event.get() {
+///         println!("the peer says goodbye: {close}");
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerClosed(pub Close);
 
@@ -534,6 +545,12 @@ impl<W> fmt::Debug for WebSocket<W> {
 }
 
 /// A ping or pong of ours is longer than control frames may be.
+///
+/// ```
+/// use netwright_websocket::TooLongForControl;
+///
+/// assert!(TooLongForControl { len: 200 }.to_string().ends_with("the limit is 125"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLongForControl {
     /// How long it is.

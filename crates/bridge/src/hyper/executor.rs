@@ -9,6 +9,14 @@ use netwright_core::LocalLoop;
 ///
 /// # Panics
 /// [`execute`](Executor::execute) panics outside of an event loop.
+///
+/// ```
+/// use hyper::server::conn::http2;
+/// use netwright_bridge::{LoopExecutor, LoopTimer};
+///
+/// let builder = http2::Builder::new(LoopExecutor::new());
+/// # drop(builder);
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct LoopExecutor;

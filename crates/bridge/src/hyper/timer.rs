@@ -12,6 +12,17 @@ use std::{
 };
 
 /// Keeps the time of one loop for hyper. It does not keep the loop alive.
+///
+/// ```
+/// use hyper::rt::Timer;
+/// use netwright_bridge::LoopTimer;
+/// use netwright_core::EventLoop;
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new();
+/// let timer = LoopTimer::of(&event_loop);
+/// event_loop.spawn(async move { timer.sleep(Duration::from_millis(1)).await }).unwrap().wait().unwrap();
+/// ```
 #[derive(Clone)]
 pub struct LoopTimer {
     event_loop: WeakEventLoop,

@@ -13,6 +13,43 @@ use super::{DecodeError, MessageDecoder, Messages, short_name};
 use std::{error::Error, fmt};
 
 /// Which part of a message something is.
+///
+/// ```
+/// use netwright_codec::{Aggregate, Part};
+///
+/// /// Words, until one that ends a sentence.
+/// struct Sentences { open: bool }
+///
+/// impl Aggregate for Sentences {
+///     type Part = String;
+///     type Whole = String;
+///     fn which(&self, word: &String) -> Part {
+///         match (self.open, word.ends_with('.')) {
+///             (false, false) => Part::Start,
+///             (false, true) => Part::Only,
+///             (true, false) => Part::Middle,
+///             (true, true) => Part::Last,
+///         }
+///     }
+///     fn len(&self, word: &String) -> usize {
+///         word.len()
+///     }
+///     fn begin(&mut self, word: String) -> String {
+///         self.open = true;
+///         word
+///     }
+///     fn add(&mut self, whole: &mut String, word: String) {
+///         whole.push(' ');
+///         whole.push_str(&word);
+///     }
+///     fn finish(&mut self, whole: String) -> String {
+///         self.open = false;
+///         whole
+///     }
+/// }
+///
+/// assert_eq!(Sentences { open: false }.which(&"Stop.".to_owned()), Part::Only);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The first of several.
@@ -26,6 +63,37 @@ pub enum Part {
 }
 
 /// Says what parts are and how they make a whole.
+///
+/// ```
+/// use netwright_codec::{Aggregate, Part};
+///
+/// /// Numbers, up to a zero.
+/// struct Sums { open: bool }
+///
+/// impl Aggregate for Sums {
+///     type Part = u32;
+///     type Whole = u64;
+///     fn which(&self, number: &u32) -> Part {
+///         match (self.open, *number == 0) {
+///             (false, false) => Part::Start,
+///             (false, true) => Part::Only,
+///             (true, false) => Part::Middle,
+///             (true, true) => Part::Last,
+///         }
+///     }
+///     fn len(&self, _: &u32) -> usize {
+///         4
+///     }
+///     fn begin(&mut self, number: u32) -> u64 {
+///         self.open = number != 0;
+///         number.into()
+///     }
+///     fn add(&mut self, sum: &mut u64, number: u32) {
+///         *sum += u64::from(number);
+///         self.open = number != 0;
+///     }
+/// }
+/// ```
 pub trait Aggregate: 'static {
     /// What arrives.
     type Part: 'static;
@@ -108,6 +176,13 @@ impl<A: Aggregate> Aggregator<A> {
 }
 
 /// Why parts do not make a message.
+///
+/// ```
+/// use netwright_codec::AggregateError;
+///
+/// let error = AggregateError::TooLong { limit: 1024, got: 2000 };
+/// assert!(error.to_string().contains("1024"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AggregateError {

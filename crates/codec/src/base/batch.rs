@@ -32,6 +32,18 @@ const TRACKED_MAX: usize = 64 * 1024;
 /// It is a [`BytesMut`] to everybody who appends (`extend_from_slice`, [`BufMut`](bytes::BufMut)), which may be done with
 /// what is there: it belongs to other messages. [`pass`](Self::pass) appends bytes that exist already, without a copy if
 /// they are many.
+///
+/// ```
+/// use netwright_codec::Batch;
+/// use bytes::{BufMut, Bytes, BytesMut};
+///
+/// let mut batch = Batch::new();
+/// batch.put_u16(5); // a `BytesMut` to whoever appends
+/// batch.pass(Bytes::from("hello"));
+/// let mut all = BytesMut::new();
+/// batch.append_to(&mut all);
+/// assert_eq!(all, &b"\0\x05hello"[..]);
+/// ```
 #[derive(Debug, Default)]
 pub struct Batch {
     buffer: BytesMut,

@@ -22,11 +22,28 @@ pub trait Codec: Decoder + Encoder {}
 impl<C: Decoder + Encoder> Codec for C {}
 
 /// A [`Codec`] as a stage.
+///
+/// ```
+/// use netwright_codec::{LineDecoder, LineEncoder, codec};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // A pair of a decoder and an encoder is a codec.
+/// let mut channel = EmbeddedChannel::new(pipeline().add(codec((LineDecoder::max(64), LineEncoder::lf()))));
+/// channel.write_inbound("hello\n").write_outbound("and back".into());
+/// assert_eq!(channel.read_inbound().unwrap(), "hello");
+/// assert_eq!(channel.outbound_bytes(), b"and back\n");
+/// ```
 pub fn codec<C: Codec>(codec: C) -> Coded<C> {
     Coded { decoding: Decoding::new(codec), batch: Batch::new() }
 }
 
 /// Made by [`codec`].
+///
+/// ```
+/// use netwright_codec::{Coded, LineDecoder, LineEncoder, codec};
+///
+/// let _lines: Coded<(LineDecoder, LineEncoder)> = codec((LineDecoder::max(64), LineEncoder::lf()));
+/// ```
 pub struct Coded<C> {
     decoding: Decoding<C>,
     batch: Batch,

@@ -146,6 +146,13 @@ impl fmt::Display for DecodeError {
 }
 
 /// A decoder breaks the rules of [`Decoder`]: a mistake in the program, not in the bytes. Found instead of looped on.
+///
+/// ```
+/// use netwright_codec::DecoderDefect;
+///
+/// let defect = DecoderDefect::Endless { decoder: "Mine", messages: 1000 };
+/// assert!(defect.to_string().starts_with("Mine gave 1000 messages"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecoderDefect {

@@ -21,11 +21,26 @@ use std::{fmt, marker::PhantomData};
 /// A [`Decoder`] as a stage. What is written passes; as [`Bytes`], or what [`passing`](Decode::passing) says.
 ///
 /// See [`Decoder`] for an example.
+///
+/// ```
+/// use netwright_codec::{LineDecoder, decode};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(decode(LineDecoder::max(64))));
+/// channel.write_inbound("hello\n");
+/// assert_eq!(channel.read_inbound().unwrap(), "hello");
+/// ```
 pub fn decode<D: Decoder>(decoder: D) -> Decode<D> {
     Decode { decoding: Decoding::new(decoder), writes: PhantomData }
 }
 
 /// Made by [`decode`].
+///
+/// ```
+/// use netwright_codec::{Decode, LineDecoder, decode};
+///
+/// let _lines: Decode<LineDecoder> = decode(LineDecoder::max(64));
+/// ```
 pub struct Decode<D, W = Bytes> {
     decoding: Decoding<D>,
     writes: PhantomData<fn(W)>,

@@ -8,11 +8,26 @@ use std::{fmt, marker::PhantomData};
 /// An [`Encoder`] as a stage. What is read passes; as [`BytesMut`], or what [`passing`](Encode::passing) says.
 ///
 /// See [`Encoder`] for an example.
+///
+/// ```
+/// use netwright_codec::{LineEncoder, encode};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(encode(LineEncoder::lf())));
+/// channel.write_outbound("hello".into());
+/// assert_eq!(channel.outbound_bytes(), b"hello\n");
+/// ```
 pub fn encode<E: Encoder>(encoder: E) -> Encode<E> {
     Encode { encoder, batch: Batch::new(), reads: PhantomData }
 }
 
 /// Made by [`encode`].
+///
+/// ```
+/// use netwright_codec::{Encode, LineEncoder, encode};
+///
+/// let _lines: Encode<LineEncoder> = encode(LineEncoder::crlf());
+/// ```
 pub struct Encode<E, R = BytesMut> {
     encoder: E,
     batch: Batch,

@@ -30,6 +30,17 @@ pub struct Lift<D, C: MessageDecoder, A = Address, E = Envelope> {
 }
 
 /// A datagram could not be decoded. Travels through the pipeline as an [`Event`]: no single peer can end the channel.
+///
+/// ```
+/// use netwright_codec::NotDecoded;
+/// use netwright_core::{Address, Event};
+///
+/// fn report(event: &Event) {
+///     if let Some(bad) = event.get::<NotDecoded<Address>>() {
+///         eprintln!("{bad}");
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NotDecoded<A = Address> {

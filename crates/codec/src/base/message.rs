@@ -15,6 +15,15 @@ use std::{collections::VecDeque, fmt, marker::PhantomData};
 /// What a message becomes: nothing, one message or several.
 ///
 /// The first one has a place of its own, so that the usual case allocates nothing.
+///
+/// ```
+/// use netwright_codec::Messages;
+///
+/// let mut messages = Messages::new();
+/// messages.push("one");
+/// messages.push("two");
+/// assert_eq!((messages.pop(), messages.pop(), messages.pop()), (Some("one"), Some("two"), None));
+/// ```
 #[derive(Debug)]
 pub struct Messages<T> {
     first: Option<T>,
@@ -138,23 +147,133 @@ pub trait MessageEncoder: Sized + 'static {
 }
 
 /// Both ways between messages: whatever is a [`MessageDecoder`] and a [`MessageEncoder`], and a pair of the two.
+///
+/// ```
+/// use netwright_codec::{DecodeError, LineFrames, MessageDecoder, MessageEncoder, Messages, message_codec};
+/// use netwright_core::{EmbeddedChannel, Fault, pipeline};
+/// use bytes::Bytes;
+///
+/// /// Numbers, in decimal.
+/// struct Decimal;
+///
+/// impl MessageDecoder for Decimal {
+///     type In = Bytes;
+///     type Out = u32;
+///     fn decode(&mut self, text: Bytes, out: &mut Messages<u32>) -> Result<(), DecodeError> {
+///         let text = std::str::from_utf8(&text).map_err(DecodeError::recoverable)?;
+///         out.push(text.parse().map_err(DecodeError::recoverable)?);
+///         Ok(())
+///     }
+/// }
+///
+/// impl MessageEncoder for Decimal {
+///     type In = u32;
+///     type Out = Bytes;
+///     fn encode(&mut self, number: u32, out: &mut Messages<Bytes>) -> Result<(), Fault> {
+///         out.push(Bytes::from(number.to_string()));
+///         Ok(())
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(16)).add(message_codec(Decimal)));
+/// channel.write_inbound("42\n").write_outbound(43);
+/// assert_eq!(channel.read_inbound(), Some(42));
+/// assert_eq!(channel.outbound_bytes(), b"43\n");
+/// ```
 pub trait MessageCodec: MessageDecoder + MessageEncoder {}
 
 impl<C: MessageDecoder + MessageEncoder> MessageCodec for C {}
 
 /// A [`MessageDecoder`] as a stage. What is written passes; as [`Bytes`](bytes::Bytes), or what
 /// [`passing`](DecodeMessages::passing) says.
+///
+/// ```
+/// use netwright_codec::{DecodeError, LineFrames, MessageDecoder, Messages, decode_messages};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use bytes::Bytes;
+///
+/// /// The words of a line, one by one.
+/// struct Words;
+///
+/// impl MessageDecoder for Words {
+///     type In = Bytes;
+///     type Out = Bytes;
+///     fn decode(&mut self, line: Bytes, out: &mut Messages<Bytes>) -> Result<(), DecodeError> {
+///         line.split(|byte| *byte == b' ').for_each(|word| out.push(line.slice_ref(word)));
+///         Ok(())
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(64)).add(decode_messages(Words)));
+/// channel.write_inbound("to be or\n");
+/// assert_eq!(channel.read_inbound().unwrap(), "to");
+/// assert_eq!(channel.read_inbound().unwrap(), "be");
+/// ```
 pub fn decode_messages<D: MessageDecoder>(decoder: D) -> DecodeMessages<D> {
     DecodeMessages { decoding: MessageDecoding::new(decoder), writes: PhantomData }
 }
 
 /// A [`MessageEncoder`] as a stage. What is read passes; as [`BytesMut`](bytes::BytesMut), or what
 /// [`passing`](EncodeMessages::passing) says.
+///
+/// ```
+/// use netwright_codec::{MessageEncoder, Messages, encode_messages};
+/// use netwright_core::{EmbeddedChannel, Fault, pipeline};
+/// use bytes::Bytes;
+///
+/// struct Shouts;
+///
+/// impl MessageEncoder for Shouts {
+///     type In = String;
+///     type Out = Bytes;
+///     fn encode(&mut self, text: String, out: &mut Messages<Bytes>) -> Result<(), Fault> {
+///         out.push(text.to_uppercase().into());
+///         Ok(())
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(encode_messages(Shouts)));
+/// channel.write_outbound("hello".to_owned());
+/// assert_eq!(channel.outbound_bytes(), b"HELLO");
+/// ```
 pub fn encode_messages<E: MessageEncoder>(encoder: E) -> EncodeMessages<E> {
     EncodeMessages { encoder, reads: PhantomData }
 }
 
 /// A [`MessageCodec`] as a stage.
+///
+/// ```
+/// use netwright_codec::{DecodeError, LineFrames, MessageDecoder, MessageEncoder, Messages, message_codec};
+/// use netwright_core::{EmbeddedChannel, Fault, pipeline};
+/// use bytes::Bytes;
+///
+/// struct Shouts;
+/// struct Whispers;
+///
+/// impl MessageDecoder for Shouts {
+///     type In = Bytes;
+///     type Out = Vec<u8>;
+///     fn decode(&mut self, text: Bytes, out: &mut Messages<Vec<u8>>) -> Result<(), DecodeError> {
+///         out.push(text.to_ascii_uppercase());
+///         Ok(())
+///     }
+/// }
+///
+/// impl MessageEncoder for Whispers {
+///     type In = Vec<u8>;
+///     type Out = Bytes;
+///     fn encode(&mut self, text: Vec<u8>, out: &mut Messages<Bytes>) -> Result<(), Fault> {
+///         out.push(text.to_ascii_lowercase().into());
+///         Ok(())
+///     }
+/// }
+///
+/// // One value for both ways, or a pair.
+/// let both = message_codec((Shouts, Whispers));
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(64)).add(both).handle(|cx, text| cx.write_and_flush(text)));
+/// channel.write_inbound("Hello\n");
+/// assert_eq!(channel.outbound_bytes(), b"hello\n");
+/// ```
 pub fn message_codec<C: MessageCodec>(codec: C) -> MessageCoded<C> {
     MessageCoded { decoding: MessageDecoding::new(codec) }
 }
@@ -378,6 +497,27 @@ where
 }
 
 /// A message encoder made nothing of a message, so nobody could tell what became of it.
+///
+/// ```
+/// use netwright_codec::{MessageEncoder, Messages, NothingEncoded, encode_messages};
+/// use netwright_core::{EmbeddedChannel, Fault, WriteError, pipeline};
+/// use bytes::Bytes;
+///
+/// struct Swallows;
+/// impl MessageEncoder for Swallows {
+///     type In = String;
+///     type Out = Bytes;
+///     fn encode(&mut self, _: String, _: &mut Messages<Bytes>) -> Result<(), Fault> {
+///         Ok(())
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(encode_messages(Swallows)));
+/// let mut written = channel.channel().write_and_flush("hello".to_owned());
+/// channel.run();
+/// let Err(WriteError::Fault(fault)) = written.wait() else { panic!() };
+/// assert!(fault.downcast_ref::<NothingEncoded>().is_some());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NothingEncoded {

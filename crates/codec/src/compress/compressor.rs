@@ -6,6 +6,18 @@ use netwright_core::InvalidArgument;
 use std::fmt;
 
 /// How far compressed output should follow the input.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::{Flush, Gzip, State};
+///
+/// let (mut gzip, mut out) = (Gzip::compressor(), BytesMut::new());
+/// gzip.compress(b"hello", Flush::Sync, &mut out, 1024).unwrap(); // so far it can be read
+/// let end = gzip.compress(b", world", Flush::Finish, &mut out, 1024).unwrap();
+/// assert_eq!(end.state, State::Done);
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
     /// As it comes: what compresses best.
@@ -22,6 +34,17 @@ const WINDOW_LOG: u32 = 21;
 /// Compresses a stream, step by step, without a pipeline. See [`Decompressor`](super::Decompressor) for an example.
 ///
 /// [`compress`](super::compress()) makes a stage of it.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::{Flush, Gzip};
+///
+/// let (mut gzip, mut packed) = (Gzip::compressor().level(9).unwrap(), BytesMut::new());
+/// gzip.compress(&[b'x'; 10_000], Flush::Finish, &mut packed, 16 * 1024).unwrap();
+/// assert!(packed.len() < 100);
+/// # }
+/// ```
 pub struct Compressor {
     format: Format,
     level: Option<i32>,

@@ -4,6 +4,16 @@ use super::Format;
 use std::{error::Error, fmt};
 
 /// Why a stream cannot be decompressed any further. Nothing sensible can follow: a stage raises it and closes the channel.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::Gzip;
+///
+/// let error = Gzip::decompressor().decompress(b"this is no gzip at all", &mut BytesMut::new(), 1024).unwrap_err();
+/// println!("{error}");
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecompressError {
@@ -115,6 +125,18 @@ impl fmt::Display for DecompressError {
 impl Error for DecompressError {}
 
 /// Why something could not be compressed.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::{CompressError, Flush, Gzip};
+///
+/// let (mut gzip, mut out) = (Gzip::compressor(), BytesMut::new());
+/// gzip.compress(b"all", Flush::Finish, &mut out, 1024).unwrap();
+/// let error = gzip.compress(b"and more", Flush::None, &mut out, 1024).unwrap_err();
+/// assert!(matches!(error, CompressError::Ended { .. }));
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompressError {

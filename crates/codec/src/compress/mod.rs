@@ -55,6 +55,16 @@ pub use stage::{Compress, Compression, compress};
 use std::fmt;
 
 /// How far a [`Decompressor`] or a [`Compressor`] came with one call.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::{Flush, Gzip};
+///
+/// let step = Gzip::compressor().compress(b"hello", Flush::None, &mut BytesMut::new(), 1024).unwrap();
+/// assert_eq!(step.taken, 5);
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// So many bytes of the input were used. The rest has to be given again.
@@ -64,6 +74,17 @@ pub struct Step {
 }
 
 /// What a [`Decompressor`] or a [`Compressor`] waits for.
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use bytes::BytesMut;
+/// use netwright_codec::{Flush, Gzip, State};
+///
+/// let mut gzip = Gzip::compressor();
+/// let mut step = |flush| gzip.compress(b"", flush, &mut BytesMut::new(), 1024).unwrap().state;
+/// assert_eq!((step(Flush::Sync), step(Flush::Finish)), (State::NeedInput, State::Done));
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// All input is used, and everything that could be made of it was.

@@ -43,6 +43,16 @@ pub fn compress(compressor: Compressor) -> Compress {
 }
 
 /// Made by [`compress`](compress()).
+///
+/// ```
+/// # #[cfg(feature = "gzip")] {
+/// use netwright_codec::{Compress, Gzip};
+/// use netwright_core::pipeline;
+///
+/// let stage: Compress = Gzip::compress(); // what is read passes as it is
+/// let _stages = pipeline().add(stage);
+/// # }
+/// ```
 pub struct Compress<R = BytesMut> {
     compressing: Compressing,
     reads: PhantomData<fn(R)>,

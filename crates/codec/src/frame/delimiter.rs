@@ -61,6 +61,16 @@ impl DelimiterFrames {
 }
 
 /// Cuts bytes into frames that end with one of several delimiters; see [`DelimiterFrames`].
+///
+/// ```
+/// use netwright_codec::{Decoder, DelimiterDecoder};
+/// use bytes::BytesMut;
+///
+/// let (mut records, mut bytes) = (DelimiterDecoder::max(64, ["\0", "||"])?, BytesMut::from("one\0two||"));
+/// assert_eq!(records.decode(&mut bytes).unwrap().unwrap(), "one");
+/// assert_eq!(records.decode(&mut bytes).unwrap().unwrap(), "two");
+/// # Ok::<(), netwright_codec::Impossible>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct DelimiterDecoder {
     /// In the order in which they were given.
@@ -240,6 +250,15 @@ impl LastBytes {
 }
 
 /// Puts a delimiter behind each frame that is written. A frame is sent as it is: with a delimiter inside, the peer sees two.
+///
+/// ```
+/// use netwright_codec::{DelimiterEncoder, encode};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(encode(DelimiterEncoder::new("\0"))));
+/// channel.write_outbound("hello".into());
+/// assert_eq!(channel.outbound_bytes(), b"hello\0");
+/// ```
 #[derive(Debug, Clone)]
 pub struct DelimiterEncoder {
     delimiter: Bytes,

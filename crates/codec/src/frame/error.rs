@@ -3,6 +3,16 @@
 use std::{error::Error, fmt};
 
 /// Why a frame could not be cut, or not be written.
+///
+/// ```
+/// use netwright_codec::{FrameError, LineFrames};
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(4)).handle(|_, _| {}));
+/// channel.write_inbound("longer than four\n");
+/// let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!() };
+/// assert!(fault.downcast_ref::<FrameError>().is_some(), "{fault}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -96,6 +106,13 @@ impl fmt::Display for FrameError {
 impl Error for FrameError {}
 
 /// A codec was asked for that cannot exist.
+///
+/// ```
+/// use netwright_codec::FixedFrames;
+///
+/// let impossible = FixedFrames::of(0).unwrap_err();
+/// println!("{impossible}"); // a frame of nothing would never end
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Impossible {

@@ -28,6 +28,16 @@ impl FixedFrames {
 }
 
 /// Cuts bytes into frames of a fixed length.
+///
+/// ```
+/// use netwright_codec::{Decoder, FixedDecoder};
+/// use bytes::BytesMut;
+///
+/// let (mut pairs, mut bytes) = (FixedDecoder::of(2)?, BytesMut::from("abc"));
+/// assert_eq!(pairs.decode(&mut bytes).unwrap().unwrap(), "ab");
+/// assert!(pairs.decode(&mut bytes).unwrap().is_none());
+/// # Ok::<(), netwright_codec::Impossible>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct FixedDecoder {
     length: usize,

@@ -59,6 +59,15 @@ impl JsonFrames {
 const DEPTH_MAX: usize = 128;
 
 /// Cuts bytes into JSON values; see [`JsonFrames`].
+///
+/// ```
+/// use netwright_codec::{Decoder, JsonDecoder};
+/// use bytes::BytesMut;
+///
+/// let (mut values, mut bytes) = (JsonDecoder::max(1024), BytesMut::from("{\"a\": \"}\"} [1"));
+/// assert_eq!(values.decode(&mut bytes).unwrap().unwrap(), "{\"a\": \"}\"}");
+/// assert!(values.decode(&mut bytes).unwrap().is_none());
+/// ```
 #[derive(Debug, Clone)]
 pub struct JsonDecoder {
     max: usize,

@@ -160,6 +160,16 @@ pub(super) fn check_width(width: usize) -> Result<(), Impossible> {
 }
 
 /// Cuts bytes into frames whose header tells their length. Made by [`LengthField::decoder`].
+///
+/// ```
+/// use netwright_codec::{Decoder, LengthField};
+/// use bytes::BytesMut;
+///
+/// let mut frames = LengthField::new(2).strip(2).max(1024).decoder()?; // two bytes of length, which are taken off
+/// let mut bytes = BytesMut::from(&b"\0\x05hello\0\0"[..]);
+/// assert_eq!(frames.decode(&mut bytes).unwrap().unwrap(), "hello");
+/// # Ok::<(), netwright_codec::Impossible>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct LengthDecoder {
     field: LengthField,

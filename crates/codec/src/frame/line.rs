@@ -64,6 +64,15 @@ impl LineFrames {
 }
 
 /// Cuts bytes into lines; see [`LineFrames`].
+///
+/// ```
+/// use netwright_codec::{Decoder, LineDecoder};
+/// use bytes::BytesMut;
+///
+/// let (mut lines, mut bytes) = (LineDecoder::max(64), BytesMut::from("one\r\ntw"));
+/// assert_eq!(lines.decode(&mut bytes).unwrap().unwrap(), "one");
+/// assert!(lines.decode(&mut bytes).unwrap().is_none()); // more is needed
+/// ```
 #[derive(Debug, Clone)]
 pub struct LineDecoder {
     max: usize,
@@ -179,6 +188,15 @@ impl Decoder for LineDecoder {
 }
 
 /// Puts an end to each line that is written.
+///
+/// ```
+/// use netwright_codec::{LineEncoder, encode};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(encode(LineEncoder::crlf())));
+/// channel.write_outbound("hello".into());
+/// assert_eq!(channel.outbound_bytes(), b"hello\r\n");
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct LineEncoder {
     end: &'static [u8],

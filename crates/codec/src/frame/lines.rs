@@ -105,6 +105,16 @@ impl Decoder for LineBatches {
 }
 
 /// Some lines, one after the other; at least one.
+///
+/// ```
+/// use netwright_codec::{LineBatches, decode};
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(decode(LineBatches::max(64))));
+/// channel.write_inbound("one\ntwo\nthr");
+/// let lines = channel.read_inbound().unwrap();
+/// assert_eq!(lines.iter().collect::<Vec<_>>(), ["one".as_bytes(), b"two"]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines(Bytes);
 

@@ -42,6 +42,15 @@ impl Varint32Frames {
 const VARINT32_MAX: usize = 5;
 
 /// Cuts bytes into frames behind a length of one to five bytes; see [`Varint32Frames`].
+///
+/// ```
+/// use netwright_codec::{Decoder, Varint32Decoder};
+/// use bytes::BytesMut;
+///
+/// let (mut frames, mut bytes) = (Varint32Decoder::max(1024), BytesMut::from(&b"\x05hello\x80"[..]));
+/// assert_eq!(frames.decode(&mut bytes).unwrap().unwrap(), "hello");
+/// assert!(frames.decode(&mut bytes).unwrap().is_none());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Varint32Decoder {
     max: usize,
@@ -113,6 +122,16 @@ impl Decoder for Varint32Decoder {
 }
 
 /// Puts a length of one to five bytes before each frame.
+///
+/// ```
+/// use netwright_codec::Varint32Frames;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // The other half of `Varint32Frames`.
+/// let mut channel = EmbeddedChannel::new(pipeline().add(Varint32Frames::max(1024)));
+/// channel.write_outbound("hello".into());
+/// assert_eq!(channel.outbound_bytes(), b"\x05hello");
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Varint32Prepender;
 

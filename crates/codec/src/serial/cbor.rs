@@ -26,6 +26,12 @@ use std::convert::Infallible;
 pub type Cbor<R, W = R, B = Bytes> = MessageCoded<Typed<CborFormat, R, W, B>>;
 
 /// The format of [`Cbor`].
+///
+/// ```
+/// use netwright_codec::{message_codec, serial::{CborFormat, Typed}};
+///
+/// let _stage = message_codec(Typed::<CborFormat, Vec<u32>>::with(CborFormat::new().depth(16)));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct CborFormat {
     depth: usize,

@@ -6,6 +6,13 @@ use std::{error::Error, fmt};
 /// Why the bytes of a message are not a value of the wanted type, or a value cannot be written.
 ///
 /// It concerns one message: the stage reports it as [recoverable](crate::DecodeError::recoverable).
+///
+/// ```
+/// use netwright_codec::serial::SerialError;
+///
+/// let error = SerialError::malformed("decimal", 3, "not a number".into());
+/// assert!(error.to_string().contains("not a number"));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SerialError {

@@ -24,6 +24,13 @@ use serde::{Serialize, de::DeserializeOwned};
 pub type Json<R, W = R, B = Bytes> = MessageCoded<Typed<JsonFormat, R, W, B>>;
 
 /// The format of [`Json`].
+///
+/// ```
+/// use netwright_codec::{message_codec, serial::{JsonFormat, Typed}};
+///
+/// let format = JsonFormat::new().depth(16).ignore_trailing(true);
+/// let _stage = message_codec(Typed::<JsonFormat, Vec<u32>>::with(format));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct JsonFormat {
     depth: usize,

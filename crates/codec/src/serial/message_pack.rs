@@ -23,6 +23,13 @@ use std::io::Cursor;
 pub type MessagePack<R, W = R, B = Bytes> = MessageCoded<Typed<MessagePackFormat, R, W, B>>;
 
 /// The format of [`MessagePack`].
+///
+/// ```
+/// use netwright_codec::{message_codec, serial::{MessagePackFormat, Typed}};
+///
+/// let format = MessagePackFormat::new().named(true).depth(16);
+/// let _stage = message_codec(Typed::<MessagePackFormat, Vec<u32>>::with(format));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct MessagePackFormat {
     depth: usize,

@@ -126,6 +126,30 @@ pub trait Format<R, W>: 'static {
 ///
 /// Stages are made of it by names like [`Json`]. By itself it is for [`Lift`](crate::Lift), whose datagrams are `BytesMut`:
 /// `Lift::new(Typed::<JsonFormat, Request, Reply, BytesMut>::new())`.
+///
+/// ```
+/// use netwright_codec::{MessageDecoder, Messages, serial::{Format, SerialError, Typed}};
+/// use bytes::{Bytes, BytesMut};
+///
+/// #[derive(Default)]
+/// struct Length;
+///
+/// impl Format<usize, ()> for Length {
+///     fn name(&self) -> &'static str {
+///         "Length"
+///     }
+///     fn read(&mut self, message: Bytes) -> Result<usize, SerialError> {
+///         Ok(message.len())
+///     }
+///     fn write(&mut self, _: &(), _: &mut BytesMut) -> Result<(), SerialError> {
+///         Ok(())
+///     }
+/// }
+///
+/// let (mut typed, mut out) = (Typed::<Length, usize, ()>::new(), Messages::new());
+/// typed.decode(Bytes::from("hello"), &mut out).unwrap();
+/// assert_eq!(out.pop(), Some(5));
+/// ```
 pub struct Typed<F, R, W = R, B = Bytes> {
     format: F,
     /// Where the next message is written.

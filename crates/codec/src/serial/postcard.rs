@@ -25,6 +25,12 @@ use serde::{Serialize, de::DeserializeOwned};
 pub type Postcard<R, W = R, B = Bytes> = MessageCoded<Typed<PostcardFormat, R, W, B>>;
 
 /// The format of [`Postcard`].
+///
+/// ```
+/// use netwright_codec::{message_codec, serial::{PostcardFormat, Typed}};
+///
+/// let _stage = message_codec(Typed::<PostcardFormat, Vec<u32>>::with(PostcardFormat::new().depth(16)));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PostcardFormat {
     depth: usize,

@@ -168,6 +168,14 @@ impl<R: TSerializable, W: TSerializable> Format<R, W> for ThriftFormat {
 /// The struct of a call has the method's arguments as its fields; that of an answer has the result as field 0, or a declared
 /// exception as another. A service of several methods reads them with a type of its own, whose `read_from_in_protocol` begins
 /// with `read_message_begin` and goes by the name.
+///
+/// ```
+/// use netwright_codec::ThriftCall;
+///
+/// let call = ThriftCall::call("price", 7, "tea");
+/// let reply = call.reply(250);
+/// assert_eq!((reply.name.as_str(), reply.sequence), ("price", 7));
+/// ```
 #[derive(Debug, PartialEq)]
 pub struct ThriftCall<T> {
     /// The method's name.
@@ -179,6 +187,15 @@ pub struct ThriftCall<T> {
 }
 
 /// What kind of message a [`ThriftCall`] is.
+///
+/// ```
+/// use netwright_codec::{ThriftCall, serial::ThriftBody};
+///
+/// match ThriftCall::call("price", 1, "tea").body {
+///     ThriftBody::Call(item) | ThriftBody::OneWay(item) => assert_eq!(item, "tea"),
+///     ThriftBody::Reply(_) | ThriftBody::Exception(_) => unreachable!("it is a call"),
+/// }
+/// ```
 #[derive(Debug, PartialEq)]
 pub enum ThriftBody<T> {
     /// A call, with its arguments.

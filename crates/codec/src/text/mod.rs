@@ -28,6 +28,16 @@ pub use utf8::{Utf8, Utf8Codec};
 use std::{error::Error, fmt};
 
 /// Why bytes are not text, or text is not bytes.
+///
+/// ```
+/// use netwright_codec::{LineFrames, TextError, Utf8};
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(64)).add(Utf8::strict()).handle(|_, _| {}));
+/// channel.write_inbound(b"\xff\n");
+/// let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!() };
+/// assert!(fault.downcast_ref::<TextError>().is_some(), "{fault}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextError {

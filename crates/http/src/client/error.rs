@@ -7,6 +7,14 @@ use netwright_transport::{ConnectError, PoolError};
 use std::{error::Error, fmt, time::Duration};
 
 /// Why a request has no reply.
+///
+/// ```
+/// use netwright_http::client::ClientError;
+/// use std::time::Duration;
+///
+/// let error = ClientError::TimedOut { what: "the head", limit: Duration::from_secs(30) };
+/// assert!(error.to_string().contains("30s"), "{error}");
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ClientError {

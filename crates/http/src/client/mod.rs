@@ -84,6 +84,18 @@ struct Origin {
 }
 
 /// Sets up a [`Client`].
+///
+/// ```
+/// use netwright_http::client::Client;
+/// use std::time::Duration;
+///
+/// let client = Client::builder()
+///     .connect_timeout(Duration::from_secs(2))
+///     .head_timeout(Duration::from_secs(10))
+///     .redirects(3)
+///     .build();
+/// # drop(client);
+/// ```
 #[derive(Clone)]
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder {

@@ -84,6 +84,15 @@ impl Received {
 }
 
 /// Made by [`respond`].
+///
+/// ```
+/// use http::Response;
+/// use netwright_core::pipeline;
+/// use netwright_http::{HttpServer, Received, respond};
+///
+/// let hello = respond(|_: &Received| Response::new("hello")); // a `Respond`
+/// let _stages = pipeline().add(HttpServer::new()).app(hello);
+/// ```
 #[derive(Debug)]
 pub struct Respond<F> {
     answer: F,

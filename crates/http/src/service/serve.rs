@@ -72,6 +72,15 @@ where
 }
 
 /// Made by [`serve`].
+///
+/// ```
+/// use http::{Request, Response};
+/// use netwright_core::pipeline;
+/// use netwright_http::{Body, HttpServer, serve};
+///
+/// let echo = serve(async |request: Request<Body>| Response::new(request.into_body())); // a `Serve`
+/// let _stages = pipeline().add(HttpServer::new()).app(echo);
+/// ```
 pub struct Serve<F> {
     call: F,
     concurrency: usize,

@@ -10,6 +10,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 type Weight = u16;
 
 /// A content coding, or none.
+///
+/// ```
+/// use netwright_http::web::Coding;
+///
+/// assert_eq!(Coding::ALL.map(Coding::name), ["br", "zstd", "gzip"]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// Brotli (RFC 7932): the smallest for text, at some cost. Browsers take it only over TLS.

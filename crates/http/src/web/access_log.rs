@@ -23,6 +23,13 @@ use std::{
 };
 
 /// What is known of a request when its reply is over.
+///
+/// ```
+/// use netwright_http::web::{AccessEntry, AccessLog};
+///
+/// let log = AccessLog::new(|entry: &AccessEntry| println!("{} in {:?}", entry.common(), entry.latency));
+/// # drop(log);
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AccessEntry {
@@ -202,6 +209,14 @@ impl fmt::Debug for AccessLog {
 }
 
 /// Made by [`AccessLog::stage`].
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_http::{HttpServer, web::AccessLog};
+///
+/// let log = AccessLog::new(|entry| println!("{}", entry.common())); // one for all connections
+/// let _stages = pipeline().add(HttpServer::new()).add(log.stage()); // a stage for each
+/// ```
 #[derive(Debug)]
 pub struct AccessLogStage {
     log: AccessLog,

@@ -25,6 +25,17 @@ pub struct Validators {
 }
 
 /// What the conditions of a request come to.
+///
+/// ```
+/// use netwright_http::web::{Precondition, Validators};
+///
+/// let what = Validators { etag: Some("\"v1\"".parse().unwrap()), modified: None };
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("if-none-match", "\"v1\"".parse().unwrap());
+/// assert_eq!(what.check(&http::Method::GET, &headers), Precondition::NotModified);
+/// headers.insert("if-match", "\"v2\"".parse().unwrap());
+/// assert_eq!(what.check(&http::Method::PUT, &headers), Precondition::Failed);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
     /// Do what is asked.

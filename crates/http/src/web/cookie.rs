@@ -34,6 +34,15 @@ pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The first cookie of this name. Names are compared as they are: `A` is not `a`.
+///
+/// ```
+/// use netwright_http::web::cookie;
+///
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("cookie", "theme=dark; session=abc".parse().unwrap());
+/// assert_eq!(cookie(&headers, "session"), Some("abc"));
+/// assert_eq!(cookie(&headers, "Session"), None);
+/// ```
 pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     cookies(headers).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
@@ -56,6 +65,13 @@ fn pair(bytes: &[u8]) -> Option<(&str, &str)> {
 }
 
 /// Which requests from other sites bring the cookie along.
+///
+/// ```
+/// use netwright_http::web::{SameSite, SetCookie};
+///
+/// let cookie = SetCookie::new("session", "abc").same_site(SameSite::Strict);
+/// println!("{cookie:?}");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SameSite {
     /// None.
@@ -270,6 +286,13 @@ impl SetCookie {
 const YEAR_10000: u64 = 253_402_300_800;
 
 /// Why a cookie cannot be set.
+///
+/// ```
+/// use netwright_http::web::CookieError;
+///
+/// let error = CookieError { name: "session".to_owned(), what: "a value with a line break" };
+/// assert_eq!(error.to_string(), "cookie \"session\": a value with a line break");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookieError {
     /// Its name.

@@ -202,6 +202,13 @@ pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Why a content type cannot be used.
+///
+/// ```
+/// use netwright_http::web::MediaType;
+///
+/// let error = MediaType::parse("text").unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaTypeError {
     /// Its first characters.

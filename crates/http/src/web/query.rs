@@ -18,6 +18,14 @@ use std::{borrow::Cow, error::Error, fmt, str::FromStr};
 /// | `head_bytes` | 1 KiB | what is kept of a name or of a part's headers before it is understood |
 /// | `field_bytes` | 1 MiB | a field's value; it is usually kept in memory |
 /// | `total_bytes` | 1 GiB | the whole body, files included |
+///
+/// ```
+/// use netwright_http::web::{FormLimits, Query};
+///
+/// let limits = FormLimits { fields: 2, ..FormLimits::default() };
+/// assert!(Query::with_limits(b"a=1&b=2", &limits).is_ok());
+/// assert!(Query::with_limits(b"a=1&b=2&c=3", &limits).is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FormLimits {
     /// Fields, or parts.
@@ -232,6 +240,13 @@ impl Urlencoded {
 }
 
 /// Why a form or a query cannot be used.
+///
+/// ```
+/// use netwright_http::web::Query;
+///
+/// let error = Query::parse("name=%zz").unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormError {

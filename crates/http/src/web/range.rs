@@ -5,6 +5,17 @@ use http::{HeaderMap, header};
 use std::ops::Range;
 
 /// Which bytes of a representation to send.
+///
+/// ```
+/// use netwright_http::web::Ranges;
+///
+/// let mut headers = http::HeaderMap::new();
+/// assert_eq!(Ranges::of(&headers, 100, 16), Ranges::All);
+/// headers.insert("range", "bytes=90-".parse().unwrap());
+/// assert_eq!(Ranges::of(&headers, 100, 16), Ranges::Some(vec![90..100]));
+/// headers.insert("range", "bytes=100-".parse().unwrap());
+/// assert_eq!(Ranges::of(&headers, 100, 16), Ranges::Unsatisfiable);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
     /// All of them: none were asked for, or what was asked for makes no sense, or too much of it.

@@ -108,6 +108,13 @@ impl Reply {
 }
 
 /// Why there is no redirect.
+///
+/// ```
+/// use netwright_http::web::Reply;
+///
+/// assert!(Reply::redirect(http::StatusCode::FOUND, "/next").is_ok());
+/// assert!(Reply::redirect(http::StatusCode::OK, "/next").is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectError {
     /// Where it should have led.

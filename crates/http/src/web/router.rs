@@ -226,6 +226,15 @@ impl<T> fmt::Debug for Router<T> {
 }
 
 /// What [`Router::find`] has found.
+///
+/// ```
+/// use netwright_http::web::Router;
+///
+/// let router = Router::new().get("/orders/{id}", "one order")?;
+/// let found = router.find(&http::Method::GET, "/orders/7").unwrap();
+/// assert_eq!((*found.handler, found.pattern), ("one order", "/orders/{id}"));
+/// # Ok::<(), netwright_http::web::RouteError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Match<'r, 'p, T> {
     /// What was put in for this route.
@@ -237,6 +246,17 @@ pub struct Match<'r, 'p, T> {
 }
 
 /// The named parts of a path.
+///
+/// ```
+/// use netwright_http::web::Router;
+///
+/// let router = Router::new().get("/orders/{id}/{name}", ())?;
+/// let found = router.find(&http::Method::GET, "/orders/7/caf%C3%A9").unwrap();
+/// assert_eq!(found.params.parse::<u32>("id"), Ok(7));
+/// assert_eq!(found.params.text("name").unwrap(), "café");
+/// assert_eq!(found.params.raw("name"), Some("caf%C3%A9"));
+/// # Ok::<(), netwright_http::web::RouteError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Params<'r, 'p> {
     inner: matchit::Params<'r, 'p>,
@@ -277,6 +297,16 @@ impl<'p> Params<'_, 'p> {
 const VALUE_SHOWN: usize = 64;
 
 /// Why a parameter has no value of the wanted kind.
+///
+/// ```
+/// use netwright_http::web::{ParamError, Router};
+///
+/// let router = Router::new().get("/orders/{id}", ())?;
+/// let found = router.find(&http::Method::GET, "/orders/seven").unwrap();
+/// let error = found.params.parse::<u32>("id").unwrap_err();
+/// assert!(matches!(error, ParamError::Value { name: "id", .. }), "{error}");
+/// # Ok::<(), netwright_http::web::RouteError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -316,6 +346,16 @@ impl fmt::Display for ParamError {
 impl Error for ParamError {}
 
 /// Why a request has no handler.
+///
+/// ```
+/// use netwright_http::web::Router;
+///
+/// let router = Router::new().get("/orders", ())?;
+/// let nowhere = router.find(&http::Method::GET, "/nowhere").unwrap_err();
+/// let not_so = router.find(&http::Method::DELETE, "/orders").unwrap_err();
+/// assert_eq!((nowhere.reply().status().as_u16(), not_so.reply().status().as_u16()), (404, 405));
+/// # Ok::<(), netwright_http::web::RouteError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss<'r> {
     /// No route has this path: 404.
@@ -368,6 +408,13 @@ impl fmt::Display for Miss<'_> {
 impl Error for Miss<'_> {}
 
 /// Why a route cannot be added.
+///
+/// ```
+/// use netwright_http::web::Router;
+///
+/// let error = Router::new().get("/orders/{", ()).unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteError {
     /// The route.

@@ -163,6 +163,12 @@ fn one_line(field: &'static str, text: String) -> Result<String, SseError> {
 }
 
 /// Why a field of an event cannot be so.
+///
+/// ```
+/// use netwright_http::web::SseEvent;
+///
+/// assert!(SseEvent::data("hello").event("two\nlines").is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseError {
     /// Which.

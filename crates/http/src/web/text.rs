@@ -78,6 +78,12 @@ pub fn is_field_value(bytes: &[u8]) -> bool {
 }
 
 /// Why text could not be percent-decoded.
+///
+/// ```
+/// use netwright_http::web::{PercentError, percent_decode};
+///
+/// assert_eq!(percent_decode(b"100%"), Err(PercentError::Incomplete { at: 3 }));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PercentError {

@@ -64,6 +64,15 @@ pub struct ThreadPerChannel {
 }
 
 /// What a [`ThreadPerChannel`] does and has done.
+///
+/// ```
+/// use netwright_transport::ThreadPerChannel;
+///
+/// let threads = ThreadPerChannel::builder().limit(100).build()?;
+/// let figures = threads.figures();
+/// assert_eq!((figures.threads, figures.limit), (0, 100)); // none before there is a channel for it
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadFigures {
@@ -356,6 +365,15 @@ impl fmt::Debug for ThreadPerChannel {
 }
 
 /// Sets up a [`ThreadPerChannel`].
+///
+/// ```
+/// use netwright_transport::ThreadPerChannel;
+/// use std::time::Duration;
+///
+/// let threads = ThreadPerChannel::builder().name("session").limit(500).keep_idle(Duration::from_secs(10)).build()?;
+/// # drop(threads);
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct ThreadPerChannelBuilder {
@@ -410,6 +428,13 @@ impl ThreadPerChannelBuilder {
 }
 
 /// Why there is no thread for a channel.
+///
+/// ```
+/// use netwright_transport::ThreadError;
+///
+/// let error = ThreadError::Limit { threads: 500, limit: 500 };
+/// assert!(error.to_string().contains("the limit is 500"));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ThreadError {

@@ -27,6 +27,19 @@ use std::{
 };
 
 /// Sets up a [`Client`].
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, StreamOptions};
+/// use std::time::Duration;
+///
+/// let client = Client::builder()
+///     .connect_timeout(Duration::from_secs(5))
+///     .options(StreamOptions::new().keepalive(true))
+///     .pipeline(|| pipeline().handle(|_, bytes| println!("{bytes:?}")))?;
+/// # drop(client);
+/// # Ok::<(), netwright_transport::ConnectError>(())
+/// ```
 #[must_use = "a builder does nothing until `pipeline`"]
 pub struct ClientBuilder {
     group: Option<EventLoopGroup>,
@@ -143,6 +156,28 @@ impl ClientBuilder {
 }
 
 /// Opens connections that all run the same pipeline. Cheap to clone.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Server};
+/// use bytes::Bytes;
+/// use std::sync::mpsc;
+///
+/// let server = Server::builder()
+///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+///     .bind("127.0.0.1:0")
+///     .wait()?;
+///
+/// let (tell, told) = mpsc::channel();
+/// let client = Client::builder().pipeline(move || {
+///     let tell = tell.clone(); // called for each connection
+///     pipeline().handle(move |_, bytes| tell.send(bytes).unwrap())
+/// })?;
+/// let channel = client.connect(server.address()).wait()?; // or `.await`
+/// channel.send(Bytes::from("hello"));
+/// assert_eq!(told.recv()?, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Client<P, W> {
     inner: Arc<Inner<P, W>>,
 }

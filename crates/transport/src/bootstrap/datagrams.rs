@@ -30,6 +30,30 @@ const RECEIVE_MAX_MAX: usize = 16 << 20;
 const DESCRIPTORS_MAX_MAX: usize = 253;
 
 /// Sets up [`Datagrams`].
+///
+/// ```
+/// use netwright_core::{AppContext, Application, Envelope, pipeline};
+/// use netwright_transport::{Datagram, DatagramOptions, Datagrams, event_loops};
+///
+/// struct Echo;
+///
+/// impl Application for Echo {
+///     type Read = Datagram;
+///     type Write = Envelope;
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, datagram: Datagram) {
+///         cx.write_and_flush(datagram.into_answer());
+///     }
+/// }
+///
+/// let datagrams = Datagrams::builder()
+///     .group(event_loops(1)?)
+///     .options(DatagramOptions::new().recv_buffer_size(256 * 1024))
+///     .receive_max(1500)
+///     .pipeline(|| pipeline().app(Echo))?;
+/// let channel = datagrams.bind("127.0.0.1:0").wait()?;
+/// # drop(channel);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a builder does nothing until `pipeline`"]
 pub struct DatagramsBuilder {
     group: Option<EventLoopGroup>,

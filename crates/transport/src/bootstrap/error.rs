@@ -5,6 +5,16 @@ use netwright_core::{Address, AddressError, PromiseError};
 use std::{fmt, io, sync::Arc, time::Duration};
 
 /// Why a server does not listen.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{BindError, Server};
+///
+/// let listen = || Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:taken");
+/// let _first = listen().wait()?;
+/// assert!(matches!(listen().wait(), Err(BindError::InUse(_))));
+/// # Ok::<(), BindError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum BindError {
@@ -75,6 +85,15 @@ impl From<ResolveError> for BindError {
 }
 
 /// Why a client is not connected.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, ConnectError};
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// assert!(matches!(client.connect("local:nobody-is-here").wait(), Err(ConnectError::Refused(_))));
+/// # Ok::<(), ConnectError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectError {

@@ -27,6 +27,19 @@ use netwright_core::{BuildError, EventLoopGroup, EventLoopGroupBuilder};
 use std::{fmt, sync::OnceLock};
 
 /// What waits for I/O.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Backend, Server};
+///
+/// let server = Server::builder()
+///     .group(Backend::Readiness.event_loops(1)?) // `Backend::Auto` for the best that works here
+///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+///     .bind("127.0.0.1:0")
+///     .wait()?;
+/// # drop(server);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Backend {
@@ -95,6 +108,14 @@ impl fmt::Display for Backend {
 }
 
 /// What [`Backend::Auto`] stands for.
+///
+/// ```
+/// use netwright_transport::Backend;
+///
+/// let choice = Backend::choose(); // tried once, then remembered
+/// assert_ne!(choice.backend, Backend::Auto);
+/// println!("{}: {}", choice.backend, choice.why);
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Choice {

@@ -29,6 +29,21 @@ use std::{
 };
 
 /// A connection that has been accepted and gets its pipeline.
+///
+/// ```
+/// use netwright_core::{Address, pipeline};
+/// use netwright_transport::{Accepted, Server};
+///
+/// let server = Server::builder()
+///     .pipeline(|accepted: &Accepted| {
+///         let near = matches!(&accepted.peer, Address::Ip(peer) if peer.ip().is_loopback());
+///         pipeline().handle(move |cx, _| cx.write_and_flush(if near { "hello, neighbour" } else { "hello, stranger" }.into()))
+///     })
+///     .bind("127.0.0.1:0")
+///     .wait()?;
+/// # drop(server);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Accepted {
@@ -43,6 +58,24 @@ pub struct Accepted {
 type Adopt = Arc<dyn Fn(&LocalLoop, Connection, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
 
 /// Sets up a [`Server`].
+///
+/// ```
+/// use netwright_core::{WaterMarks, pipeline};
+/// use netwright_transport::{ListenerOptions, Server, StreamOptions, event_loops};
+///
+/// let server = Server::builder()
+///     .acceptors(event_loops(1)?)
+///     .group(event_loops(2)?)
+///     .listener_options(ListenerOptions::new().backlog(1024))
+///     .options(StreamOptions::new().nodelay(true))
+///     .water_marks(WaterMarks::new(16 * 1024, 128 * 1024)?)
+///     .half_closure(true)
+///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+///     .bind("127.0.0.1:0")
+///     .wait()?;
+/// # drop(server);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a builder does nothing until `bind`"]
 pub struct ServerBuilder {
     workers: Option<EventLoopGroup>,
@@ -188,6 +221,16 @@ impl ServerBuilder {
 }
 
 /// A server that knows its pipeline and needs an address.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::Server;
+///
+/// let knows_what = Server::builder().pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// let server = knows_what.listen("local:echo-here").bind("127.0.0.1:0").wait()?; // and where
+/// assert_eq!(server.addresses().len(), 2);
+/// # Ok::<(), netwright_transport::BindError>(())
+/// ```
 #[must_use = "a builder does nothing until `bind`"]
 pub struct BoundPipeline {
     builder: ServerBuilder,
@@ -395,6 +438,23 @@ impl Drop for Listeners {
 
 /// A server that listens. Cheap to clone; when the last clone is dropped, it stops listening, and its loops end unless
 /// somebody else holds them.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Server, event_loops};
+/// use std::time::Duration;
+///
+/// let server = Server::builder()
+///     .group(event_loops(1)?)
+///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+///     .bind("127.0.0.1:0") // any free port
+///     .wait()?;
+/// println!("listening on {}", server.address());
+///
+/// let end = server.shutdown_gracefully(Duration::from_secs(5)).wait()?;
+/// assert_eq!(end.cut, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<ServerInner>,
@@ -410,6 +470,18 @@ struct ServerInner {
 }
 
 /// What a server has done.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Server};
+///
+/// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:counted").wait()?;
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let _channel = client.connect(server.address()).wait()?;
+/// let figures = server.figures();
+/// assert_eq!((figures.refused, figures.accept_failures), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerFigures {

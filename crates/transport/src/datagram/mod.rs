@@ -45,6 +45,19 @@ use {
 /// A datagram that has arrived: what a datagram pipeline reads.
 ///
 /// What it writes is an [`Envelope`], or anything else that can be sent: on a connected channel plain bytes will do.
+///
+/// ```
+/// use netwright_transport::Datagram;
+/// use bytes::BytesMut;
+/// use std::net::SocketAddr;
+///
+/// let from: SocketAddr = "127.0.0.1:4711".parse()?;
+/// let datagram = Datagram::new(from, BytesMut::from("ping"));
+/// let answer = datagram.answer("pong");
+/// assert_eq!(answer.to, Some(from.into()));
+/// assert_eq!(datagram.into_answer().bytes, "ping"); // the same bytes back
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Datagram {

@@ -10,6 +10,13 @@ use std::{error::Error, fmt, io, sync::Arc};
 /// Why one datagram was not sent. The channel lives on.
 ///
 /// A tracked write fails with [`WriteError::Fault`](netwright_core::WriteError::Fault) of this.
+///
+/// ```
+/// use netwright_transport::DatagramError;
+///
+/// let error = DatagramError::TooLong { length: 100_000 };
+/// assert!(error.to_string().contains("100000 bytes"));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum DatagramError {
@@ -117,6 +124,27 @@ impl Error for DatagramError {
 }
 
 /// An event: nobody receives at that port, a datagram that was sent there told us.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, Event};
+/// use netwright_transport::{Datagram, PortUnreachable};
+/// use bytes::Bytes;
+///
+/// struct Asks;
+///
+/// impl Application for Asks {
+///     type Read = Datagram;
+///     type Write = Bytes;
+///
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: Datagram) {}
+///     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+///         if let Some(unreachable) = event.get::<PortUnreachable>() {
+///             println!("{unreachable}");
+///             cx.close();
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortUnreachable {
@@ -134,6 +162,17 @@ impl fmt::Display for PortUnreachable {
 }
 
 /// An event: a datagram that was sent did not arrive, for another reason than a port where nobody receives.
+///
+/// ```
+/// use netwright_core::Event;
+/// use netwright_transport::Undelivered;
+///
+/// fn report(event: &Event) {
+///     if let Some(undelivered) = event.get::<Undelivered>() {
+///         eprintln!("{undelivered}");
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Undelivered {
@@ -153,6 +192,17 @@ impl fmt::Display for Undelivered {
 }
 
 /// An event: a datagram that did not fit was dropped.
+///
+/// ```
+/// use netwright_core::Event;
+/// use netwright_transport::Truncated;
+///
+/// fn report(event: &Event) {
+///     if let Some(Truncated { from, length, limit, .. }) = event.get() {
+///         eprintln!("{length} bytes from {from} are more than {limit}");
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Truncated {

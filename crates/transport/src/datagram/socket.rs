@@ -63,6 +63,17 @@ pub(super) fn add(figure: &AtomicU64, more: usize) {
 }
 
 /// What a datagram channel has done.
+///
+/// ```
+/// use netwright_core::Channel;
+/// use netwright_transport::DatagramSocket;
+///
+/// fn report<W: 'static>(channel: &Channel<W>) {
+///     if let Some(figures) = DatagramSocket::of(channel).map(|socket| socket.figures()) {
+///         println!("{} received, {} sent, {} dropped", figures.received, figures.sent, figures.truncated);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramFigures {
@@ -141,6 +152,14 @@ impl fmt::Debug for DatagramSocket {
 }
 
 /// A multicast group, and where to listen for it.
+///
+/// ```
+/// use netwright_transport::Multicast;
+/// use std::net::Ipv4Addr;
+///
+/// let group = Multicast::group(Ipv4Addr::new(239, 0, 0, 1).into()).on(Ipv4Addr::LOCALHOST);
+/// # let _ = group;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a group does nothing until it is joined"]
 pub struct Multicast {

@@ -24,6 +24,14 @@ pub struct OptionError {
 }
 
 /// Why a socket option was refused.
+///
+/// ```
+/// use netwright_transport::{ListenerOptions, options::OptionWhy};
+/// use socket2::Domain;
+///
+/// let error = ListenerOptions::new().only_v6(true).check(Domain::IPV4).unwrap_err();
+/// assert!(matches!(error.why, OptionWhy::Family(_)));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OptionWhy {

@@ -155,6 +155,10 @@ impl fmt::Debug for Octal {
 const BACKLOG_FALLBACK: u32 = 4096;
 
 /// The longest queue of waiting connections that the system grants: Linux's `net.core.somaxconn`, else 4096. Read once.
+///
+/// ```
+/// assert!(netwright_transport::options::system_backlog() > 0);
+/// ```
 pub fn system_backlog() -> u32 {
     static LIMIT: OnceLock<u32> = OnceLock::new();
     *LIMIT.get_or_init(|| parse_backlog(fs::read_to_string("/proc/sys/net/core/somaxconn").ok().as_deref()))

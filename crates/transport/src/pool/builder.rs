@@ -8,6 +8,22 @@ use netwright_core::{Channel, EventLoop, InvalidArgument};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Sets up a [`Pool`]; made by [`Pool::to`] and [`Pool::with`].
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Pool};
+/// use std::time::Duration;
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let pool = Pool::to(&client, "127.0.0.1:7000")
+///     .max_connections(4)
+///     .max_waiting(100)
+///     .acquire_timeout(Duration::from_secs(2))
+///     .healthy(|channel| channel.is_writable())
+///     .build()?;
+/// # drop(pool);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct PoolBuilder<W: Send + 'static> {
     settings: Settings<W>,

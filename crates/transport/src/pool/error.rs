@@ -5,6 +5,16 @@ use netwright_core::PromiseError;
 use std::{error::Error, fmt, time::Duration};
 
 /// Why an acquire failed.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, ConnectError, Pool, PoolError};
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let pool = Pool::to(&client, "local:nobody-listens").build()?;
+/// assert!(matches!(pool.acquire().wait(), Err(PoolError::Connect(ConnectError::Refused(_)))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum PoolError {

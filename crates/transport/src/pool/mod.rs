@@ -83,6 +83,17 @@ impl<W: Send + 'static> Drop for Handle<W> {
 }
 
 /// How a pool is doing.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Pool};
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let pool = Pool::to(&client, "127.0.0.1:7000").build()?;
+/// let figures = pool.figures();
+/// assert_eq!((figures.idle, figures.in_use), (0, 0)); // nothing is connected before it is needed
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolFigures {

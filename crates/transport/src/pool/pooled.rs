@@ -7,6 +7,22 @@ use std::{fmt, ops::Deref, sync::Arc};
 /// A connection of a [`Pool`](super::Pool): use it like its [`Channel`], and drop it to give it back.
 ///
 /// What is cloned out of it should be forgotten by then: the next one who gets the connection writes to it as well.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Pool, Server};
+///
+/// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:pooled").wait()?;
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let pool = Pool::to(&client, server.address()).build()?;
+/// let first = pool.acquire().wait()?;
+/// let id = first.id(); // a channel like any other
+/// drop(first); // goes back
+/// let second = pool.acquire().wait()?;
+/// assert_eq!(second.id(), id);
+/// second.discard(); // does not
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping it gives the connection back"]
 pub struct Pooled<W: Send + 'static> {
     channel: Channel<W>,

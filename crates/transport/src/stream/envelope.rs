@@ -7,6 +7,28 @@ use std::fmt;
 ///
 /// The write's promise fails with [`WriteError::Fault`], from which this can be had by
 /// [`downcast_ref`](netwright_core::Fault::downcast_ref).
+///
+/// ```
+/// use netwright_core::{Envelope, Outgoing, WriteError, pipeline};
+/// use netwright_transport::{Client, EnvelopeError, Server};
+/// use std::net::SocketAddr;
+///
+/// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("127.0.0.1:0").wait()?;
+/// let client = Client::builder().pipeline(|| pipeline().app(Sends))?;
+/// let channel = client.connect(server.address()).wait()?;
+/// let elsewhere: SocketAddr = "127.0.0.1:1".parse()?;
+/// let result = channel.write_and_flush(Envelope::to(elsewhere, "hello").into()).wait();
+/// let Err(WriteError::Fault(fault)) = result else { panic!("{result:?}") };
+/// assert!(matches!(fault.downcast_ref(), Some(EnvelopeError::Target { .. }))); // a stream has one peer
+///
+/// struct Sends;
+/// impl netwright_core::Application for Sends {
+///     type Read = bytes::BytesMut;
+///     type Write = Outgoing;
+///     fn read(&mut self, _: &mut netwright_core::AppContext<'_, Self>, _: bytes::BytesMut) {}
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvelopeError {

@@ -4,6 +4,16 @@ use std::{error::Error, fmt, io};
 
 /// Why a ring could not be set up: what was tried, what the system said, and what helps. Found inside the [`io::Error`] of
 /// [`UringSeed::new`](super::UringSeed::new).
+///
+/// ```
+/// use netwright_transport::uring::{UringError, UringSeed};
+///
+/// if let Err(error) = UringSeed::new()
+///     && let Some(why) = error.get_ref().and_then(|inner| inner.downcast_ref::<UringError>())
+/// {
+///     println!("{}: {}", why.step, why.advice());
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UringError {

@@ -1,6 +1,16 @@
 //! What a ring has done, and what it holds.
 
 /// Figures of one loop's ring. Counters start with the ring and outlive a rebuild.
+///
+/// ```
+/// use netwright_core::LocalLoop;
+/// use netwright_transport::{Backend, uring::Uring};
+///
+/// if let Ok(group) = Backend::Uring.event_loops(1) {
+///     let figures = group.next().spawn(async { LocalLoop::current().unwrap().driver::<Uring>().map(|ring| ring.figures()) });
+///     assert_eq!(figures.unwrap().wait().unwrap().map(|figures| figures.strays), Some(0));
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UringFigures {

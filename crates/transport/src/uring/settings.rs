@@ -2,6 +2,17 @@
 
 /// Sizes of one loop's ring. The defaults take some 100 KiB of memory that the kernel locks, and a quarter of a megabyte of buffers
 /// that grows to 4 MiB under load.
+///
+/// ```
+/// use netwright_core::EventLoopGroup;
+/// use netwright_transport::uring::{UringSeed, UringSettings};
+///
+/// let settings = UringSettings::new().submissions(1024).completions(8192);
+/// let group = EventLoopGroup::builder().loops(1).driver(move |_| UringSeed::with(settings)).build();
+/// if let Err(error) = group {
+///     println!("{error}"); // where io_uring is forbidden, it says so
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "settings do nothing until a seed is made with them"]
 pub struct UringSettings {

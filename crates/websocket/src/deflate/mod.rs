@@ -123,6 +123,13 @@ impl Deflate {
 }
 
 /// What both sides have agreed to.
+///
+/// ```
+/// use netwright_websocket::Agreed;
+///
+/// let agreed = Agreed::default();
+/// assert_eq!(agreed.server_max_window_bits, 15);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Agreed {

@@ -13,6 +13,13 @@ const NAME: &str = "permessage-deflate";
 const ITEMS_MAX: usize = 64;
 
 /// A server agreed to something that was not offered, or that makes no sense.
+///
+/// ```
+/// use netwright_websocket::deflate;
+///
+/// let error = deflate::check(None, ["permessage-bzip2"]).unwrap_err();
+/// assert_eq!(error.reply, "permessage-bzip2");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BadExtension {
@@ -109,6 +116,12 @@ fn write(agreed: &Agreed, with_client_bits: bool) -> String {
 }
 
 /// What a client offers: the value of `Sec-WebSocket-Extensions`.
+///
+/// ```
+/// use netwright_websocket::{Deflate, deflate};
+///
+/// assert!(deflate::offer(&Deflate::default()).starts_with("permessage-deflate"));
+/// ```
 pub fn offer(deflate: &Deflate) -> String {
     let mut text = write(&wanted(deflate), true);
     if deflate.window_bits == WINDOW_BITS_MAX {
@@ -158,6 +171,15 @@ pub fn accept<'a>(deflate: &Deflate, offers: impl IntoIterator<Item = &'a str>) 
 ///
 /// # Errors
 /// The server agreed to something that was not offered, or that makes no sense.
+///
+/// ```
+/// use netwright_websocket::{Deflate, deflate};
+///
+/// let ours = Deflate::default();
+/// assert!(deflate::check(Some(&ours), ["permessage-deflate; server_no_context_takeover; client_no_context_takeover"]).is_ok());
+/// assert!(deflate::check(None, ["permessage-deflate"]).is_err()); // nobody offered it
+/// assert_eq!(deflate::check(Some(&ours), []), Ok(None)); // the server does without
+/// ```
 pub fn check<'a>(
     deflate: Option<&Deflate>,
     reply: impl IntoIterator<Item = &'a str>,

@@ -28,6 +28,13 @@ pub struct Accept {
 }
 
 /// What was agreed to when a connection was opened.
+///
+/// ```
+/// use netwright_websocket::Opened;
+///
+/// let opened = Opened::default();
+/// assert_eq!((opened.protocol, opened.deflate), (None, None));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Opened {
@@ -38,6 +45,13 @@ pub struct Opened {
 }
 
 /// Why a request for a WebSocket was refused. The connection stays an HTTP connection.
+///
+/// ```
+/// use netwright_websocket::Refusal;
+///
+/// assert_eq!(Refusal::Version(None).status(), http::StatusCode::UPGRADE_REQUIRED);
+/// assert_eq!(Refusal::Origin("https://elsewhere.test".to_owned()).status(), http::StatusCode::FORBIDDEN);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

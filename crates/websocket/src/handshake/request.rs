@@ -39,6 +39,12 @@ pub struct Request {
 }
 
 /// Why no WebSocket can be asked for like this.
+///
+/// ```
+/// use netwright_websocket::{BadRequest, Request};
+///
+/// assert!(matches!(Request::new("http://example.test/"), Err(BadRequest::Scheme(_))));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BadRequest {
@@ -63,6 +69,13 @@ impl fmt::Display for BadRequest {
 impl Error for BadRequest {}
 
 /// Why a server and a client did not come to a WebSocket.
+///
+/// ```
+/// use netwright_websocket::HandshakeError;
+///
+/// let error = HandshakeError::Status(http::StatusCode::FORBIDDEN);
+/// assert!(error.to_string().contains("403"), "{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeError {

@@ -66,6 +66,17 @@ struct Waiting {
 }
 
 /// A connection has become a WebSocket. An event for the HTTP stages behind an [`Upgrade`], before they leave.
+///
+/// ```
+/// use netwright_core::Event;
+/// use netwright_websocket::Upgraded;
+///
+/// fn report(event: &Event) {
+///     if let Some(Upgraded(opened)) = event.get() {
+///         println!("a WebSocket with {:?}", opened.protocol);
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgraded(pub Opened);
 

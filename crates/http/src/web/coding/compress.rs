@@ -178,6 +178,14 @@ fn announce(headers: &mut HeaderMap, coding: Coding) {
 }
 
 /// The stage that compresses replies. Made by [`Compression::stage`].
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_http::{HttpServer, web::Compression};
+///
+/// let compression = Compression::new().threshold(1024); // one for all connections
+/// let _stages = pipeline().add(HttpServer::new()).add(compression.stage()); // a stage for each
+/// ```
 #[derive(Debug)]
 pub struct ReplyCompression {
     compression: Compression,

@@ -33,7 +33,7 @@ const REQUESTED_HEADERS_MAX: usize = 64;
 ///
 /// ```
 /// use http::{Method, Request, header};
-/// use netwright_http::web::{Cors, CorsDecision};
+/// use netwright_http::{RequestHead, web::{Cors, CorsDecision}};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let cors = Cors::origins(["https://app.example"])?.credentials()?.methods([Method::GET, Method::PUT]);
@@ -277,6 +277,18 @@ impl fmt::Debug for Cors {
 }
 
 /// What [`Cors::decide`] wants.
+///
+/// ```
+/// use netwright_http::{RequestHead, web::{Cors, CorsDecision}};
+///
+/// let cors = Cors::origins(["https://example.test"])?;
+/// let (head, ()) = http::Request::get("/").body(()).unwrap().into_parts();
+/// let mut head = RequestHead::from(head);
+/// assert!(matches!(cors.decide(&head), CorsDecision::Pass)); // no other origin asks
+/// head.headers.insert("origin", "https://example.test".parse().unwrap());
+/// assert!(matches!(cors.decide(&head), CorsDecision::Grant(_)));
+/// # Ok::<(), netwright_http::web::CorsError>(())
+/// ```
 #[derive(Debug)]
 pub enum CorsDecision {
     /// The request goes on, and its reply gets nothing.
@@ -340,6 +352,13 @@ pub(crate) fn add_vary(headers: &mut HeaderMap, name: &'static str) {
 }
 
 /// Why rules cannot be as they were asked for.
+///
+/// ```
+/// use netwright_http::web::Cors;
+///
+/// let error = Cors::any().credentials().unwrap_err(); // anybody's page, with the user's cookies
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsError {
     /// The origin in question.

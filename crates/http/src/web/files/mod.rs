@@ -66,7 +66,7 @@ use std::{
 ///
 /// let files = Files::below(&directory)?.prefix("/static")?;
 /// let (request, ()) = Request::get("/static/hello.txt").body(())?.into_parts();
-/// let reply = files.answer(&request);
+/// let reply = files.answer(&request.into());
 /// assert_eq!(reply.head().status, 200);
 /// assert_eq!(reply.head().headers["content-type"], "text/plain; charset=utf-8");
 /// assert!(reply.into_parts().any(|part| matches!(part, Part::File(region) if region.remaining() == 5)));
@@ -442,6 +442,19 @@ fn text(value: String) -> HeaderValue {
 }
 
 /// A reply whose body may lie in a file.
+///
+/// ```
+/// use netwright_http::web::Files;
+///
+/// let files = Files::below(std::env::temp_dir())?;
+/// let (request, ()) = http::Request::get("/no-such-file-here").body(()).unwrap().into_parts();
+/// let reply = files.answer(&request.into());
+/// assert_eq!(reply.head().status, 404);
+/// for part in reply.into_parts() {
+///     drop(part); // to be written
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct FileReply {
     head: ReplyHead,
@@ -491,6 +504,15 @@ impl FileReply {
 }
 
 /// What was given is no prefix of paths.
+///
+/// ```
+/// use netwright_http::web::Files;
+///
+/// let files = Files::below(std::env::temp_dir())?;
+/// assert!(files.clone().prefix("/static").is_ok());
+/// assert!(files.prefix("static/").is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixError(String);
 

@@ -11,6 +11,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 const HEADERS_MAX: usize = 16;
 
 /// What a part says about itself.
+///
+/// ```
+/// use netwright_http::web::Multipart;
+///
+/// let body = "--x\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"../me.png\"\r\n\r\n…\r\n--x--";
+/// let parts = Multipart::new("x")?.read_all(body.into())?;
+/// let head = &parts[0].head;
+/// assert_eq!((head.name(), head.file_name()), ("photo", Some("../me.png")));
+/// assert_eq!(head.safe_file_name(), Some("me.png")); // no way leads out
+/// # Ok::<(), netwright_http::web::MultipartError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartHead {
     name: String,

@@ -35,6 +35,22 @@ use std::{error::Error, fmt};
 const BOUNDARY_BYTES_MAX: usize = 70;
 
 /// What a multipart body is made of.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use netwright_http::web::{Multipart, MultipartEvent};
+///
+/// let mut form = Multipart::new("x")?;
+/// let mut body = BytesMut::from("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--");
+/// while let Some(event) = form.next(&mut body)? {
+///     match event {
+///         MultipartEvent::Part(head) => assert_eq!(head.name(), "a"),
+///         MultipartEvent::Data(data) => assert_eq!(data, "1"),
+///         MultipartEvent::End => {}
+///     }
+/// }
+/// # Ok::<(), netwright_http::web::MultipartError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MultipartEvent {
     /// A part begins.
@@ -293,6 +309,15 @@ fn too_long(what: &'static str, limit: u64, got: u64) -> MultipartError {
 }
 
 /// A part of a form that is in memory.
+///
+/// ```
+/// use netwright_http::web::{FormPart, Multipart};
+///
+/// let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--";
+/// let parts: Vec<FormPart> = Multipart::new("x")?.read_all(body.into())?;
+/// assert_eq!((parts[0].head.name(), &*parts[0].data), ("a", &b"1"[..]));
+/// # Ok::<(), netwright_http::web::MultipartError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormPart {
     /// What the part says about itself.
@@ -328,6 +353,13 @@ impl Multipart {
 }
 
 /// Why a multipart body cannot be read any further.
+///
+/// ```
+/// use netwright_http::web::Multipart;
+///
+/// let error = Multipart::of("text/plain").unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultipartError {

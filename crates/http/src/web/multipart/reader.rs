@@ -41,6 +41,20 @@ impl Multipart {
 }
 
 /// A body that is read part by part. Made by [`Multipart::reader`].
+///
+/// ```
+/// use netwright_http::{Body, web::{FormBodyError, Multipart, MultipartEvent}};
+///
+/// async fn bytes_of(form: Multipart, body: Body) -> Result<usize, FormBodyError> {
+///     let (mut form, mut bytes) = (form.reader(body), 0);
+///     while let Some(event) = form.next().await? {
+///         if let MultipartEvent::Data(data) = event {
+///             bytes += data.len();
+///         }
+///     }
+///     Ok(bytes)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct MultipartReader {
     form: Multipart,
@@ -79,6 +93,13 @@ impl MultipartReader {
 }
 
 /// Why a form could not be read to its end.
+///
+/// ```
+/// use netwright_http::web::{FormBodyError, MultipartError};
+///
+/// let error = FormBodyError::Form(MultipartError::TooManyParts { limit: 128 });
+/// assert_eq!(error.status(), http::StatusCode::PAYLOAD_TOO_LARGE);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormBodyError {

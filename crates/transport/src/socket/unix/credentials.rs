@@ -7,6 +7,22 @@ use socket2::Socket;
 /// [`channel.attribute::<PeerCredentials>()`](netwright_core::Channel::attribute).
 ///
 /// Only Linux and Android tell.
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::Server;
+///
+/// let name = std::env::temp_dir().join(format!("netwright-doc-{}", std::process::id()));
+/// let server = Server::builder()
+///     .pipeline(|accepted| {
+///         println!("{:?} connects", accepted.credentials); // by the system's word
+///         pipeline().handle(|_, _| {})
+///     })
+///     .bind(format!("unix:{}", name.display()))
+///     .wait()?;
+/// # drop(server);
+/// # Ok::<(), netwright_transport::BindError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PeerCredentials {

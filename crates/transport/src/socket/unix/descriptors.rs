@@ -42,6 +42,27 @@ const READ_LEN: usize = 64 * 1024;
 ///
 /// Those that came with a message are there when the message is read. Who keeps a handle to the channel keeps what was not
 /// taken.
+///
+/// ```
+/// use netwright_core::{AppContext, Application};
+/// use netwright_transport::ReceivedDescriptors;
+/// use bytes::{Bytes, BytesMut};
+///
+/// struct Takes;
+///
+/// impl Application for Takes {
+///     type Read = BytesMut;
+///     type Write = Bytes;
+///
+///     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+///         if let Some(received) = cx.channel().attribute::<ReceivedDescriptors>() {
+///             for descriptor in received.take() {
+///                 drop(std::fs::File::from(descriptor)); // what came along with this message
+///             }
+///         }
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReceivedDescriptors {
     inner: Arc<Inner>,
