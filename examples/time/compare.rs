@@ -1,4 +1,4 @@
-//! What do the time servers cost under 1,000 connections? `cargo run --release --example time_compare`
+//! What do the time servers cost under 1,000 connections? `cargo run --release --example time_compare`; behind `--`, another number.
 //!
 //! Starts each server as a process of its own, opens the connections, asks on each once, and looks at the process while
 //! all of them are open. Linux only: the figures come from `/proc`.
@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Unless told otherwise.
 const CONNECTIONS: usize = 1000;
 
 struct Running(Child);
@@ -26,8 +27,9 @@ impl Drop for Running {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let connections = std::env::args().nth(1).map_or(Ok(CONNECTIONS), |number| number.parse())?;
     println!(
-        "| server | threads | resident memory | all {CONNECTIONS} answered after |\n| --- | --- | --- | --- |"
+        "| server | threads | resident memory | all {connections} answered after |\n| --- | --- | --- | --- |"
     );
     for (name, program, how) in [
         ("a thread per connection", "time_thread_per_connection", None),
@@ -35,12 +37,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("two event loops", "time_event_loop", None),
         ("the same, a thread per connection", "time_event_loop", Some("blocking")),
     ] {
-        println!("{}", measure(name, program, how)?);
+        println!("{}", measure(name, program, how, connections)?);
     }
     Ok(())
 }
 
-fn measure(name: &str, program: &str, how: Option<&str>) -> Result<String, Box<dyn Error>> {
+fn measure(
+    name: &str,
+    program: &str,
+    how: Option<&str>,
+    connections: usize,
+) -> Result<String, Box<dyn Error>> {
     let path = sibling(program)?;
     let mut command = Command::new(&path);
     let command = command.arg("127.0.0.1:0").args(how).stdout(Stdio::piped());
@@ -52,8 +59,8 @@ fn measure(name: &str, program: &str, how: Option<&str>) -> Result<String, Box<d
     let address = line.trim().rsplit(' ').next().ok_or("no address")?.to_owned();
 
     let start = Instant::now();
-    let mut peers = Vec::with_capacity(CONNECTIONS);
-    for _ in 0..CONNECTIONS {
+    let mut peers = Vec::with_capacity(connections);
+    for _ in 0..connections {
         let mut peer = TcpStream::connect(&address)?;
         writeln!(peer, "{QUERY}")?;
         peers.push(BufReader::new(peer));
@@ -72,8 +79,8 @@ fn measure(name: &str, program: &str, how: Option<&str>) -> Result<String, Box<d
         let line = status.lines().find(|line| line.starts_with(key)).unwrap_or_default();
         line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).unwrap_or_default()
     };
-    if answered < CONNECTIONS {
-        return Err(format!("{name}: only {answered} of {CONNECTIONS} were answered").into());
+    if answered < connections {
+        return Err(format!("{name}: only {answered} of {connections} were answered").into());
     }
     Ok(format!("| {name} | {} | {} KiB | {took:.2?} |", figure("Threads:"), figure("VmRSS:")))
 }

@@ -1,0 +1,168 @@
+//! The classic programs: time, echo, discard, chat, proxy, files, datagrams, TLS; and those without a network.
+
+use crate::support::{LOOPBACK, Server, Talk, program, run};
+use netwright_examples::QUERY;
+use std::{
+    io::{Read, Write},
+    process::Stdio,
+};
+
+#[test]
+fn loops_run_tasks_timers_and_futures_and_survive_a_panic() {
+    let said = run("event_loops", &[]);
+    for words in ["task 1", "task 3", "the workers' sum is", "its handle learned:", "1 panics"] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+}
+
+#[test]
+fn all_time_servers_tell_the_time_and_refuse_other_orders() {
+    let event_loop = "time_event_loop";
+    for (name, arguments) in [
+        ("time_thread_per_connection", &[LOOPBACK][..]),
+        ("time_thread_pool", &[LOOPBACK]),
+        (event_loop, &[LOOPBACK]),
+        (event_loop, &[LOOPBACK, "blocking"]),
+    ] {
+        let server = Server::start(name, arguments);
+        let said = run("time_client", &[&server.address, "3"]);
+        assert_eq!(said.lines().filter(|line| line.starts_with("now is 2")).count(), 3, "{name}: {said}");
+        let mut talk = Talk::with(&server);
+        talk.says("how are you?");
+        talk.hears("BAD ORDER");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_time_servers_are_compared() {
+    let said = run("time_compare", &["20"]);
+    assert_eq!(said.lines().filter(|line| line.contains(" KiB | ")).count(), 4, "{said}");
+}
+
+#[test]
+fn orders_stick_together_without_frames_and_all_are_answered_with_them() {
+    let said = run("sticky", &[]);
+    assert!(said.trim_end().ends_with("100 orders sent, 100 answers, 100 of them a time"), "{said}");
+    assert!(!said.lines().nth(1).unwrap().contains("100 of them a time"), "{said}");
+}
+
+#[test]
+fn what_is_typed_comes_back_and_the_end_of_input_ends_both() {
+    let server = Server::start("echo", &[LOOPBACK]);
+    let mut client = program("echo_client");
+    let mut client =
+        client.arg(&server.address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    client.stdin.take().unwrap().write_all(b"hello\nworld\n").unwrap();
+    let said = client.wait_with_output().unwrap();
+    assert!(said.status.success());
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "hello\nworld\nclosed by the peer\n");
+}
+
+#[test]
+fn what_the_discard_client_sends_is_counted_by_its_server() {
+    let mut server = Server::start("discard", &[LOOPBACK]);
+    let said = run("discard_client", &[&server.address, "0"]);
+    assert!(said.contains("MiB in 0ns"), "{said}");
+    let counted = server.next_line();
+    assert!(counted.ends_with("MiB in all"), "{counted}");
+}
+
+#[test]
+fn the_chat_tells_who_comes_what_they_say_and_who_leaves() {
+    let server = Server::start("chat", &[LOOPBACK]);
+    let mut first = Talk::with(&server);
+    first.hears("1 here");
+    let mut second = Talk::with(&server);
+    second.hears("2 here");
+    first.hears("has come");
+    second.says("hello");
+    first.hears(": hello");
+    second.says("bye");
+    first.hears("has left (closed by our side)");
+}
+
+#[test]
+fn the_proxy_passes_bytes_and_ends_of_input_both_ways() {
+    let server = Server::start("echo", &[LOOPBACK]);
+    let proxy = Server::start("proxy", &[LOOPBACK, &server.address]);
+    let mut stream = proxy.connect();
+    let sent = vec![b'x'; 300_000];
+    let mut writer = stream.try_clone().unwrap();
+    let bytes = sent.clone();
+    let writing = std::thread::spawn(move || {
+        writer.write_all(&bytes).unwrap();
+        writer.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    writing.join().unwrap();
+    assert!(received == sent, "{} bytes of {} came back", received.len(), sent.len());
+}
+
+#[test]
+fn the_time_comes_by_datagrams() {
+    let server = Server::start("udp_time", &["serve", LOOPBACK]);
+    let said = run("udp_time", &["ask", &server.address]);
+    assert!(said.starts_with(&format!("{} says: 2", server.address)), "{said}");
+}
+
+#[test]
+fn a_file_is_fetched_as_it_is_and_others_are_refused() {
+    let server = Server::start("file_server", &[env!("CARGO_MANIFEST_DIR"), LOOPBACK]);
+    let said = run("file_client", &[&server.address, "Cargo.toml"]);
+    assert_eq!(said, include_str!("../../Cargo.toml"));
+    let refused = program("file_client").args([&server.address, ".."]).output().unwrap();
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is not a plain file name"));
+}
+
+#[test]
+fn parts_of_one_program_talk_without_a_socket() {
+    let said = run("local", &[]);
+    assert!(said.contains("is connected to local:greeter") && said.contains("hello, "), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_goes_along_with_a_message_over_a_unix_socket() {
+    let said = run("unix_credentials", &[]);
+    assert!(said.contains("connects") && said.contains("what the file says"), "{said}");
+}
+
+#[test]
+fn both_sides_speak_tls_and_the_second_handshake_resumes_the_first() {
+    let said = run("tls_echo", &[]);
+    assert_eq!(said.matches("the server says \"hello in secret\"").count(), 2, "{said}");
+    assert!(said.contains("resumed: false") && said.contains("resumed: true"), "{said}");
+}
+
+#[test]
+fn a_websocket_message_comes_back() {
+    let server = Server::start("websocket_echo", &[LOOPBACK]);
+    let mut stream = server.connect();
+    let request = "GET / HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(b"\x81\x85\0\0\0\0hello").unwrap(); // text of five bytes, masked by zeros
+    let mut reply = Vec::new();
+    while !reply.ends_with(b"\x81\x05hello") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap_or_else(|_| panic!("{:?}", String::from_utf8_lossy(&reply)));
+        reply.push(byte[0]);
+    }
+    assert!(reply.starts_with(b"HTTP/1.1 101 "));
+}
+
+#[test]
+fn an_order_that_is_cut_into_bytes_is_an_order() {
+    let server = Server::start("time_event_loop", &[LOOPBACK]);
+    let mut stream = server.connect();
+    stream.set_nodelay(true).unwrap();
+    for byte in format!("{QUERY}\n").bytes() {
+        stream.write_all(&[byte]).unwrap();
+    }
+    let mut century = [0; 2];
+    stream.read_exact(&mut century).unwrap();
+    assert_eq!(&century, b"20");
+}
