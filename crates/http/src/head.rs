@@ -31,8 +31,24 @@ pub struct Head<P> {
 }
 
 /// The head of a request: method, target, version, headers.
+///
+/// ```
+/// use netwright_http::RequestHead;
+///
+/// let mut head = RequestHead::new();
+/// head.headers.insert("host", "example".parse().unwrap());
+/// assert_eq!((head.method.as_str(), head.uri.path()), ("GET", "/"));
+/// ```
 pub type RequestHead = Head<request::Parts>;
 /// The head of a reply: status, version, headers.
+///
+/// ```
+/// use netwright_http::ReplyHead;
+///
+/// let mut head = ReplyHead::from(http::StatusCode::NOT_FOUND);
+/// head.headers.insert("content-type", "text/plain".parse().unwrap());
+/// assert_eq!(head.status, 404);
+/// ```
 pub type ReplyHead = Head<response::Parts>;
 
 /// Which of the heads that codecs keep a head was made from, if it is still as it was made.

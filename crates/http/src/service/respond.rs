@@ -40,6 +40,17 @@ where
 }
 
 /// A request in one piece, as it is lent to whoever answers it. What it has is named as in [`http::Request`].
+///
+/// ```
+/// use http::Response;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_http::{HttpServer, Received, respond};
+///
+/// let length = |request: &Received| Response::new(format!("{} {}", request.method(), request.uri().path()));
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(length)));
+/// channel.write_inbound("GET /here HTTP/1.1\r\nHost: example\r\n\r\n");
+/// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nGET /here"));
+/// ```
 #[derive(Debug)]
 pub struct Received {
     head: RequestHead,
