@@ -38,7 +38,7 @@
 )]
 
 mod error;
-#[cfg(feature = "serde")]
+#[cfg(feature = "_serde")]
 mod guard;
 
 #[cfg(feature = "cbor")]
