@@ -11,6 +11,17 @@ use netwright_core::{Outgoing, WriteError, WritePromise};
 use std::{cell::RefCell, collections::VecDeque};
 
 /// What a TLS stage takes and passes on: bytes, or bytes and files.
+///
+/// ```
+/// use netwright_core::{Outgoing, pipeline};
+/// use netwright_tls::{Acceptor, Certificate, Tls};
+///
+/// // A stage that takes files as well as bytes.
+/// let acceptor = Acceptor::new(&Certificate::self_signed(["localhost"])?)?;
+/// let stage: Tls<Outgoing> = Tls::server(&acceptor);
+/// let _stages = pipeline().add(stage);
+/// # Ok::<(), netwright_tls::TlsError>(())
+/// ```
 pub trait Plain: Sized + 'static {
     #[doc(hidden)]
     fn into_outgoing(self) -> Outgoing;

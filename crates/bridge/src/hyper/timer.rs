@@ -76,6 +76,17 @@ impl fmt::Debug for LoopTimer {
 }
 
 /// Made by [`LoopTimer`]. Polled anywhere; resolves at its deadline by the loop's clock, or when the loop has ended.
+///
+/// ```
+/// use hyper::rt::Timer;
+/// use netwright_bridge::LoopTimer;
+/// use netwright_core::EventLoop;
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new();
+/// let sleep = LoopTimer::of(&event_loop).sleep(Duration::from_secs(60)); // a `LoopSleep`, as hyper wants it
+/// # drop(sleep);
+/// ```
 pub struct LoopSleep {
     event_loop: WeakEventLoop,
     deadline: Instant,

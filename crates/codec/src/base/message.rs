@@ -279,6 +279,22 @@ pub fn message_codec<C: MessageCodec>(codec: C) -> MessageCoded<C> {
 }
 
 /// Made by [`decode_messages`].
+///
+/// ```
+/// use netwright_codec::{DecodeError, DecodeMessages, MessageDecoder, Messages, decode_messages};
+///
+/// struct Doubles;
+/// impl MessageDecoder for Doubles {
+///     type In = u32;
+///     type Out = u64;
+///     fn decode(&mut self, number: u32, out: &mut Messages<u64>) -> Result<(), DecodeError> {
+///         out.push(2 * u64::from(number));
+///         Ok(())
+///     }
+/// }
+///
+/// let _stage: DecodeMessages<Doubles> = decode_messages(Doubles);
+/// ```
 pub struct DecodeMessages<D: MessageDecoder, W = bytes::Bytes> {
     decoding: MessageDecoding<D>,
     writes: PhantomData<fn(W)>,
@@ -323,6 +339,23 @@ impl<D: MessageDecoder, W: 'static> Handler for DecodeMessages<D, W> {
 }
 
 /// Made by [`encode_messages`].
+///
+/// ```
+/// use netwright_codec::{EncodeMessages, MessageEncoder, Messages, encode_messages};
+/// use netwright_core::Fault;
+///
+/// struct Halves;
+/// impl MessageEncoder for Halves {
+///     type In = u64;
+///     type Out = u64;
+///     fn encode(&mut self, number: u64, out: &mut Messages<u64>) -> Result<(), Fault> {
+///         out.push(number / 2);
+///         Ok(())
+///     }
+/// }
+///
+/// let _stage: EncodeMessages<Halves> = encode_messages(Halves);
+/// ```
 pub struct EncodeMessages<E, R = bytes::BytesMut> {
     encoder: E,
     reads: PhantomData<fn(R)>,

@@ -75,6 +75,17 @@ impl Decoder for FixedDecoder {
 }
 
 /// Writes frames of a fixed length, and refuses others.
+///
+/// ```
+/// use netwright_codec::FixedFrames;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // The other half of `FixedFrames`.
+/// let mut channel = EmbeddedChannel::new(pipeline().add(FixedFrames::of(5)?));
+/// channel.write_outbound("hello".into());
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// # Ok::<(), netwright_codec::Impossible>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct FixedEncoder {
     length: usize,

@@ -277,6 +277,16 @@ impl Decoder for JsonDecoder {
 }
 
 /// Writes JSON as it is: a value tells where it ends.
+///
+/// ```
+/// use netwright_codec::JsonFrames;
+/// use netwright_core::{EmbeddedChannel, pipeline};
+///
+/// // The other half of `JsonFrames`.
+/// let mut channel = EmbeddedChannel::new(pipeline().add(JsonFrames::max(64)));
+/// channel.write_outbound("[1]".into());
+/// assert_eq!(channel.outbound_bytes(), b"[1]");
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct JsonEncoder;
 

@@ -36,6 +36,13 @@ use prost::Message;
 pub type Protobuf<R, W = R, B = Bytes> = MessageCoded<Typed<ProtobufFormat, R, W, B>>;
 
 /// The format of [`Protobuf`].
+///
+/// ```
+/// use netwright_codec::serial::ProtobufFormat;
+///
+/// let format = ProtobufFormat::new();
+/// # let _ = format;
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct ProtobufFormat;

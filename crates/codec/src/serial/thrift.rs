@@ -56,6 +56,13 @@ const DEPTH_MAX: usize = TConfiguration::DEFAULT_RECURSION_LIMIT;
 pub type Thrift<R, W = R, B = Bytes> = MessageCoded<Typed<ThriftFormat, R, W, B>>;
 
 /// The format of [`Thrift`].
+///
+/// ```
+/// use netwright_codec::serial::ThriftFormat;
+///
+/// let formats = [ThriftFormat::binary(), ThriftFormat::compact()]; // both ends have to agree
+/// # let _ = formats;
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ThriftFormat {
     protocol: Protocol,

@@ -252,6 +252,14 @@ impl Client {
 }
 
 /// A request that is under way: a future of its reply. It goes on if this is dropped.
+///
+/// ```
+/// use netwright_http::client::{Asking, ClientError};
+///
+/// async fn status(asking: Asking) -> Result<u16, ClientError> {
+///     Ok(asking.await?.status().as_u16())
+/// }
+/// ```
 #[must_use = "the reply is here"]
 pub struct Asking {
     state: Result<JoinHandle<Result<Response<Body>, ClientError>>, Option<ClientError>>,

@@ -40,6 +40,12 @@ pub struct WebSocketClient {
 }
 
 /// Why no connection was tried.
+///
+/// ```
+/// use netwright_websocket::ConnectRefused;
+///
+/// assert!(ConnectRefused::NoTls.to_string().contains("TLS"));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectRefused {
