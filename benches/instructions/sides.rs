@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use netwright::{
     codec::LineFrames,
-    http::{HttpServer, Limits, Part, ReplyPart, RequestPart, header_map, recycle_headers, respond},
+    http::{HttpServer, Limits, Part, Received, ReplyPart, RequestPart, header_map, respond},
     websocket::{
         Config, Message, WebSocket,
         frame::{FrameHead, Opcode, mask},
@@ -225,7 +225,7 @@ impl Handler for Replies {
             return cx.write_with(part, done);
         }
         if let Part::Whole(head, _) = part {
-            recycle_headers(head.headers);
+            head.recycle();
         }
     }
 }
@@ -234,7 +234,7 @@ fn http(heads_differ: bool, replies: bool, rounds: usize) {
     // Without replies all requests wait for theirs.
     let mut limits = Limits::default();
     limits.in_flight = usize::MAX;
-    let hello = |_: &mut _| {
+    let hello = |_: &Received| {
         let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));
         *reply.headers_mut() = header_map();
         reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
