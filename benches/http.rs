@@ -11,7 +11,8 @@
 //! A request whose headers are those of the request before is not parsed again, so there are rows for headers that differ from one
 //! request to the next, as well.
 //!
-//! With 16 requests under way hyper sends each answer by itself unless `pipeline_flush` is set, which is off by default.
+//! With 16 requests under way hyper sends each answer by itself unless `pipeline_flush` is set, which is off by default: so there is
+//! a row with it as well. JSON is serialised anew for each request, on both sides by serde_json.
 
 fn main() {
     #[cfg(target_os = "linux")]
@@ -25,7 +26,7 @@ mod linux {
     use netwright_benches::{
         Scale, Table, Target,
         load::Load,
-        reference::hyper_tokio::{ANSWER, REQUEST},
+        reference::hyper_tokio::{ANSWER, ANSWER_JSON, REQUEST, REQUEST_JSON},
         server::{Kind, load_on_second_core, machine_load, measure, serve_if_asked},
     };
 
@@ -35,7 +36,7 @@ mod linux {
         let core = load_on_second_core("http");
         println!("http: load of the machine before: {}", machine_load());
         let mut table = Table::new(
-            "http: microseconds of the server's CPU time per request, 64 connections, plaintext",
+            "http: microseconds of the server's CPU time per request, 64 connections, plaintext and JSON",
             ["requests under way on each, against", "reference", "netwright"],
         );
         let kinds = [Kind::EpollHttp, Kind::HyperTokio, Kind::NetwrightHttp, Kind::NetwrightHttpAsync];
@@ -52,6 +53,18 @@ mod linux {
                 table.row(row("hyper on tokio"), &hyper, &closure, Target::AtMost(1.0));
                 table.row(row("the closure: async"), &closure, &function, Target::None);
             }
+        }
+        let [flushed, closure] =
+            measure::<2>([Kind::HyperTokioFlush, Kind::NetwrightHttp], core, scale, |server| {
+                Load::ask(server.address(), 64, 16, REQUEST, ANSWER)
+            });
+        table.row("16, hyper on tokio, pipeline_flush", &flushed, &closure, Target::AtMost(1.0));
+        for depth in [1, 16] {
+            let [hyper, closure] =
+                measure::<2>([Kind::HyperTokioJson, Kind::NetwrightHttpJson], core, scale, |server| {
+                    Load::ask(server.address(), 64, depth, REQUEST_JSON, ANSWER_JSON)
+                });
+            table.row(format!("{depth}, JSON, hyper on tokio"), &hyper, &closure, Target::AtMost(1.0));
         }
         println!("{table}");
         println!("http: load of the machine after: {}", machine_load());

@@ -6,8 +6,9 @@
 //!         one request under way on each connection    tokio-rustls on tokio's current-thread runtime, Netwright
 //! ```
 //! Answer in microseconds of the server's CPU time per request. Both servers use rustls with ring, TLS 1.3 and
-//! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB;
-//! handshakes: a new connection for each message, nothing is resumed. Target: not above tokio-rustls.
+//! AES-128-GCM. Echo: what came goes back; bodies: 64 bytes ask for 64 KiB; hello: plaintext over HTTP on connections that are kept
+//! alive, by hyper there and our own HTTP here; handshakes: a new connection for each message, nothing is resumed. Target: not
+//! above tokio-rustls.
 //!
 //! Bodies are where the two come closest: rustls encrypts each record into a buffer of its own. tokio-rustls sends from there;
 //! here records are copied into one piece, so that no connection keeps them, and that copy is all there is between them.
@@ -22,8 +23,12 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use bytes::{Bytes, BytesMut};
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use netwright::{
-        AppContext, Application, Backend, Server, pipeline,
+        AppContext, Application, Backend, Server,
+        http::{HttpServer, respond},
+        pipeline,
         tls::{
             Acceptor, Certificate, Connector, Tls,
             rustls::{self, ClientConnection, ServerConfig, StreamOwned},
@@ -31,7 +36,8 @@ mod linux {
     };
     use netwright_benches::{
         Rounds, Scale, Table, Target, interleave_all,
-        server::{ServerProcess, asked_for, load_on_second_core, machine_load},
+        reference::hyper_tokio::{self, ANSWER, REQUEST},
+        server::{ServerProcess, asked_for, hello as plaintext, load_on_second_core, machine_load},
     };
     use std::{
         error::Error,
@@ -47,16 +53,29 @@ mod linux {
         name: &'static str,
         connections: usize,
         request: usize,
-        answer: usize,
     }
 
-    const SCENARIOS: [Scenario; 5] = [
-        Scenario { name: "echo", connections: 64, request: 64, answer: 64 },
-        Scenario { name: "echo", connections: 16, request: 4096, answer: 4096 },
-        Scenario { name: "echo", connections: 4, request: 65_536, answer: 65_536 },
-        Scenario { name: "bodies", connections: 4, request: 64, answer: 65_536 },
-        Scenario { name: "handshakes", connections: 1, request: 64, answer: 64 },
+    const SCENARIOS: [Scenario; 6] = [
+        Scenario { name: "echo", connections: 64, request: 64 },
+        Scenario { name: "echo", connections: 16, request: 4096 },
+        Scenario { name: "echo", connections: 4, request: 65_536 },
+        Scenario { name: "bodies", connections: 4, request: 64 },
+        Scenario { name: "hello", connections: 64, request: REQUEST.len() },
+        Scenario { name: "handshakes", connections: 1, request: 64 },
     ];
+
+    impl Scenario {
+        /// What is asked, and what has to come.
+        fn messages(&self) -> (Vec<u8>, Vec<u8>) {
+            let request = vec![7; self.request];
+            match self.name {
+                "hello" => (REQUEST.to_vec(), ANSWER.to_vec()),
+                "bodies" => (request, vec![9; BODY]),
+                _ => (request.clone(), request),
+            }
+        }
+    }
+
     const KINDS: [&str; 2] = ["tokio-rustls", "netwright"];
     const SERVE: &str = "--serve-tls";
     const GENERATIONS: usize = 3;
@@ -78,13 +97,14 @@ mod linux {
             "tls: microseconds of the server's CPU time per request",
             ["connections, request, answer", KINDS[0], KINDS[1]],
         );
-        for Scenario { name, connections, request, answer } in SCENARIOS {
+        for scenario in SCENARIOS {
+            let Scenario { name, connections, .. } = scenario;
+            let (request, answer) = scenario.messages();
             let mut figures = KINDS.map(|_| Rounds::default());
             for _ in 0..GENERATIONS {
                 let mut pairs = KINDS.map(|kind| {
                     let server = ServerProcess::start_with(SERVE, &format!("{kind} {name}"), core);
-                    let load =
-                        Load::new(server.address(), connections, request, answer, name == "handshakes");
+                    let load = Load::new(server.address(), &scenario);
                     (server, load)
                 });
                 let rounds = interleave_all::<2>(scale.rounds(), |side| {
@@ -99,7 +119,7 @@ mod linux {
             }
             let [theirs, ours] = &figures;
             table.row(
-                format!("{connections} {name}, {request} B, {answer} B"),
+                format!("{connections} {name}, {} B, {} B", request.len(), answer.len()),
                 theirs,
                 ours,
                 // A handshake is nearly all cryptography, the same on both sides; what is left is opening a connection.
@@ -120,16 +140,20 @@ mod linux {
         connections: Vec<StreamOwned<ClientConnection, TcpStream>>,
         request: Vec<u8>,
         answer: Vec<u8>,
+        /// What has come.
+        got: Vec<u8>,
     }
 
     impl Load {
-        fn new(server: SocketAddr, connections: usize, request: usize, answer: usize, anew: bool) -> Self {
+        fn new(server: SocketAddr, scenario: &Scenario) -> Self {
             let connector =
                 Connector::builder().dangerously_accept_any_certificate().resumption(false).build();
             let connector = connector.expect("good settings");
-            let (request, answer) = (vec![7; request], vec![0; answer]);
-            let mut load = Self { connector, server, anew, connections: Vec::new(), request, answer };
-            load.connections = (0..connections).map(|_| load.connect()).collect();
+            let (request, answer) = scenario.messages();
+            let got = vec![0; answer.len()];
+            let anew = scenario.name == "handshakes";
+            let mut load = Self { connector, server, anew, connections: Vec::new(), request, answer, got };
+            load.connections = (0..scenario.connections).map(|_| load.connect()).collect();
             load.round();
             load
         }
@@ -147,7 +171,8 @@ mod linux {
                 connection.write_all(&self.request).expect("the server reads");
             }
             for connection in &mut self.connections {
-                connection.read_exact(&mut self.answer).expect("the server answers");
+                connection.read_exact(&mut self.got).expect("the server answers");
+                assert!(self.got == self.answer, "what came is not what should come");
             }
         }
 
@@ -179,17 +204,25 @@ mod linux {
     }
 
     fn serve(kind: &str) -> Result<(), Box<dyn Error>> {
-        let bodies = kind.ends_with("bodies");
+        let (bodies, hello) = (kind.ends_with("bodies"), kind.ends_with("hello"));
         let body = bodies.then(|| Bytes::from(vec![9; BODY]));
         if kind.starts_with(KINDS[0]) {
-            return serve_tokio(body);
+            return serve_tokio(body, hello);
         }
         let acceptor = Acceptor::from_config(config()?);
-        let server = Server::builder()
-            .group(Backend::Readiness.event_loops(1)?)
-            .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).app(Answer { body: body.clone() }))
-            .bind("127.0.0.1:0")
-            .wait()?;
+        let builder = Server::builder().group(Backend::Readiness.event_loops(1)?);
+        let mut bound = if hello {
+            let http = move |_: &_| {
+                let codec = pipeline().add(Tls::server(&acceptor)).add(HttpServer::new().date(false));
+                codec.app(respond(|_| plaintext()))
+            };
+            builder.pipeline(http).bind("127.0.0.1:0")
+        } else {
+            let answer =
+                move |_: &_| pipeline().add(Tls::server(&acceptor)).app(Answer { body: body.clone() });
+            builder.pipeline(answer).bind("127.0.0.1:0")
+        };
+        let server = bound.wait()?;
         println!("{}", server.address());
         Ok(server.group().termination().wait()?)
     }
@@ -214,7 +247,7 @@ mod linux {
         }
     }
 
-    fn serve_tokio(body: Option<Bytes>) -> Result<(), Box<dyn Error>> {
+    fn serve_tokio(body: Option<Bytes>, hello: bool) -> Result<(), Box<dyn Error>> {
         let acceptor = tokio_rustls::TlsAcceptor::from(config()?);
         let listener = TcpListener::bind("127.0.0.1:0")?;
         println!("{}", listener.local_addr()?);
@@ -229,6 +262,11 @@ mod linux {
                 let (acceptor, body) = (acceptor.clone(), body.clone());
                 tokio::spawn(async move {
                     let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    if hello {
+                        let service = service_fn(hyper_tokio::plaintext);
+                        let _ = hyper_tokio::settings().serve_connection(TokioIo::new(stream), service).await;
+                        return;
+                    }
                     let mut buffer = Vec::with_capacity(64 * 1024);
                     while let Ok(1..) = stream.read_buf(&mut buffer).await {
                         let answer = body.as_deref().unwrap_or(&buffer);

@@ -13,7 +13,7 @@ use crate::{
     reference::{
         epoll_echo::{self, Inlined, Libc},
         epoll_http,
-        hyper_tokio::{self, plaintext},
+        hyper_tokio::{self, Greeting, json as json_by_hyper, plaintext, settings},
         tokio_echo, uring_echo,
     },
 };
@@ -49,7 +49,11 @@ pub enum Kind {
     NetwrightTail,
     /// Plaintext over HTTP: [`hyper_tokio`].
     HyperTokio,
-    /// The same service on one loop of ours.
+    /// The same, with answers to requests that come together sent together.
+    HyperTokioFlush,
+    /// JSON instead of plaintext: [`hyper_tokio`].
+    HyperTokioJson,
+    /// Plaintext by hyper on one loop of ours.
     HyperNetwright,
     /// The hand-written loop with `httparse`: [`epoll_http`].
     EpollHttp,
@@ -57,6 +61,8 @@ pub enum Kind {
     NetwrightHttp,
     /// The same with an async function.
     NetwrightHttpAsync,
+    /// JSON instead of plaintext, with a closure.
+    NetwrightHttpJson,
 }
 
 impl Kind {
@@ -64,7 +70,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright, Self::Uring, Self::NetwrightUring];
 
-    const KNOWN: [Self; 12] = [
+    const KNOWN: [Self; 15] = [
         Self::Epoll,
         Self::EpollLibc,
         Self::Tokio,
@@ -73,10 +79,13 @@ impl Kind {
         Self::NetwrightUring,
         Self::NetwrightTail,
         Self::HyperTokio,
+        Self::HyperTokioFlush,
+        Self::HyperTokioJson,
         Self::HyperNetwright,
         Self::EpollHttp,
         Self::NetwrightHttp,
         Self::NetwrightHttpAsync,
+        Self::NetwrightHttpJson,
     ];
 
     /// What to call it.
@@ -90,10 +99,13 @@ impl Kind {
             Self::NetwrightUring => "netwright uring",
             Self::NetwrightTail => "netwright, async tail",
             Self::HyperTokio => "hyper on tokio",
+            Self::HyperTokioFlush => "hyper on tokio, pipeline_flush",
+            Self::HyperTokioJson => "hyper on tokio, JSON",
             Self::HyperNetwright => "hyper on netwright",
             Self::EpollHttp => "epoll loop with httparse",
             Self::NetwrightHttp => "netwright http",
             Self::NetwrightHttpAsync => "netwright http, async",
+            Self::NetwrightHttpJson => "netwright http, JSON",
         }
     }
 
@@ -128,10 +140,13 @@ impl Kind {
                 Ok(server.group().termination().wait()?)
             }
             Self::EpollHttp => Ok(epoll_http::serve(&listen()?)?),
-            Self::NetwrightHttp => {
+            Self::NetwrightHttp | Self::NetwrightHttpJson => {
+                let answer = if self == Self::NetwrightHttp { hello } else { json };
                 let server = Server::builder()
                     .group(Backend::Readiness.event_loops(1)?)
-                    .pipeline(|_| pipeline().add(HttpServer::new().date(false)).app(respond(|_| hello())))
+                    .pipeline(move |_| {
+                        pipeline().add(HttpServer::new().date(false)).app(respond(move |_| answer()))
+                    })
                     .bind("127.0.0.1:0")
                     .wait()?;
                 println!("{}", server.address());
@@ -150,13 +165,17 @@ impl Kind {
                 println!("{}", server.address());
                 Ok(server.group().termination().wait()?)
             }
-            Self::HyperTokio => Ok(hyper_tokio::serve(listen()?)?),
+            Self::HyperTokio => Ok(hyper_tokio::serve(listen()?, &settings(), plaintext)?),
+            Self::HyperTokioFlush => {
+                Ok(hyper_tokio::serve(listen()?, settings().pipeline_flush(true), plaintext)?)
+            }
+            Self::HyperTokioJson => Ok(hyper_tokio::serve(listen()?, &settings(), json_by_hyper)?),
             Self::HyperNetwright => {
                 let server = Server::builder()
                     .group(Backend::Readiness.event_loops(1)?)
                     .pipeline(|_| {
                         pipeline().serve(|peer| {
-                            hyper_tokio::settings().serve_connection(PeerIo::new(peer), service_fn(plaintext))
+                            settings().serve_connection(PeerIo::new(peer), service_fn(plaintext))
                         })
                     })
                     .bind("127.0.0.1:0")
@@ -168,11 +187,21 @@ impl Kind {
     }
 }
 
-/// As anybody would write it, but for a map that was used before.
-fn hello() -> Response<Bytes> {
-    let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));
+/// Plaintext. As anybody would write it, but for a map that was used before.
+pub fn hello() -> Response<Bytes> {
+    reply("text/plain", Bytes::from_static(b"Hello, World!"))
+}
+
+/// JSON, made anew for each request.
+fn json() -> Response<Bytes> {
+    reply("application/json", Greeting::to_json())
+}
+
+#[inline(always)]
+fn reply(content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut reply = Response::new(body);
     *reply.headers_mut() = header_map();
-    reply.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain"));
+    reply.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     reply
 }
 
