@@ -10,7 +10,7 @@
 //! 1. Between two calls of the transport everything that could happen has happened: no operation waits at a boundary,
 //!    and no message waits unless delivery is paused.
 //! 2. A panic in a handler ends in a request to close with that cause; the pipeline is not called again, but for
-//!    `removed`.
+//!    `panicked`, in which stages may still say something to the peer, and `removed`.
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
 
 use super::{
@@ -551,7 +551,16 @@ where
     #[cold]
     fn break_down(&mut self, message: String) {
         tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
-        self.silent = true;
+        if !std::mem::replace(&mut self.silent, true) && !self.ended {
+            let (root, core) = (&mut self.root, &mut self.core);
+            match catch(|| root.panicked(core)) {
+                Ok(true) => self.carry_out(),
+                Ok(false) => {}
+                Err(panic) => {
+                    tracing::error!(channel = %self.core.id, %panic, "and one that was asked for last words")
+                }
+            }
+        }
         self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());
     }
 

@@ -158,6 +158,11 @@ pub trait Handler: Sized + 'static {
     /// Stages behind it have left before. What it fires is lost.
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {}
 
+    /// A stage of this channel has panicked, and the channel is about to be closed. What is written and flushed here is tried to
+    /// be sent first, so that a peer can be told; it is not waited for. Stages behind this one have been asked before. Nothing
+    /// else happens to the handler before it is removed.
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {}
+
     /// The handler leaves its pipeline for good; nothing else happens to it after.
     fn removed(&mut self) {}
 

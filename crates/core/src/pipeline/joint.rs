@@ -196,6 +196,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         self.segment.leave(out);
     }
 
+    fn panicked(&mut self, out: &mut Out<'_, W>) -> bool {
+        self.segment.panicked(out)
+    }
+
     fn removed(&mut self) {
         self.segment.removed();
     }

@@ -43,6 +43,10 @@ impl<W> Ops<W> {
         self.len == 0
     }
 
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
     #[inline]
     pub(crate) fn push_write(&mut self, msg: W, done: WritePromise) {
         self.len += 1;

@@ -141,6 +141,11 @@ where
             handler.leaving(&mut lend(cx));
         }
     }
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(handler) = self {
+            handler.panicked(&mut lend(cx));
+        }
+    }
     fn removed(&mut self) {
         if let Some(handler) = self {
             handler.removed();
@@ -264,6 +269,9 @@ where
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, leaving);
+    }
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, panicked);
     }
     fn removed(&mut self) {
         match self {

@@ -120,6 +120,10 @@ where
         out.core.restore_handle(self.outer.take());
     }
 
+    fn panicked(&mut self, out: &mut Out<'_, W>) -> bool {
+        self.segment.panicked(out)
+    }
+
     fn removed(&mut self) {
         self.segment.removed();
     }

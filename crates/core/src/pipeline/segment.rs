@@ -84,6 +84,9 @@ pub trait Segment<R, W>: 'static {
     /// The segment is about to be exchanged: what it has accepted goes out now.
     #[doc(hidden)]
     fn leave(&mut self, out: &mut Out<'_, W>);
+    /// A stage has panicked: whoever has something to say to the peer says it now, deepest stage first. Tells whether anybody has.
+    #[doc(hidden)]
+    fn panicked(&mut self, out: &mut Out<'_, W>) -> bool;
     #[doc(hidden)]
     fn removed(&mut self);
     #[doc(hidden)]
@@ -172,6 +175,10 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     pub(crate) fn is_busy(&self) -> bool {
         self.segment.is_busy()
+    }
+
+    pub(crate) fn panicked(&mut self, core: &mut ChannelCore) -> bool {
+        self.segment.panicked(&mut Out { ops: &mut self.ops, core })
     }
 
     pub(crate) fn removed(&mut self) {
@@ -479,6 +486,17 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.run(out, |handler, cx| handler.leaving(cx));
     }
 
+    fn panicked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        // What was asked of a stage in the call that panicked is left alone, unless somebody behind it speaks.
+        let before = out.ops.len();
+        if self.rest.panicked(out.core) {
+            self.settle(out);
+        }
+        let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+        self.handler.panicked(&mut cx);
+        out.ops.len() > before
+    }
+
     fn removed(&mut self) {
         self.rest.segment.removed();
         if let Err(panic) = catch(|| self.handler.removed()) {
@@ -546,6 +564,10 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn leave(&mut self, _: &mut Out<'_, W>) {}
+
+    fn panicked(&mut self, _: &mut Out<'_, W>) -> bool {
+        false
+    }
 
     fn removed(&mut self) {}
 

@@ -330,3 +330,69 @@ fn a_panic_in_removed_does_not_keep_the_others_from_leaving() {
     assert_eq!(seen[2..], ["app removed", "spy removed"], "{seen:?}");
     assert!(matches!(channel.channel().close_cause(), Some(CloseCause::PeerClosed)));
 }
+
+/// Has something to say when a stage panics.
+struct Speaks(&'static str, Log);
+
+impl Handler for Speaks {
+    type Read = String;
+    type ReadOut = String;
+    type Write = String;
+    type WriteOut = String;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        cx.fire_read(line);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        cx.write_with(format!("{}({line})", self.0), done);
+    }
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        self.1.add(self.0);
+        cx.write(format!("{} is sorry", self.0));
+        cx.flush();
+    }
+}
+
+#[test]
+fn stages_may_say_something_when_one_has_panicked_and_what_the_one_wrote_is_not_sent() {
+    let log = Log::default();
+    let stages = pipeline().add(Lines::default()).add(Speaks("a", log.clone())).add(Speaks("b", log.clone()));
+    let mut channel = EmbeddedChannel::<Infallible, _>::new(stages.handle(|cx, line: String| {
+        cx.write_and_flush(line);
+        std::panic::resume_unwind(Box::new("stumbled"))
+    }));
+    let written = channel.channel().write_tracked("before".to_owned());
+    channel.run().write_inbound(b"boo\n");
+    assert!(!channel.is_open());
+    assert_eq!(log.take(), ["b", "a"], "the one nearest to the application first");
+    let text = String::from_utf8(channel.outbound_bytes()).unwrap();
+    assert_eq!(text, "a(b(before))\na(b is sorry)\na is sorry\n");
+    assert!(written.is_done());
+    assert_eq!(channel.channel().close_cause().unwrap().to_string(), "a handler panicked: stumbled");
+}
+
+#[test]
+fn a_panic_in_last_words_ends_there() {
+    struct Worse;
+    impl Handler for Worse {
+        type Read = String;
+        type ReadOut = String;
+        type Write = String;
+        type WriteOut = String;
+        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+            cx.fire_read(line);
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+            cx.write_with(line, done);
+        }
+        fn panicked(&mut self, _: &mut Context<'_, Self>) {
+            std::panic::resume_unwind(Box::new("and again"))
+        }
+    }
+    let stages = pipeline().add(Lines::default()).add(Worse);
+    let mut channel = EmbeddedChannel::<Infallible, _>::new(
+        stages.handle(|_, _: String| std::panic::resume_unwind(Box::new("stumbled"))),
+    );
+    channel.write_inbound(b"boo\n");
+    assert_eq!(channel.channel().close_cause().unwrap().to_string(), "a handler panicked: stumbled");
+}
