@@ -4,7 +4,8 @@ use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
     inlet::Inlet,
-    shared::{AnyShared, ChannelShared, size_of_message},
+    shared::{AnyShared, ChannelShared},
+    size::size_of_message,
     taken::{Taken, What},
 };
 use crate::{

@@ -12,7 +12,8 @@
 use super::{
     Address, ChannelId, CloseCause, Closed, WriteError, WritePromise, Written,
     inlet::Inlet,
-    shared::{ChannelShared, CloseListener, Command, NOBODY, size_of_message},
+    shared::{ChannelShared, CloseListener, Command, NOBODY},
+    size::size_of_message,
 };
 use crate::{
     pipeline::{Event, Slot, StageInfo},

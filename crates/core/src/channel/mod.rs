@@ -7,6 +7,7 @@
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core` | what every stage can reach: demand, timers, wishes to the transport |
+//! | `size` | what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
 //! | `group` | [`ChannelGroup`], several channels as one |
@@ -29,6 +30,7 @@ mod inlet;
 mod line;
 mod outbound;
 mod shared;
+mod size;
 mod taken;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
@@ -46,4 +48,6 @@ pub(crate) use inlet::Inlet;
 pub use outbound::{
     ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
 };
-pub(crate) use shared::{AnyShared, size_of_message};
+pub(crate) use shared::AnyShared;
+pub use size::count_bytes_of;
+pub(crate) use size::size_of_message;

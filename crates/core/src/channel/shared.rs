@@ -10,7 +10,7 @@
 //! 2. Nobody else's code runs under the lock: messages, promises, listeners and wakers are let go outside of it.
 
 use super::{
-    Address, Channel, ChannelId, ChannelState, CloseCause, Envelope, Outgoing, WriteError, WritePromise,
+    Address, Channel, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
     core::{Side, SideTable},
 };
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
     promise::{Promise, PromiseError},
     task_error::catch,
 };
-use bytes::{Bytes, BytesMut};
 use std::{
     any::{Any, TypeId},
     convert::Infallible,
@@ -50,23 +49,6 @@ impl<W> Command<W> {
     fn is_write(&self) -> bool {
         matches!(self, Self::Write(..) | Self::Inlet(..) | Self::Flush | Self::ShutDownOutput(_))
     }
-}
-
-/// What a message counts for while it is on its way: its bytes if it is made of bytes, else the room it takes itself.
-pub(crate) fn size_of_message<W: 'static>(msg: &W) -> usize {
-    let msg: &dyn Any = msg;
-    let len = |len: Option<usize>| len.unwrap_or(0);
-    size_of::<W>()
-        + len(msg.downcast_ref::<Bytes>().map(Bytes::len))
-        + len(msg.downcast_ref::<BytesMut>().map(BytesMut::len))
-        + len(msg.downcast_ref::<Vec<u8>>().map(Vec::len))
-        + len(msg.downcast_ref::<String>().map(String::len))
-        + len(msg.downcast_ref::<Envelope>().map(|envelope| envelope.bytes.len()))
-        + match msg.downcast_ref::<Outgoing>() {
-            Some(Outgoing::Bytes(bytes)) => bytes.len(),
-            Some(Outgoing::Envelope(envelope)) => envelope.bytes.len(),
-            _ => 0,
-        }
 }
 
 pub(crate) struct ChannelShared<W> {
