@@ -10,11 +10,11 @@
 use crate::{
     codec::Refused,
     head::{ReplyHead, RequestHead},
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestPart, count_parts},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use netwright_core::{Context, Event, Handler, WritePromise};
+use netwright_core::{Context, Event, Handler, WritePromise, count_bytes_of};
 use std::collections::VecDeque;
 
 /// Bytes of a body that is too large and is read and thrown away, so that the connection can go on. Beyond that it is
@@ -166,6 +166,8 @@ enum Owed {
 impl Aggregate {
     /// Bodies of at most so many bytes.
     pub fn max(max: usize) -> Self {
+        count_parts();
+        count_bytes_of(|reply: &Response<Bytes>| reply.body().len());
         Self { collect: Collect::new(max), owed: VecDeque::new() }
     }
 

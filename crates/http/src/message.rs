@@ -12,7 +12,7 @@
 use crate::head::{ReplyHead, RequestHead};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use netwright_core::FileRegion;
+use netwright_core::{FileRegion, count_bytes_of};
 
 /// A piece of a message whose head is an `H`.
 ///
@@ -84,4 +84,17 @@ impl<B: Into<Bytes>> From<Request<B>> for RequestPart {
         let (head, body) = request.into_parts();
         Self::Whole(head.into(), body.into())
     }
+}
+
+/// Has parts count for the bytes of their bodies while they are on their way to be written. To be called by whoever has
+/// others write parts; files count for nothing, because the system has them.
+pub(crate) fn count_parts() {
+    fn bytes_of<H>(part: &Part<H>) -> usize {
+        match part {
+            Part::Whole(_, bytes) | Part::Data(bytes) => bytes.len(),
+            Part::Head(_) | Part::File(_) | Part::End(_) | Part::Interim(_) => 0,
+        }
+    }
+    count_bytes_of(bytes_of::<RequestHead>);
+    count_bytes_of(bytes_of::<ReplyHead>);
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use netwright_core::{EmbeddedChannel, pipeline, time};
-use netwright_http::{Aggregate, Body, HttpError, HttpServer, Limits, respond, serve};
+use netwright_core::{EmbeddedChannel, WaterMarks, pipeline, time};
+use netwright_http::{Aggregate, Body, HttpError, HttpServer, Limits, Part, respond, serve};
 use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 type Served = EmbeddedChannel<Infallible, netwright_http::ReplyPart>;
@@ -71,6 +71,36 @@ fn a_peer_that_waits_is_told_to_go_on_or_refused() {
     channel.write_inbound(EXPECTS);
     let text = sent(&mut channel);
     assert!(text.starts_with("HTTP/1.1 413 ") && text.contains("connection: close"), "{text}");
+}
+
+/// Behaviour 87: a body that has begun is a body, and what follows it the next request.
+#[test]
+fn a_peer_that_did_not_wait_is_refused_and_the_connection_goes_on() {
+    for begun in [1, 4] {
+        let mut channel = aggregated(4);
+        channel.write_inbound(format!("{EXPECTS}{}", &"12345"[..begun]));
+        let text = sent(&mut channel);
+        assert!(text.starts_with("HTTP/1.1 413 ") && !text.contains("connection: close"), "{text}");
+        channel.write_inbound(&"12345"[begun..]).write_inbound(post("1234"));
+        assert_eq!(channel.read_inbound().unwrap().body(), "1234");
+        assert!(channel.read_inbound().is_none() && channel.is_open());
+    }
+    // The same for who answers heads.
+    let teapot = pipeline().add(HttpServer::new()).handle(|cx, part| {
+        if let Part::Head(_) | Part::Whole(..) = part {
+            cx.write_and_flush(Part::Whole(StatusCode::EXPECTATION_FAILED.into(), Bytes::new()));
+        }
+    });
+    let mut channel = EmbeddedChannel::new(teapot);
+    channel.write_inbound(format!("{EXPECTS}1"));
+    let refused = sent(&mut channel);
+    assert!(refused.starts_with("HTTP/1.1 417 ") && !refused.contains("close"), "{refused}");
+    channel.write_inbound(format!("2345{}", get("/")));
+    assert_eq!(sent(&mut channel), refused, "the next request is answered");
+    // Nothing to wait for: an expectation without a body.
+    channel.write_inbound(EXPECTS.replace("Content-Length: 5", "Content-Length: 0"));
+    assert_eq!(sent(&mut channel), refused);
+    assert!(channel.is_open());
 }
 
 #[test]
@@ -255,4 +285,21 @@ fn files_and_streams_of_known_length_have_it_announced() {
         })));
     channel.write_inbound(get("/"));
     assert_eq!(sent(&mut channel), ok("23456"));
+}
+
+#[test]
+fn parts_from_other_threads_count_for_their_bytes_before_the_loop_has_seen_them() {
+    let large = || Bytes::from(vec![b'x'; WaterMarks::default().high()]);
+    let mut channel: Served =
+        EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(|_| Response::new("unused"))));
+    let handle = channel.channel().clone();
+    handle.write(Part::Data("short".into()));
+    assert!(handle.is_writable());
+    handle.write(Part::Data(large()));
+    assert!(!handle.is_writable(), "more than the mark is on its way");
+    assert!(channel.run().channel().is_writable(), "nobody has asked for it");
+
+    let channel = aggregated(1);
+    channel.channel().write(Response::new(large()));
+    assert!(!channel.channel().is_writable());
 }
