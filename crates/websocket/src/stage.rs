@@ -8,7 +8,8 @@
 //! Always true:
 //! 1. One close frame is sent at most, and nothing behind it.
 //! 2. Behind the peer's close, or a violation, nothing of the peer is looked at.
-//! 3. However the channel is closed from our side, the peer gets a close frame first, and no more time than the deadline.
+//! 3. However the channel is closed from our side, the peer gets a close frame first, and no more time than the deadline; none,
+//!    if it ends with a panic.
 //! 4. The peer's close is answered when the application has asked for what follows its last message, so that it can answer that.
 //! 5. Of pings that come while there is no room to write only the last one is answered, when there is.
 //!
@@ -24,7 +25,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     CloseCause, Context, Event, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
-    WritePromise,
+    WritePromise, count_bytes_of,
 };
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -125,6 +126,7 @@ impl WebSocket {
     }
 
     fn new(role: Role, config: Arc<Config>) -> Self {
+        count_bytes_of(|message: &Message| message.payload().len());
         let decoder = decoder(role, &config, None);
         Self {
             role,
@@ -504,6 +506,13 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
                 self.finish(cx, CloseCause::TimedOut(silent), WritePromise::untracked());
             }
             Due::Close => self.finish(cx, CloseCause::Requested, WritePromise::untracked()),
+        }
+    }
+
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::Over;
+            self.control(cx, Opcode::Close, Close::from(CloseCode::INTERNAL).payload());
         }
     }
 

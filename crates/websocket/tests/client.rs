@@ -113,10 +113,17 @@ fn a_server_that_does_not_answer_has_ten_seconds() {
 mod together {
     use super::*;
     use netwright_http::HttpServer;
-    use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
-    use netwright_transport::{Server, event_loops};
-    use netwright_websocket::{Accept, Config, ConnectRefused, Deflate, Upgrade, WebSocketClient};
-    use std::sync::{Arc, mpsc};
+    use netwright_tls::{
+        Acceptor, Certificate, Connector, Roots, Tls,
+        rustls::{ClientConnection, StreamOwned},
+    };
+    use netwright_transport::{Backend, Probe, Server, event_loops};
+    use netwright_websocket::{Accept, Config, ConnectRefused, Deflate, Upgrade, WebSocket, WebSocketClient};
+    use std::{
+        io::{Read, Write},
+        net::TcpStream,
+        sync::{Arc, mpsc},
+    };
 
     async fn echo(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
         while let Some(message) = peer.read().await? {
@@ -210,5 +217,49 @@ mod together {
         let Message::Close(close) = told.recv().unwrap() else { panic!("no close") };
         assert_eq!(close.to_string(), "1001");
         channel.closed().wait().unwrap();
+    }
+
+    /// Without the noise of the hook.
+    async fn stumble(mut peer: Peer<Message, Message>) {
+        if peer.read().await.is_ok() {
+            std::panic::resume_unwind(Box::new("stumbled"));
+        }
+    }
+
+    #[test]
+    fn a_peer_of_code_that_panics_hears_1011_whatever_carries_the_bytes() {
+        let certificate = Certificate::self_signed(["localhost"]).unwrap();
+        let acceptor = Acceptor::new(&certificate).unwrap();
+        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        let mut backends = vec![Backend::Readiness, Backend::Blocking];
+        backends.extend(Probe::run(Backend::Uring).works().then_some(Backend::Uring));
+        for (backend, tls) in backends.into_iter().flat_map(|backend| [(backend, false), (backend, true)]) {
+            let acceptor = tls.then(|| acceptor.clone());
+            let server = Server::builder()
+                .group(backend.event_loops(1).unwrap())
+                .pipeline(move |_| {
+                    let tls = acceptor.as_ref().map(Tls::server);
+                    pipeline().add(tls).add(WebSocket::server(Config::default())).serve(stumble)
+                })
+                .bind("127.0.0.1:0")
+                .wait()
+                .unwrap();
+            let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let (message, mut said) = (frame(Opcode::Text, "boo"), Vec::new());
+            if tls {
+                let name = "localhost".try_into().unwrap();
+                let tls = ClientConnection::new(connector.config().clone(), name).unwrap();
+                let mut stream = StreamOwned::new(tls, socket);
+                stream.write_all(&message).unwrap();
+                // The end is no close of TLS: that would say that all is well.
+                let _ = stream.read_to_end(&mut said);
+            } else {
+                socket.write_all(&message).unwrap();
+                socket.read_to_end(&mut said).unwrap();
+            }
+            let close = (Opcode::Close, false, 1011_u16.to_be_bytes().to_vec());
+            assert_eq!(frames_of(Role::Server, &said), [close], "{backend}, with TLS: {tls}");
+        }
     }
 }

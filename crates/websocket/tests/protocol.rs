@@ -18,7 +18,7 @@ use netwright_websocket::{
     Close, CloseCode, ClosedByPeer, Config, LINGER, Message, NoClose, PeerClosed, Violation, WebSocket,
     frame::{Opcode, Role},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -500,4 +500,71 @@ fn a_close_that_nobody_has_asked_for_is_found_when_the_channel_closes() {
     channel.run();
     assert_eq!(close_code(&mut channel), 1000, "the application had not seen the peer's");
     assert!(!channel.is_open(), "nobody waits for an answer that is there");
+}
+
+// ---- panics ----
+
+/// What the channel has sent, and how it ended, after a message came.
+fn after_a_message(mut channel: EmbeddedChannel<Infallible, Message>) -> (Vec<(Opcode, Vec<u8>)>, String) {
+    assert!(channel.is_open());
+    channel.write_inbound(frame(Opcode::Text, "boo"));
+    assert!(!channel.is_open());
+    (sent(&mut channel), channel.channel().close_cause().unwrap().to_string())
+}
+
+/// Without the noise of the hook.
+fn stumble() -> ! {
+    std::panic::resume_unwind(Box::new("stumbled"))
+}
+
+fn internal() -> [(Opcode, Vec<u8>); 1] {
+    [(Opcode::Close, CloseCode::INTERNAL.get().to_be_bytes().to_vec())]
+}
+
+#[test]
+fn a_peer_of_a_handler_that_panics_is_told_1011() {
+    let socket = || WebSocket::server(quiet());
+    let handler = pipeline().add(socket()).handle(|cx, message: Message| {
+        cx.write_and_flush(message); // not sent: nobody knows what else the call would have written
+        stumble()
+    });
+    let (sent, cause) = after_a_message(EmbeddedChannel::new(handler));
+    assert_eq!((&sent[..], &*cause), (&internal()[..], "a handler panicked: stumbled"));
+
+    let tail = pipeline().add(socket()).serve(async |mut peer: Peer<Message, Message>| {
+        if peer.read().await.is_ok() {
+            stumble();
+        }
+    });
+    let (sent, cause) = after_a_message(EmbeddedChannel::new(tail));
+    assert_eq!((&sent[..], &*cause), (&internal()[..], "a handler panicked: stumbled"));
+}
+
+#[test]
+fn a_panic_behind_a_close_says_no_second_one() {
+    let handler = pipeline().add(WebSocket::server(quiet())).handle(|cx, message: Message| match message {
+        Message::Text(_) => cx.write_and_flush(Message::Close(Close::from(CloseCode::NORMAL))),
+        _ => stumble(),
+    });
+    let mut channel = EmbeddedChannel::new(handler);
+    channel.write_inbound(frame(Opcode::Text, "close"));
+    assert_eq!(sent(&mut channel), [(Opcode::Close, 1000_u16.to_be_bytes().to_vec())]);
+    channel.write_inbound(frame(Opcode::Binary, "boo"));
+    assert!(!channel.is_open());
+    assert_eq!(sent(&mut channel), []);
+}
+
+#[test]
+fn messages_from_other_threads_count_for_their_bytes_before_the_loop_has_seen_them() {
+    let mut channel = server(quiet());
+    let handle = channel.channel().clone();
+    handle.write(text("short"));
+    assert!(handle.is_writable());
+    handle.write(Message::from(vec![7; WaterMarks::default().high()]));
+    assert!(!handle.is_writable(), "more than the mark is on its way");
+    channel.run();
+    handle.flush();
+    channel.run();
+    assert!(handle.is_writable());
+    assert_eq!(sent(&mut channel).len(), 2);
 }

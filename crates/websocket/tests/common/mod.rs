@@ -73,7 +73,7 @@ pub fn frames_of(role: Role, mut bytes: &[u8]) -> Vec<(Opcode, bool, Vec<u8>)> {
 }
 
 /// What a server's end has sent so far.
-pub fn sent(channel: &mut Channel) -> Vec<(Opcode, Vec<u8>)> {
+pub fn sent<R: 'static>(channel: &mut EmbeddedChannel<R, Message>) -> Vec<(Opcode, Vec<u8>)> {
     let bytes = channel.outbound_bytes();
     frames_of(Role::Server, &bytes).into_iter().map(|(opcode, _, payload)| (opcode, payload)).collect()
 }
