@@ -9,36 +9,36 @@
 use crate::spill::Spill;
 use std::collections::vec_deque;
 
-pub(super) struct Line<T> {
+pub(crate) struct Line<T> {
     first: Option<T>,
     rest: Spill<T>,
 }
 
 impl<T> Line<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { first: None, rest: Spill::new() }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    pub(super) fn first(&self) -> Option<&T> {
+    pub(crate) fn first(&self) -> Option<&T> {
         self.first.as_ref()
     }
 
     /// The first, if there is no other.
     #[inline]
-    pub(super) fn only(&self) -> Option<&T> {
+    pub(crate) fn only(&self) -> Option<&T> {
         if self.rest.is_empty() { self.first.as_ref() } else { None }
     }
 
     #[inline(always)]
-    pub(super) fn push_back(&mut self, element: T) {
+    pub(crate) fn push_back(&mut self, element: T) {
         if self.first.is_none() {
             self.first = Some(element);
         } else {
@@ -47,7 +47,7 @@ impl<T> Line<T> {
     }
 
     #[inline]
-    pub(super) fn pop_front(&mut self) -> Option<T> {
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
         let first = self.first.take();
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
@@ -57,20 +57,20 @@ impl<T> Line<T> {
 
     /// The first, where there is no other.
     #[inline]
-    pub(super) fn take_only(&mut self) -> Option<T> {
+    pub(crate) fn take_only(&mut self) -> Option<T> {
         debug_assert!(self.rest.is_empty(), "the next one has to move up");
         self.first.take()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(self.rest.iter())
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.first.iter_mut().chain(self.rest.iter_mut())
     }
 
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.rest.retain(&mut keep);
         if self.first.as_ref().is_some_and(|first| !keep(first)) {
             self.first = self.rest.pop_front();
@@ -78,11 +78,11 @@ impl<T> Line<T> {
     }
 
     /// Room for elements behind the first.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.rest.capacity()
     }
 
-    pub(super) fn shrink_to(&mut self, capacity: usize) {
+    pub(crate) fn shrink_to(&mut self, capacity: usize) {
         self.rest.shrink_to(capacity);
     }
 }

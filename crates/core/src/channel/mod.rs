@@ -34,6 +34,7 @@ mod size;
 mod taken;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
+pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, UnixName};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use closed::Closed;

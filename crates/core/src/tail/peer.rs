@@ -1,11 +1,14 @@
 //! The channel as an async tail sees it.
+//!
+//! What is waited for is a future made by hand where messages are in it: an `async fn` inside of another one holds what it was
+//! given twice, and a tail that waits holds it for hours.
 
 use super::state::{Out, SharedState, State};
 use crate::channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message};
 use std::{
     fmt,
     future::poll_fn,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 /// Both directions of a channel, for straight-line code: reads messages of type `R`, writes messages of type `W`.
@@ -104,8 +107,8 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// The channel has ended otherwise: why.
-    pub async fn read(&mut self) -> Result<Option<R>, CloseCause> {
-        self.reader.read().await
+    pub fn read(&mut self) -> impl Future<Output = Result<Option<R>, CloseCause>> {
+        self.reader.read()
     }
 
     /// Writes a message as soon as there is room; at once, most of the time. It is sent when the tail waits next, or with
@@ -113,16 +116,16 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub async fn write(&mut self, msg: W) -> Result<(), CloseCause> {
-        self.writer.write(msg).await
+    pub fn write(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+        self.writer.write(msg)
     }
 
     /// Writes a message, sends it, and resolves when the system has taken its last byte.
     ///
     /// # Errors
     /// It was not sent: why.
-    pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
-        self.writer.send(msg).await
+    pub fn send(&mut self, msg: W) -> impl Future<Output = Result<(), WriteError>> {
+        self.writer.send(msg)
     }
 
     /// Sends what was written so far, without waiting for anything.
@@ -196,8 +199,8 @@ impl<R: 'static, W: 'static> PeerReader<R, W> {
     ///
     /// # Errors
     /// The channel has ended otherwise than by the peer's end: why.
-    pub async fn read(&mut self) -> Result<Option<R>, CloseCause> {
-        poll_fn(|cx| self.poll_read(cx)).await
+    pub fn read(&mut self) -> impl Future<Output = Result<Option<R>, CloseCause>> {
+        poll_fn(|cx| self.poll_read(cx))
     }
 
     /// [`read`](Self::read) for code that polls.
@@ -217,10 +220,15 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub async fn write(&mut self, msg: W) -> Result<(), CloseCause> {
-        poll_fn(|cx| self.poll_ready(cx)).await?;
-        self.put(msg, WritePromise::untracked());
-        Ok(())
+    pub fn write(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+        let mut msg = Some(msg);
+        poll_fn(move |cx| {
+            ready!(self.poll_ready(cx))?;
+            if let Some(msg) = msg.take() {
+                self.put(msg, WritePromise::untracked());
+            }
+            Poll::Ready(Ok(()))
+        })
     }
 
     /// [`Peer::send`].

@@ -31,7 +31,6 @@ pub struct Serve<R, W, F, T> {
     serve: Option<F>,
     future: Option<Pin<Box<T>>>,
     state: SharedState<R, W>,
-    waker: Option<Waker>,
     /// Something was written and not flushed.
     unflushed: bool,
     /// A message has come since the last `read_complete`, which will flush.
@@ -52,7 +51,6 @@ where
             serve: Some(serve),
             future: None,
             state: State::new(),
-            waker: None,
             unflushed: false,
             reading: false,
             flowed: false,
@@ -63,7 +61,7 @@ where
     fn notify(&mut self, cx: &mut Context<'_, Self>, waiting: impl IntoIterator<Item = Waker>) {
         let mut ours = false;
         for waker in waiting {
-            if self.waker.as_ref().is_some_and(|own| own.will_wake(&waker)) {
+            if self.state.borrow().stage.as_ref().is_some_and(|own| own.will_wake(&waker)) {
                 ours = true;
             } else {
                 waker.wake();
@@ -75,7 +73,7 @@ where
     }
 
     fn poll(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(waker) = self.waker.clone() else { return };
+        let Some(waker) = self.state.borrow().stage.clone() else { return };
         loop {
             let Some(future) = &mut self.future else { return };
             self.state.borrow_mut().in_stage = true;
@@ -168,10 +166,7 @@ where
         if waker.waker().will_wake(Waker::noop()) {
             return Poll::Pending; // a tail lives long: it gets a real one at once
         }
-        if stage.waker.is_none() {
-            stage.waker = Some(waker.waker().clone());
-            stage.state.borrow_mut().stage = Some(waker.waker().clone());
-        }
+        stage.state.borrow_mut().stage.get_or_insert_with(|| waker.waker().clone());
         if let Some(serve) = stage.serve.take() {
             stage.future = Some(Box::pin(serve(Peer::new(stage.state.clone()))));
         }

@@ -1,9 +1,11 @@
 //! What the stage and the peer of an async tail share. One thread; every borrow is short.
 
-use crate::channel::{Channel, CloseCause, WritePromise};
+use crate::{
+    channel::{Channel, CloseCause, Line, WritePromise},
+    spill::Spill,
+};
 use std::{
     cell::RefCell,
-    collections::VecDeque,
     rc::Rc,
     task::{Context, Poll, Waker},
 };
@@ -21,23 +23,24 @@ pub(super) enum Out<W> {
 }
 
 /// How reading can go on.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Input {
     Open,
     /// The peer sends no more.
     Ended,
-    /// The channel ended otherwise.
-    Failed(CloseCause),
+    /// The channel ended otherwise: `closed` says how.
+    Failed,
 }
 
 pub(super) struct State<R, W> {
-    inbox: VecDeque<R>,
+    /// One message at most, unless somebody asks beside the tail: in its own place, so that an idle tail holds no room for more.
+    inbox: Line<R>,
     /// Somebody waits for a message, and the pipeline has not been asked for it yet.
     pub(super) wanted: bool,
     /// The pipeline has been asked for a message that has not come yet.
     pub(super) asked: bool,
     input: Input,
-    pub(super) outbox: VecDeque<Out<W>>,
+    pub(super) outbox: Line<Out<W>>,
     /// Bytes in the outbox, about.
     outbox_bytes: usize,
     /// So many make a writer wait for the stage.
@@ -47,10 +50,10 @@ pub(super) struct State<R, W> {
     shutting_down: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    watchers: Vec<Waker>,
+    watchers: Spill<Waker>,
     /// The future is being polled by its stage, which looks here afterwards by itself.
     pub(super) in_stage: bool,
-    /// Has the stage look here.
+    /// Has the stage look here; the future is polled with it.
     pub(super) stage: Option<Waker>,
     pub(super) channel: Option<Channel<W>>,
 }
@@ -58,11 +61,11 @@ pub(super) struct State<R, W> {
 impl<R, W> State<R, W> {
     pub(super) fn new() -> SharedState<R, W> {
         Rc::new(RefCell::new(Self {
-            inbox: VecDeque::new(),
+            inbox: Line::new(),
             wanted: false,
             asked: false,
             input: Input::Open,
-            outbox: VecDeque::new(),
+            outbox: Line::new(),
             outbox_bytes: 0,
             outbox_room: 64 * 1024,
             writable: true,
@@ -70,7 +73,7 @@ impl<R, W> State<R, W> {
             shutting_down: false,
             reader: None,
             writer: None,
-            watchers: Vec::new(),
+            watchers: Spill::new(),
             in_stage: false,
             stage: None,
             channel: None,
@@ -87,7 +90,7 @@ impl<R, W> State<R, W> {
 
     /// What arrived and was not read.
     pub(super) fn take_inbox(&mut self) -> Vec<R> {
-        std::mem::take(&mut self.inbox).into()
+        std::mem::take(&mut self.inbox).into_iter().collect()
     }
 
     pub(super) fn input_ended(&mut self) -> Option<Waker> {
@@ -101,11 +104,11 @@ impl<R, W> State<R, W> {
         if matches!(self.input, Input::Open) {
             self.input = match &cause {
                 CloseCause::PeerClosed => Input::Ended,
-                other => Input::Failed(other.clone()),
+                _ => Input::Failed,
             };
         }
         self.closed.get_or_insert(cause);
-        let mut wakers = std::mem::take(&mut self.watchers);
+        let mut wakers: Vec<Waker> = self.watchers.take().collect();
         wakers.extend(self.reader.take());
         wakers.extend(self.writer.take());
         wakers
@@ -113,7 +116,7 @@ impl<R, W> State<R, W> {
 
     pub(super) fn shuts_down(&mut self) -> Vec<Waker> {
         self.shutting_down = true;
-        std::mem::take(&mut self.watchers)
+        self.watchers.take().collect()
     }
 
     /// Whether there is room, as the channel sees it now that the outbox is empty.
@@ -133,10 +136,10 @@ impl<R, W> State<R, W> {
         if let Some(msg) = self.inbox.pop_front() {
             return Poll::Ready(Ok(Some(msg)));
         }
-        match &self.input {
-            Input::Ended => Poll::Ready(Ok(None)),
-            Input::Failed(cause) => Poll::Ready(Err(cause.clone())),
-            Input::Open => {
+        match (self.input, &self.closed) {
+            (Input::Failed, Some(cause)) => Poll::Ready(Err(cause.clone())),
+            (Input::Ended | Input::Failed, _) => Poll::Ready(Ok(None)),
+            (Input::Open, _) => {
                 self.wanted = !self.asked;
                 remember(&mut self.reader, cx);
                 Poll::Pending
@@ -178,7 +181,7 @@ impl<R, W> State<R, W> {
 
     fn watch<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         if !self.watchers.iter().any(|known| known.will_wake(cx.waker())) {
-            self.watchers.push(cx.waker().clone());
+            self.watchers.push_back(cx.waker().clone());
         }
         Poll::Pending
     }
