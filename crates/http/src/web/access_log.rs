@@ -5,22 +5,26 @@
 //!   codec ◀── reply ──── [ AccessLog ] ◀── reply ──── …        counts bytes; at the end: one entry to the sink
 //! ```
 //! Always true:
-//! 1. Each request that passes gives one entry, also if its connection ends first.
+//! 1. Each request that passes gives one entry, also if its connection ends first; and so does a head that the codec refuses,
+//!    behind those of the requests before it.
 //! 2. What a peer sent cannot break out of its place in a line: quotes, backslashes, control characters and everything beyond
 //!    ASCII are escaped.
 //!
 //! Not here: files and their rotation. A sink is a function; it runs on the loop, so it hands on what takes long.
 
 use super::turns::{Turns, ends};
-use crate::{Part, ReplyPart, RequestPart};
+use crate::{HttpError, Part, Refused, ReplyPart, RequestPart};
 use http::{HeaderValue, Method, StatusCode, Uri, Version, header};
-use netwright_core::{CloseCause, Context, Handler, WritePromise};
+use netwright_core::{CloseCause, Context, Event, Handler, WritePromise};
 use std::{
     fmt,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+
+/// What stands for the method of a head that was refused.
+const NO_METHOD: &[u8] = b"-";
 
 /// What is known of a request when its reply is over.
 ///
@@ -37,17 +41,19 @@ pub struct AccessEntry {
     pub peer: Option<IpAddr>,
     /// When the head had come, by the wall.
     pub time: SystemTime,
-    /// The method.
+    /// The method; `-` if the head was refused.
     pub method: Method,
-    /// The target.
+    /// The target; `-` if the head was refused.
     pub target: Uri,
-    /// The request's version.
+    /// The request's version; HTTP/1.1 if the head was refused.
     pub version: Version,
     /// The reply's status; `None` if there was none before the connection ended.
     pub status: Option<StatusCode>,
+    /// Why the codec refused the head, or the body. It tells the peer itself, with this status.
+    pub refused: Option<HttpError>,
     /// Bytes of the request's body that had come.
     pub request_bytes: u64,
-    /// Bytes of the reply's body that were written.
+    /// Bytes of the reply's body that were written; what the codec says itself is not counted.
     pub reply_bytes: u64,
     /// From the request's head to the last part of the reply.
     pub latency: Duration,
@@ -60,6 +66,42 @@ pub struct AccessEntry {
 }
 
 impl AccessEntry {
+    fn new(peer: Option<IpAddr>, method: Method, target: Uri, version: Version) -> Self {
+        Self {
+            peer,
+            time: SystemTime::now(),
+            method,
+            target,
+            version,
+            status: None,
+            refused: None,
+            request_bytes: 0,
+            reply_bytes: 0,
+            latency: Duration::ZERO,
+            complete: false,
+            referer: None,
+            user_agent: None,
+        }
+    }
+
+    /// Of a head that was refused: nothing is known of it.
+    fn without_head(peer: Option<IpAddr>) -> Self {
+        let method = Method::from_bytes(NO_METHOD).unwrap_or_default();
+        Self::new(peer, method, Uri::from_static("-"), Version::HTTP_11)
+    }
+
+    fn is_without_head(&self) -> bool {
+        self.refused.is_some() && self.method.as_str().as_bytes() == NO_METHOD
+    }
+
+    /// The codec refuses it. A peer that has gone is not told.
+    fn refuse(&mut self, error: &HttpError) {
+        if !matches!(error, HttpError::Premature { .. }) {
+            self.status.get_or_insert(error.status());
+        }
+        self.refused = Some(error.clone());
+    }
+
     /// Common Log Format: `127.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 2326`.
     pub fn common(&self) -> impl fmt::Display {
         Line { entry: self, combined: false }
@@ -83,15 +125,20 @@ impl fmt::Display for Line<'_> {
             Some(peer) => write!(f, "{peer} - - ")?,
             None => f.write_str("- - - ")?,
         }
-        write!(f, "[{}] \"{} ", Stamp(entry.time), entry.method)?;
-        match entry.target.path_and_query() {
-            // What a client sends to an origin has no more than this; a proxy's targets are shown whole.
-            Some(path) if entry.target.authority().is_none() => {
-                write!(f, "{}", Escaped(path.as_str().as_bytes()))?
+        write!(f, "[{}] \"", Stamp(entry.time))?;
+        if entry.is_without_head() {
+            f.write_str("-\" ")?;
+        } else {
+            write!(f, "{} ", entry.method)?;
+            match entry.target.path_and_query() {
+                // What a client sends to an origin has no more than this; a proxy's targets are shown whole.
+                Some(path) if entry.target.authority().is_none() => {
+                    write!(f, "{}", Escaped(path.as_str().as_bytes()))?
+                }
+                _ => write!(f, "{}", Escaped(entry.target.to_string().as_bytes()))?,
             }
-            _ => write!(f, "{}", Escaped(entry.target.to_string().as_bytes()))?,
+            write!(f, " {:?}\" ", entry.version)?;
         }
-        write!(f, " {:?}\" ", entry.version)?;
         match entry.status {
             Some(status) => write!(f, "{} ", status.as_u16())?,
             None => f.write_str("- ")?,
@@ -192,13 +239,21 @@ impl AccessLog {
                 reply_bytes = entry.reply_bytes,
                 latency_us = u64::try_from(entry.latency.as_micros()).unwrap_or(u64::MAX),
                 complete = entry.complete,
+                refused = entry.refused.as_ref().map(tracing::field::display),
             );
         })
     }
 
     /// A stage for one connection.
     pub fn stage(&self) -> AccessLogStage {
-        AccessLogStage { log: self.clone(), turns: Turns::default(), reading: 0 }
+        AccessLogStage {
+            log: self.clone(),
+            turns: Turns::default(),
+            reading: 0,
+            in_body: false,
+            waiting: 0,
+            refused: None,
+        }
     }
 }
 
@@ -223,6 +278,12 @@ pub struct AccessLogStage {
     turns: Turns<Box<(AccessEntry, Instant)>>,
     /// Bytes of the request that is being read: it is not always the one that is being answered.
     reading: u64,
+    /// The body of the request that came last is not over.
+    in_body: bool,
+    /// Requests whose replies are not over.
+    waiting: usize,
+    /// A head that was refused, and waits for the replies before it.
+    refused: Option<Box<(AccessEntry, Instant)>>,
 }
 
 impl Handler for AccessLogStage {
@@ -235,20 +296,13 @@ impl Handler for AccessLogStage {
         match &part {
             Part::Head(head) | Part::Whole(head, _) => {
                 self.reading = if let Part::Whole(_, body) = &part { body.len() as u64 } else { 0 };
-                let entry = AccessEntry {
-                    peer: cx.peer_addr().map(|peer| peer.ip()),
-                    time: SystemTime::now(),
-                    method: head.method.clone(),
-                    target: head.uri.clone(),
-                    version: head.version,
-                    status: None,
-                    request_bytes: self.reading,
-                    reply_bytes: 0,
-                    latency: Duration::ZERO,
-                    complete: false,
-                    referer: head.headers.get(header::REFERER).cloned(),
-                    user_agent: head.headers.get(header::USER_AGENT).cloned(),
-                };
+                self.in_body = matches!(part, Part::Head(_));
+                self.waiting += 1;
+                let peer = cx.peer_addr().map(|peer| peer.ip());
+                let mut entry = AccessEntry::new(peer, head.method.clone(), head.uri.clone(), head.version);
+                entry.request_bytes = self.reading;
+                entry.referer = head.headers.get(header::REFERER).cloned();
+                entry.user_agent = head.headers.get(header::USER_AGENT).cloned();
                 self.turns.expect(Box::new((entry, cx.event_loop().now())));
             }
             Part::Data(data) => {
@@ -258,6 +312,7 @@ impl Handler for AccessLogStage {
                     last.0.request_bytes = self.reading;
                 }
             }
+            Part::End(_) => self.in_body = false,
             _ => {}
         }
         cx.fire_read(part);
@@ -282,13 +337,31 @@ impl Handler for AccessLogStage {
         if over && let Some(mut note) = self.turns.done(cx) {
             note.0.complete = true;
             self.tell(cx, *note);
+            self.waiting -= 1;
+            self.tell_refused(cx);
         }
+    }
+
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        if let Some(Refused(error)) = event.get::<Refused>() {
+            if !std::mem::take(&mut self.in_body) {
+                let mut entry = AccessEntry::without_head(cx.peer_addr().map(|peer| peer.ip()));
+                entry.refuse(error);
+                self.refused = Some(Box::new((entry, cx.event_loop().now())));
+                self.tell_refused(cx);
+            } else if let Some(last) = self.turns.last() {
+                last.0.refuse(error); // unless its reply was over before its body
+            }
+        }
+        cx.fire_event(event);
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         for note in self.turns.abandon() {
             self.tell(cx, *note);
         }
+        self.waiting = 0;
+        self.tell_refused(cx);
         cx.fire_inactive(cause);
     }
 }
@@ -297,6 +370,15 @@ impl AccessLogStage {
     fn tell(&self, cx: &Context<'_, Self>, (mut entry, began): (AccessEntry, Instant)) {
         entry.latency = cx.event_loop().now().saturating_duration_since(began);
         (self.log.sink)(&entry);
+    }
+
+    /// Tells of a head that was refused, if it is its turn.
+    fn tell_refused(&mut self, cx: &Context<'_, Self>) {
+        if self.waiting == 0
+            && let Some(note) = self.refused.take()
+        {
+            self.tell(cx, *note);
+        }
     }
 }
 
@@ -374,6 +456,7 @@ mod tests {
             complete: true,
             referer: None,
             user_agent: Some(HeaderValue::from_bytes(b"a\" \\ \xff\t200").unwrap()),
+            refused: None,
         };
         let common = "192.0.2.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a%22?q=1 HTTP/1.1\" 200 2326";
         assert_eq!(entry.common().to_string(), common);
@@ -382,6 +465,62 @@ mod tests {
         assert!(
             lost.common().to_string().starts_with("- - - [") && lost.common().to_string().ends_with("\" - -")
         );
+    }
+
+    /// Statuses and whole lines without their dates, behind the codec.
+    fn told_of(reads: &[&str]) -> Vec<String> {
+        let entries: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = entries.clone();
+        let log = AccessLog::new(move |entry| {
+            let line = entry.common().to_string();
+            let (_, line) = line.split_once("] ").unwrap();
+            let why = entry.refused.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            sink.lock().unwrap().push(format!("{line}{why}"));
+        });
+        let hello = crate::respond(|_| http::Response::new("hello"));
+        let mut channel = netwright_core::EmbeddedChannel::new(
+            netwright_core::pipeline().add(crate::HttpServer::new()).add(log.stage()).app(hello),
+        );
+        reads.iter().for_each(|read| _ = channel.write_inbound(read));
+        channel.close_by_peer();
+        std::mem::take(&mut entries.lock().unwrap())
+    }
+
+    #[test]
+    fn what_the_codec_refuses_is_told_as_well() {
+        const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+        const POST: &str = "POST /b HTTP/1.1\r\nHost: a\r\n";
+        let told = told_of(&[GET, "GET / HTTP/1.1\r\nno header\r\n\r\n"]);
+        assert_eq!(told[0], "\"GET /a HTTP/1.1\" 200 5");
+        assert!(told[1].starts_with("\"-\" 400 -: "), "{}", told[1]);
+        assert_eq!(told.len(), 2);
+
+        let long = format!("{POST}x: {}\r\n\r\n", "y".repeat(20_000));
+        let told = told_of(&[&long]);
+        assert!(told[0].starts_with("\"-\" 431 -: ") && told.len() == 1, "{told:?}");
+
+        // A body is refused: that request is known.
+        let chunked = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
+        let told = told_of(&[GET, &chunked, "2\r\nabcde\r\n"]);
+        assert!(told[1].starts_with("\"POST /b HTTP/1.1\" 400 -: ") && told.len() == 2, "{told:?}");
+
+        // A peer that goes in the middle of a head hears nothing.
+        let told = told_of(&["GET / HT"]);
+        assert!(told[0].starts_with("\"-\" - -: ") && told.len() == 1, "{told:?}");
+        assert_eq!(told_of(&[GET]).len(), 1);
+    }
+
+    #[test]
+    fn a_refused_head_is_told_behind_the_requests_before_it() {
+        let (mut channel, entries) = logged();
+        channel.ask(request("GET", "/slow", &[])).ask(Part::End(None));
+        channel.channel.channel().fire_event(Event::new(Refused(HttpError::Version(*b"HTTP/3.0"))));
+        channel.channel.run();
+        assert!(entries.lock().unwrap().is_empty());
+        channel.reply(Reply::whole(Reply::not_found()));
+        let statuses: Vec<_> =
+            entries.lock().unwrap().iter().map(|entry| entry.status.unwrap().as_u16()).collect();
+        assert_eq!(statuses, [404, 505]);
     }
 
     #[test]
