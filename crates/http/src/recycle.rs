@@ -7,7 +7,7 @@
 
 use crate::head::ReplyHead;
 use bytes::BytesMut;
-use http::{HeaderMap, Request, request, response};
+use http::{HeaderMap, Request, Uri, request, response};
 use std::cell::RefCell;
 
 /// As many as a loop uses at a time when it answers at once, and some that wait.
@@ -68,13 +68,15 @@ pub(crate) fn request_box() -> Box<request::Parts> {
     used.unwrap_or_else(|| Box::new(Request::new(()).into_parts().0))
 }
 
-/// Keeps the head of a request that is answered for the next one. Its headers are dropped.
+/// Keeps the head of a request that is answered for the next one. Its headers and its target are dropped: they lie in the loop's
+/// read buffer, which could not be used again while one of them is there.
 #[inline]
 pub(crate) fn recycle_request_box(mut parts: Box<request::Parts>) {
     if parts.headers.capacity() > MAP_ROOM_MAX || !parts.extensions.is_empty() {
         return;
     }
     parts.headers.clear();
+    parts.uri = Uri::default();
     let _ = REQUESTS.try_with(|requests| {
         let mut requests = requests.borrow_mut();
         if requests.len() < KEPT {
