@@ -9,11 +9,11 @@
 //! not count. Target: at most 12 ns, and no allocation at any depth.
 
 use bytes::{Bytes, BytesMut};
-use netwright_benches::{Rounds, Scale, Wire, interleave_all};
+use netwright_benches::{Rounds, Scale, interleave_all};
 use netwright_core::{
     AppContext, Application, Context, Handler, ManualLoop, Segment, WritePromise, pipeline,
 };
-use netwright_testkit::{CountingAllocator, allocations_during};
+use netwright_testkit::{CountingAllocator, Wire, allocations_during};
 use std::time::Instant;
 
 #[global_allocator]

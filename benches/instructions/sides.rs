@@ -12,11 +12,12 @@ use netwright::{
         frame::{FrameHead, Opcode, mask},
     },
 };
-use netwright_benches::{Dice, Wire};
+use netwright_benches::Dice;
 use netwright_core::{
     AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Outgoing, Segment,
     WritePromise, pipeline,
 };
+use netwright_testkit::Wire;
 use std::{hint::black_box, time::Duration};
 
 /// Messages of one read, where a side reads several.

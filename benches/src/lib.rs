@@ -32,10 +32,8 @@ pub mod reference;
 pub mod server;
 #[cfg(target_os = "linux")]
 pub mod udp_load;
-mod wire;
 
 pub use budget::{Budget, Difference, Verdict};
-pub use wire::Wire;
 
 /// How much to measure, from the command line.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@
 //!   [`assert_allocations!`] is one.
 //! - `verify`, behind the feature of that name: `verify_decoder!`, what every decoder has to keep however its bytes come,
 //!   with random pieces and hostile lengths; `fuzz_decoder!`, attacks that last as long as one likes.
+//! - `Wire`, behind the same feature: a channel in memory that costs nothing itself, for what messages may cost.
 //! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
 //!   every transport.
 
@@ -15,8 +16,12 @@ pub mod contract;
 
 #[cfg(feature = "verify")]
 pub mod verify;
+#[cfg(feature = "verify")]
+mod wire;
 
 pub use allocations::{
     CountingAllocator, allocations_during, allocations_so_far, bytes_allocated_during, bytes_in_use,
     peak_during,
 };
+#[cfg(feature = "verify")]
+pub use wire::Wire;

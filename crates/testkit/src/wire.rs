@@ -9,8 +9,18 @@ use netwright_core::{
 /// As large as what loops read into.
 const SCRATCH: usize = 64 * 1024;
 
-/// A channel without a socket, and the one buffer that a transport would read into. It lives inside of a loop
-/// ([`ManualLoop::enter`](netwright_core::ManualLoop::enter)).
+/// A channel without a socket, and the one buffer that a transport would read into: nothing is allocated or copied for a message
+/// beside what the pipeline does. It lives inside of a loop ([`ManualLoop::enter`](netwright_core::ManualLoop::enter)).
+///
+/// ```
+/// use netwright_core::{ManualLoop, pipeline};
+/// use netwright_testkit::Wire;
+///
+/// ManualLoop::new().enter(|| {
+///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+///     assert_eq!(Wire::new(echo.into_segment()).turn(b"hello"), 5);
+/// });
+/// ```
 pub struct Wire<P: Segment<BytesMut, O>, O: Into<Outgoing> + 'static> {
     host: Host<P, O>,
     scratch: BytesMut,
@@ -32,6 +42,7 @@ impl<P: Segment<BytesMut, O>, O: Into<Outgoing> + 'static> Wire<P, O> {
         let mut host = Host::new(local, pipeline, HostSettings::default());
         host.register(token);
         host.activate(None, None);
+        host.run_commands(); // a transport's first turn: async tails begin
         Self { host, scratch: BytesMut::with_capacity(SCRATCH) }
     }
 
