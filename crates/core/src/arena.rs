@@ -71,6 +71,13 @@ impl<T> Arena<T> {
         Self { places: Vec::new(), free: NIL, len: 0 }
     }
 
+    /// Makes room for one value and no more, if nothing was stored yet: for an arena that rarely has a second one.
+    pub(crate) fn begin_small(&mut self) {
+        if self.places.capacity() == 0 {
+            self.places.reserve_exact(1);
+        }
+    }
+
     /// Stores `value` in the place freed last, or in a new one.
     ///
     /// # Panics

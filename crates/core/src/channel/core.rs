@@ -605,7 +605,11 @@ impl ChannelCore {
         if let (Some(token), Home::Here(local)) = (self.token, &self.home) {
             let signal = signal_of(stage, timer);
             let key = local.arm(token, delay, signal);
-            self.extras.get_or_insert_default().timers.push(Armed { signal, key });
+            let timers = &mut self.extras.get_or_insert_default().timers;
+            if timers.capacity() == 0 {
+                timers.reserve_exact(1); // for most channels that have one at all it stays the only one
+            }
+            timers.push(Armed { signal, key });
         }
     }
 

@@ -195,6 +195,8 @@ struct Place {
 
 impl Tasks {
     pub(crate) fn insert<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
+        // Most channels that have a future at all have one for life: an async tail.
+        self.places.begin_small();
         let key = self.places.insert(Place { stage, task: None });
         let spare = self
             .spare
@@ -209,6 +211,9 @@ impl Tasks {
             None => Box::new(Running { key, job: Some(job), waker: None }),
         };
         self.put_back(key, task);
+        if self.woken.capacity() == 0 {
+            self.woken.reserve_exact(1);
+        }
         self.woken.push(key);
         StageTask(key)
     }

@@ -12,6 +12,8 @@ use std::{
 
 /// Messages that may wait for the stage to take them before a writer has to wait.
 const OUTBOX_MAX: usize = 64;
+/// And about so many bytes of them.
+const OUTBOX_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) type SharedState<R, W> = Rc<RefCell<State<R, W>>>;
 
@@ -43,8 +45,6 @@ pub(super) struct State<R, W> {
     pub(super) outbox: Line<Out<W>>,
     /// Bytes in the outbox, about.
     outbox_bytes: usize,
-    /// So many make a writer wait for the stage.
-    outbox_room: usize,
     writable: bool,
     closed: Option<CloseCause>,
     shutting_down: bool,
@@ -67,7 +67,6 @@ impl<R, W> State<R, W> {
             input: Input::Open,
             outbox: Line::new(),
             outbox_bytes: 0,
-            outbox_room: 64 * 1024,
             writable: true,
             closed: None,
             shutting_down: false,
@@ -152,7 +151,7 @@ impl<R, W> State<R, W> {
         if let Some(cause) = &self.closed {
             return Poll::Ready(Err(cause.clone()));
         }
-        if self.writable && self.outbox.len() < OUTBOX_MAX && self.outbox_bytes < self.outbox_room {
+        if self.writable && self.outbox.len() < OUTBOX_MAX && self.outbox_bytes < OUTBOX_BYTES_MAX {
             return Poll::Ready(Ok(()));
         }
         remember(&mut self.writer, cx);
