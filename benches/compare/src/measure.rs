@@ -4,8 +4,9 @@
 //!   round 1   A B C │ round 2   B C A │ round 3   C A B │ …      a machine that changes its speed changes it for all
 //!             └ started anew on its core, warmed up, measured, ended
 //! ```
-//! A run during which other processes used the machine, or the two cores were far apart, is `disturbed`: it is tried once more, as
-//! long as the tries do not take more than a tenth of the whole time, and left out where the same server has others.
+//! A run during which other processes used the machine, or the two cores were far apart, is `disturbed`: it is tried once more, and
+//! left out where the same server has others. While the cores are far apart, no run is begun for some seconds. Both only as long as
+//! it does not take more than a tenth of the whole time.
 
 use crate::{
     args::Options,
@@ -19,6 +20,7 @@ use crate::{
 use std::{
     collections::HashMap,
     io::{IsTerminal, Write, stderr},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -83,6 +85,9 @@ pub(crate) struct Outcome {
 const OTHER_MAX: f64 = 0.08;
 /// Cores are far apart when a line takes so many times the shortest time that was seen.
 const FAR: f64 = 1.8;
+/// Hosts move cores every few seconds: how long to wait for it at most, and how often to look.
+const APART_MAX: Duration = Duration::from_secs(4);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// After so many failures a server is not tried again in a scenario.
 const FAILURES_MAX: usize = 2;
 /// A median over fewer slices says less than the whole run.
@@ -95,7 +100,7 @@ pub(crate) struct Bench<'a> {
     built: &'a [Built],
     cores: Cores,
     nearest: f64,
-    /// Time for runs that are tried again.
+    /// Time for waiting, and for runs that are tried again.
     spare: Duration,
     progress: Progress,
 }
@@ -179,6 +184,7 @@ impl<'a> Bench<'a> {
         time: Duration,
         kept: &mut HashMap<&'static str, Server>,
     ) -> Result<Sample, String> {
+        self.wait_while_apart();
         let start = Instant::now();
         let first = self.once(built, scenario, rate, time, kept)?;
         let took = start.elapsed();
@@ -189,6 +195,15 @@ impl<'a> Bench<'a> {
         let second = self.once(built, scenario, rate, time, kept)?;
         // Both disturbed: the one that others took less from.
         if second.disturbed && second.other > first.other { Ok(first) } else { Ok(second) }
+    }
+
+    fn wait_while_apart(&mut self) {
+        let start = Instant::now();
+        let limit = APART_MAX.min(self.spare);
+        while start.elapsed() < limit && self.cores.distance() > self.nearest * FAR {
+            thread::sleep(LOOK_EVERY);
+        }
+        self.spare = self.spare.saturating_sub(start.elapsed());
     }
 
     fn once(
