@@ -568,3 +568,17 @@ fn messages_from_other_threads_count_for_their_bytes_before_the_loop_has_seen_th
     assert!(handle.is_writable());
     assert_eq!(sent(&mut channel).len(), 2);
 }
+
+#[test]
+fn a_handler_that_writes_while_there_is_room_stops_by_the_bytes_of_its_messages() {
+    const LEN: usize = 10_000;
+    let handler = pipeline().add(WebSocket::server(quiet())).handle(|cx, _: Message| {
+        while cx.is_writable() {
+            cx.write(Message::from(vec![7; LEN]));
+        }
+        cx.flush();
+    });
+    let mut channel = EmbeddedChannel::new(handler);
+    channel.write_inbound(frame(Opcode::Text, "go"));
+    assert_eq!(sent(&mut channel).len(), WaterMarks::default().high() / LEN + 1);
+}

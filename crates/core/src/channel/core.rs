@@ -5,7 +5,7 @@ use super::{
     WritePromise,
     inlet::Inlet,
     shared::{AnyShared, ChannelShared},
-    size::size_of_message,
+    size::{size_at_first_sight, size_of_message},
     taken::{Taken, What},
 };
 use crate::{
@@ -203,6 +203,8 @@ pub(crate) struct ChannelCore {
     unsettled: usize,
     /// Somebody was told that there is no room because of them, and has to be told when there is.
     told_full: Cell<bool>,
+    /// A stage has asked whether there is room, and may do so again.
+    asks_for_room: Cell<bool>,
     /// Something may wait inside the pipeline: a message to be pulled, or one that was held. If not, there is no need to
     /// walk through the stages and look.
     pub(crate) waiting_inside: bool,
@@ -294,6 +296,7 @@ impl ChannelCore {
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
+            asks_for_room: Cell::new(false),
             waiting_inside: false,
             never_pulls: false,
             delivered: false,
@@ -330,6 +333,7 @@ impl ChannelCore {
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
+            asks_for_room: Cell::new(false),
             waiting_inside: false,
             never_pulls: false,
             delivered: false,
@@ -515,6 +519,7 @@ impl ChannelCore {
         if !self.outbound.is_writable() || self.has_output_ended() {
             return false;
         }
+        self.asks_for_room.set(true);
         let room = self.outbound.pending_bytes() + self.unsettled <= self.outbound.water_marks().high();
         if !room {
             self.told_full.set(true);
@@ -523,7 +528,9 @@ impl ChannelCore {
     }
 
     pub(crate) fn count_write<W: 'static>(&mut self, msg: &W) {
-        self.unsettled += size_of_message(msg) + ENTRY_OVERHEAD;
+        // Looking up what messages hold takes a while, and is done for those who ask: whoever never does need not wait for it.
+        let size = if self.asks_for_room.get() { size_of_message(msg) } else { size_at_first_sight(msg) };
+        self.unsettled += size + ENTRY_OVERHEAD;
     }
 
     /// Everything that was written has reached the queue. True if somebody was told that there is no room and the queue

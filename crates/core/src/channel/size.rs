@@ -38,7 +38,7 @@ static KNOWN: [OnceLock<(TypeId, BytesOf)>; TYPES_MAX] = [const { OnceLock::new(
 ///
 /// assert!(count_bytes_of(|picture: &Picture| picture.title.len() + 4 * picture.pixels.len()));
 /// ```
-pub fn count_bytes_of<M: 'static>(bytes: fn(&M) -> usize) -> bool {
+pub fn count_bytes_of<M: 'static>(bytes: impl Fn(&M) -> usize + Copy + Send + Sync + 'static) -> bool {
     let id = TypeId::of::<M>();
     KNOWN.iter().any(|place| {
         let (known, _) = place.get_or_init(|| {
@@ -50,11 +50,22 @@ pub fn count_bytes_of<M: 'static>(bytes: fn(&M) -> usize) -> bool {
 }
 
 /// What a message counts for while it is on its way: the room it takes itself, and the bytes that it holds.
-#[inline]
 pub(crate) fn size_of_message<W: 'static>(msg: &W) -> usize {
+    let bytes = bytes_seen(msg).unwrap_or_else(|| known_bytes(TypeId::of::<W>(), msg));
+    size_of::<W>() + bytes
+}
+
+/// The same as far as it can be told at once: what was said of other types is not looked up.
+#[inline]
+pub(crate) fn size_at_first_sight<W: 'static>(msg: &W) -> usize {
+    size_of::<W>() + bytes_seen(msg).unwrap_or(0)
+}
+
+/// The bytes of a message that is nothing else. Whether it is, is known when this is compiled.
+#[inline]
+fn bytes_seen<W: 'static>(msg: &W) -> Option<usize> {
     let any: &dyn Any = msg;
-    // Which of these it is, is known when this is compiled.
-    let bytes = if let Some(bytes) = any.downcast_ref::<Bytes>() {
+    Some(if let Some(bytes) = any.downcast_ref::<Bytes>() {
         bytes.len()
     } else if let Some(bytes) = any.downcast_ref::<BytesMut>() {
         bytes.len()
@@ -71,9 +82,8 @@ pub(crate) fn size_of_message<W: 'static>(msg: &W) -> usize {
             _ => 0,
         }
     } else {
-        known_bytes(TypeId::of::<W>(), any)
-    };
-    size_of::<W>() + bytes
+        return None;
+    })
 }
 
 fn known_bytes(id: TypeId, msg: &dyn Any) -> usize {
@@ -92,14 +102,11 @@ mod tests {
         assert_eq!(size_of_message(&Bytes::from(vec![0; 100])), size_of::<Bytes>() + 100);
         assert_eq!(size_of_message(&"hello".to_owned()), size_of::<String>() + 5);
         assert_eq!(size_of_message(&Unknown(vec![0; 100])), size_of::<Unknown>());
-        for more in [0, 1000] {
-            let said: fn(&Known) -> usize = if more == 0 { |known| known.0.len() } else { |_| 1000 };
-            assert!(count_bytes_of(said));
-            assert_eq!(
-                size_of_message(&Known(vec![0; 100])),
-                size_of::<Known>() + 100,
-                "the first word stays"
-            );
-        }
+        assert!(count_bytes_of(|known: &Known| known.0.len()));
+        assert!(count_bytes_of(|_: &Known| 1000));
+        let known = Known(vec![0; 100]);
+        assert_eq!(size_of_message(&known), size_of::<Known>() + 100, "what was said first stays");
+        assert_eq!(size_at_first_sight(&known), size_of::<Known>());
+        assert_eq!(size_at_first_sight(&Bytes::from(vec![0; 100])), size_of::<Bytes>() + 100);
     }
 }
