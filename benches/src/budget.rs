@@ -69,7 +69,7 @@ impl Budget {
         let Some((_, budget)) = self.figures.iter().find(|(known, _)| known == name) else {
             return Verdict::None;
         };
-        let difference = Difference { budget: *budget, percent: (figure / budget - 1.0) * 100.0 };
+        let difference = Difference { budget: *budget, percent: (figure - budget) * 100.0 / budget };
         match difference.percent {
             more if more > tolerance => Verdict::Above(difference),
             less if less < -tolerance => Verdict::Below(difference),
