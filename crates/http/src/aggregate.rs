@@ -10,7 +10,7 @@
 use crate::{
     codec::Refused,
     head::{ReplyHead, RequestHead},
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -166,7 +166,6 @@ enum Owed {
 impl Aggregate {
     /// Bodies of at most so many bytes.
     pub fn max(max: usize) -> Self {
-        count_parts();
         count_bytes_of(|reply: &Response<Bytes>| reply.body().len());
         Self { collect: Collect::new(max), owed: VecDeque::new() }
     }

@@ -13,6 +13,7 @@ use crate::head::{ReplyHead, RequestHead};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use netwright_core::{FileRegion, count_bytes_of};
+use std::sync::Once;
 
 /// A piece of a message whose head is an `H`.
 ///
@@ -86,8 +87,8 @@ impl<B: Into<Bytes>> From<Request<B>> for RequestPart {
     }
 }
 
-/// Has parts count for the bytes of their bodies while they are on their way to be written. To be called by whoever has
-/// others write parts; files count for nothing, because the system has them.
+/// Has parts count for the bytes of their bodies while they are on their way to be written. Files count for nothing,
+/// because the system has them.
 pub(crate) fn count_parts() {
     fn bytes_of<H>(part: &Part<H>) -> usize {
         match part {
@@ -95,6 +96,9 @@ pub(crate) fn count_parts() {
             Part::Head(_) | Part::File(_) | Part::End(_) | Part::Interim(_) => 0,
         }
     }
-    count_bytes_of(bytes_of::<RequestHead>);
-    count_bytes_of(bytes_of::<ReplyHead>);
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        count_bytes_of(bytes_of::<RequestHead>);
+        count_bytes_of(bytes_of::<ReplyHead>);
+    });
 }

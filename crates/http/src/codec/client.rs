@@ -20,7 +20,7 @@ use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
     head::RequestHead,
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestPart, count_parts},
     recycle::recycle_request_box,
 };
 use bytes::BytesMut;
@@ -86,6 +86,7 @@ impl HttpClient {
     /// A codec with limits of your own; an `Arc` of them is shared by many connections. Those that are about time are not
     /// used: whoever waits for a reply knows how long.
     pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
+        count_parts();
         Self {
             limits: limits.into(),
             absolute: false,

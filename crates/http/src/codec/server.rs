@@ -27,7 +27,7 @@ use crate::{
     date,
     error::{HttpError, Limit, Misuse, Within},
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestPart, count_parts},
 };
 use bytes::BytesMut;
 use http::StatusCode;
@@ -127,6 +127,7 @@ impl HttpServer {
 
     /// A codec with limits of your own; an `Arc` of them is shared by many connections.
     pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
+        count_parts();
         Self {
             limits: limits.into(),
             input: Input::default(),

@@ -4,7 +4,7 @@ use crate::{
     aggregate::{Collect, Collected, too_large},
     codec::Refused,
     head::RequestHead,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Response, Uri, Version};
@@ -36,7 +36,6 @@ where
     F: FnMut(&Received) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
 {
-    count_parts();
     Respond { answer, collect: Collect::new(BODY_MAX), body_max: BODY_MAX }
 }
 

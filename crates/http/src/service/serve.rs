@@ -15,7 +15,7 @@ use crate::{
     codec::Refused,
     error::HttpError,
     head::RequestHead,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
@@ -57,7 +57,6 @@ where
     T: Future<Output = Response<B>> + 'static,
     B: Into<Body> + 'static,
 {
-    count_parts();
     Serve {
         call,
         concurrency: 1,
