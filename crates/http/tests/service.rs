@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use netwright_core::{EmbeddedChannel, WaterMarks, pipeline, time};
-use netwright_http::{Aggregate, Body, HttpError, HttpServer, Limits, Part, respond, serve};
+use netwright_http::{Aggregate, Body, HttpError, HttpServer, Limits, Part, Received, respond, serve};
 use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 type Served = EmbeddedChannel<Infallible, netwright_http::ReplyPart>;
@@ -302,4 +302,18 @@ fn parts_from_other_threads_count_for_their_bytes_before_the_loop_has_seen_them(
     let channel = aggregated(1);
     channel.channel().write(Response::new(large()));
     assert!(!channel.channel().is_writable());
+}
+
+#[test]
+fn a_closure_that_panics_is_answered_for_with_500_behind_the_replies_before_it() {
+    let answer = |request: &Received| {
+        assert_eq!(request.uri().path(), "/good", "no such page");
+        Response::new("good")
+    };
+    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(answer)));
+    channel.write_inbound("GET /good HTTP/1.1\r\nHost: a\r\n\r\nGET /bad HTTP/1.1\r\nHost: a\r\n\r\n");
+    let text = String::from_utf8(channel.outbound_bytes()).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(text.contains("goodHTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n"), "{text}");
+    assert!(!channel.is_open());
 }

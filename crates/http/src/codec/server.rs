@@ -589,6 +589,19 @@ impl Handler for HttpServer {
         }
     }
 
+    /// Whoever was to answer has panicked: the peer hears that it was not the line.
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Reading && self.replies.waiting() > 0 && !self.replies.is_within() {
+            self.phase = Phase::Closing;
+            if self.out.begin() {
+                date::refresh();
+            }
+            let why = "the server failed over this request";
+            self.replies.refuse(&mut self.out.buffer, StatusCode::INTERNAL_SERVER_ERROR, why);
+            self.send(cx);
+        }
+    }
+
     fn leftover(&mut self) -> Leftover<BytesMut> {
         let rest = self.input.take();
         if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
