@@ -157,9 +157,17 @@ impl Ring {
     }
 
     /// Submits what is queued and waits for what completes: the one system call of a turn.
-    #[allow(unsafe_code)]
-    #[inline(always)] // down to the system call: see `return_stack`
+    #[inline(always)]
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<Entered> {
+        let entered = self.enter_again(wait);
+        refill();
+        entered
+    }
+
+    /// The same for who does not return before it has refilled the return stack (see `return_stack`).
+    #[allow(unsafe_code)]
+    #[inline(always)] // down to the system call
+    pub(super) fn enter_again(&mut self, wait: Wait) -> io::Result<Entered> {
         let (submit, wanting) = {
             let queue = self.uring.submission();
             (queue.len() as u32, queue.taskrun() || queue.cq_overflow())
@@ -183,7 +191,6 @@ impl Ring {
             let fd = BorrowedFd::borrow_raw(self.uring.as_raw_fd());
             io_uring_enter_arg(fd, submit, want, flags, Some(&arg))
         };
-        refill();
         match result {
             Ok(_) => Ok(Entered::Done),
             // The time is over; a signal came; the kernel wants its completions taken, or is short of memory for a moment.

@@ -1,9 +1,12 @@
 //! One turn: wants become operations, the kernel is entered, and completions become events.
 
 use super::{Engine, State};
-use crate::uring::{
-    ring::{Entered, Wait},
-    slot::{Key, Kind, Role},
+use crate::{
+    return_stack::refill,
+    uring::{
+        ring::{Entered, Wait},
+        slot::{Key, Kind, Role},
+    },
 };
 use io_uring::{opcode, types};
 use netwright_core::driver::{Event, Ready};
@@ -21,15 +24,24 @@ impl Engine {
     pub(in crate::uring) fn turn(
         &mut self,
         timeout: Option<Duration>,
-        mut each: impl FnMut(Event),
+        each: impl FnMut(Event),
     ) -> io::Result<()> {
+        let result = self.turn_again(timeout, each);
+        refill(); // once, however often the kernel was entered
+        result
+    }
+
+    #[inline(always)] // down to the system call: see `return_stack`
+    fn turn_again(&mut self, timeout: Option<Duration>, mut each: impl FnMut(Event)) -> io::Result<()> {
         let clock = self.state.own_affairs || !self.state.dirty.is_empty();
         let begun = (clock && timeout.is_some_and(|limit| !limit.is_zero())).then(Instant::now);
         let mut left = timeout;
         loop {
             self.prepare();
             let at_once = left == Some(Duration::ZERO) || !self.state.touched.is_empty();
-            let reaped = self.enter(if at_once { Wait::Not } else { Wait::AtMost(left) })?;
+            let queued = self.ring.queued();
+            let entered = self.ring.enter_again(if at_once { Wait::Not } else { Wait::AtMost(left) })?;
+            let reaped = self.entered(entered, queued);
             let told = self.state.tell(&mut each);
             let woken = std::mem::take(&mut self.state.woken);
             if told || woken || reaped == 0 || at_once {
@@ -70,15 +82,22 @@ impl Engine {
         self.push(entry.user_data(Key { index: 0, generation: 0 }.name(Kind::Wake)));
     }
 
-    #[inline]
+    /// Submits and reaps. How many completions there were.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<usize> {
         let queued = self.ring.queued();
-        if self.ring.enter(wait)? == Entered::Done {
+        let entered = self.ring.enter(wait)?;
+        Ok(self.entered(entered, queued))
+    }
+
+    /// Reaps after an enter, before which so many operations were queued.
+    #[inline]
+    fn entered(&mut self, entered: Entered, queued: usize) -> usize {
+        if entered == Entered::Done {
             self.state.figures.enters += 1;
             self.state.figures.submissions += (queued - self.ring.queued()) as u64;
         }
         self.state.own_affairs = false;
-        Ok(self.reap())
+        self.reap()
     }
 
     #[inline]
