@@ -9,10 +9,11 @@
 //! not count. Target: at most 12 ns, and no allocation at any depth.
 
 use bytes::{Bytes, BytesMut};
-use netwright_benches::{Rounds, Scale, interleave_all};
-use netwright_core::{
-    AppContext, Application, Context, Handler, ManualLoop, Segment, WritePromise, pipeline,
+use netwright_benches::{
+    Rounds, Scale, interleave_all,
+    stages::{Echo, Pass},
 };
+use netwright_core::{ManualLoop, Segment, pipeline};
 use netwright_testkit::{CountingAllocator, Wire, allocations_during};
 use std::time::Instant;
 
@@ -21,37 +22,6 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const MESSAGES: usize = 500_000;
 const STAGE_NS_MAX: f64 = 12.0;
-
-/// Type-preserving, and does nothing.
-struct Pass;
-
-impl Handler for Pass {
-    type Read = BytesMut;
-    type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
-
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.fire_read(bytes);
-    }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes, done);
-    }
-}
-
-struct Echo;
-
-impl Application for Echo {
-    type Read = BytesMut;
-    type Write = Bytes;
-
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        cx.write(bytes.freeze());
-    }
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
-        cx.flush();
-    }
-}
 
 /// Stages in a row: the depth of a pipeline is part of its type.
 macro_rules! stages {

@@ -12,7 +12,10 @@ use netwright::{
         frame::{FrameHead, Opcode, mask},
     },
 };
-use netwright_benches::Dice;
+use netwright_benches::{
+    Dice,
+    stages::{Echo, Pass},
+};
 use netwright_core::{
     AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Outgoing, Segment,
     WritePromise, pipeline,
@@ -99,37 +102,6 @@ where
 }
 
 // ---- pipelines ----
-
-/// Type-preserving, and does nothing.
-struct Pass;
-
-impl Handler for Pass {
-    type Read = BytesMut;
-    type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
-
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.fire_read(bytes);
-    }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes, done);
-    }
-}
-
-struct Echo;
-
-impl Application for Echo {
-    type Read = BytesMut;
-    type Write = Bytes;
-
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        cx.write(bytes.freeze());
-    }
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
-        cx.flush();
-    }
-}
 
 fn echo<P: Segment<BytesMut, Bytes>>(pipeline: P, rounds: usize) {
     turns(Wire::new(pipeline), rounds, || &[7; 64], 64);

@@ -30,6 +30,7 @@ pub mod load;
 pub mod reference;
 #[cfg(target_os = "linux")]
 pub mod server;
+pub mod stages;
 #[cfg(target_os = "linux")]
 pub mod udp_load;
 

@@ -16,10 +16,11 @@ use crate::{
         hyper_tokio::{self, Greeting, json as json_by_hyper, plaintext, settings},
         tokio_echo, uring_echo,
     },
+    stages::Echo,
 };
 use bytes::{Bytes, BytesMut};
 use hyper::{Request, Response, header, service::service_fn};
-use netwright::{AppContext, Application, Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
+use netwright::{Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
 use netwright_http::{Body, HttpServer, header_map, respond, serve};
 use std::{
     env, fs,
@@ -211,21 +212,6 @@ async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
         peer.write(bytes.freeze()).await?;
     }
     Ok(())
-}
-
-struct Echo;
-
-impl Application for Echo {
-    type Read = BytesMut;
-    type Write = Bytes;
-
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        cx.write(bytes.freeze());
-    }
-
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
-        cx.flush(); // once for all that came in this turn
-    }
 }
 
 /// In a process that was started to serve: serves, and does not return. To be called first in `main`.

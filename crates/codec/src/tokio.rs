@@ -114,6 +114,16 @@ where
 pub struct IntoTokio<C>(pub C);
 
 /// What goes wrong in tokio-util's `Framed` with one of our codecs.
+///
+/// ```
+/// use netwright_codec::tokio::TokioError;
+///
+/// /// Whether the stream can go on with the next message.
+/// fn goes_on(error: &TokioError) -> bool {
+///     matches!(error, TokioError::Decode(error) if !error.is_fatal())
+/// }
+/// assert!(!goes_on(&TokioError::Io(std::io::ErrorKind::BrokenPipe.into())));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TokioError {

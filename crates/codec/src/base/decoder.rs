@@ -200,6 +200,17 @@ impl fmt::Display for DecoderDefect {
 impl Error for DecoderDefect {}
 
 /// A peer sends and sends, and its message does not end: more than [`Decoder::limit`] bytes are unfinished.
+///
+/// ```
+/// use netwright_codec::Unfinished;
+/// use netwright_core::CloseCause;
+///
+/// /// Whether a channel was closed because of a message without an end.
+/// fn flooded(cause: &CloseCause) -> bool {
+///     matches!(cause, CloseCause::Fault(fault) if fault.downcast_ref::<Unfinished>().is_some())
+/// }
+/// assert!(!flooded(&CloseCause::PeerClosed));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {

@@ -20,6 +20,17 @@ use std::{collections::VecDeque, fmt, marker::PhantomData};
 /// It reads what converts into `(A, BytesMut)` and writes what is made from `(A, Bytes)`: [`Envelope`]s to an
 /// [`Address`], unless [`between`](Self::between) says otherwise. What a codec for streams makes of a single datagram says
 /// [`EachDatagram`].
+///
+/// ```
+/// use bytes::BytesMut;
+/// use netwright_codec::{EachDatagram, Lift, LineDecoder, LineEncoder};
+/// use netwright_core::{Address, Handler};
+///
+/// // `Datagram` of netwright-transport converts into this.
+/// type Came = (Address, BytesMut);
+/// let lines = Lift::<Came, _>::new(EachDatagram((LineDecoder::max(100), LineEncoder::lf())));
+/// # let _ = lines.name();
+/// ```
 pub struct Lift<D, C: MessageDecoder, A = Address, E = Envelope> {
     codec: C,
     from: Option<A>,
@@ -171,6 +182,16 @@ where
 pub struct EachDatagram<C>(pub C);
 
 /// A datagram does not consist of whole messages.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use netwright_codec::{EachDatagram, LineDecoder, MessageDecoder, Messages, NotOneDatagram};
+///
+/// let mut lines = EachDatagram(LineDecoder::max(100));
+/// let error = lines.decode(BytesMut::from("one\ntw"), &mut Messages::new()).unwrap_err();
+/// let why = error.fault().downcast_ref::<NotOneDatagram>().unwrap();
+/// assert_eq!((why.left, why.len), (2, 6));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotOneDatagram {

@@ -386,6 +386,16 @@ impl<E: MessageEncoder, R: 'static> Handler for EncodeMessages<E, R> {
 }
 
 /// Made by [`message_codec`].
+///
+/// ```
+/// use netwright_codec::{MessageCoded, Utf8, text::Utf8Codec};
+///
+/// /// Stages have names, so that they can be kept in a struct or returned.
+/// fn text(strict: bool) -> MessageCoded<Utf8Codec> {
+///     if strict { Utf8::strict() } else { Utf8::lossy() }
+/// }
+/// # text(true);
+/// ```
 pub struct MessageCoded<C: MessageDecoder> {
     decoding: MessageDecoding<C>,
 }

@@ -28,21 +28,28 @@ use std::{any::Any, fmt, io, rc::Rc, sync::Arc, time::Duration};
 ///
 /// ```
 /// use netwright_core::driver::{Driver, DriverSeed, Events};
-/// use std::{io, thread, time::Duration};
+/// use std::{any::Any, io, rc::Rc, time::Duration};
 ///
-/// /// Waits for nothing but the time. (A real one also ends its wait when it is woken.)
-/// struct Naps;
+/// /// Counts how often its loop polls, and leaves the rest to another driver.
+/// struct Counted {
+///     inner: Box<dyn Driver>,
+///     polls: u64,
+/// }
 ///
-/// impl Driver for Naps {
-///     fn poll(&mut self, timeout: Option<Duration>, _: &mut Events) -> io::Result<()> {
-///         thread::sleep(timeout.unwrap_or_default().min(Duration::from_millis(1)));
-///         Ok(())
+/// impl Driver for Counted {
+///     fn poll(&mut self, timeout: Option<Duration>, events: &mut Events) -> io::Result<()> {
+///         self.polls += 1;
+///         self.inner.poll(timeout, events)
 ///     }
 ///     fn rebuild(&mut self) -> io::Result<usize> {
-///         Ok(0)
+///         self.inner.rebuild()
 ///     }
 ///     fn suspend(self: Box<Self>) -> Result<Box<dyn DriverSeed>, Box<dyn Driver>> {
-///         Err(self) // belongs to its thread
+///         let Self { inner, polls } = *self;
+///         inner.suspend().map_err(|inner| Box::new(Self { inner, polls }) as Box<dyn Driver>)
+///     }
+///     fn extension(&self) -> Option<Rc<dyn Any>> {
+///         self.inner.extension()
 ///     }
 /// }
 /// ```

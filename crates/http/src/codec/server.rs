@@ -42,6 +42,31 @@ use std::{
 
 /// An event for the stages behind the codec: the peer broke the protocol or a limit, and the connection ends. A body that was
 /// being read will not be completed. The peer is told by the codec.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, Event, pipeline};
+/// use netwright_http::{HttpServer, Refused, ReplyPart, RequestPart};
+///
+/// struct Counts(u32);
+///
+/// impl Application for Counts {
+///     type Read = RequestPart;
+///     type Write = ReplyPart;
+///
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: RequestPart) {}
+///
+///     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
+///         if let Some(Refused(why)) = event.get() {
+///             self.0 += 1;
+///             eprintln!("{} of this connection refused: {why}", self.0);
+///         }
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(Counts(0)));
+/// channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+/// assert!(channel.outbound_bytes().starts_with(b"HTTP/1.1 400 "));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub HttpError);
 

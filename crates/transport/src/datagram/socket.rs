@@ -294,6 +294,17 @@ impl fmt::Display for Multicast {
 }
 
 /// Why a multicast group was not joined, or not left.
+///
+/// ```
+/// use netwright_transport::MulticastError;
+///
+/// fn report(error: &MulticastError) {
+///     match error.io() {
+///         Some(system) => eprintln!("{}: the system says {system}", error.group),
+///         None => eprintln!("{error}"),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MulticastError {

@@ -24,6 +24,20 @@ use std::rc::Weak;
 use std::{fmt, io, rc::Rc, time::Duration};
 
 /// Registers descriptors with the driver of a loop; see the [module](super).
+///
+/// ```
+/// use netwright_core::LocalLoop;
+/// use netwright_transport::{Readiness, event_loops};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let group = event_loops(1)?;
+/// let mut found = group.next().spawn(async {
+///     LocalLoop::current().and_then(|local| Readiness::of(&local)).is_some()
+/// })?;
+/// assert!(found.wait()?);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Readiness {
     kind: Kind,
 }

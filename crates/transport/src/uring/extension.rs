@@ -23,6 +23,17 @@ use std::{
 ///
 /// Connections, listeners and connects use it by themselves. A source of your own can have a descriptor watched, as with
 /// [`Readiness`](crate::Readiness).
+///
+/// ```
+/// use netwright_core::LocalLoop;
+/// use netwright_transport::uring::Uring;
+///
+/// /// Whether the code that asks runs on a loop with a ring.
+/// fn on_a_ring() -> bool {
+///     LocalLoop::current().is_some_and(|local| local.driver::<Uring>().is_some())
+/// }
+/// assert!(!on_a_ring(), "this is no loop's thread");
+/// ```
 pub struct Uring {
     /// `None` once the driver has left this thread.
     engine: RefCell<Option<Engine>>,

@@ -76,6 +76,15 @@ impl From<BadRequest> for ConnectRefused {
 }
 
 /// A connected WebSocket, as the outside has it: it can be closed and waited for.
+///
+/// ```
+/// use netwright_websocket::Socket;
+///
+/// async fn end(socket: &Socket) {
+///     socket.close();
+///     println!("ended: {:?}", socket.closed().await);
+/// }
+/// ```
 pub type Socket = netwright_core::Channel<Infallible>;
 
 impl WebSocketClient {

@@ -106,6 +106,18 @@ impl ReceivedDescriptors {
 
 /// Why a channel that receives descriptors was closed; found in the error of its
 /// [`CloseCause::Io`](netwright_core::CloseCause::Io).
+///
+/// ```
+/// use netwright_core::CloseCause;
+/// use netwright_transport::DescriptorError;
+///
+/// fn lost_some(cause: &CloseCause) -> bool {
+///     let CloseCause::Io(error) = cause else { return false };
+///     let why = error.get_ref().and_then(|why| why.downcast_ref());
+///     matches!(why, Some(DescriptorError::TooMany { .. } | DescriptorError::Lost))
+/// }
+/// assert!(!lost_some(&CloseCause::PeerClosed));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescriptorError {
