@@ -81,9 +81,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             pipeline().joint(|switch| {
                 let detect = Detect::new(switch).rule(looks_like_tls, move || {
                     let tls = pipeline().add(Tls::<Outgoing>::server(&acceptor));
-                    tls.joint(|switch| pipeline().add(in_clear(Detect::new(switch))))
+                    tls.joint(|switch| pipeline().last(in_clear(Detect::new(switch))))
                 });
-                pipeline().add(in_clear(detect))
+                pipeline().last(in_clear(detect))
             })
         })
         .bind(address)

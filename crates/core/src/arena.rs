@@ -124,6 +124,12 @@ impl<T> Arena<T> {
         self.contains(key).then(|| self.remove_at(key.index))
     }
 
+    /// Takes all values out, by index; from now on their keys find nothing.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        let keys: Vec<Key> = self.keys().collect();
+        keys.into_iter().filter_map(|key| self.remove(key)).collect()
+    }
+
     /// Whether the value of `key` is still here.
     pub(crate) fn contains(&self, key: Key) -> bool {
         self.get(key).is_some()

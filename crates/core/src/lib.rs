@@ -95,8 +95,8 @@ pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
     Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError,
     OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed, Segment, SendHandler, Slot,
-    SlotStage, StageCaller, StageInfo, StageTask, StageTimer, Switch, inbound, observe, on_workers, outbound,
-    pipeline, slot,
+    SlotStage, StageCaller, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers,
+    outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
@@ -113,7 +113,7 @@ pub use workers::{
 pub mod internal {
     pub use crate::{
         channel::Collector,
-        pipeline::{End, Inbound, Op, Out, Signal, Whole},
+        pipeline::{End, Inbound, Op, Out, Signal},
     };
 }
 

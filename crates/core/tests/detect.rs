@@ -40,7 +40,7 @@ fn detect(switch: Switch<BytesMut, Bytes, Infallible>) -> Detect<Bytes, Infallib
 }
 
 fn port() -> Port {
-    EmbeddedChannel::with_joint(pipeline().joint(|switch| pipeline().add(detect(switch))))
+    EmbeddedChannel::with_joint(pipeline().joint(|switch| pipeline().last(detect(switch))))
 }
 
 /// As `port`, and for all others there is an async tail that speaks first.
@@ -54,7 +54,7 @@ fn open_port() -> Port {
     }
     EmbeddedChannel::with_joint(
         pipeline().joint(|switch| {
-            pipeline().add(detect(switch).otherwise(move || pipeline().serve(greet).sealed()))
+            pipeline().last(detect(switch).otherwise(move || pipeline().serve(greet).sealed()))
         }),
     )
 }
@@ -107,7 +107,7 @@ fn what_is_still_open_at_the_limit_is_not_waited_for() {
         EmbeddedChannel::with_joint(pipeline().joint(move |switch| {
             let never = |_: &[u8]| Verdict::More;
             let nothing = || pipeline().handle(|_, _| ()).sealed();
-            pipeline().add(Detect::new(switch).max(max).rule(never, nothing))
+            pipeline().last(Detect::new(switch).max(max).rule(never, nothing))
         }))
     };
     let mut one = limited(4);
@@ -127,7 +127,7 @@ fn a_rule_never_sees_more_than_the_limit() {
             if bytes.len() == 4 { Verdict::Take } else { Verdict::More }
         };
         let count = || pipeline().add(Named("got")).handle(|cx, b| cx.write_and_flush(b.len())).sealed();
-        pipeline().add(Detect::new(switch).max(4).rule(look, count))
+        pipeline().last(Detect::new(switch).max(4).rule(look, count))
     }));
     assert_eq!(one.write_inbound(b"abcdefgh").outbound_bytes(), b"got 8.");
 }
@@ -186,7 +186,7 @@ fn first_bytes_are_read_though_nobody_asks_and_what_follows_is_not() {
     let mut settings = HostSettings::default();
     settings.auto_read = false;
     let mut one: Port = EmbeddedChannel::with_joint_and_settings(
-        pipeline().joint(|switch| pipeline().add(detect(switch))),
+        pipeline().joint(|switch| pipeline().last(detect(switch))),
         settings,
     );
     assert!(one.wants_read());
@@ -201,7 +201,7 @@ fn first_bytes_are_read_though_nobody_asks_and_what_follows_is_not() {
 fn what_is_written_before_it_is_known_who_encodes_it_fails() {
     let mut one = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch| {
         let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
-        pipeline().add(Detect::new(switch).otherwise(echo))
+        pipeline().last(Detect::new(switch).otherwise(echo))
     }));
     let mut early = one.channel().write_and_flush(Bytes::from("early"));
     one.run();
@@ -257,8 +257,8 @@ fn detection_goes_on_behind_the_protocol_that_was_detected() {
     // A veil that is found by its first byte; behind it, the first bytes decide again.
     let mut one: Port = EmbeddedChannel::with_joint(pipeline().joint(|switch| {
         let veil = prefix([b'G' ^ 0x80]);
-        let veiled = || pipeline().add(Veil).joint(|switch| pipeline().add(detect(switch)));
-        pipeline().add(detect(switch).rule(veil, veiled))
+        let veiled = || pipeline().add(Veil).joint(|switch| pipeline().last(detect(switch)));
+        pipeline().last(detect(switch).rule(veil, veiled))
     }));
     assert_eq!(one.write_inbound(veiled("GET / ")).outbound_bytes(), veiled("http 6."));
 }

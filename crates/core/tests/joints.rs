@@ -259,7 +259,7 @@ impl GiveWay {
     fn give_way(&mut self, when: When) {
         if self.when == when {
             let rest = self.take();
-            self.switch.to_with(pipeline().add(Tell::new("new", &self.log)), rest);
+            self.switch.to_with(pipeline().add(Tell::new("new", &self.log)).handle(|_, _| ()), rest);
         }
     }
     fn take(&mut self) -> Leftover<BytesMut> {
@@ -325,7 +325,7 @@ fn what_a_new_segment_fires_when_it_is_added_comes_before_what_was_left_over() {
     let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
         pipeline().handle(move |_, bytes| {
             let (greeting, behind) = segment.take().unwrap();
-            switch.to_with(pipeline().add(greeting).add(behind), Leftover::one(bytes));
+            switch.to_with(pipeline().add(greeting).add(behind).handle(|_, _| ()), Leftover::one(bytes));
         })
     }));
     channel.write_inbound(b"rest");
@@ -381,7 +381,7 @@ fn a_segment_that_leaves_may_have_last_words_and_the_new_one_speaks_after_it() {
         pipeline().add(old).handle(|_, _| ())
     }));
     let new = Tell::greeting("greeting", &log);
-    switch.borrow().as_ref().unwrap().to(pipeline().add(new));
+    switch.borrow().as_ref().unwrap().to(pipeline().add(new).handle(|_, _| ()));
     channel.write_inbound(b"for the old one");
     assert_eq!(channel.outbound_bytes(), b"farewellgreeting");
 }

@@ -114,13 +114,16 @@ fn a_loop_that_writes_while_there_is_room_ends_and_goes_on_when_there_is_room_ag
 fn a_peer_that_does_not_read_costs_no_more_than_the_mark_and_one_message() {
     let pending = std::rc::Rc::new(std::cell::Cell::new(0));
     let seen = pending.clone();
-    let mut channel = EmbeddedChannel::new(pipeline().handle(move |cx, _| {
+    let mut settings = HostSettings::default();
+    settings.hold_back = false; // so that it is asked again and again
+    let flood = pipeline().handle(move |cx, _| {
         while cx.is_writable() {
             cx.write(Bytes::from_static(&[7; 1000]));
         }
         cx.flush();
         seen.set(cx.pending_bytes());
-    }));
+    });
+    let mut channel = EmbeddedChannel::with_settings(flood, settings);
     channel.block_output(true);
     for _ in 0..100 {
         channel.write_inbound(b"more");

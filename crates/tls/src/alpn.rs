@@ -3,7 +3,7 @@
 use crate::{Handshake, TlsError};
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, CloseCause, Ending, Event, Fault, Link, PipelineBuilder, Segment, Switch,
+    AppContext, Application, CloseCause, Event, Fault, Link, PipelineBuilder, Segment, Switch, Whole,
 };
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl<W: 'static, T: 'static> Alpn<W, T> {
         make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> + 'static,
     ) -> Self
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<BytesMut, W, Tail = T>,
     {
@@ -63,7 +63,7 @@ impl<W: 'static, T: 'static> Alpn<W, T> {
         make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> + 'static,
     ) -> Self
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<BytesMut, W, Tail = T>,
     {
@@ -76,7 +76,7 @@ fn choice<W, T, S, E, P>(make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> 
 where
     W: 'static,
     T: 'static,
-    E: Ending,
+    E: Whole,
     S: Link<E::Segment, Linked = P>,
     P: Segment<BytesMut, W, Tail = T>,
 {

@@ -11,8 +11,8 @@ use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
-    Address, AppContext, Application, Channel, Client, CloseCause, ConnectError, Ending, EventLoopGroup,
-    Fault, Link, Outgoing, PipelineBuilder, Promised, Segment,
+    Address, AppContext, Application, Channel, Client, CloseCause, ConnectError, EventLoopGroup, Fault, Link,
+    Outgoing, PipelineBuilder, Promised, Segment, Whole,
     http::{HttpClient, Part, ReplyPart, RequestPart},
     pipeline,
     tls::{Connector, Tls},
@@ -102,7 +102,7 @@ impl Target {
                 let shared = shared(size.unwrap_or(super::SIZE));
                 let all = shared.clone();
                 let client = builder().pipeline(move || {
-                    pipeline().add(LoadClient::new(Course::new(all.clone(), outcome.clone())))
+                    pipeline().last(LoadClient::new(Course::new(all.clone(), outcome.clone())))
                 })?;
                 Ok((Box::new(move |address| client.connect(address)), shared))
             }
@@ -121,7 +121,7 @@ impl Target {
                     Arc::new(Question { path: url.path.clone(), host: url.host.clone(), expected });
                 let make = move || {
                     let course = Course::new(all.clone(), outcome.clone());
-                    pipeline().add(HttpClient::new()).add(HttpLoad::new(course, question.clone()))
+                    pipeline().add(HttpClient::new()).last(HttpLoad::new(course, question.clone()))
                 };
                 Ok((url.client(group, make)?, shared))
             }
@@ -135,7 +135,7 @@ impl Target {
                     let course = Course::new(all.clone(), outcome.clone());
                     let wanted = wanted.clone();
                     pipeline().joint(|switch| {
-                        pipeline().add(HttpClient::new()).add(Opening::new(course, switch, wanted))
+                        pipeline().add(HttpClient::new()).last(Opening::new(course, switch, wanted))
                     })
                 };
                 Ok((url.client(group, make)?, shared))
@@ -151,7 +151,7 @@ impl Url {
         make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
     ) -> Result<Connect<T>, Failure>
     where
-        E: Ending + 'static,
+        E: Whole + 'static,
         S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<BytesMut, Outgoing, Tail = T>,
         T: Send + 'static,

@@ -64,7 +64,7 @@ impl Handler for Opening {
         match self.wanted.request.check(KEY, &head) {
             Ok(_) => {
                 let socket = WebSocket::client(self.wanted.config.clone());
-                self.switch.to(pipeline().add(socket).add(WsLoad::new(course, self.go)));
+                self.switch.to(pipeline().add(socket).last(WsLoad::new(course, self.go)));
             }
             Err(error) => {
                 course.fail(Problem::Answer { number: 0, why: error.to_string() });
@@ -213,7 +213,7 @@ mod tests {
         let load = pipeline().joint(|switch| {
             let request = Request::new("ws://a/").unwrap();
             let opening = Opening::new(course, switch, Arc::new(Wanted { request, config: Arc::default() }));
-            pipeline().add(HttpClient::new()).add(opening)
+            pipeline().add(HttpClient::new()).last(opening)
         });
         (EmbeddedChannel::with_joint(load), shared, outcomes)
     }

@@ -9,8 +9,8 @@
 use crate::failure::Failure;
 use bytes::BytesMut;
 use netwright::{
-    BindError, CloseCause, Context, Ending, Fault, Handler, Link, Outgoing, PipelineBuilder, Promised,
-    Segment, Server, ServerBuilder, WritePromise, pipeline,
+    BindError, CloseCause, Context, Fault, Handler, Link, Outgoing, PipelineBuilder, Promised, Segment,
+    Server, ServerBuilder, Whole, WritePromise, pipeline,
     tls::{Acceptor, Certificate, Tls},
 };
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn bind<S, E, P>(
     make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
 ) -> Promised<Server, BindError>
 where
-    E: Ending + 'static,
+    E: Whole + 'static,
     S: Link<E::Segment, Linked = P> + 'static,
     P: Segment<BytesMut, Outgoing, Tail: Send + 'static>,
 {

@@ -83,6 +83,11 @@ pub enum CloseCause {
 }
 
 impl CloseCause {
+    /// Whether it was decided here, and not by the peer or the network.
+    pub fn is_ours(&self) -> bool {
+        !matches!(self, Self::PeerClosed | Self::Io(_))
+    }
+
     /// The cause behind an error of the system.
     pub fn io(error: io::Error) -> Self {
         Self::Io(Arc::new(error))

@@ -3,6 +3,7 @@
 use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
+    demand::Demand,
     inlet::Inlet,
     shared::{AnyShared, ChannelShared},
     size::{size_at_first_sight, size_of_message},
@@ -14,6 +15,7 @@ use crate::{
     event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
+    task_error::catch,
 };
 use std::{
     any::Any,
@@ -79,102 +81,6 @@ pub(crate) struct RareSide {
     pub(crate) woken: Vec<Key>,
 }
 
-/// Whether messages may be delivered: what the application says, and whether a stage cannot take more for now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Demand {
-    /// So many messages, then stop; `FLOWING` if there is no such limit.
-    permits: u32,
-    /// Stages that are full.
-    holds: u32,
-    /// Stages that have something to settle with the peer before anybody can be asked.
-    insists: u32,
-    /// Stages that want no more bytes read, while what is inside goes on.
-    input_holds: u32,
-}
-
-const FLOWING: u32 = u32::MAX;
-
-impl Demand {
-    pub(crate) fn new(flowing: bool) -> Self {
-        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0, input_holds: 0 }
-    }
-
-    pub(crate) fn is_paused(self) -> bool {
-        (self.permits == 0 && self.insists == 0) || self.holds > 0
-    }
-
-    /// How many messages may be delivered before the next look.
-    pub(crate) fn messages(self) -> usize {
-        match self.permits {
-            _ if self.holds > 0 => 0,
-            FLOWING => usize::MAX,
-            _ if self.insists > 0 => usize::MAX,
-            permits => permits as usize,
-        }
-    }
-
-    pub(crate) fn pause(&mut self) {
-        self.permits = 0;
-    }
-
-    pub(crate) fn resume(&mut self) {
-        self.permits = FLOWING;
-    }
-
-    pub(crate) fn request(&mut self) {
-        if self.permits < FLOWING - 1 {
-            self.permits += 1;
-        }
-    }
-
-    /// A message has reached the last stage.
-    pub(crate) fn delivered(&mut self) {
-        if self.permits != FLOWING {
-            self.permits = self.permits.saturating_sub(1);
-        }
-    }
-
-    /// Whether the transport may read: nothing is paused, and no stage has enough bytes.
-    pub(crate) fn takes_input(self) -> bool {
-        !self.is_paused() && self.input_holds == 0
-    }
-
-    /// A stage has enough bytes for now.
-    pub(crate) fn hold_input(&mut self) {
-        self.input_holds += 1;
-    }
-
-    /// A stage that had enough takes bytes again.
-    pub(crate) fn release_input(&mut self) {
-        self.input_holds = self.input_holds.saturating_sub(1);
-    }
-
-    /// Whether there is no limit to the messages that the application takes.
-    pub(crate) fn is_flowing(self) -> bool {
-        self.permits == FLOWING
-    }
-
-    /// A stage is full.
-    pub(crate) fn hold(&mut self) {
-        self.holds += 1;
-    }
-
-    /// A stage that was full has room again.
-    pub(crate) fn release(&mut self) {
-        self.holds = self.holds.saturating_sub(1);
-    }
-
-    /// A stage needs what the peer sends, whoever has asked for messages.
-    pub(crate) fn insist(&mut self) {
-        self.insists += 1;
-    }
-
-    /// It needs no more than others ask for.
-    pub(crate) fn desist(&mut self) {
-        self.insists = self.insists.saturating_sub(1);
-    }
-}
-
 /// What the pipeline wants of the transport.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
@@ -210,8 +116,10 @@ pub(crate) struct ChannelCore {
     pub(crate) waiting_inside: bool,
     /// The handler that was asked for a message is one that never has any to give.
     pub(crate) never_pulls: bool,
-    /// A stage has read a message since the last flush for a pause.
-    pub(crate) delivered: bool,
+    /// Since when a stage has read a message.
+    pub(crate) delivered: Delivered,
+    /// The channel has ended, and nobody waits for what is still inside: messages are dropped where they are.
+    pub(crate) forsaken: bool,
     /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows.
     handle: Option<Arc<dyn AnyShared>>,
     side: SideTable,
@@ -220,6 +128,41 @@ pub(crate) struct ChannelCore {
     extras: Option<Box<Extras>>,
     last_timer: u32,
     last_stage: u32,
+}
+
+/// Since when a stage has read a message, as several look at it: one byte, which each message sets at once.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Delivered(u8);
+
+impl Delivered {
+    /// Since what was written was last flushed for a pause.
+    pub(crate) const SINCE_FLUSH: u8 = 1;
+    /// Since somebody was last told of room that there is after the end.
+    pub(crate) const SINCE_ROOM: u8 = 2;
+    /// Since somebody last looked whether a channel that has ended still goes on.
+    pub(crate) const SINCE_LOOK: u8 = 4;
+    /// In the call that is under way, so that what is written may be an answer.
+    pub(crate) const IN_CALL: u8 = 8;
+
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        self.0 = u8::MAX;
+    }
+
+    /// What is written in this call answers a message that came before it.
+    pub(crate) fn mark_call(&mut self) {
+        self.0 |= Self::IN_CALL;
+    }
+
+    pub(crate) fn is(self, since: u8) -> bool {
+        self.0 & since != 0
+    }
+
+    pub(crate) fn take(&mut self, since: u8) -> bool {
+        let was = self.is(since);
+        self.0 &= !since;
+        was
+    }
 }
 
 #[derive(Default)]
@@ -299,7 +242,8 @@ impl ChannelCore {
             asks_for_room: Cell::new(false),
             waiting_inside: false,
             never_pulls: false,
-            delivered: false,
+            delivered: Delivered::default(),
+            forsaken: false,
             handle: None,
             side,
             token: None,
@@ -336,7 +280,8 @@ impl ChannelCore {
             asks_for_room: Cell::new(false),
             waiting_inside: false,
             never_pulls: false,
-            delivered: false,
+            delivered: Delivered::default(),
+            forsaken: false,
             handle: None,
             side: SideTable::default(),
             token: None,
@@ -515,16 +460,41 @@ impl ChannelCore {
 
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {
-        // Behind a close there is no room, and never will be: who waits for it would be told for ever.
+        // Behind a close there is no room, and none before the end: who waits for it would be told for ever.
         if !self.outbound.is_writable() || self.has_output_ended() {
-            return false;
+            return self.has_ended() && self.has_room_for(self.unsettled);
         }
+        self.has_room_for(self.outbound.pending_bytes() + self.unsettled)
+    }
+
+    fn has_room_for(&self, pending: usize) -> bool {
         self.asks_for_room.set(true);
-        let room = self.outbound.pending_bytes() + self.unsettled <= self.outbound.water_marks().high();
+        let room = pending <= self.outbound.water_marks().high();
         if !room {
             self.told_full.set(true);
         }
         room
+    }
+
+    /// Why the channel has ended, if it has: known at once, while `inactive` waits for what is held.
+    pub(crate) fn close_cause(&self) -> Option<&CloseCause> {
+        match self.outbound.ended() {
+            Some(WriteError::Closed(cause)) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// Whether the channel has ended. What is written fails, so there is room for it: whoever waits for that goes on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.close_cause().is_some()
+    }
+
+    /// Whether more waits to be sent than should, and a stage has just added to it in answer to a message.
+    pub(super) fn has_too_many_answers(&self) -> bool {
+        self.unsettled > 0
+            && self.delivered.is(Delivered::IN_CALL)
+            && self.outbound.ended().is_none()
+            && !self.outbound.is_writable()
     }
 
     pub(crate) fn count_write<W: 'static>(&mut self, msg: &W) {
@@ -534,26 +504,39 @@ impl ChannelCore {
     }
 
     /// Everything that was written has reached the queue. True if somebody was told that there is no room and the queue
-    /// has room after all.
+    /// has room after all. Once the channel has ended, that is said once for each message: who writes whenever there is
+    /// room would go on for ever.
     pub(super) fn writes_settled(&mut self) -> bool {
         self.unsettled = 0;
-        self.told_full.get()
-            && self.outbound.is_writable()
-            && !self.has_output_ended()
-            && self.told_full.replace(false)
+        if !self.told_full.get() {
+            return false;
+        }
+        let room = if self.has_ended() {
+            self.delivered.take(Delivered::SINCE_ROOM)
+        } else {
+            self.outbound.is_writable() && !self.has_output_ended()
+        };
+        room && self.told_full.replace(false)
     }
 
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
     #[inline]
     pub(super) fn comes_to_rest(&mut self) -> bool {
-        let rest = !self.outbound.has_flip()
+        let rest = self.outbound.is_calm()
             && !self.told_full.get()
             && !self.waiting_inside
             && !self.demand.is_paused();
         if rest {
-            self.unsettled = 0;
+            self.call_over();
         }
         rest
+    }
+
+    /// A call and all that follows from it is over.
+    #[inline]
+    pub(super) fn call_over(&mut self) {
+        self.unsettled = 0;
+        self.delivered.take(Delivered::IN_CALL);
     }
 
     /// The queue itself has news: nobody waits for ours any more.
@@ -645,7 +628,7 @@ impl ChannelCore {
         Some(timers.swap_remove(index))
     }
 
-    /// The channel has ended: no timer comes any more, and none can be armed.
+    /// The channel leaves its loop: no timer comes any more, and none can be armed.
     pub(super) fn disarm_all(&mut self) {
         self.token = None;
         let timers = self.extras.as_mut().map(|extras| std::mem::take(&mut extras.timers));
@@ -727,10 +710,15 @@ impl ChannelCore {
         known
     }
 
-    /// Drops the futures of all stages from this number on: they leave.
+    /// Drops the futures of all stages from this number on: they leave. Each on its own: one that panics does not keep the
+    /// others from being dropped in peace.
     pub(crate) fn drop_tasks(&mut self, from: u32) {
         let leaving = self.extras.as_mut().map(|extras| extras.tasks.take_from(from));
-        drop(leaving);
+        for task in leaving.into_iter().flatten() {
+            if let Err(panic) = catch(|| drop(task)) {
+                tracing::error!(channel = %self.id, %panic, "dropping a future of a stage panicked");
+            }
+        }
     }
 
     // ---- the end ----

@@ -205,9 +205,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R> {
         self.settle();
-        drop(self.channel.close());
-        self.settle();
         self.channel.resume(); // what is held is left over as well
+        self.settle();
+        drop(self.channel.close());
         self.settle();
         Finished {
             inbound: self.inbound.borrow_mut().drain(..).collect(),
@@ -377,6 +377,7 @@ where
     fn shut_down(&mut self) {
         let mut host = self.0.borrow_mut();
         host.closed(CloseCause::ShutDown);
+        host.forsake();
         if host.is_finished() {
             host.remove();
         }

@@ -14,8 +14,10 @@ use super::{
     inlet::Inlet,
     shared::{ChannelShared, CloseListener, Command, NOBODY},
     size::size_of_message,
+    waiting::Waiting,
 };
 use crate::{
+    arena::Key,
     pipeline::{Event, Slot, StageInfo},
     promise::{PromiseError, Promised, promise},
 };
@@ -25,7 +27,7 @@ use std::{
     future::poll_fn,
     net::SocketAddr,
     sync::Arc,
-    task::{Poll, Waker},
+    task::Waker,
 };
 
 /// What a write from outside counts for while it is on its way to the loop, beside the message itself.
@@ -145,8 +147,42 @@ impl<W> Way<W> {
         shared!(self, shared => shared.close_cause())
     }
 
-    pub(super) fn register(&self, waker: &Waker) {
-        shared!(self, shared => shared.register(waker));
+    pub(super) fn register(&self, place: &mut Option<Key>, waker: &Waker) {
+        shared!(self, shared => shared.register(place, waker));
+    }
+
+    pub(super) fn unregister(&self, place: Key) {
+        shared!(self, shared => shared.unregister(place));
+    }
+
+    pub(super) fn listen(
+        &self,
+        owner: usize,
+        listener: CloseListener,
+    ) -> Result<(), (CloseListener, CloseCause)> {
+        shared!(self, shared => shared.listen(owner, listener))
+    }
+
+    fn is_writable(&self) -> bool {
+        match self {
+            Self::Shared(shared) => shared.is_writable(),
+            Self::Inlet(inlet) => inlet.is_open() && inlet.channel().is_writable(),
+        }
+    }
+
+    /// Whether the segment that takes such messages has been exchanged.
+    fn is_exchanged(&self) -> bool {
+        matches!(self, Self::Inlet(inlet) if !inlet.is_open())
+    }
+
+    /// What whoever waits for room finds, if anything.
+    fn room(&self) -> Option<Result<(), CloseCause>> {
+        match self.close_cause() {
+            Some(cause) => Some(Err(cause)),
+            None if self.is_writable() => Some(Ok(())),
+            None if self.is_exchanged() => Some(Err(CloseCause::Fault(WriteError::Exchanged.into()))),
+            None => None,
+        }
     }
 }
 
@@ -241,36 +277,14 @@ impl<W: 'static> Channel<W> {
 
     /// Whether there is room to write.
     pub fn is_writable(&self) -> bool {
-        match &self.way {
-            Way::Shared(shared) => shared.is_writable(),
-            Way::Inlet(inlet) => inlet.is_open() && inlet.channel().is_writable(),
-        }
+        self.way.is_writable()
     }
 
     /// Resolves when there is room to write, or to the cause when the channel has ended. If the segment that takes such
     /// messages was exchanged, there never will be room: the cause is a fault that holds [`WriteError::Exchanged`].
     pub async fn writable(&self) -> Result<(), CloseCause> {
-        poll_fn(|cx| {
-            let look = || match self.way.close_cause() {
-                Some(cause) => Poll::Ready(Err(cause)),
-                None if self.is_writable() => Poll::Ready(Ok(())),
-                None if self.is_exchanged() => {
-                    Poll::Ready(Err(CloseCause::Fault(WriteError::Exchanged.into())))
-                }
-                None => Poll::Pending,
-            };
-            if let Poll::Ready(found) = look() {
-                return Poll::Ready(found); // nothing stays behind of those who need not wait
-            }
-            // Look again: what changes after we have registered wakes us, what changed before would not.
-            self.way.register(cx.waker());
-            look()
-        })
-        .await
-    }
-
-    fn is_exchanged(&self) -> bool {
-        matches!(&self.way, Way::Inlet(inlet) if !inlet.is_open())
+        let mut waiting = Waiting::new(self.way.clone());
+        poll_fn(|cx| waiting.poll(cx, Way::room)).await
     }
 
     // ---- reading ----
@@ -324,7 +338,7 @@ impl<W: 'static> Channel<W> {
     /// Calls `listener` with the cause when the channel has ended: on its loop, before its pipeline hears of it; or here
     /// and now if it has ended already. A listener that panics is reported, and the others are still called.
     pub fn on_close(&self, listener: impl FnOnce(&CloseCause) + Send + 'static) {
-        if let Err((listener, cause)) = self.listen(NOBODY, Box::new(listener)) {
+        if let Err((listener, cause)) = self.way.listen(NOBODY, Box::new(listener)) {
             listener(&cause);
         }
     }
@@ -333,11 +347,7 @@ impl<W: 'static> Channel<W> {
     /// it back at once.
     pub(super) fn listen_for(&self, owner: usize, listener: CloseListener) -> Result<(), CloseListener> {
         debug_assert_ne!(owner, NOBODY);
-        self.listen(owner, listener).map_err(|(listener, _)| listener)
-    }
-
-    fn listen(&self, owner: usize, listener: CloseListener) -> Result<(), (CloseListener, CloseCause)> {
-        shared!(self.way, shared => shared.listen(owner, listener))
+        self.way.listen(owner, listener).map_err(|(listener, _)| listener)
     }
 
     /// Why the channel ended, if it has.

@@ -12,10 +12,14 @@
 //! 2. A panic in a handler ends in a request to close with that cause; the pipeline is not called again, but for
 //!    `panicked`, in which stages may still say something to the peer, and `removed`.
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
+//! 4. Every channel that has ended comes to `removed`. What a peer sent before it went is delivered as it is asked for,
+//!    and whoever waits for room hears of it, because there is nothing left to wait for; timers and futures go on. What
+//!    nobody has asked for in `forsaken_after` is dropped, and at once what is left when our own side ended the channel.
+//! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
 use super::{
     Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
-    core::ChannelCore,
+    core::{ChannelCore, Delivered},
     handle::Channel,
     shared::{ChannelShared, Command},
 };
@@ -26,7 +30,7 @@ use crate::{
     task_error::catch,
 };
 use bytes::BytesMut;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// What a channel is set up with.
 ///
@@ -48,13 +52,31 @@ pub struct HostSettings {
     pub water_marks: WaterMarks,
     /// Whether reading starts by itself. If not, nothing is read before it is asked for.
     pub auto_read: bool,
+    /// Whether reading pauses while more waits to be sent than the high water mark, if that was written in answer to what
+    /// was read. On unless said otherwise: a peer that sends and does not read can then not make us keep its answers. It
+    /// concerns messages that flow by themselves; who asks for them one by one, as async functions do, decides itself.
+    pub hold_back: bool,
+    /// How long messages that nobody asks for are kept after the peer has gone. Each message that is asked for counts anew.
+    pub forsaken_after: Duration,
     /// Whether each message arrives at the peer as one, so that an empty one has to be sent too. Byte streams: no.
     pub whole_messages: bool,
 }
 
+/// How long an application may take for a message before those behind it are dropped, when their peer has gone.
+const FORSAKEN_AFTER: Duration = Duration::from_secs(60);
+
+/// The stage that timers of the host itself are for: stages count from 1.
+const HOST: u32 = 0;
+
 impl Default for HostSettings {
     fn default() -> Self {
-        Self { water_marks: WaterMarks::default(), auto_read: true, whole_messages: false }
+        Self {
+            water_marks: WaterMarks::default(),
+            auto_read: true,
+            hold_back: true,
+            forsaken_after: FORSAKEN_AFTER,
+            whole_messages: false,
+        }
     }
 }
 
@@ -85,6 +107,8 @@ pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut> {
     core: ChannelCore,
     root: Boundary<P, R, W>,
     shared: Arc<ChannelShared<P::Tail>>,
+    forsaken_after: Duration,
+    hold_back: bool,
     was_active: bool,
     /// The socket is closed.
     ended: bool,
@@ -110,6 +134,8 @@ where
             core,
             root: Boundary::new(pipeline),
             shared,
+            forsaken_after: settings.forsaken_after,
+            hold_back: settings.hold_back,
             was_active: false,
             ended: false,
             silent: false,
@@ -168,6 +194,9 @@ where
     /// A timer of a stage is due.
     pub fn signal(&mut self, signal: u64) {
         if let Some((stage, timer)) = self.core.due(signal) {
+            if stage == HOST {
+                return self.look_after_end();
+            }
             self.run(|root, core| root.signal(core, stage, Signal::Timer(timer)));
         }
     }
@@ -191,8 +220,7 @@ where
                 Command::Close(cause, done) => {
                     if self.ended {
                         done.succeed();
-                        self.core.resume(); // nobody waits for what is held any more
-                        self.settle();
+                        self.forsake(); // nobody waits for what is held any more
                     } else {
                         self.enter_at_tail(Op::Close(cause, done));
                     }
@@ -224,6 +252,7 @@ where
         for &key in &woken {
             if let Some((stage, task)) = self.core.take_task(key) {
                 self.run(|root, core| {
+                    core.delivered.mark_call(); // what it writes answers what its stage has read before
                     if root.signal(core, stage, Signal::Call(task)).is_some() {
                         core.abort_task(key); // its stage has gone
                     }
@@ -255,14 +284,60 @@ where
         if self.ended {
             return;
         }
-        let said_full = self.core.outbound.said_full();
+        let ours = cause.is_ours();
+        let waiting = self.core.outbound.said_full() || self.core.demand.is_paused();
         self.tell_outside(&cause);
         if self.was_active {
-            if said_full {
+            if self.core.demand.room() {
+                self.core.waiting_inside = true;
+            }
+            if waiting {
                 // Whoever paused until there is room would wait for ever, and the end behind what is held with it.
                 self.run(|root, core| root.event(core, Inbound::Writability(true)));
             }
             self.run(|root, core| root.event(core, Inbound::Inactive(cause)));
+        }
+        if ours {
+            self.forsake();
+        } else {
+            self.look_again_later();
+        }
+    }
+
+    /// Drops the messages of a channel that has ended and that nobody has asked for, and tells the pipeline of the end. For
+    /// whoever wants it gone: its loop shuts down, or it is closed once more.
+    pub fn forsake(&mut self) {
+        if !self.ended || self.silent || !self.root.is_holding() {
+            return;
+        }
+        let before = self.core.unhandled_messages;
+        self.core.forsaken = true;
+        self.core.waiting_inside = true;
+        self.settle();
+        let dropped = self.core.unhandled_messages - before;
+        if dropped > 0 {
+            tracing::debug!(channel = %self.core.id, dropped, "messages that nobody had asked for when the channel ended");
+        }
+    }
+
+    /// The channel has ended and holds messages: are they still asked for?
+    #[cold]
+    fn look_after_end(&mut self) {
+        if !self.core.delivered.take(Delivered::SINCE_LOOK) && !self.root.is_busy() {
+            tracing::warn!(
+                channel = %self.core.id,
+                after = ?self.forsaken_after,
+                "nobody asks for the messages of a channel whose peer has gone, dropping them"
+            );
+            return self.forsake();
+        }
+        self.look_again_later();
+    }
+
+    fn look_again_later(&mut self) {
+        if !self.is_finished() {
+            self.core.delivered.take(Delivered::SINCE_LOOK);
+            self.core.arm(HOST, self.forsaken_after);
         }
     }
 
@@ -342,17 +417,15 @@ where
 
     /// Whether nothing is left to do: the channel has ended and its pipeline knows everything.
     pub fn is_finished(&self) -> bool {
-        self.ended && (self.silent || !self.root.is_holding())
+        self.ended && (self.silent || !self.root.is_holding() && !self.root.is_busy())
     }
 
     /// The last act: handlers are told that they leave, from the last to the first.
     pub fn remove(&mut self) {
         if !std::mem::replace(&mut self.removed, true) {
             self.silent = true;
-            let core = &mut self.core;
-            if let Err(panic) = catch(|| core.drop_tasks(0)) {
-                tracing::error!(channel = %self.core.id, %panic, "dropping a future of a stage panicked");
-            }
+            self.core.disarm_all();
+            self.core.drop_tasks(0);
             self.root.removed();
             self.shared.leave();
         }
@@ -391,7 +464,7 @@ where
             if self.root.has_ops() {
                 self.carry_out();
             }
-            if self.tell_writability_once() || self.tell_room() {
+            if self.hold_back() || self.tell_writability_once() || self.tell_room() {
                 continue; // what it caused comes first, also while paused
             }
             if self.silent {
@@ -405,6 +478,18 @@ where
                 Err(message) => return self.break_down(message),
             }
         }
+        self.core.call_over();
+    }
+
+    /// Whoever answers messages faster than the peer takes the answers gets no more until it has taken them. What was written
+    /// so far is flushed, or it would never be taken.
+    #[inline]
+    fn hold_back(&mut self) -> bool {
+        if !self.hold_back || !self.core.has_too_many_answers() || !self.core.demand.too_many_answers() {
+            return false;
+        }
+        self.flush_at_tail();
+        true
     }
 
     /// Carries out what the first stage asked for, in order.
@@ -461,7 +546,7 @@ where
     fn flush_for_pause(&mut self) -> bool {
         if !self.core.demand.is_paused()
             || !self.root.is_holding()
-            || !std::mem::take(&mut self.core.delivered)
+            || !self.core.delivered.take(Delivered::SINCE_FLUSH)
         {
             return false;
         }
@@ -515,7 +600,7 @@ where
     /// Somebody stopped because of what one call wrote, but the queue took it without being full.
     #[inline]
     fn tell_room(&mut self) -> bool {
-        if !self.core.writes_settled() || self.silent || self.ended {
+        if !self.core.writes_settled() || self.silent {
             return false;
         }
         self.tell_room_again();
@@ -539,6 +624,9 @@ where
     fn tell_flip(&mut self, writable: bool) -> bool {
         self.core.told_by_queue();
         self.shared.set_writable(writable);
+        if writable && self.core.demand.room() {
+            self.core.waiting_inside = true;
+        }
         if !self.silent && !self.ended {
             let (root, core) = (&mut self.root, &mut self.core);
             if let Err(message) = catch(|| root.event(core, Inbound::Writability(writable))) {
@@ -581,7 +669,6 @@ impl<P: Segment<R, W>, W: 'static, R: 'static> Host<P, W, R> {
     /// Tells everybody but the pipeline of the end.
     fn tell_outside(&mut self, cause: &CloseCause) {
         self.ended = true;
-        self.core.disarm_all();
         self.core.outbound.fail_all(WriteError::Closed(cause.clone()));
         self.core.end_inlet(cause);
         self.shared.close(cause.clone());
@@ -600,6 +687,7 @@ impl<P: Segment<R, W>, W: 'static, R: 'static> Drop for Host<P, W, R> {
         if !self.ended {
             self.tell_outside(&CloseCause::ShutDown);
         }
+        self.core.disarm_all();
         self.shared.leave();
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `handle`, `closed` | [`Channel`], what every thread may ask of a channel; its end |
+//! | `handle`, `closed`, `waiting` | [`Channel`], what every thread may ask of a channel; its end; who waits for it |
 //! | `shared` | what handles and the loop share |
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
-//! | `core` | what every stage can reach: demand, timers, wishes to the transport |
+//! | `core`, `demand` | what every stage can reach: timers, wishes to the transport; whether messages may be delivered |
 //! | `size` | what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
@@ -19,6 +19,7 @@ mod address;
 mod cause;
 mod closed;
 mod core;
+mod demand;
 mod embedded;
 mod envelope;
 mod file_region;
@@ -32,6 +33,7 @@ mod outbound;
 mod shared;
 mod size;
 mod taken;
+mod waiting;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
 pub(crate) use self::line::Line;

@@ -461,6 +461,12 @@ impl Outbound {
         writable != self.reported && self.ended.is_none()
     }
 
+    /// Whether there is room, and everybody knows: the usual state.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.reported && self.is_writable()
+    }
+
     /// Whether [`take_flip`](Self::take_flip) last said that there is no room.
     pub fn said_full(&self) -> bool {
         !self.reported

@@ -14,6 +14,7 @@ use super::{
     core::{Side, SideTable},
 };
 use crate::{
+    arena::{Arena, Key},
     event_loop::SourceCaller,
     pipeline::{Event, StageInfo},
     promise::{Promise, PromiseError},
@@ -102,7 +103,8 @@ pub(super) struct Outside<W> {
 
 #[derive(Default)]
 pub(super) struct Rare {
-    wakers: Vec<Waker>,
+    /// Of those who wait for the end or for room.
+    wakers: Arena<Waker>,
     /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
     pub(super) listeners: Vec<(usize, CloseListener)>,
     pub(super) attributes: Vec<(TypeId, Attribute)>,
@@ -299,10 +301,11 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn wake(&self) {
-        let wakers =
-            self.lock().rare.as_mut().map(|rare| std::mem::take(&mut rare.wakers)).unwrap_or_default();
+        let wakers = self.lock().rare.as_mut().map(|rare| rare.wakers.take_all()).unwrap_or_default();
         for waker in wakers {
-            waker.wake();
+            if let Err(panic) = catch(|| waker.wake()) {
+                tracing::error!(channel = %self.id, %panic, "a waker panicked");
+            }
         }
     }
 
@@ -342,12 +345,25 @@ impl<W> ChannelShared<W> {
         self.on_their_way.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    pub(super) fn register(&self, waker: &Waker) {
+    /// Keeps a waker in the place that its owner has, or in a new one.
+    pub(super) fn register(&self, place: &mut Option<Key>, waker: &Waker) {
         let waker = waker.clone();
         let mut outside = self.lock();
         let wakers = &mut outside.rare().wakers;
-        if !wakers.iter().any(|known| known.will_wake(&waker)) {
-            wakers.push(waker);
-        }
+        let before = match place.and_then(|key| wakers.get_mut(key)) {
+            Some(known) => Some(std::mem::replace(known, waker)),
+            None => {
+                *place = Some(wakers.insert(waker));
+                None
+            }
+        };
+        drop(outside);
+        drop(before);
+    }
+
+    /// Somebody waits no more.
+    pub(super) fn unregister(&self, place: Key) {
+        let waker = self.lock().rare.as_mut().and_then(|rare| rare.wakers.remove(place));
+        drop(waker); // outside of the lock
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     channel::{Fault, ShuttingDown, WriteError, WritePromise},
     pipeline::{
-        Context, Ending, Event, Handler, Leftover, Link, PipelineBuilder, Segment, StageTimer, Switch,
+        Context, Event, Handler, Leftover, Link, PipelineBuilder, Segment, StageTimer, Switch, Whole,
     },
 };
 use bytes::BytesMut;
@@ -37,7 +37,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
 /// let either = || {
 ///     pipeline().joint(|switch| {
-///         pipeline().add(Detect::new(switch).rule(http, move || web().sealed()).rule(prefix("E"), move || echo().sealed()))
+///         pipeline().last(Detect::new(switch).rule(http, move || web().sealed()).rule(prefix("E"), move || echo().sealed()))
 ///     })
 /// };
 ///
@@ -98,7 +98,7 @@ impl<W: 'static, T: 'static> Detect<W, T> {
         make: impl FnOnce() -> PipelineBuilder<S, E> + 'static,
     ) -> Self
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<BytesMut, W, Tail = T>,
     {
@@ -110,7 +110,7 @@ impl<W: 'static, T: 'static> Detect<W, T> {
     /// the deadline has passed.
     pub fn otherwise<S, E, P>(self, make: impl FnOnce() -> PipelineBuilder<S, E> + 'static) -> Self
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<BytesMut, W, Tail = T>,
     {

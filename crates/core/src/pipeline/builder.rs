@@ -5,7 +5,7 @@ use super::{
     segment::{End, Segment, Stage},
 };
 use bytes::{Bytes, BytesMut};
-use std::marker::PhantomData;
+use std::{convert::Infallible, marker::PhantomData};
 
 /// Starts a pipeline. Stages are added in the order in which bytes from the wire meet them.
 ///
@@ -116,7 +116,20 @@ impl<P, T> Ending for Sealed<P, T> {
     }
 }
 
-/// The end of a pipeline to which no stage can be added.
+/// The end of a pipeline that has a last stage: no message falls off behind it. What servers, clients and joints run.
+///
+/// ```
+/// use netwright_core::{PipelineBuilder, Whole, pipeline};
+///
+/// fn can_be_served<S, E: Whole>(_: &PipelineBuilder<S, E>) {}
+///
+/// can_be_served(&pipeline().handle(|_, _| {}));
+/// // can_be_served(&pipeline().add(frames)): nobody would read the frames, and it does not compile
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "this pipeline has no last stage: what comes out of it, nobody would read",
+    label = "add one with `.app(…)`, `.handle(…)`, `.serve(…)` or `.last(…)`"
+)]
 pub trait Whole: Ending {}
 
 impl Whole for Complete {}
@@ -133,6 +146,11 @@ impl PipelineBuilder<()> {
     /// Adds the last stage: an application handler.
     pub fn app<A: Application>(self, application: A) -> PipelineBuilder<((), ApplicationStage<A>), Complete> {
         self.add(ApplicationStage(application)).complete()
+    }
+
+    /// Adds a handler as the only stage: it passes nothing on, and says so by its type.
+    pub fn last<H: Handler<ReadOut = Infallible>>(self, handler: H) -> PipelineBuilder<((), H), Complete> {
+        self.add(handler).complete()
     }
 
     /// Adds a closure as the only stage: it gets the bytes as they come.
@@ -162,6 +180,15 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
         self.add(ApplicationStage(application)).complete()
     }
 
+    /// Adds the last stage: a handler that passes nothing on, and says so by its type. [`app`](Self::app) takes the simpler
+    /// trait for that.
+    pub fn last<K>(self, handler: K) -> PipelineBuilder<((S, H), K), Complete>
+    where
+        K: Handler<Read = H::ReadOut, WriteOut = H::Write, ReadOut = Infallible>,
+    {
+        self.add(handler).complete()
+    }
+
     /// Adds the last stage: a closure that is called with every message.
     pub fn handle<F>(self, call: F) -> PipelineBuilder<((S, H), ClosureStage<H::ReadOut, H::Write>), Complete>
     where
@@ -184,7 +211,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
         first: impl FnOnce(Switch<H::ReadOut, H::Write, T>) -> PipelineBuilder<S2, E2>,
     ) -> PipelineBuilder<(S, H), Joint<H::ReadOut, H::Write, T>>
     where
-        E2: Ending,
+        E2: Whole,
         S2: Link<E2::Segment, Linked = P>,
         P: Segment<H::ReadOut, H::Write, Tail = T>,
         T: 'static,
@@ -203,7 +230,7 @@ impl PipelineBuilder<()> {
         first: impl FnOnce(Switch<BytesMut, W, T>) -> PipelineBuilder<S2, E2>,
     ) -> PipelineBuilder<(), Joint<BytesMut, W, T>>
     where
-        E2: Ending,
+        E2: Whole,
         S2: Link<E2::Segment, Linked = P>,
         P: Segment<BytesMut, W, Tail = T>,
         W: 'static,

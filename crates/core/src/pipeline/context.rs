@@ -226,7 +226,8 @@ impl<H: Handler> Context<'_, H> {
 
     // ---- time ----
 
-    /// Has [`Handler::timer`] called after `delay`. Never early; forgotten when the stage leaves or the channel ends.
+    /// Has [`Handler::timer`] called after `delay`. Never early; forgotten when the stage leaves or
+    /// [`Handler::inactive`] has been told.
     pub fn arm(&mut self, delay: Duration) -> StageTimer {
         self.core.arm(self.stage, delay)
     }
@@ -281,9 +282,16 @@ impl<H: Handler> Context<'_, H> {
     }
 
     /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
-    /// included. Whoever is told that there is none hears [`Handler::writability`] when there is.
+    /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has
+    /// ended: then there is room too, for what is written only fails, and [`close_cause`](Self::close_cause) tells why.
     pub fn is_writable(&self) -> bool {
         self.core.is_writable()
+    }
+
+    /// Why the channel has ended, if it has. Known from the end on, while [`Handler::inactive`] waits until the messages that came
+    /// before it are asked for: whoever is told then that there is room can find out that nobody will read what it writes.
+    pub fn close_cause(&self) -> Option<&CloseCause> {
+        self.core.close_cause()
     }
 
     /// Bytes accepted and not yet taken by the transport.

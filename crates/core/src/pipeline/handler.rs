@@ -91,7 +91,8 @@ pub trait Handler: Sized + 'static {
         cx.fire_event(event);
     }
 
-    /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`).
+    /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`). The latter also when
+    /// the channel ends while somebody may wait for that: [`Context::close_cause`] tells.
     fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
         cx.fire_writability(writable);
     }

@@ -14,7 +14,7 @@
 //! 4. The old segment hears `leaving` and `removed`, the new one `added` and, on a connected channel, `active`, before
 //!    anything else. The end of input and of the channel it hears behind what was left over.
 
-use super::{Ending, Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, segment::Out};
+use super::{Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, Whole, segment::Out};
 use crate::channel::CloseCause;
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
@@ -113,6 +113,10 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
         let paused = out.core.demand.is_paused();
         match self.waiting.front() {
             None => return false,
+            Some(Waiting::Message(_)) if out.core.forsaken => {
+                out.core.unhandled_messages += 1;
+                return self.waiting.pop_front().is_some();
+            }
             Some(Waiting::Message(_)) if paused => return false,
             // An event waits for messages, not for demand.
             Some(Waiting::Event(_)) if paused && self.segment.blocked(out) => return false,
@@ -260,7 +264,7 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     /// last one counts. Asked for outside of the pipeline, it happens with the next thing that passes the joint.
     pub fn to<S, E, P>(&self, pipeline: PipelineBuilder<S, E>)
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<R, W, Tail = T>,
     {
@@ -292,7 +296,7 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     /// ```
     pub fn to_with<S, E, P>(&self, pipeline: PipelineBuilder<S, E>, leftover: Leftover<R>)
     where
-        E: Ending,
+        E: Whole,
         S: Link<E::Segment, Linked = P>,
         P: Segment<R, W, Tail = T>,
     {

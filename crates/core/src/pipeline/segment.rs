@@ -75,10 +75,10 @@ pub trait Segment<R, W>: 'static {
     /// Finds the stage that a signal is for. Gives the signal back if that has gone.
     #[doc(hidden)]
     fn signal(&mut self, out: &mut Out<'_, W>, stage: u32, signal: Signal) -> Option<Signal>;
-    /// Whether a message or an event waits somewhere inside.
+    /// Whether a message or an event waits somewhere inside to be asked for.
     #[doc(hidden)]
     fn is_holding(&self) -> bool;
-    /// Whether a stage has something under way that comes out by itself, held or not.
+    /// Whether a stage has something under way that comes out by itself.
     #[doc(hidden)]
     fn is_busy(&self) -> bool;
     /// The segment is about to be exchanged: what it has accepted goes out now.
@@ -189,11 +189,25 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.stages(list);
     }
 
+    /// Keeps a message until it is asked for, if it may be.
+    fn hold(&mut self, core: &mut ChannelCore, msg: R) {
+        if core.forsaken {
+            core.unhandled_messages += 1;
+            return drop(msg);
+        }
+        self.held.push_back(Held::Message(msg));
+        core.waiting_inside = true;
+    }
+
     /// Releases one thing that was held.
     fn release(&mut self, core: &mut ChannelCore) -> bool {
         let out = &mut Out { ops: &mut self.ops, core };
         match self.held.front() {
             None => return false,
+            Some(Held::Message(_)) if out.core.forsaken => {
+                out.core.unhandled_messages += 1;
+                return self.held.pop_front().is_some();
+            }
             Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
             // An event waits for messages, not for demand: with none before it, it goes on.
             Some(Held::Event(_)) if out.core.demand.is_paused() && self.segment.blocked(out) => return false,
@@ -211,8 +225,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
     fn read(&mut self, core: &mut ChannelCore, msg: R) {
         if !self.held.is_empty() || core.demand.is_paused() {
-            self.held.push_back(Held::Message(msg));
-            core.waiting_inside = true;
+            self.hold(core, msg);
         } else {
             self.segment.read(&mut Out { ops: &mut self.ops, core }, msg);
         }
@@ -381,7 +394,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         }
         self.reads += 1;
         self.may_have_more(out.core);
-        out.core.delivered = true;
+        out.core.delivered.mark();
         self.run(out, |handler, cx| handler.read(cx, msg));
     }
 
@@ -406,7 +419,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             self.settle(out);
             return true;
         }
-        if !self.more || out.core.demand.is_paused() {
+        if !self.more || out.core.forsaken || out.core.demand.is_paused() {
             return false;
         }
         match self.pull(out) {
@@ -422,7 +435,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn blocked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        if !self.more {
+        if !self.more || out.core.forsaken {
             return false;
         }
         if !self.rest.held.is_empty() {
@@ -466,7 +479,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn is_holding(&self) -> bool {
-        self.handler.is_busy() || self.rest.is_holding()
+        self.rest.is_holding()
     }
 
     fn is_busy(&self) -> bool {
@@ -483,7 +496,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             let (channel, stage) = (out.core.id, self.handler.name());
             tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
         }
-        self.run(out, |handler, cx| handler.leaving(cx));
+        self.run(out, |handler, cx| {
+            handler.flush(cx); // what it has gathered of the writes of stages behind it
+            handler.leaving(cx);
+        });
     }
 
     fn panicked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {

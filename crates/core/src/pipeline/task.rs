@@ -74,6 +74,11 @@ pub(crate) trait Job<H: Handler> {
         handler: &mut H,
         cx: &mut Context<'_, H>,
     ) -> Poll<()>;
+
+    /// Whether it lives long, so that there is no use in a first poll without a waker.
+    fn lasts(&self) -> bool {
+        false
+    }
 }
 
 pin_project! {
@@ -117,6 +122,10 @@ impl<H: Handler> Running<H> {
     /// Polls it on its stage; afterwards it is back in the table, or over.
     pub(crate) fn poll(mut self: Box<Self>, handler: &mut H, cx: &mut Context<'_, H>) {
         let Some(mut job) = self.job.take() else { return };
+        if self.waker.is_none() && job.lasts() {
+            let Some(waker) = self.waker(cx) else { return };
+            self.waker = Some(waker);
+        }
         let mut polled = match &self.waker {
             Some((task, waker)) => {
                 task.queued.store(false, Ordering::Release); // first: a wake-up during the poll counts
@@ -125,8 +134,7 @@ impl<H: Handler> Running<H> {
             None => job.as_mut().poll(&mut task::Context::from_waker(Waker::noop()), handler, cx),
         };
         if polled.is_pending() && self.waker.is_none() {
-            let Some(task) = cx.core.task_waker(self.key) else { return }; // the channel has ended meanwhile
-            let waker = Waker::from(task.clone());
+            let Some((task, waker)) = self.waker(cx) else { return };
             polled = job.as_mut().poll(&mut task::Context::from_waker(&waker), handler, cx);
             self.waker = Some((task, waker));
         }
@@ -141,6 +149,15 @@ impl<H: Handler> Running<H> {
                 cx.core.put_task_back(self.key, self);
             }
         }
+    }
+}
+
+impl<H: Handler> Running<H> {
+    /// A waker for it; none once the channel has left its loop.
+    fn waker(&self, cx: &Context<'_, H>) -> Option<(Arc<TaskWaker>, Waker)> {
+        let task = cx.core.task_waker(self.key)?;
+        let waker = Waker::from(task.clone());
+        Some((task, waker))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Whether this thread runs no event loop.
-pub(super) fn may_block() -> bool {
+pub(crate) fn may_block() -> bool {
     loop_thread::current_id().is_none()
 }
 

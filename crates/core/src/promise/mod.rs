@@ -34,6 +34,7 @@ mod tests;
 
 use std::fmt;
 
+pub(crate) use self::block::may_block;
 use self::core::Core;
 pub use self::{error::PromiseError, promised::Promised, shared::SharedPromised};
 use crate::sync::Arc;

@@ -8,14 +8,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `peer` | [`Peer`] and its halves: the channel as the future sees it |
-//! | `state` | what stage and peer share |
+//! | `state`, `watch` | what stage and peer share; whoever waits for the end |
 //! | `serve` | the stage that polls the future |
 //! | `service` | request in, reply out, several at a time, in order |
 //! | `outcome` | what the future's output says about the channel's end |
 //!
 //! Always true:
 //! 1. The future runs on the channel's loop. Its end closes the channel, unless it has given way to another segment, and
-//!    the channel's end drops it.
+//!    the channel's end drops it. What the peer sent before it went can be read before that; what is written fails at once.
 //! 2. Demand is strict: a message is asked of the pipeline when somebody waits for it, one at a time.
 //! 3. What was written is flushed at the latest when the future waits again: with the end of the read that it came from, or
 //!    at once if it was woken by something else.
@@ -28,6 +28,7 @@ mod service;
 mod state;
 #[cfg(feature = "futures")]
 mod stream;
+mod watch;
 
 pub use outcome::Outcome;
 pub use peer::{Peer, PeerReader, PeerWriter};

@@ -3,7 +3,10 @@
 //! What is waited for is a future made by hand where messages are in it: an `async fn` inside of another one holds what it was
 //! given twice, and a tail that waits holds it for hours.
 
-use super::state::{Out, SharedState, State};
+use super::{
+    state::{Out, SharedState, State},
+    watch::{Ended, Place, Warned},
+};
 use crate::channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message};
 use std::{
     fmt,
@@ -83,6 +86,8 @@ pub struct PeerReader<R, W> {
 /// ```
 pub struct PeerWriter<R, W> {
     pub(super) state: SharedState<R, W>,
+    /// Where this half itself watches for the end, when it is polled for it.
+    watching: Option<Box<Place<R, W>>>,
 }
 
 /// Runs on the state; the stage is told afterwards if it has to be.
@@ -100,7 +105,7 @@ fn with<R, W, T>(state: &SharedState<R, W>, f: impl FnOnce(&mut State<R, W>) -> 
 
 impl<R: 'static, W: 'static> Peer<R, W> {
     pub(super) fn new(state: SharedState<R, W>) -> Self {
-        Self { reader: PeerReader { state: state.clone() }, writer: PeerWriter { state } }
+        Self { reader: PeerReader { state: state.clone() }, writer: PeerWriter { state, watching: None } }
     }
 
     /// The next message. `None`: the peer sends no more. Until this is called, nothing is read.
@@ -210,8 +215,7 @@ impl<R: 'static, W: 'static> PeerReader<R, W> {
 
     /// [`Peer::shutting_down`].
     pub fn shutting_down(&self) -> impl Future<Output = ()> + use<R, W> {
-        let state = self.state.clone();
-        poll_fn(move |cx| state.borrow_mut().poll_shutting_down(cx))
+        Warned(Place::new(self.state.clone()))
     }
 }
 
@@ -225,7 +229,7 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
         poll_fn(move |cx| {
             ready!(self.poll_ready(cx))?;
             if let Some(msg) = msg.take() {
-                self.put(msg, WritePromise::untracked());
+                self.put_message(msg, WritePromise::untracked());
             }
             Poll::Ready(Ok(()))
         })
@@ -249,40 +253,40 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
 
     /// Writes a message without asking for room first. Callers who do not ask pile messages up.
     pub fn write_now(&mut self, msg: W) {
-        self.put(msg, WritePromise::untracked());
+        self.put_message(msg, WritePromise::untracked());
     }
 
     /// [`write_now`](Self::write_now), and tells when the system has taken the message's last byte.
     pub fn write_tracked(&mut self, msg: W) -> Written {
         let (done, written) = WritePromise::tracked();
-        self.put(msg, done);
+        self.put_message(msg, done);
         written
     }
 
     /// [`Peer::flush`].
     pub fn flush(&mut self) {
-        with(&self.state, |state| state.put(Out::Flush, 0));
+        self.put(Out::Flush, 0);
     }
 
     /// [`Peer::close`].
     pub fn close(&mut self) {
-        with(&self.state, |state| state.put(Out::Close, 0));
+        self.put(Out::Close, 0);
     }
 
     /// [`Peer::shut_down_output`].
     pub fn shut_down_output(&mut self) {
-        with(&self.state, |state| state.put(Out::ShutDownOutput, 0));
+        self.put(Out::ShutDownOutput, 0);
     }
 
     /// [`Peer::closed`].
     pub fn closed(&self) -> impl Future<Output = CloseCause> + use<R, W> {
-        let state = self.state.clone();
-        poll_fn(move |cx| state.borrow_mut().poll_closed(cx))
+        Ended(Place::new(self.state.clone()))
     }
 
     /// [`closed`](Self::closed) for code that polls.
-    pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseCause> {
-        self.state.borrow_mut().poll_closed(cx)
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<CloseCause> {
+        let state = &self.state;
+        self.watching.get_or_insert_with(|| Box::new(Place::new(state.clone()))).poll_closed(cx)
     }
 
     /// [`Peer::channel`].
@@ -291,16 +295,15 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
         channel.expect("a tail begins when its channel is connected")
     }
 
-    fn put(&mut self, msg: W, done: WritePromise) {
-        let refused = with(&self.state, |state| {
-            if state.is_closed() {
-                return Some((msg, done)); // nobody will look into the outbox any more
-            }
-            let bytes = size_of_message(&msg);
-            state.put(Out::Write(msg, done), bytes);
-            None
-        });
-        drop(refused); // a promise that is dropped says so
+    fn put_message(&mut self, msg: W, done: WritePromise) {
+        let bytes = size_of_message(&msg);
+        self.put(Out::Write(msg, done), bytes);
+    }
+
+    fn put(&mut self, out: Out<W>, bytes: usize) {
+        if let Err(unwanted) = with(&self.state, |state| state.put(out, bytes)) {
+            unwanted.refuse();
+        }
     }
 }
 

@@ -61,7 +61,7 @@ where
     fn notify(&mut self, cx: &mut Context<'_, Self>, waiting: impl IntoIterator<Item = Waker>) {
         let mut ours = false;
         for waker in waiting {
-            if self.state.borrow().stage.as_ref().is_some_and(|own| own.will_wake(&waker)) {
+            if self.is_own(&waker) {
                 ours = true;
             } else {
                 waker.wake();
@@ -70,6 +70,12 @@ where
         if ours {
             self.poll(cx);
         }
+    }
+
+    /// Whether this waker wakes the future itself. What it points to says so, as long as ours is there to compare: of what is
+    /// called through it there is a copy in each crate, so that two copies of the same waker may differ in that.
+    fn is_own(&self, waker: &Waker) -> bool {
+        self.state.borrow().stage.as_ref().is_some_and(|own| own.data() == waker.data())
     }
 
     fn poll(&mut self, cx: &mut Context<'_, Self>) {
@@ -83,7 +89,7 @@ where
             match polled {
                 Poll::Ready(output) => return self.finish(cx, output.into_result()),
                 // The writer waited for the outbox to be taken, and there is room.
-                Poll::Pending if waiting.as_ref().is_some_and(|waiting| waiting.will_wake(&waker)) => {}
+                Poll::Pending if waiting.as_ref().is_some_and(|waiting| self.is_own(waiting)) => {}
                 Poll::Pending => {
                     if let Some(waiting) = waiting {
                         waiting.wake();
@@ -133,11 +139,15 @@ where
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.future.is_none() && self.serve.is_none()
+    }
+
     /// The future has ended, and so does the channel: after what it wrote is sent, if it ended well.
     fn finish(&mut self, cx: &mut Context<'_, Self>, result: Result<(), CloseCause>) {
         self.future = None;
         if self.state.borrow().is_closed() {
-            return;
+            return cx.resume(); // to the end: nobody reads what comes before it
         }
         cx.flush();
         match result {
@@ -163,9 +173,6 @@ where
         stage: &mut Serve<R, W, F, T>,
         cx: &mut Context<'_, Serve<R, W, F, T>>,
     ) -> Poll<()> {
-        if waker.waker().will_wake(Waker::noop()) {
-            return Poll::Pending; // a tail lives long: it gets a real one at once
-        }
         stage.state.borrow_mut().stage.get_or_insert_with(|| waker.waker().clone());
         if let Some(serve) = stage.serve.take() {
             stage.future = Some(Box::pin(serve(Peer::new(stage.state.clone()))));
@@ -178,6 +185,10 @@ where
             stage.flush_unless_reading(cx);
         }
         if over && stage.state.borrow().is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn lasts(&self) -> bool {
+        true
     }
 }
 
@@ -205,6 +216,9 @@ where
 
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
         self.reading = true;
+        if self.is_over() && cx.close_cause().is_some() {
+            return; // the function has ended and so has the channel
+        }
         let waiting = self.state.borrow_mut().arrived(msg);
         self.notify(cx, waiting);
     }
@@ -222,8 +236,15 @@ where
     }
 
     fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
-        let waiting = self.state.borrow_mut().set_writable(writable);
+        let Some(cause) = cx.close_cause().cloned() else {
+            let waiting = self.state.borrow_mut().set_writable(writable);
+            return self.notify(cx, waiting);
+        };
+        let waiting = self.state.borrow_mut().cut(cause);
         self.notify(cx, waiting);
+        if self.is_over() {
+            cx.resume(); // to the end: nobody reads what comes before it
+        }
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {

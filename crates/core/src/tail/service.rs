@@ -127,9 +127,6 @@ where
         stage: &mut Service<R, W, F, T>,
         cx: &mut Context<'_, Service<R, W, F, T>>,
     ) -> Poll<()> {
-        if waker.waker().will_wake(Waker::noop()) {
-            return Poll::Pending;
-        }
         if stage.waker.is_none() {
             stage.waker = Some(waker.waker().clone());
             stage.owed = stage.concurrency.get(); // from now on calls can be polled
@@ -138,6 +135,10 @@ where
         stage.poll(cx, 0);
         stage.flush(cx);
         Poll::Pending
+    }
+
+    fn lasts(&self) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the stage and the peer of an async tail share. One thread; every borrow is short.
 
 use crate::{
-    channel::{Channel, CloseCause, Line, WritePromise},
-    spill::Spill,
+    arena::{Arena, Key},
+    channel::{Channel, CloseCause, Line, WriteError, WritePromise},
 };
 use std::{
     cell::RefCell,
@@ -50,7 +50,8 @@ pub(super) struct State<R, W> {
     shutting_down: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    watchers: Spill<Waker>,
+    /// Those who wait for the end, or for word of it: one pointer until somebody does.
+    watchers: Option<Box<Arena<Waker>>>,
     /// The future is being polled by its stage, which looks here afterwards by itself.
     pub(super) in_stage: bool,
     /// Has the stage look here; the future is polled with it.
@@ -72,7 +73,7 @@ impl<R, W> State<R, W> {
             shutting_down: false,
             reader: None,
             writer: None,
-            watchers: Spill::new(),
+            watchers: None,
             in_stage: false,
             stage: None,
             channel: None,
@@ -106,16 +107,27 @@ impl<R, W> State<R, W> {
                 _ => Input::Failed,
             };
         }
-        self.closed.get_or_insert(cause);
-        let mut wakers: Vec<Waker> = self.watchers.take().collect();
+        let mut wakers = self.cut(cause);
         wakers.extend(self.reader.take());
+        wakers
+    }
+
+    /// The channel has ended, and what had come before may still be read: writers have nothing to wait for.
+    pub(super) fn cut(&mut self, cause: CloseCause) -> Vec<Waker> {
+        self.closed.get_or_insert(cause);
+        let mut wakers = self.take_watchers();
         wakers.extend(self.writer.take());
         wakers
     }
 
     pub(super) fn shuts_down(&mut self) -> Vec<Waker> {
         self.shutting_down = true;
-        self.watchers.take().collect()
+        self.take_watchers()
+    }
+
+    /// Empties the places, which stay: whoever has one finds it empty, and not somebody else's.
+    fn take_watchers(&mut self) -> Vec<Waker> {
+        self.watchers.as_mut().map(|watchers| watchers.take_all()).unwrap_or_default()
     }
 
     /// Whether there is room, as the channel sees it now that the outbox is empty.
@@ -158,31 +170,40 @@ impl<R, W> State<R, W> {
         Poll::Pending
     }
 
-    pub(super) fn put(&mut self, out: Out<W>, bytes: usize) {
+    /// Takes something for the stage. Given back if the channel has ended: nobody will look here any more.
+    pub(super) fn put(&mut self, out: Out<W>, bytes: usize) -> Result<(), Unwanted<W>> {
+        if let Some(cause) = &self.closed {
+            return Err(Unwanted { out, cause: cause.clone() });
+        }
         self.outbox_bytes = self.outbox_bytes.saturating_add(bytes);
         self.outbox.push_back(out);
+        Ok(())
     }
 
-    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<CloseCause> {
-        match &self.closed {
-            Some(cause) => Poll::Ready(cause.clone()),
-            None => self.watch(cx),
-        }
-    }
-
-    pub(super) fn poll_shutting_down(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.shutting_down || self.closed.is_some() { Poll::Ready(()) } else { self.watch(cx) }
+    pub(super) fn end(&self) -> Option<CloseCause> {
+        self.closed.clone()
     }
 
     pub(super) fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    fn watch<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        if !self.watchers.iter().any(|known| known.will_wake(cx.waker())) {
-            self.watchers.push_back(cx.waker().clone());
+    /// Keeps a waker for whoever watches, in the place that it has, or in a new one. Returns the waker that was there, to
+    /// be dropped when the borrow is over.
+    pub(super) fn watch(&mut self, place: &mut Option<Key>, waker: Waker) -> Option<Waker> {
+        let watchers = self.watchers.get_or_insert_default();
+        match place.and_then(|key| watchers.get_mut(key)) {
+            Some(known) => Some(std::mem::replace(known, waker)),
+            None => {
+                *place = Some(watchers.insert(waker));
+                None
+            }
         }
-        Poll::Pending
+    }
+
+    /// Somebody watches no more.
+    pub(super) fn unwatch(&mut self, place: Key) -> Option<Waker> {
+        self.watchers.as_mut()?.remove(place)
     }
 
     /// Whether the stage has to be told, because nobody else will make it look here.
@@ -192,8 +213,25 @@ impl<R, W> State<R, W> {
     }
 }
 
+/// Something that came too late, and why.
+pub(super) struct Unwanted<W> {
+    out: Out<W>,
+    cause: CloseCause,
+}
+
+impl<W> Unwanted<W> {
+    /// Tells whoever waits to hear of it, with no borrow held.
+    pub(super) fn refuse(self) {
+        if let Out::Write(msg, done) = self.out {
+            drop(msg);
+            done.fail(WriteError::Closed(self.cause));
+        }
+    }
+}
+
 fn remember(place: &mut Option<Waker>, cx: &Context<'_>) {
-    if !place.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-        *place = Some(cx.waker().clone());
+    match place {
+        Some(known) => known.clone_from(cx.waker()),
+        None => *place = Some(cx.waker().clone()),
     }
 }

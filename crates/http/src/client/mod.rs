@@ -422,7 +422,7 @@ impl Inner {
             let proxied = proxy.is_some();
             let client = builder().pipeline(move || {
                 let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
-                pipeline().add(codec).add(Exchange::default())
+                pipeline().add(codec).last(Exchange::default())
             });
             Pool::to(&client.map_err(ClientError::Connect)?, address)
         };
@@ -456,7 +456,7 @@ impl Inner {
         }
         let client = builder.pipeline(move || {
             let tls = Tls::client(&connector, &name).expect("the same name was one before");
-            pipeline().add(tls).add(HttpClient::with(limits.clone())).add(Exchange::default())
+            pipeline().add(tls).add(HttpClient::with(limits.clone())).last(Exchange::default())
         });
         Ok(Pool::to(&client.map_err(ClientError::Connect)?, address))
     }

@@ -29,7 +29,7 @@ type Pipeline = PipelineBuilder<(), Joint<BytesMut, Outgoing, Ask>>;
 pub(super) fn through(target: String, name: String, connector: Connector, limits: Arc<Limits>) -> Pipeline {
     pipeline().joint(move |switch| {
         let codec = HttpClient::with(limits.clone());
-        pipeline().add(codec).add(Tunnel { target, name, connector, limits, switch, asked: Vec::new() })
+        pipeline().add(codec).last(Tunnel { target, name, connector, limits, switch, asked: Vec::new() })
     })
 }
 
@@ -80,7 +80,7 @@ impl Handler for Tunnel {
         match Tls::client(&self.connector, &self.name) {
             Ok(tls) => {
                 let exchange = Exchange::after(std::mem::take(&mut self.asked));
-                self.switch.to(pipeline().add(tls).add(HttpClient::with(self.limits.clone())).add(exchange));
+                self.switch.to(pipeline().add(tls).add(HttpClient::with(self.limits.clone())).last(exchange));
             }
             Err(error) => self.fail(cx, &ClientError::Tls(error.to_string())),
         }

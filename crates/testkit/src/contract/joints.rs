@@ -191,7 +191,7 @@ fn one_port_speaks_several_protocols_and_the_first_bytes_decide(setup: Setup) {
             let web =
                 || pipeline().add(Lines::default()).handle(|cx, line| cx.write_and_flush(line)).sealed();
             pipeline().joint(|switch| {
-                pipeline().add(Detect::new(switch).rule(prefix("#"), numbers).rule(http, web))
+                pipeline().last(Detect::new(switch).rule(prefix("#"), numbers).rule(http, web))
             })
         })
         .bind(setup.listen_at());

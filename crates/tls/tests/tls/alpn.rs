@@ -132,7 +132,7 @@ fn tls_and_clear_text_share_a_port() {
         let acceptor = acceptor();
         EmbeddedChannel::<(), _>::with_joint(pipeline().joint(move |switch| {
             let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
-            pipeline().add(
+            pipeline().last(
                 Detect::new(switch)
                     .rule(tls, move || {
                         let secret = pipeline().add(Tls::<Bytes>::server(&acceptor));

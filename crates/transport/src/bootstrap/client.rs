@@ -12,8 +12,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, Ending, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
-    WaterMarks, promise,
+    Address, Channel, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
+    WaterMarks, Whole, promise,
 };
 use std::{
     fmt,
@@ -94,6 +94,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
+    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
+    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
+    pub fn hold_back(mut self, hold_back: bool) -> Self {
+        self.settings.host.hold_back = hold_back;
+        self
+    }
+
     /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
     pub fn half_closure(mut self, allowed: bool) -> Self {
         self.settings.half_closure = allowed;
@@ -132,7 +140,7 @@ impl ClientBuilder {
     pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Client<P, W>, ConnectError>
     where
         F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Ending + 'static,
+        E: Whole + 'static,
         S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,

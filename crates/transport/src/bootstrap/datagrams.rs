@@ -10,8 +10,8 @@ use crate::{
     socket::sock_addr,
 };
 use netwright_core::{
-    Address, Channel, Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing,
-    PipelineBuilder, Promised, Segment, WaterMarks, promise,
+    Address, Channel, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
+    Promised, Segment, WaterMarks, Whole, promise,
 };
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -87,6 +87,14 @@ impl DatagramsBuilder {
     /// Whether channels read by themselves. Default: yes.
     pub fn auto_read(mut self, auto: bool) -> Self {
         self.settings.host.auto_read = auto;
+        self
+    }
+
+    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
+    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
+    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
+    pub fn hold_back(mut self, hold_back: bool) -> Self {
+        self.settings.host.hold_back = hold_back;
         self
     }
 
@@ -167,7 +175,7 @@ impl DatagramsBuilder {
     pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Datagrams<P, W>, BindError>
     where
         F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Ending + 'static,
+        E: Whole + 'static,
         S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<Datagram, W, Tail: Send>,
         W: Into<Outgoing> + 'static,

@@ -17,8 +17,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Ending, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
-    PromiseError, Promised, Segment, WaterMarks, driver::Token, promise,
+    Address, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
+    PromiseError, Promised, Segment, WaterMarks, Whole, driver::Token, promise,
 };
 use std::{
     fmt, io,
@@ -142,6 +142,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
+    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
+    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
+    pub fn hold_back(mut self, hold_back: bool) -> Self {
+        self.settings.host.hold_back = hold_back;
+        self
+    }
+
     /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
     pub fn half_closure(mut self, allowed: bool) -> Self {
         self.settings.half_closure = allowed;
@@ -182,11 +190,23 @@ impl ServerBuilder {
         self
     }
 
-    /// What every connection runs: called on its loop, once for each.
+    /// What every connection runs: called on its loop, once for each. Its last stage takes the messages, or it does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// # use netwright_core::{Observer, observe, pipeline};
+    /// # use netwright_transport::Server;
+    /// # use bytes::{Bytes, BytesMut};
+    /// # struct Log;
+    /// # impl Observer for Log {
+    /// #     type Read = BytesMut;
+    /// #     type Write = Bytes;
+    /// # }
+    /// Server::builder().pipeline(|_| pipeline().add(observe(Log))); // and then?
+    /// ```
     pub fn pipeline<F, S, E, P, W>(self, make: F) -> BoundPipeline
     where
         F: Fn(&Accepted) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Ending + 'static,
+        E: Whole + 'static,
         S: Link<E::Segment, Linked = P> + 'static,
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,

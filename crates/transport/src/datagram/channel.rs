@@ -514,6 +514,7 @@ where
 
     fn shut_down(&mut self) {
         self.close(CloseCause::ShutDown);
+        self.host.forsake();
         self.act();
     }
 }

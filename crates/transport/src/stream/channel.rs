@@ -333,6 +333,7 @@ where
 
     fn shut_down(&mut self) {
         self.close(CloseCause::ShutDown);
+        self.host.forsake(); // if its peer had gone before
         self.act();
     }
 }

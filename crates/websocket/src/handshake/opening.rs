@@ -11,8 +11,8 @@ use crate::WebSocket;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Ending, Link, Outgoing, PipelineBuilder, Segment, StageTimer,
-    Switch, internal::Whole, pipeline,
+    AppContext, Application, CloseCause, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch, Whole,
+    pipeline,
 };
 use netwright_http::{HttpClient, Part, ReplyHead, ReplyPart, RequestPart};
 use std::convert::Infallible;
@@ -57,7 +57,7 @@ impl Request {
         self,
         switch: Switch<BytesMut, Outgoing, Infallible>,
         make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
-    ) -> PipelineBuilder<(), impl Ending<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
     where
         E: Whole,
         S: Link<E::Segment, Linked = P>,

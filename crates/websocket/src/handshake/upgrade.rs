@@ -13,7 +13,7 @@ use super::{Accept, Opened, Refusal};
 use crate::WebSocket;
 use bytes::BytesMut;
 use netwright_core::{
-    Context, Event, Handler, Link, Outgoing, PipelineBuilder, Segment, Switch, WritePromise, internal::Whole,
+    Context, Event, Handler, Link, Outgoing, PipelineBuilder, Segment, Switch, Whole, WritePromise,
 };
 use netwright_http::{Part, ReplyPart, RequestHead, RequestPart};
 use std::{convert::Infallible, fmt, sync::Arc};

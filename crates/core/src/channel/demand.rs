@@ -1,0 +1,187 @@
+//! Whether messages may be delivered, and how many.
+//!
+//! ```text
+//!   the application   flowing | paused | so many messages        pause, resume, request
+//!   single stages     hold, hold_input: not now                  insist: whoever has asked or not
+//!   the channel       answers pile up: what flows stands still   too_many_answers, room
+//! ```
+//! Always true:
+//! 1. A hold stops everything; what a stage insists on passes a pause of the application, but no hold.
+//! 2. Only what flows by itself is stopped because answers pile up. Who asks for messages one by one says when.
+
+const FLOWING: u32 = u32::MAX;
+
+/// What the application, single stages and the channel itself say about delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Demand {
+    /// So many messages, then stop; `FLOWING` if there is no such limit.
+    permits: u32,
+    /// Stages that are full.
+    holds: u32,
+    /// Stages that have something to settle with the peer before anybody can be asked.
+    insists: u32,
+    /// Stages that want no more bytes read, while what is inside goes on.
+    input_holds: u32,
+    /// More answers wait to be sent than the channel takes.
+    full: bool,
+    /// Delivery flows again as soon as they are sent.
+    flows_with_room: bool,
+}
+
+impl Demand {
+    pub(crate) fn new(flowing: bool) -> Self {
+        Self {
+            permits: if flowing { FLOWING } else { 0 },
+            holds: 0,
+            insists: 0,
+            input_holds: 0,
+            full: false,
+            flows_with_room: false,
+        }
+    }
+
+    pub(crate) fn is_paused(self) -> bool {
+        (self.permits == 0 && self.insists == 0) || self.holds > 0
+    }
+
+    /// How many messages may be delivered before the next look.
+    pub(crate) fn messages(self) -> usize {
+        match self.permits {
+            _ if self.holds > 0 => 0,
+            FLOWING => usize::MAX,
+            _ if self.insists > 0 => usize::MAX,
+            permits => permits as usize,
+        }
+    }
+
+    /// Whether the transport may read: nothing is paused, and no stage has enough bytes.
+    pub(crate) fn takes_input(self) -> bool {
+        !self.is_paused() && self.input_holds == 0
+    }
+
+    // ---- the application ----
+
+    pub(crate) fn pause(&mut self) {
+        self.permits = 0;
+        self.flows_with_room = false;
+    }
+
+    pub(crate) fn resume(&mut self) {
+        if self.full {
+            self.flows_with_room = true;
+        } else {
+            self.permits = FLOWING;
+        }
+    }
+
+    pub(crate) fn request(&mut self) {
+        if self.permits < FLOWING - 1 {
+            self.permits += 1;
+        }
+    }
+
+    /// A message has reached the last stage.
+    pub(crate) fn delivered(&mut self) {
+        if self.permits != FLOWING {
+            self.permits = self.permits.saturating_sub(1);
+        }
+    }
+
+    /// Whether there is no limit to the messages that the application takes, once there is room for its answers.
+    pub(crate) fn is_flowing(self) -> bool {
+        self.permits == FLOWING || self.flows_with_room
+    }
+
+    // ---- the channel ----
+
+    /// More answers wait to be sent than the channel takes: what flows stops. True if it has not been so before.
+    pub(crate) fn too_many_answers(&mut self) -> bool {
+        if self.permits == FLOWING {
+            self.permits = 0;
+            self.flows_with_room = true;
+        }
+        !std::mem::replace(&mut self.full, true)
+    }
+
+    /// There is room for answers again. True if delivery goes on because of it.
+    pub(crate) fn room(&mut self) -> bool {
+        self.full = false;
+        let flows = std::mem::take(&mut self.flows_with_room);
+        if flows {
+            self.permits = FLOWING;
+        }
+        flows
+    }
+
+    // ---- single stages ----
+
+    /// A stage is full.
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    /// A stage that was full has room again.
+    pub(crate) fn release(&mut self) {
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// A stage has enough bytes for now.
+    pub(crate) fn hold_input(&mut self) {
+        self.input_holds += 1;
+    }
+
+    /// A stage that had enough takes bytes again.
+    pub(crate) fn release_input(&mut self) {
+        self.input_holds = self.input_holds.saturating_sub(1);
+    }
+
+    /// A stage needs what the peer sends, whoever has asked for messages.
+    pub(crate) fn insist(&mut self) {
+        self.insists += 1;
+    }
+
+    /// It needs no more than others ask for.
+    pub(crate) fn desist(&mut self) {
+        self.insists = self.insists.saturating_sub(1);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Demand;
+
+    #[test]
+    fn what_flows_stops_for_answers_and_goes_on_with_room() {
+        let mut demand = Demand::new(true);
+        assert!(demand.too_many_answers());
+        assert!(demand.is_paused() && demand.is_flowing());
+        assert!(!demand.too_many_answers(), "said before");
+        assert!(demand.room());
+        assert!(!demand.is_paused());
+    }
+
+    #[test]
+    fn who_asks_for_single_messages_gets_them_however_many_answers_wait() {
+        let mut demand = Demand::new(false);
+        demand.too_many_answers();
+        demand.request();
+        assert_eq!(demand.messages(), 1);
+        assert!(!demand.room(), "nothing flowed");
+        assert_eq!(demand.messages(), 1);
+    }
+
+    #[test]
+    fn a_pause_outlasts_the_room_and_a_resume_waits_for_it() {
+        let mut demand = Demand::new(true);
+        demand.too_many_answers();
+        demand.pause();
+        assert!(!demand.room());
+        assert!(demand.is_paused());
+
+        demand.too_many_answers();
+        demand.resume();
+        assert!(demand.is_paused(), "there is no room yet");
+        assert!(demand.room());
+        assert!(!demand.is_paused());
+    }
+}
