@@ -12,7 +12,7 @@ const SHOWN: usize = 16;
 ///
 /// let mut channel = EmbeddedChannel::<(), _>::with_joint(pipeline().joint(|switch| {
 ///     let ssh = || pipeline().handle(|_, _| {}).sealed();
-///     pipeline().last(Detect::new(switch).rule(prefix("SSH-2.0-"), ssh)).handle(|_, _| {}).sealed()
+///     pipeline().last(Detect::new(switch).rule(prefix("SSH-2.0-"), ssh))
 /// }));
 /// channel.write_inbound("hello");
 /// let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!() };

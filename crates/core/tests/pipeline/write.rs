@@ -169,11 +169,10 @@ fn writability_is_told_at_once_also_in_the_middle_of_a_chunk() {
     let stages = pipeline().add(Lines::default()).app(app);
     let mut channel = EmbeddedChannel::with_settings(stages, marks(500, 1000));
     log.take();
-    channel.write_inbound("a\nb\nc\n");
-    assert_eq!(
-        log.take(),
-        ["app read a", "app read b", "app writability false", "app read c", "app read_complete"]
-    );
+    channel.block_output(true).write_inbound("a\nb\nc\n");
+    assert_eq!(log.take(), ["app read a", "app read b", "app writability false"]);
+    channel.block_output(false);
+    assert_eq!(log.take(), ["app writability true", "app read c", "app read_complete"]);
 }
 
 /// Passes a write on, and answers the first few with a flush, each flush with a write.
