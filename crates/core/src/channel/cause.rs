@@ -83,9 +83,9 @@ pub enum CloseCause {
 }
 
 impl CloseCause {
-    /// Whether it was decided here, and not by the peer or the network.
-    pub fn is_ours(&self) -> bool {
-        !matches!(self, Self::PeerClosed | Self::Io(_))
+    /// Whether somebody here wanted the channel gone. A fault is not that: it may be about what came last, and nobody's wish.
+    pub(super) fn is_decided(&self) -> bool {
+        matches!(self, Self::Requested | Self::TimedOut(_) | Self::ShutDown)
     }
 
     /// The cause behind an error of the system.

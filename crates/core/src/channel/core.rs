@@ -507,16 +507,19 @@ impl ChannelCore {
     /// has room after all. Once the channel has ended, that is said once for each message: who writes whenever there is
     /// room would go on for ever.
     pub(super) fn writes_settled(&mut self) -> bool {
-        self.unsettled = 0;
-        if !self.told_full.get() {
-            return false;
+        let written = std::mem::take(&mut self.unsettled);
+        if self.has_ended() {
+            // Whoever has written that much may wait for room, whether it has asked or not.
+            let full = self.told_full.get() || written > self.outbound.water_marks().high();
+            return full && self.delivered.take(Delivered::SINCE_ROOM) && {
+                self.told_full.set(false);
+                true
+            };
         }
-        let room = if self.has_ended() {
-            self.delivered.take(Delivered::SINCE_ROOM)
-        } else {
-            self.outbound.is_writable() && !self.has_output_ended()
-        };
-        room && self.told_full.replace(false)
+        self.told_full.get()
+            && self.outbound.is_writable()
+            && !self.has_output_ended()
+            && self.told_full.replace(false)
     }
 
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.

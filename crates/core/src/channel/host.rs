@@ -14,7 +14,7 @@
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
 //! 4. Every channel that has ended comes to `removed`. What a peer sent before it went is delivered as it is asked for,
 //!    and whoever waits for room hears of it, because there is nothing left to wait for; timers and futures go on. What
-//!    nobody has asked for in `forsaken_after` is dropped, and at once what is left when our own side ended the channel.
+//!    nobody has asked for in `forsaken_after` is dropped, and at once what is left when somebody here closed the channel.
 //! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
 use super::{
@@ -284,10 +284,14 @@ where
         if self.ended {
             return;
         }
-        let ours = cause.is_ours();
-        let waiting = self.core.outbound.said_full() || self.core.demand.is_paused();
+        let decided = cause.is_decided();
+        let said_full = self.core.outbound.said_full();
         self.tell_outside(&cause);
         if self.was_active {
+            let mut waiting = said_full;
+            if !said_full && self.core.demand.is_paused() {
+                self.run(|root, core| waiting = root.would_hold_up(core));
+            }
             if self.core.demand.room() {
                 self.core.waiting_inside = true;
             }
@@ -297,7 +301,7 @@ where
             }
             self.run(|root, core| root.event(core, Inbound::Inactive(cause)));
         }
-        if ours {
+        if decided {
             self.forsake();
         } else {
             self.look_again_later();

@@ -177,6 +177,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         !self.waiting.is_empty() || self.segment.blocked(out)
     }
 
+    fn would_hold_up(&mut self, out: &mut Out<'_, W>) -> bool {
+        !self.waiting.is_empty() || self.segment.would_hold_up(out)
+    }
+
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<T>) {
         self.segment.enter_at_tail(out, op);
         self.exchange(out);

@@ -82,6 +82,10 @@ where
         self.segment.blocked(out)
     }
 
+    fn would_hold_up(&mut self, out: &mut Out<'_, W>) -> bool {
+        self.segment.would_hold_up(out)
+    }
+
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<Infallible>) {
         let op = match op {
             Op::Write(never, _) => match never {},

@@ -69,6 +69,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether the first stage holds a message that has to go before an event may enter.
     #[doc(hidden)]
     fn blocked(&mut self, out: &mut Out<'_, W>) -> bool;
+    /// Whether any stage holds a message, so that an end would have to wait for it.
+    #[doc(hidden)]
+    fn would_hold_up(&mut self, out: &mut Out<'_, W>) -> bool;
     /// An operation that enters at the far end.
     #[doc(hidden)]
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<Self::Tail>);
@@ -151,6 +154,10 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     /// Delivers one message or event that waits somewhere.
     pub(crate) fn step(&mut self, core: &mut ChannelCore) -> bool {
         self.segment.step(&mut Out { ops: &mut self.ops, core }) || self.release(core)
+    }
+
+    pub(crate) fn would_hold_up(&mut self, core: &mut ChannelCore) -> bool {
+        !self.held.is_empty() || self.segment.would_hold_up(&mut Out { ops: &mut self.ops, core })
     }
 
     pub(crate) fn enter_at_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
@@ -456,6 +463,12 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         }
     }
 
+    fn would_hold_up(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        let holds = self.blocked(out) || self.rest.would_hold_up(out.core);
+        self.settle(out);
+        holds
+    }
+
     fn enter_at_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
         self.rest.segment.enter_at_tail(inner, op);
@@ -560,6 +573,10 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn blocked(&mut self, _: &mut Out<'_, W>) -> bool {
+        false
+    }
+
+    fn would_hold_up(&mut self, _: &mut Out<'_, W>) -> bool {
         false
     }
 

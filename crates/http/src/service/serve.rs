@@ -243,6 +243,10 @@ where
 
     /// Writes of the body what is there and there is room for.
     fn send(&mut self, cx: &mut Cx<'_, F>) {
+        if cx.close_cause().is_some() {
+            self.sending = None; // nobody will read it, and requests that came before the end wait behind it
+            return;
+        }
         while let Some(Sending::Body(body)) = &mut self.sending {
             if !cx.is_writable() {
                 self.blocked = true;
@@ -260,6 +264,9 @@ where
                     };
                     cx.spawn(next, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
                         stage.in_read = false;
+                        if cx.close_cause().is_some() {
+                            return; // given up with the end
+                        }
                         stage.sending = Some(Sending::Body(body));
                         stage.sent(cx, piece);
                         stage.go_on(cx);

@@ -30,6 +30,7 @@ mod accept;
 mod connect;
 mod demand;
 mod echo;
+pub mod ends;
 mod faults;
 mod half_close;
 mod joints;
@@ -57,6 +58,7 @@ pub fn suite() -> &'static [Behaviour] {
             connect::BEHAVIOURS,
             demand::BEHAVIOURS,
             echo::BEHAVIOURS,
+            ends::BEHAVIOURS,
             faults::BEHAVIOURS,
             half_close::BEHAVIOURS,
             joints::BEHAVIOURS,

@@ -200,6 +200,16 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A transport in its first model, for what is not in the suite.
+    pub(super) fn of(transport: Transport) -> Self {
+        Self {
+            transport,
+            model: transport.models()[0],
+            variation: Variation::Plain,
+            behaviour: &super::suite()[0],
+        }
+    }
+
     /// The name of the test: `readiness::one_loop::echo::one_byte_at_a_time_comes_back`.
     pub fn test_name(self) -> String {
         let (group, name) = (self.behaviour.group(), self.behaviour.name());

@@ -98,6 +98,13 @@ impl DatagramsBuilder {
         self
     }
 
+    /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
+    /// for counts anew.
+    pub fn forsaken_after(mut self, time: Duration) -> Self {
+        self.settings.host.forsaken_after = time;
+        self
+    }
+
     /// Attaches a value to every channel, one for each type; handlers find it with
     /// [`Channel::attribute`](netwright_core::Channel::attribute).
     pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {

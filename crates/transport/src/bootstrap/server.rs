@@ -150,6 +150,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
+    /// for counts anew.
+    pub fn forsaken_after(mut self, time: Duration) -> Self {
+        self.settings.host.forsaken_after = time;
+        self
+    }
+
     /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
     pub fn half_closure(mut self, allowed: bool) -> Self {
         self.settings.half_closure = allowed;

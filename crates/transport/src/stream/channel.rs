@@ -35,6 +35,8 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     readable: bool,
     /// The peer's end has been seen: read until it comes.
     ending: bool,
+    /// An event has said that the connection is broken.
+    broken: bool,
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
     /// Our end has been announced to the peer.
@@ -71,6 +73,7 @@ where
             half_closure,
             readable: false,
             ending: false,
+            broken: false,
             input_ended: false,
             output_ended: false,
             incomplete: false,
@@ -205,6 +208,9 @@ where
         if self.half_closure {
             self.host.input_closed();
             if !self.output_ended {
+                if self.broken {
+                    self.take_error(); // it came with the end, and will not come again
+                }
                 return;
             }
         }
@@ -319,8 +325,11 @@ where
                 self.sent();
                 self.host.wants_flush_again();
             }
-            if self.input_ended && ready.contains(Ready::ERROR) {
-                self.take_error();
+            if ready.contains(Ready::ERROR) {
+                self.broken = true;
+                if self.input_ended {
+                    self.take_error();
+                }
             }
         }
         self.act(); // a jump, as nothing above needs room on the stack: see `return_stack`

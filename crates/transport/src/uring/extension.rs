@@ -152,6 +152,7 @@ impl Uring {
     pub(super) fn set_end(&self, key: Key, code: Option<i32>) {
         let _ = self.with_stream(key, |stream| {
             stream.end = Some(code.map_or(End::Closed, End::Failed));
+            stream.end_told = code.is_some(); // behind an end in order a reset may still come
             Ok(((), true))
         });
     }

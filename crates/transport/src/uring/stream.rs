@@ -118,10 +118,16 @@ impl Stream for UringStream {
     }
 
     fn has_ended(&mut self) -> io::Result<bool> {
-        match self.uring.has_ended(self.key)? {
-            Some(ended) => Ok(ended),
-            None => Ok(SockRef::from(&self.descriptor()?).peek(&mut [std::mem::MaybeUninit::uninit()])? == 0),
+        if let Some(ended) = self.uring.has_ended(self.key)? {
+            return Ok(ended);
         }
+        let ended = SockRef::from(&self.descriptor()?).peek(&mut [std::mem::MaybeUninit::uninit()])? == 0;
+        if ended {
+            // From now on a reset is looked out for: nobody receives who would find it.
+            self.ended = true;
+            self.uring.set_end(self.key, None);
+        }
+        Ok(ended)
     }
 
     fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
