@@ -293,7 +293,9 @@ fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
     let script = script.on_read_complete(|cx, ()| cx.flush());
     let loops = group(2);
     let server = server_on(&loops).pipeline(|_| pipeline().app(Echo)).bind(name()).soon().unwrap();
-    let here = client_on(&loops, script, |client| client).connect(server.address()).soon().unwrap();
+    // Both answer everything: more than both marks goes round only if one of them reads on.
+    let client = client_on(&loops, script, |client| client.hold_back(false));
+    let here = client.connect(server.address()).soon().unwrap();
     ours.active();
     let len = 300_000;
     here.send(vec![0; len].into());
@@ -360,14 +362,24 @@ fn what_waits_unread_is_delivered_on_demand_although_the_peer_has_gone() {
     pair.ours.end();
     pair.settle();
     pair.theirs.nothing();
-    // Writing to a peer that has gone does not cost what it had said.
-    let mut answer = pair.there.write_and_flush(Bytes::from_static(b"too late"));
-    pair.settle();
     pair.there.request();
     pair.theirs.read(b"one");
     pair.there.request();
     pair.theirs.read(b"two");
     assert!(matches!(pair.theirs.end(), CloseCause::PeerClosed));
+}
+
+/// As on a socket: nobody reads up to the end, so the write is what finds it.
+#[test]
+fn a_paused_channel_that_writes_to_a_peer_that_has_gone_ends() {
+    let pair = Pair::with(|server| server.auto_read(false), |client| client);
+    pair.here.send(Bytes::from_static(b"never asked for"));
+    drop(pair.here.close_when_flushed());
+    pair.ours.end();
+    pair.settle();
+    let mut answer = pair.there.write_and_flush(Bytes::from_static(b"too late"));
+    let cause = pair.theirs.end();
+    assert!(is_io(&cause, io::ErrorKind::BrokenPipe), "{cause}");
     drop(answer.soon()); // taken before the peer went, or failed with the end
 }
 

@@ -200,14 +200,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A transport in its first model, for what is not in the suite.
-    pub(super) fn of(transport: Transport) -> Self {
-        Self {
-            transport,
-            model: transport.models()[0],
-            variation: Variation::Plain,
-            behaviour: &super::suite()[0],
-        }
+    /// A transport in its first model, for what is not in the suite: as for a behaviour with such a need.
+    pub(super) fn of(transport: Transport, need: Option<Need>) -> Self {
+        let fits = |behaviour: &&Behaviour| need.is_none_or(|need| behaviour.has_need(need));
+        let behaviour = super::suite().iter().find(fits).expect("a need that a behaviour has");
+        Self { transport, model: transport.models()[0], variation: Variation::Plain, behaviour }
     }
 
     /// The name of the test: `readiness::one_loop::echo::one_byte_at_a_time_comes_back`.

@@ -36,6 +36,8 @@ pub(crate) struct LocalStream {
     blocked: bool,
     /// The channel was told of the end of its input.
     input_ended: bool,
+    /// Nobody reads for now, maybe until there is room.
+    paused: bool,
 }
 
 impl LocalStream {
@@ -44,7 +46,15 @@ impl LocalStream {
         let caller = local.caller(token);
         end.attach(&caller);
         local.call(token); // for what came before
-        Self { end, caller, current: Current::Nothing, room: 0, blocked: false, input_ended: false }
+        Self {
+            end,
+            caller,
+            current: Current::Nothing,
+            room: 0,
+            blocked: false,
+            input_ended: false,
+            paused: false,
+        }
     }
 
     /// Finds out how much room there is. `Some`: less than wanted.
@@ -56,7 +66,7 @@ impl LocalStream {
                     return None;
                 }
             }
-            Room::Deserted if self.input_ended => {
+            Room::Deserted if self.input_ended || self.paused => {
                 let text = "the other end of this local connection was closed";
                 return Some(Err(io::Error::new(io::ErrorKind::BrokenPipe, text)));
             }
@@ -162,11 +172,11 @@ impl Stream for LocalStream {
             ready |= Ready::ERROR;
         }
         if self.blocked {
-            // Whoever waits for room and finds nobody there fails once everything is read: see `make_room`.
+            // Whoever waits for room and finds nobody there fails once everything is read, or if nobody reads: see `make_room`.
             let half = self.end.outgoing.half();
             let news = match self.end.outgoing.room(half) {
                 Room::Bytes(room) => room >= half,
-                Room::Deserted => self.input_ended,
+                Room::Deserted => self.input_ended || self.paused,
             };
             if news {
                 self.blocked = false;
@@ -174,6 +184,13 @@ impl Stream for LocalStream {
             }
         }
         ready
+    }
+
+    fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
+        self.paused = !wants_read;
+        if self.paused && waits_for_room && self.end.outgoing.deserted().is_some() {
+            self.caller.call(); // there will be no room, and nobody reads up to the end
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub use watch::{Guard, Watch, Watcher};
 pub(super) use ways::BEHAVIOURS;
 
 use super::{
-    Setup, Transport,
+    Need, Setup, Transport,
     support::{Peer, Running, Soon, break_off, reset},
 };
 use netwright_core::Promised;
@@ -105,8 +105,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 /// Shows it on one transport, in its first model.
 pub fn check(transport: Transport, way: &Way, end: End) {
-    let setup = Setup::of(transport);
-    run(setup, way, end);
+    run(Setup::of(transport, end.needs_reset().then_some(Need::Reset)), way, end);
 }
 
 fn run(setup: Setup, way: &Way, end: End) {

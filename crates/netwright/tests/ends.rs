@@ -1,0 +1,411 @@
+//! Whatever a stage of TLS, HTTP or WebSocket waits for, its channel ends when its connection does: the table of
+//! `netwright_testkit::contract::ends`, with ways to wait that protocols add. A further way is a function and a line.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("ignored: the contract is written for Linux");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    use libtest_mimic::{Arguments, Completion, Trial, run};
+    use netwright_testkit::contract::{
+        Need, Transport,
+        ends::{End, check},
+    };
+
+    let mut trials = Vec::new();
+    for &transport in Transport::ALL {
+        for way in ways::ALL {
+            for &end in End::ALL {
+                if end.needs_reset() && transport.lacks(Need::Reset).is_some() {
+                    continue;
+                }
+                let sentence = format!("whoever_waits_for_{}_is_gone_when_{}", way.name, end.name());
+                trials.push(Trial::ignorable_test(format!("{}::{sentence}", transport.name()), move || {
+                    Ok(match transport.missing() {
+                        Some(why) => Completion::ignored_with(why),
+                        None => {
+                            check(transport, way, end);
+                            Completion::Completed
+                        }
+                    })
+                }));
+            }
+        }
+    }
+    run(&Arguments::from_args(), trials).exit();
+}
+
+#[cfg(target_os = "linux")]
+mod ways {
+    use bytes::{Bytes, BytesMut};
+    use http::{Request, Response};
+    use netwright::{
+        AppContext, Application, BindError, CloseCause, Outgoing, Peer, Promised, Server, StageTimer,
+        http::{Body, HttpServer, respond, serve},
+        pipeline, time,
+        tls::{Acceptor, Certificate, Tls, rustls},
+        websocket::{Close, Config, Message, WebSocket},
+    };
+    use netwright_testkit::contract::ends::{Guard, Place, SOON, Stream, Watch, Way};
+    use std::{
+        io::{Read, Write},
+        sync::{Arc, OnceLock},
+    };
+
+    macro_rules! ways {
+        ($($name:ident by $approach:ident)+) => {
+            pub(crate) const ALL: &[Way] =
+                &[$(Way { name: stringify!($name), serve: $name, approach: $approach }),+];
+        };
+    }
+
+    ways! {
+        a_handshake_of_tls by half_a_hello
+        room_behind_tls by a_word_by_tls
+        a_timer_behind_tls by words_by_tls
+        room_behind_a_websocket by frames
+        a_timer_behind_a_websocket by frames
+        a_message_by_websocket by frames
+        the_peers_close_of_a_websocket by frames
+        the_rest_of_a_head by half_a_head
+        the_rest_of_a_body by half_a_body
+        somebody_to_read_a_body by half_a_body
+        a_slow_service by requests
+        a_body_that_is_made_slowly by requests
+        room_for_a_body by requests
+        room_for_replies by requests
+    }
+
+    type Bound = Promised<Server, BindError>;
+
+    /// More than is taken of anybody who does not read.
+    fn much() -> Bytes {
+        Bytes::from(vec![b'!'; 8 << 20])
+    }
+
+    /// Tells once that its channel waits.
+    struct Waits {
+        watch: Watch,
+        said: bool,
+        _guard: Guard,
+    }
+
+    impl Waits {
+        fn new(watch: &Watch) -> Self {
+            Self { watch: watch.clone(), said: false, _guard: watch.guard() }
+        }
+        fn here(&mut self) {
+            if !std::mem::replace(&mut self.said, true) {
+                self.watch.waits();
+            }
+        }
+    }
+
+    // ---- TLS ----
+
+    fn certificate() -> &'static Certificate {
+        static CERTIFICATE: OnceLock<Certificate> = OnceLock::new();
+        CERTIFICATE.get_or_init(|| Certificate::self_signed(["localhost"]).unwrap())
+    }
+
+    fn half_a_hello(peer: &mut dyn Stream) {
+        peer.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
+    }
+
+    fn a_handshake_of_tls(place: Place) -> Bound {
+        let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
+        place
+            .builder
+            .pipeline(move |_| {
+                let (tls, guard) = (Tls::<Bytes>::server(&acceptor), watch.guard());
+                watch.waits(); // there is nothing else to come before the handshake
+                pipeline().add(watch.stage()).add(tls).handle(move |_, _| _ = &guard)
+            })
+            .bind(place.at)
+    }
+
+    /// A handshake by a blocking client, then these words, each a record of its own.
+    fn speak_tls(peer: &mut dyn Stream, words: &[&[u8]]) {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate().chain()[0].clone()).unwrap();
+        let config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        while session.is_handshaking() {
+            session.complete_io(&mut Both(peer)).unwrap();
+        }
+        for word in words {
+            session.writer().write_all(word).unwrap();
+            while session.wants_write() {
+                session.write_tls(&mut Both(peer)).unwrap();
+            }
+        }
+    }
+
+    /// What a trait object cannot be passed for by itself.
+    struct Both<'a>(&'a mut dyn Stream);
+
+    impl Read for Both<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Both<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            self.0.flush()
+        }
+    }
+
+    fn a_word_by_tls(peer: &mut dyn Stream) {
+        speak_tls(peer, &[b"hello"]);
+    }
+
+    fn words_by_tls(peer: &mut dyn Stream) {
+        speak_tls(peer, &[b"1", b"2", b"3"]);
+    }
+
+    fn room_behind_tls(place: Place) -> Bound {
+        async fn answers(mut peer: Peer<BytesMut, Bytes>, mut waits: Waits) -> Result<(), CloseCause> {
+            while peer.read().await?.is_some() {
+                peer.write(much()).await?;
+                waits.here();
+                peer.write(much()).await?;
+            }
+            Ok(())
+        }
+        let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
+        place
+            .builder
+            .pipeline(move |_| {
+                let (tls, waits) = (Tls::<Bytes>::server(&acceptor), Waits::new(&watch));
+                pipeline().add(watch.stage()).add(tls).serve(move |peer| answers(peer, waits))
+            })
+            .bind(place.at)
+    }
+
+    /// Pauses with each message for a while.
+    struct Slow<M, W>(Waits, std::marker::PhantomData<fn(M, W)>);
+
+    impl<M: 'static, W: 'static> Slow<M, W> {
+        fn new(watch: &Watch) -> Self {
+            Self(Waits::new(watch), std::marker::PhantomData)
+        }
+    }
+
+    impl<M: 'static, W: 'static> Application for Slow<M, W> {
+        type Read = M;
+        type Write = W;
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, _: M) {
+            cx.pause();
+            cx.arm(SOON);
+            self.0.here();
+        }
+        fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+            cx.resume();
+        }
+    }
+
+    fn a_timer_behind_tls(place: Place) -> Bound {
+        let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
+        place
+            .builder
+            .pipeline(move |_| {
+                let tls = Tls::<Bytes>::server(&acceptor);
+                pipeline().add(watch.stage()).add(tls).app(Slow::new(&watch))
+            })
+            .bind(place.at)
+    }
+
+    // ---- WebSocket ----
+
+    /// Three messages of one letter, with a mask of zeros.
+    fn frames(peer: &mut dyn Stream) {
+        for letter in *b"123" {
+            peer.write_all(&[0x81, 0x81, 0, 0, 0, 0, letter]).unwrap();
+        }
+    }
+
+    fn socket() -> WebSocket {
+        WebSocket::server(Config::default())
+    }
+
+    fn room_behind_a_websocket(place: Place) -> Bound {
+        async fn answers(mut peer: Peer<Message, Message>, mut waits: Waits) -> Result<(), CloseCause> {
+            while peer.read().await?.is_some() {
+                peer.write(Message::Binary(much())).await?;
+                waits.here();
+            }
+            Ok(())
+        }
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let waits = Waits::new(&watch);
+                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                stages.serve(move |peer| answers(peer, waits))
+            })
+            .bind(place.at)
+    }
+
+    fn a_timer_behind_a_websocket(place: Place) -> Bound {
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| pipeline().add(watch.stage::<Outgoing>()).add(socket()).app(Slow::new(&watch)))
+            .bind(place.at)
+    }
+
+    fn a_message_by_websocket(place: Place) -> Bound {
+        async fn reads(mut peer: Peer<Message, Message>, mut waits: Waits) -> Result<(), CloseCause> {
+            for _ in 0..3 {
+                peer.read().await?;
+            }
+            waits.here();
+            while peer.read().await?.is_some() {}
+            Ok(())
+        }
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let waits = Waits::new(&watch);
+                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                stages.serve(move |peer| reads(peer, waits))
+            })
+            .bind(place.at)
+    }
+
+    fn the_peers_close_of_a_websocket(place: Place) -> Bound {
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let mut waits = Waits::new(&watch);
+                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                stages.handle(move |cx, _| {
+                    cx.write_and_flush(Message::Close(Close::default()));
+                    waits.here();
+                })
+            })
+            .bind(place.at)
+    }
+
+    // ---- HTTP ----
+
+    fn half_a_head(peer: &mut dyn Stream) {
+        peer.write_all(b"GET / HTTP/1.1\r\nHost: exa").unwrap();
+    }
+
+    fn half_a_body(peer: &mut dyn Stream) {
+        peer.write_all(b"POST / HTTP/1.1\r\nHost: example\r\nContent-Length: 10\r\n\r\nhalf").unwrap();
+    }
+
+    fn requests(peer: &mut dyn Stream) {
+        for _ in 0..3 {
+            peer.write_all(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n").unwrap();
+        }
+    }
+
+    fn the_rest_of_a_head(place: Place) -> Bound {
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let guard = watch.guard();
+                watch.waits();
+                let stages = pipeline().add(watch.stage::<Outgoing>()).add(HttpServer::new());
+                stages.app(respond(move |_| {
+                    let _ = &guard;
+                    Response::new("")
+                }))
+            })
+            .bind(place.at)
+    }
+
+    fn serves<T>(place: Place, answer: fn(Request<Body>, Guard) -> T) -> Bound
+    where
+        T: Future<Output = Response<Body>> + 'static,
+    {
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let (watch, mut said) = (watch.clone(), false);
+                let stages = pipeline().add(watch.stage::<Outgoing>()).add(HttpServer::new());
+                stages.app(serve(move |request| {
+                    if !std::mem::replace(&mut said, true) {
+                        watch.waits();
+                    }
+                    answer(request, watch.guard())
+                }))
+            })
+            .bind(place.at)
+    }
+
+    fn the_rest_of_a_body(place: Place) -> Bound {
+        serves(place, |request, guard| async move {
+            let _guard = guard;
+            let _ = request.into_body().collect(100).await;
+            Response::new(Body::empty())
+        })
+    }
+
+    /// The body that was begun is read by nobody for a while.
+    fn somebody_to_read_a_body(place: Place) -> Bound {
+        serves(place, |request, guard| async move {
+            let _guard = guard;
+            time::sleep(SOON).await;
+            let _ = request.into_body().collect(100).await;
+            Response::new(Body::empty())
+        })
+    }
+
+    fn a_slow_service(place: Place) -> Bound {
+        serves(place, |_, guard| async move {
+            let _guard = guard;
+            time::sleep(SOON).await;
+            Response::new(Body::from("late"))
+        })
+    }
+
+    /// Its maker never comes to an end.
+    fn a_body_that_is_made_slowly(place: Place) -> Bound {
+        serves(place, |_, guard| async move {
+            let (mut sender, body) = Body::channel();
+            let making = async move {
+                let _guard = guard;
+                while sender.send("again ").await.is_ok() {
+                    time::sleep(SOON).await;
+                }
+            };
+            drop(netwright::EventLoop::current().unwrap().spawn_local(making));
+            Response::new(body)
+        })
+    }
+
+    fn room_for_a_body(place: Place) -> Bound {
+        serves(place, |_, guard| async move {
+            let (mut sender, body) = Body::channel();
+            let making = async move {
+                let _guard = guard;
+                while sender.send(much()).await.is_ok() {}
+            };
+            drop(netwright::EventLoop::current().unwrap().spawn_local(making));
+            Response::new(body)
+        })
+    }
+
+    fn room_for_replies(place: Place) -> Bound {
+        serves(place, |_, guard| async move {
+            let _guard = guard;
+            Response::new(Body::from(much()))
+        })
+    }
+}
