@@ -31,14 +31,19 @@ mod connect;
 mod demand;
 mod echo;
 mod faults;
+mod files;
 mod half_close;
+mod handover;
 mod joints;
 mod kills;
 mod lifecycle;
+mod linger;
 mod models;
 mod quiet;
+mod signals;
 mod tails;
 mod threads;
+mod urgent;
 mod write;
 
 pub use behaviour::Behaviour;
@@ -58,14 +63,19 @@ pub fn suite() -> &'static [Behaviour] {
             demand::BEHAVIOURS,
             echo::BEHAVIOURS,
             faults::BEHAVIOURS,
+            files::BEHAVIOURS,
             half_close::BEHAVIOURS,
+            handover::BEHAVIOURS,
             joints::BEHAVIOURS,
             kills::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
+            linger::BEHAVIOURS,
             models::BEHAVIOURS,
             quiet::BEHAVIOURS,
+            signals::BEHAVIOURS,
             tails::BEHAVIOURS,
             threads::BEHAVIOURS,
+            urgent::BEHAVIOURS,
             write::BEHAVIOURS,
         ]
         .concat()

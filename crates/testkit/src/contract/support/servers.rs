@@ -191,9 +191,14 @@ impl Hosts {
     }
 
     pub(crate) fn shut_down(&self) -> Termination {
+        self.shut_down_within(PATIENCE)
+    }
+
+    /// Ends the loops, which then have so long to end what is open.
+    pub(crate) fn shut_down_within(&self, timeout: Duration) -> Termination {
         match self {
-            Self::Group(group) => group.shutdown_gracefully(Duration::ZERO, PATIENCE),
-            Self::Threads(threads) => threads.shutdown_gracefully(Duration::ZERO, PATIENCE),
+            Self::Group(group) => group.shutdown_gracefully(Duration::ZERO, timeout),
+            Self::Threads(threads) => threads.shutdown_gracefully(Duration::ZERO, timeout),
         }
         .unwrap()
     }
