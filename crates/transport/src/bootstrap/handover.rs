@@ -20,7 +20,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -66,30 +66,23 @@ impl Handover {
             }
             Err(error) => return parcel.refuse(&error, |figures| &figures.refused),
         };
-        let mut stalled = false;
-        let others = hosts.others(&first);
-        let parcel = Arc::new(Mutex::new(Some(parcel)));
-        for target in std::iter::once(first).chain(others) {
-            if target.in_event_loop() {
-                return unpack(&parcel);
-            }
-            if target.is_shutting_down() {
-                continue;
-            }
-            let Some(place) = waiting.take_place(&target, self.waiting_max) else {
-                stalled = true;
-                continue;
-            };
-            let on_its_way = parcel.clone();
-            if let Some(parcel) = &mut *parcel.lock().unwrap_or_else(PoisonError::into_inner) {
-                parcel.place = Some(place);
-            }
-            match target.execute(move || unpack(&on_its_way)) {
-                Ok(()) => return,
-                Err(refused) => stalled |= matches!(refused.why, RefusedWhy::Full { .. }),
-            }
+        if first.in_event_loop() {
+            return parcel.unpack(&self.local);
         }
-        let parcel = parcel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parcel = Arc::new(Mutex::new(Some(parcel)));
+        let mut stalled = false;
+        let mut take = |target: &EventLoop| match self.offer(&parcel, target, waiting) {
+            Offer::Taken => true,
+            Offer::Ended => false,
+            Offer::Stalled => {
+                stalled = true;
+                false
+            }
+        };
+        if take(&first) || hosts.others(&first).iter().any(take) {
+            return;
+        }
+        let parcel = lock(&parcel).take();
         match parcel {
             Some(parcel) if stalled => {
                 parcel.refuse(&"too many wait for every loop", |figures| &figures.refused_stalled);
@@ -97,10 +90,40 @@ impl Handover {
             parcel => drop(parcel),
         }
     }
+
+    fn offer(&self, parcel: &Arc<Mutex<Option<Parcel>>>, target: &EventLoop, waiting: &mut Waiting) -> Offer {
+        if target.in_event_loop() {
+            unpack(parcel);
+            return Offer::Taken;
+        }
+        if target.is_shutting_down() {
+            return Offer::Ended;
+        }
+        let Some(place) = waiting.take_place(target, self.waiting_max) else { return Offer::Stalled };
+        let left = lock(parcel).as_mut().and_then(|parcel| parcel.place.replace(place));
+        drop(left); // the place before another loop, which did not take it
+        let on_its_way = parcel.clone();
+        match target.execute(move || unpack(&on_its_way)) {
+            Ok(()) => Offer::Taken,
+            Err(refused) if matches!(refused.why, RefusedWhy::Full { .. }) => Offer::Stalled,
+            Err(_) => Offer::Ended,
+        }
+    }
+}
+
+/// What a loop says to a connection.
+enum Offer {
+    Taken,
+    Ended,
+    Stalled,
+}
+
+fn lock(parcel: &Mutex<Option<Parcel>>) -> MutexGuard<'_, Option<Parcel>> {
+    parcel.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unpack(parcel: &Mutex<Option<Parcel>>) {
-    let parcel = parcel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let parcel = lock(parcel).take();
     if let (Some(parcel), Some(local)) = (parcel, LocalLoop::current()) {
         parcel.unpack(&local);
     }
@@ -176,8 +199,8 @@ impl Parcel {
     fn refuse_with(&mut self, why: &dyn std::fmt::Display, counter: fn(&ListenerFigures) -> &AtomicU64) {
         let Some((connection, peer)) = self.connection.take() else { return };
         tracing::warn!(%peer, %why, "an accepted connection was refused");
+        counter(&self.figures).fetch_add(1, Ordering::Relaxed); // first: the peer may look when it knows
         connection.reset();
-        counter(&self.figures).fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -158,6 +158,7 @@ where
         self.stream.as_ref().is_some_and(Stream::is_closing)
     }
 
+    #[cold]
     /// Why to close now, if so; what a stage sends on its way out goes first.
     fn take_close(&mut self) -> Option<CloseCause> {
         let close = self.host.take_close();
