@@ -141,7 +141,7 @@ pub enum WriteError {
     Cancelled,
     /// The message could not be encoded or sent.
     Fault(Fault),
-    /// A file to be sent failed.
+    /// A file to be sent failed. The channel lives on, unless a part of the file had been sent.
     File(Arc<io::Error>),
     /// The message was dropped on its way, by a handler that did not pass it on.
     Abandoned,

@@ -33,13 +33,15 @@ pub struct FileRegion {
     file: Arc<File>,
     position: u64,
     remaining: u64,
+    /// Whether bytes of it are on their way.
+    begun: bool,
     progress: Option<FileProgress>,
 }
 
 impl FileRegion {
     /// The `len` bytes of `file` from `offset` on. Whether they exist is found out when they are sent.
     pub fn new(file: impl Into<Arc<File>>, offset: u64, len: u64) -> Self {
-        Self { file: file.into(), position: offset, remaining: len, progress: None }
+        Self { file: file.into(), position: offset, remaining: len, begun: false, progress: None }
     }
 
     /// All bytes that `file` has now.
@@ -68,6 +70,11 @@ impl FileRegion {
         self.remaining
     }
 
+    /// Whether a part of it is on its way already: then a failure leaves the peer with a part of the message.
+    pub fn is_begun(&self) -> bool {
+        self.begun
+    }
+
     /// Tells from any thread how far the region has got. Costs nothing unless it is asked for.
     pub fn progress(&mut self) -> FileProgress {
         let total = self.remaining;
@@ -84,6 +91,7 @@ impl FileRegion {
             "{taken} bytes of a file region were taken, but only {} remained",
             self.remaining
         );
+        self.begun |= taken > 0;
         self.remaining -= taken;
         self.position = self.position.saturating_add(taken);
         if let Some(progress) = &self.progress {

@@ -419,6 +419,11 @@ where
         }
     }
 
+    /// Whether messages or events wait inside: what is told now waits behind them.
+    pub fn is_holding(&self) -> bool {
+        self.root.is_holding()
+    }
+
     /// Whether nothing is left to do: the channel has ended and its pipeline knows everything.
     pub fn is_finished(&self) -> bool {
         self.ended && (self.silent || !self.root.is_holding() && !self.root.is_busy())

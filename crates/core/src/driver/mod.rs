@@ -56,7 +56,9 @@ use std::{any::Any, fmt, io, rc::Rc, sync::Arc, time::Duration};
 pub trait Driver: 'static {
     /// Waits for events until `timeout` has passed (`None`: for ever) or the waker was used, and appends them.
     ///
-    /// An error makes the loop rebuild the driver; if that fails too, the loop ends and its termination says why.
+    /// An error makes the loop rebuild the driver; if that fails too, the loop ends and its termination says why. Not so
+    /// [`Interrupted`](io::ErrorKind::Interrupted): a signal ended the wait, which is nobody's fault, and the loop has a look round
+    /// and polls again.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Events) -> io::Result<()>;
 
     /// Replaces the kernel object underneath by a fresh one that has the same registrations. Returns how many moved.
@@ -192,6 +194,8 @@ impl Ready {
     pub const READ_CLOSED: Self = Self(1 << 2);
     /// An error waits to be fetched.
     pub const ERROR: Self = Self(1 << 3);
+    /// Urgent bytes are there, before which a read ends although more has come: read until nothing is left.
+    pub const URGENT: Self = Self(1 << 4);
 
     /// Whether all of `other` is in `self`.
     pub const fn contains(self, other: Self) -> bool {
@@ -219,6 +223,7 @@ impl fmt::Debug for Ready {
             (Self::WRITE, "WRITE"),
             (Self::READ_CLOSED, "READ_CLOSED"),
             (Self::ERROR, "ERROR"),
+            (Self::URGENT, "URGENT"),
         ];
         f.debug_set()
             .entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name))

@@ -161,11 +161,14 @@ impl Runner {
             self.spin_first = woken && now.since(self.mark) < SHORT_SLEEP;
         }
         if let Err(error) = result {
-            tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
-            self.rebuild().map_err(|second| {
-                tracing::error!(event_loop = %shared.config.name, error = %second, "rebuilding the driver failed");
-                LoopError::Driver(Arc::new(error))
-            })?;
+            // A signal came: nothing is wrong, and the next poll knows how much of the time is left.
+            if error.kind() != io::ErrorKind::Interrupted {
+                tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
+                self.rebuild().map_err(|second| {
+                    tracing::error!(event_loop = %shared.config.name, error = %second, "rebuilding the driver failed");
+                    LoopError::Driver(Arc::new(error))
+                })?;
+            }
         } else {
             let empty = asleep && !woken && self.events.is_empty();
             let early = || timeout.is_none_or(|time| u128::from(now.since(self.mark)) < time.as_nanos());

@@ -3,8 +3,8 @@
 use super::{
     Behaviour, Need, Setup, Variation, behaviour,
     support::{
-        Echo, ForeignListener, Hold, PATIENCE, Refusing, Soon, Unanswering, assert_quiet, expect, loops_of,
-        round_trip, script, settle, wait_until,
+        Echo, ForeignListener, Hold, PATIENCE, Refusing, Soon, Unanswering, assert_quiet, expect,
+        in_own_process, loops_of, round_trip, script, settle, wait_until,
     },
 };
 use bytes::{Bytes, BytesMut};
@@ -38,6 +38,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_name_is_resolved_and_connected).needs(&[Need::Network]).not(VARIED),
     behaviour!(of_several_addresses_the_first_that_answers_wins).needs(&[Need::Network]).not(VARIED),
     behaviour!(if_no_address_answers_the_error_is_that_of_the_first).needs(&[Need::Network]).in_one_model(),
+    behaviour!(thousands_of_addresses_that_fail_at_once_are_tried_one_after_the_other)
+        .needs(&[Need::Network])
+        .in_one_model(),
     behaviour!(many_connects_at_once_all_succeed).not(VARIED),
     behaviour!(a_client_connects_to_a_server_of_the_standard_library)
         .needs(&[Need::ForeignPeers])
@@ -240,6 +243,22 @@ fn if_no_address_answers_the_error_is_that_of_the_first(setup: Setup) {
     let error = error(client.connect("many:1"));
     assert!(matches!(&error, ConnectError::Refused(address) if *address == first.addr()), "{error:?}");
     assert_clean(&client);
+}
+
+/// More than a stack has room for, if each is tried inside of the failure of the one before.
+fn thousands_of_addresses_that_fail_at_once_are_tried_one_after_the_other(setup: Setup) {
+    in_own_process(setup, || {
+        let addresses: Vec<_> =
+            (1..20_000).map(|port| SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port))).collect();
+        let first = addresses[0];
+        let resolver = move |_: &str| Promised::ready(Ok(addresses.clone()));
+        // No socket of one family is bound to an address of the other.
+        let from: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let client = setup.client_with(script().0, |builder| builder.resolver(resolver).local_addr(from));
+        let error = error(client.connect("many:1"));
+        assert!(error.to_string().contains(&first.to_string()), "{error}");
+        assert_clean(&client);
+    });
 }
 
 fn many_connects_at_once_all_succeed(setup: Setup) {

@@ -26,9 +26,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_client_half_closes_too),
     behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
     behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
-    behaviour!(a_linger_with_time_does_not_hold_up_the_loop)
-        .shows(&[60])
-        .needs(&[Need::Reset, Need::Descriptors]),
     behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
 ];
 
@@ -257,29 +254,6 @@ fn without_a_linger_a_close_is_clean(setup: Setup) {
     channel.close().soon();
     expect(&mut stream, b"goodbye");
     expect_end(&mut stream);
-}
-
-/// The peer does not read, so the close would block its thread for the whole time.
-fn a_linger_with_time_does_not_hold_up_the_loop(setup: Setup) {
-    let (script, events) = script();
-    let script = script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze()));
-    let options = StreamOptions::new().linger(Duration::from_secs(20));
-    let running = setup.serve_with(script, |builder| builder.options(options));
-    let mut stream = running.dial_narrow();
-    let channel = events.active();
-    let data = pattern(60_000);
-    channel.send(data.clone().into());
-    channel.close().soon();
-    events.skip_to_end();
-    let begun = std::time::Instant::now();
-    for _ in 0..4 {
-        let mut neighbour = running.dial();
-        round_trip(&mut neighbour, b"not held up");
-    }
-    assert!(begun.elapsed() < Duration::from_secs(15), "a close held a loop up");
-    let mut got = Vec::new();
-    stream.read_to_end(&mut got).unwrap();
-    assert!(data.starts_with(&got), "{} bytes", got.len());
 }
 
 fn a_client_with_a_linger_of_zero_resets_the_server(setup: Setup) {

@@ -32,14 +32,19 @@ mod demand;
 mod echo;
 pub mod ends;
 mod faults;
+mod files;
 mod half_close;
+mod handover;
 mod joints;
 mod kills;
 mod lifecycle;
+mod linger;
 mod models;
 mod quiet;
+mod signals;
 mod tails;
 mod threads;
+mod urgent;
 mod write;
 
 pub use behaviour::Behaviour;
@@ -60,14 +65,19 @@ pub fn suite() -> &'static [Behaviour] {
             echo::BEHAVIOURS,
             ends::BEHAVIOURS,
             faults::BEHAVIOURS,
+            files::BEHAVIOURS,
             half_close::BEHAVIOURS,
+            handover::BEHAVIOURS,
             joints::BEHAVIOURS,
             kills::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
+            linger::BEHAVIOURS,
             models::BEHAVIOURS,
             quiet::BEHAVIOURS,
+            signals::BEHAVIOURS,
             tails::BEHAVIOURS,
             threads::BEHAVIOURS,
+            urgent::BEHAVIOURS,
             write::BEHAVIOURS,
         ]
         .concat()

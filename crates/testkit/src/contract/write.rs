@@ -3,17 +3,14 @@
 use super::{
     Behaviour, Setup, Variation, behaviour,
     support::{
-        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, expect_end, pattern,
-        pattern_at, round_trip, script,
+        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, pattern, pattern_at,
+        round_trip, script,
     },
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{
-    AppContext, Application, Channel, ENTRY_OVERHEAD, FileRegion, Outgoing, WaterMarks, WriteError, pipeline,
-};
+use netwright_core::{Channel, ENTRY_OVERHEAD, WaterMarks, WriteError};
 use netwright_transport::StreamOptions;
 use std::{
-    fs::{File, OpenOptions},
     io::{ErrorKind, Read, Write},
     sync::{
         Arc,
@@ -22,9 +19,6 @@ use std::{
     },
     thread,
 };
-
-/// Peers that are sent files say nothing.
-const VARIED: &[Variation] = &[Variation::Asking, Variation::OnWorkers];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(many_small_pieces_of_one_flush_arrive_in_order).shows(&[49]),
@@ -44,11 +38,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits),
     behaviour!(a_flood_does_not_keep_neighbours_from_being_read),
     behaviour!(a_channel_that_always_has_more_to_write_lets_its_loop_do_other_things),
-    behaviour!(a_file_arrives_byte_for_byte_between_other_messages).shows(&[62]).not(VARIED),
-    behaviour!(a_region_longer_than_its_file_fails_and_the_channel_lives_on).shows(&[62]).not(VARIED),
-    behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel).shows(&[62]).not(VARIED),
-    behaviour!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel).not(VARIED),
-    behaviour!(one_file_goes_to_many_peers_at_once).not(VARIED),
 ];
 
 /// More pieces than one gathering write takes, empty ones and large ones among them.
@@ -463,127 +452,4 @@ fn a_channel_that_always_has_more_to_write_lets_its_loop_do_other_things(setup: 
     }
     channel.close().soon();
     reader.join().unwrap();
-}
-
-// ---- files ----
-
-/// Writes bytes and files.
-struct Files(mpsc::Sender<Channel<Outgoing>>);
-
-impl Application for Files {
-    type Read = BytesMut;
-    type Write = Outgoing;
-
-    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        self.0.send(cx.channel()).unwrap();
-    }
-    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
-}
-
-fn file_server(setup: Setup) -> (Running, mpsc::Receiver<Channel<Outgoing>>) {
-    let (told, channels) = mpsc::channel();
-    let (builder, loops) = setup.server();
-    let server = builder
-        .pipeline(move |_| pipeline().app(Files(told.clone())))
-        .bind(setup.listen_at())
-        .soon()
-        .unwrap();
-    (Running { setup, server, loops }, channels)
-}
-
-/// An open file with this content, which is gone when it is closed.
-fn file_with(content: &[u8], set_up: impl FnOnce(&mut OpenOptions)) -> File {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("netwright-sockets-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, content).unwrap();
-    let mut options = OpenOptions::new();
-    set_up(options.read(true));
-    let file = options.open(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    file
-}
-
-fn a_file_arrives_byte_for_byte_between_other_messages(setup: Setup) {
-    let (running, channels) = file_server(setup);
-    let mut stream = running.dial();
-    let channel = channels.recv_timeout(PATIENCE).unwrap();
-    let content = pattern(5 << 20);
-    let file = Arc::new(file_with(&content, |_| ()));
-    let mut whole = FileRegion::whole(file.clone()).unwrap();
-    let progress = whole.progress();
-    channel.write(Bytes::from_static(b"<").into());
-    let mut sent = channel.write_tracked(whole.into());
-    channel.write(Bytes::from_static(b"|").into());
-    channel.write(FileRegion::new(file.clone(), 1_000_003, 70_000).into());
-    channel.write(FileRegion::new(file, 17, 0).into());
-    channel.write(Bytes::from_static(b">").into());
-    channel.flush();
-    expect(&mut stream, b"<");
-    expect(&mut stream, &content);
-    expect(&mut stream, b"|");
-    expect(&mut stream, &content[1_000_003..1_070_003]);
-    expect(&mut stream, b">");
-    sent.soon().unwrap();
-    assert_eq!((progress.sent(), progress.total()), (content.len() as u64, content.len() as u64));
-}
-
-fn a_region_longer_than_its_file_fails_and_the_channel_lives_on(setup: Setup) {
-    let (running, channels) = file_server(setup);
-    let mut stream = running.dial();
-    let channel = channels.recv_timeout(PATIENCE).unwrap();
-    let region = FileRegion::new(file_with(b"short", |_| ()), 0, 1_000);
-    let failed = channel.write_and_flush(region.into()).soon();
-    let Err(WriteError::File(error)) = failed else { panic!("{failed:?}") };
-    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-    expect(&mut stream, b"short");
-    channel.write_and_flush(Bytes::from_static(b"next").into()).soon().unwrap();
-    expect(&mut stream, b"next");
-}
-
-fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(setup: Setup) {
-    let (running, channels) = file_server(setup);
-    let mut stream = running.dial();
-    let channel = channels.recv_timeout(PATIENCE).unwrap();
-    let only_written = file_with(b"secret", |options| {
-        options.read(false).write(true);
-    });
-    let directory = File::open(std::env::temp_dir()).unwrap();
-    for file in [only_written, directory] {
-        let failed = channel.write_and_flush(FileRegion::new(file, 0, 6).into()).soon();
-        assert!(matches!(failed, Err(WriteError::File(_))), "{failed:?}");
-    }
-    channel.write_and_flush(Bytes::from_static(b"alive").into()).soon().unwrap();
-    expect(&mut stream, b"alive");
-}
-
-fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(setup: Setup) {
-    let (running, channels) = file_server(setup);
-    let mut stream = running.dial_narrow();
-    let channel = channels.recv_timeout(PATIENCE).unwrap();
-    let content = pattern(16 << 20);
-    let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
-    let mut sent = channel.write_and_flush(region.into());
-    expect(&mut stream, &content[..1000]);
-    drop(stream); // with bytes unread: a reset
-    let failed = sent.wait_timeout(PATIENCE).unwrap();
-    assert!(matches!(failed, Err(WriteError::Closed(_))), "{failed:?}");
-    channel.closed().soon();
-    running.wait_for_open(0);
-}
-
-fn one_file_goes_to_many_peers_at_once(setup: Setup) {
-    let (running, channels) = file_server(setup);
-    let content = pattern(1 << 20);
-    let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
-    let mut streams: Vec<_> = (0..8).map(|_| running.dial()).collect();
-    for _ in &streams {
-        let channel = channels.recv_timeout(PATIENCE).unwrap();
-        channel.send(region.clone().into());
-        channel.close_when_flushed();
-    }
-    for stream in &mut streams {
-        expect(stream, &content);
-        expect_end(stream);
-    }
 }

@@ -159,7 +159,8 @@ impl ClientBuilder {
         Ok(Client {
             inner: Arc::new(Inner {
                 hosts,
-                settings: self.settings,
+                settings: self.settings.for_loops(),
+                options: self.settings.options,
                 timeout: self.timeout,
                 from: self.from,
                 resolver,
@@ -200,6 +201,8 @@ pub struct Client<P, W> {
 struct Inner<P, W> {
     hosts: Hosts,
     settings: ChannelSettings,
+    /// As they were given: what cannot be had of a connection is refused by its name.
+    options: StreamOptions,
     timeout: Duration,
     from: Option<SocketAddr>,
     resolver: Arc<dyn Resolve>,
@@ -265,7 +268,12 @@ where
                 }
                 return;
             }
-            let (limit, options) = (inner.timeout, inner.settings.options.clone());
+            // What a Unix socket does not have is refused as a whole.
+            let options = match &addresses[..] {
+                [Address::Unix(_)] => &inner.options,
+                _ => &inner.settings.options,
+            };
+            let (limit, options) = (inner.timeout, options.clone());
             let connect = ConnectSettings { from: inner.from, limit, options };
             let place = local.clone();
             let done = move |result: Result<(socket2::Socket, Address), ConnectError>| {
@@ -307,7 +315,7 @@ where
     ) -> Result<Channel<P::Tail>, ConnectError> {
         let peer = Address::Local(name.clone());
         let setup = |why: &str| ConnectError::Setup(format!("cannot connect to {peer}: {why}"));
-        self.settings.options.check_local().map_err(setup)?;
+        self.options.check_local().map_err(setup)?;
         if let Some(from) = self.from {
             return Err(setup(&format!("local_addr is {from}, but a local connection has no host and port")));
         }

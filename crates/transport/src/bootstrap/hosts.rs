@@ -51,6 +51,15 @@ impl Hosts {
         }
     }
 
+    /// Where else a connection can live whose loop does not take it: the other loops, from the one behind it on. With a thread
+    /// for each connection there is nobody else.
+    pub(super) fn others(&self, first: &EventLoop) -> Vec<EventLoop> {
+        let Self::Group(group) = self else { return Vec::new() };
+        let at = group.iter().position(|event_loop| event_loop == first).map_or(0, |at| at + 1);
+        let round = group.iter().skip(at).chain(group.iter().take(at));
+        round.filter(|event_loop| *event_loop != first).cloned().collect()
+    }
+
     /// The loops to which a connection may be on its way.
     pub(super) fn expecting(&self) -> Vec<EventLoop> {
         match self {

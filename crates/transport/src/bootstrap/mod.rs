@@ -12,6 +12,7 @@ mod client;
 mod datagrams;
 mod entrance;
 mod error;
+mod handover;
 mod hosts;
 mod race;
 mod server;

@@ -7,7 +7,7 @@ use netwright_core::{Address, LocalLoop, Scheduled, driver::Token};
 use socket2::Socket;
 use std::{
     cell::RefCell,
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     io,
     rc::{Rc, Weak},
     time::Duration,
@@ -37,13 +37,9 @@ pub(super) fn start(
     settings: ConnectSettings,
     done: Done,
 ) {
-    let mut left = VecDeque::new();
-    for address in addresses {
-        // An attempt is known by its address, and a second one to the same would not do better.
-        if !left.contains(&address) {
-            left.push_back(address);
-        }
-    }
+    // An attempt is known by its address, and a second one to the same would not do better.
+    let mut seen = HashSet::new();
+    let left = addresses.into_iter().filter(|address| seen.insert(address.clone())).collect();
     let race = Race {
         id,
         local,
@@ -95,32 +91,58 @@ fn stop(race: &Rc<RefCell<Race>>) {
     }
 }
 
+/// Begins the next attempt. Those that fail at once are followed by another here, one after the other: one inside of the other
+/// they would need as much stack as there are addresses.
 fn next(race: &Rc<RefCell<Race>>) {
     let timer = race.borrow_mut().timer.take();
     if let Some(timer) = timer {
         timer.cancel(); // the attempt that it would start is this one
     }
-    let (local, address, settings) = {
-        let mut race = race.borrow_mut();
-        let Some(address) = race.left.pop_front() else { return };
-        (race.local.clone(), address, race.settings.clone())
-    };
-    let told = race.clone();
-    let to = address.clone();
-    let on_connect = Box::new(move |result| finished(&told, to, result));
-    match socket::connect(&local, address.clone(), &settings, on_connect) {
-        Ok(token) => race.borrow_mut().running.push((address, token)),
-        Err(error) => return finished(race, address, Err(error)),
+    loop {
+        let (local, address, settings) = {
+            let mut race = race.borrow_mut();
+            let Some(address) = race.left.pop_front() else { break };
+            (race.local.clone(), address, race.settings.clone())
+        };
+        let told = race.clone();
+        let to = address.clone();
+        let on_connect = Box::new(move |result| finished(&told, to, result));
+        match socket::connect(&local, address.clone(), &settings, on_connect) {
+            Ok(token) => {
+                race.borrow_mut().running.push((address, token));
+                if !race.borrow().left.is_empty() {
+                    let later = race.clone();
+                    let timer = local.schedule(HEAD_START, move || next(&later)).ok();
+                    race.borrow_mut().timer = timer;
+                }
+                return;
+            }
+            Err(error) => race.borrow_mut().failed(address, error),
+        }
     }
-    if !race.borrow().left.is_empty() {
-        let later = race.clone();
-        let timer = local.schedule(HEAD_START, move || next(&later)).ok();
-        race.borrow_mut().timer = timer;
+    let lost = race.borrow_mut().take_lost();
+    if let Some((done, error)) = lost {
+        done(Err(error));
+    }
+}
+
+impl Race {
+    fn failed(&mut self, address: Address, error: io::Error) {
+        let limit = self.settings.limit;
+        // The first error is the one of the preferred address: that is the one to report.
+        self.error.get_or_insert_with(|| ConnectError::io(address, limit, error));
+    }
+
+    /// Whom to tell that nobody has won, if so.
+    fn take_lost(&mut self) -> Option<(Done, ConnectError)> {
+        if !self.running.is_empty() || !self.left.is_empty() {
+            return None;
+        }
+        self.done.take().zip(self.error.take())
     }
 }
 
 fn finished(race: &Rc<RefCell<Race>>, address: Address, result: io::Result<Socket>) {
-    let limit = race.borrow().settings.limit;
     race.borrow_mut().running.retain(|(running, _)| *running != address);
     match result {
         Ok(socket) => {
@@ -131,17 +153,8 @@ fn finished(race: &Rc<RefCell<Race>>, address: Address, result: io::Result<Socke
             }
         }
         Err(error) => {
-            // The first error is the one of the preferred address: that is the one to report.
-            race.borrow_mut().error.get_or_insert(ConnectError::io(address, limit, error));
+            race.borrow_mut().failed(address, error);
             next(race);
-            let (over, done) = {
-                let mut race = race.borrow_mut();
-                let over = race.running.is_empty() && race.left.is_empty();
-                (over, if over { race.done.take() } else { None })
-            };
-            if over && let (Some(done), Some(error)) = (done, race.borrow_mut().error.take()) {
-                done(Err(error));
-            }
         }
     }
 }

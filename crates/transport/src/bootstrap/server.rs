@@ -3,16 +3,17 @@
 use super::{
     Backend, BindError,
     entrance::{Entrance, EntranceSettings},
+    handover::{Adopt, Handover},
     hosts::Hosts,
 };
 #[cfg(unix)]
 use crate::socket::unix::PeerCredentials;
 use crate::{
-    blocking::{Lease, ThreadPerChannel},
+    blocking::ThreadPerChannel,
     live::{Live, ServerShutdown},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver},
-    socket::{self, ListenerFigures, OnAccept},
+    socket::{self, ListenerFigures},
     stream::{Adoption, ChannelSettings, Connection, adopt},
 };
 use bytes::BytesMut;
@@ -23,10 +24,12 @@ use netwright_core::{
 use std::{
     fmt, io,
     net::SocketAddr,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
+
+/// A burst of connections for a loop that is busy for a moment; each is a descriptor.
+const WAITING_MAX: usize = 1024;
 
 /// A connection that has been accepted and gets its pipeline.
 ///
@@ -54,9 +57,6 @@ pub struct Accepted {
     pub credentials: Option<PeerCredentials>,
 }
 
-/// Makes a channel of an accepted connection, on the loop of the calling thread.
-type Adopt = Arc<dyn Fn(&LocalLoop, Connection, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
-
 /// Sets up a [`Server`].
 ///
 /// ```
@@ -82,6 +82,7 @@ pub struct ServerBuilder {
     threads: Option<ThreadPerChannel>,
     acceptors: Option<EventLoopGroup>,
     shared_port: bool,
+    waiting_max: usize,
     listener: ListenerOptions,
     settings: ChannelSettings,
     addresses: Vec<String>,
@@ -115,6 +116,14 @@ impl ServerBuilder {
     /// names have one entrance for all workers; there, who accepts hands connections to each of them in turn.
     pub fn shared_port(mut self, shared: bool) -> Self {
         self.shared_port = shared;
+        self
+    }
+
+    /// How many accepted connections may wait for one loop to take them in, for each loop that accepts. A loop for which so
+    /// many wait is stalled, and others are chosen; where all are, a connection is refused with a reset, and counted
+    /// ([`ServerFigures::refused_stalled`]). Default: 1,024.
+    pub fn waiting_max(mut self, connections: usize) -> Self {
+        self.waiting_max = connections;
         self
     }
 
@@ -218,7 +227,7 @@ impl ServerBuilder {
         P: Segment<BytesMut, W, Tail: Send>,
         W: Into<Outgoing> + 'static,
     {
-        let (live, settings) = (Live::default(), Arc::new(self.settings.clone()));
+        let (live, settings) = (Live::default(), Arc::new(self.settings.for_loops()));
         let counted = live.clone();
         let adopt: Adopt = Arc::new(move |local, connection, peer, lease| {
             if let Connection::Socket(socket) = &connection {
@@ -324,6 +333,7 @@ impl BoundPipeline {
             shared_port: builder.shared_port,
             hosts,
             entrances,
+            waiting_max: builder.waiting_max,
             adopt,
             live,
         };
@@ -338,6 +348,7 @@ struct Plan {
     shared_port: bool,
     hosts: Hosts,
     entrances: EntranceSettings,
+    waiting_max: usize,
     adopt: Adopt,
     live: Live,
 }
@@ -383,57 +394,20 @@ impl Plan {
         figures: &Arc<ListenerFigures>,
     ) -> Result<io::Result<Token>, BindError> {
         let (promise, promised) = promise::<io::Result<Token>, BindError>();
-        let (figures, adopt) = (figures.clone(), self.adopt.clone());
+        let (figures, adopt, waiting_max) = (figures.clone(), self.adopt.clone(), self.waiting_max);
         // Only the network spreads connections over acceptors by itself.
         let stay = self.shared_port && entrance.is_on_the_network();
         let hosts = (!stay).then(|| self.hosts.clone());
         let start = move || {
             let Some(local) = LocalLoop::current() else { return };
-            let on_accept = spread(local.clone(), hosts, figures.clone(), adopt);
+            let handover =
+                Handover { local: local.clone(), hosts, figures: figures.clone(), adopt, waiting_max };
+            let on_accept = handover.start();
             promise.succeed(entrance.start(&local, figures, on_accept));
         };
         acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
         promised.await
     }
-}
-
-/// Hands an accepted connection to its loop.
-fn spread(local: LocalLoop, hosts: Option<Hosts>, figures: Arc<ListenerFigures>, adopt: Adopt) -> OnAccept {
-    let here = move |local: &LocalLoop, adopt: &Adopt, connection, peer: Address, lease| {
-        let from = peer.clone();
-        // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch_unwind(AssertUnwindSafe(|| adopt(local, connection, peer, lease))) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
-            }
-            Err(_) => tracing::error!(peer = %from, "making the pipeline of an accepted connection panicked"),
-        }
-    };
-    Box::new(move |connection, peer| {
-        let target = match hosts.as_ref().map(Hosts::next).transpose() {
-            Ok(target) => target,
-            Err(error) => {
-                tracing::warn!(%peer, %error, "an accepted connection was refused");
-                figures.refused.fetch_add(1, Ordering::Relaxed);
-                return connection.reset();
-            }
-        };
-        match target {
-            Some((target, lease)) if !target.in_event_loop() => {
-                let (adopt, from) = (adopt.clone(), peer.clone());
-                let moved = target.execute(move || {
-                    if let Some(local) = LocalLoop::current() {
-                        here(&local, &adopt, connection, peer, lease);
-                    }
-                });
-                if let Err(refused) = moved {
-                    tracing::warn!(peer = %from, why = %refused.why, "an accepted connection was refused by its loop");
-                }
-            }
-            _ => here(&local, &adopt, connection, peer, None),
-        }
-    })
 }
 
 struct Listeners {
@@ -518,6 +492,10 @@ pub struct ServerFigures {
     pub open: usize,
     /// Connections refused because no descriptor, or no thread for another channel, was left.
     pub refused: u64,
+    /// Connections refused because every loop that could host them has ended, or ended while they waited for it.
+    pub refused_ended: u64,
+    /// Connections refused because too many waited for every loop that could host them.
+    pub refused_stalled: u64,
     /// How often accepting failed.
     pub accept_failures: u64,
     /// Whether accepting pauses at the moment because of that.
@@ -532,6 +510,7 @@ impl Server {
             threads: None,
             acceptors: None,
             shared_port: false,
+            waiting_max: WAITING_MAX,
             listener: ListenerOptions::new(),
             settings: ChannelSettings { host: HostSettings::default(), ..ChannelSettings::default() },
             addresses: Vec::new(),
@@ -572,6 +551,8 @@ impl Server {
             accepted: figures.accepted.load(Ordering::Relaxed),
             open: self.inner.live.len(),
             refused: figures.refused.load(Ordering::Relaxed),
+            refused_ended: figures.refused_ended.load(Ordering::Relaxed),
+            refused_stalled: figures.refused_stalled.load(Ordering::Relaxed),
             accept_failures: figures.failures.load(Ordering::Relaxed),
             paused: figures.paused.load(Ordering::Relaxed),
         }

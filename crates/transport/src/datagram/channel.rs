@@ -9,7 +9,9 @@
 //!    followed by `read_complete`.
 //! 4. What goes wrong with one datagram fails its write or is told as an event. Only an error of the socket itself ends the
 //!    channel.
-//! 5. The socket is closed before anybody is told of the end.
+//! 5. What is told while messages are held waits behind them, and there are at most [`HELD_EVENTS_MAX`] of it: further events
+//!    are counted only. Whoever makes us send to nobody would fill our memory else.
+//! 6. The socket is closed before anybody is told of the end.
 
 use super::{
     Ask, Datagram, DatagramError, DatagramSettings, DatagramSocket, Extra, PortUnreachable, SendRules,
@@ -49,6 +51,8 @@ const ERRORS_PER_EVENT: usize = 16;
 /// How long to wait for a Unix socket whose queue is full, if the system does not tell when it has room; twice as long
 /// after each attempt in vain, up to the second one.
 const RETRY: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
+/// Events that wait behind messages which nobody takes.
+const HELD_EVENTS_MAX: usize = 64;
 /// Our own timer. Those of stages have the number of their stage in the upper half, which is never 0.
 const RETRY_SIGNAL: u64 = 0;
 
@@ -124,6 +128,7 @@ where
             called: false,
             retry: None,
             retry_after: RETRY[0],
+            held_events: 0,
         };
         Ok::<_, OpenError>(channel.begin(address))
     })?;
@@ -171,6 +176,8 @@ struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
     called: bool,
     retry: Option<SourceTimer>,
     retry_after: Duration,
+    /// Events told since messages are held.
+    held_events: usize,
 }
 
 impl<P, W> DatagramChannel<P, W>
@@ -239,6 +246,7 @@ where
     /// One call, and what follows from it. Returns how much of the turn it took.
     fn receive(&mut self, budget: usize) -> usize {
         let Some(carrier) = &self.carrier else { return budget };
+        self.held_events = 0; // whoever wants more has taken what was held
         let want = self.expect.min(self.host.wanted()).min(budget).min(BATCH_MAX);
         let mut mailbox = Mailbox::borrow();
         let received = mailbox.receive(&carrier.socket, &self.ask, want);
@@ -317,7 +325,7 @@ where
         add(&self.handle.counts.truncated, 1);
         let limit = self.receive_max;
         tracing::debug!(%from, length, limit, descriptors, "a datagram did not fit and was dropped");
-        self.host.tell(UserEvent::new(Truncated { from, length, limit, descriptors }));
+        self.tell(UserEvent::new(Truncated { from, length, limit, descriptors }));
     }
 
     #[cold]
@@ -341,10 +349,18 @@ where
 
     fn tell_undelivered(&mut self, to: Option<Address>, error: io::Error) {
         add(&self.handle.counts.undelivered, 1);
-        self.host.tell(match error.kind() {
+        self.tell(match error.kind() {
             io::ErrorKind::ConnectionRefused => UserEvent::new(PortUnreachable { to }),
             _ => UserEvent::new(Undelivered { to, error: Arc::new(error) }),
         });
+    }
+
+    /// Tells what nobody has to take care of; nobody hears of it if too much of that waits already.
+    fn tell(&mut self, event: UserEvent) {
+        self.held_events = if self.host.is_holding() { self.held_events + 1 } else { 0 };
+        if self.held_events <= HELD_EVENTS_MAX {
+            self.host.tell(event);
+        }
     }
 
     /// An event told of an error: fetches what the system has kept.

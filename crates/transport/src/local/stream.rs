@@ -13,13 +13,13 @@ use super::{
     end::Input,
     pipe::{Ending, Piece, Room},
 };
-use crate::stream::{Received, Stream, Wrote, open_envelope};
+use crate::stream::{Received, Stream, Wrote, fail_file, open_envelope};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    LocalLoop, Outbound, SourceCaller, WriteError,
+    LocalLoop, Outbound, SourceCaller,
     driver::{Ready, Token},
 };
-use std::{io, mem, sync::Arc};
+use std::{io, mem};
 
 /// How often a flush fills the pipe before other channels of the loop get their turn.
 const FILLS_PER_TURN: usize = 16;
@@ -135,7 +135,7 @@ impl Stream for LocalStream {
             }
             let room = self.room.max(half);
             let piece = if file.is_some() {
-                match read_file(outbound, room) {
+                match read_file(outbound, room)? {
                     Some(bytes) => Piece::Whole(bytes),
                     None => continue,
                 }
@@ -199,15 +199,14 @@ fn reset() -> io::Error {
 }
 
 /// The next part of the first file. If there is none, its promise has failed.
-fn read_file(outbound: &mut Outbound, room: usize) -> Option<Bytes> {
-    let region = outbound.first_file()?;
+fn read_file(outbound: &mut Outbound, room: usize) -> io::Result<Option<Bytes>> {
+    let Some(region) = outbound.first_file() else { return Ok(None) };
     let error = match region.read_chunk(room.min(FILE_CHUNK)) {
-        Ok(bytes) if !bytes.is_empty() => return Some(bytes),
+        Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
         Ok(_) => region.ended_early(),
         Err(error) => error,
     };
-    outbound.fail_first(WriteError::File(Arc::new(error)));
-    None
+    fail_file(outbound, error).map(|()| None)
 }
 
 /// What is left of the message under way.

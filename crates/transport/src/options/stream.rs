@@ -89,10 +89,15 @@ impl StreamOptions {
         self
     }
 
-    /// `SO_LINGER`: what closing does with bytes not yet sent. Zero: throws them away and resets the connection.
-    /// Otherwise whole seconds, up to 65,535, for which a close *blocks its thread* on most systems, even that of a
-    /// non-blocking socket: see [`blocks_on_close`](Self::blocks_on_close). Default: unset; the system sends them in
-    /// the background, which is nearly always right.
+    /// `SO_LINGER`: what closing does with bytes that the peer has not acknowledged. Zero: throws them away and resets the
+    /// connection. Otherwise whole seconds, up to 65,535, for which a channel's close waits: it is complete when the peer's
+    /// system has everything, or the time is over, and then the connection is reset. Only the close waits: the loop does
+    /// not, and no thread is started. Bytes that the peer sends meanwhile are not read. Where the system does not tell what is
+    /// acknowledged (only Linux and Android do), the close waits for the peer's end instead. Default: unset; a close is complete
+    /// at once, and the system sends the rest in the background, which is nearly always right.
+    ///
+    /// A socket that [`apply`](Self::apply) sets up for somebody else waits in `close`, *with its thread*: see
+    /// [`blocks_on_close`](Self::blocks_on_close).
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = Some(time);
         self
@@ -153,10 +158,16 @@ impl StreamOptions {
 
     common_setters!();
 
-    /// Whether closing may block the closing thread ([`linger`](Self::linger) of a second or more): such a socket has
-    /// to be closed away from the loop.
+    /// Whether closing a socket that has these options may block the closing thread ([`linger`](Self::linger) of a second or
+    /// more). Channels see to that themselves.
     pub fn blocks_on_close(&self) -> bool {
         self.linger.is_some_and(|time| !time.is_zero())
+    }
+
+    /// Takes out the seconds for which a close would block its thread.
+    pub(crate) fn take_waiting_linger(&mut self) -> u16 {
+        let time = if self.blocks_on_close() { self.linger.take() } else { None };
+        time.map_or(0, |time| u16::try_from(time.as_secs()).unwrap_or(u16::MAX)) // no more passes the check
     }
 
     /// Whether closing resets the connection ([`linger`](Self::linger) of zero).

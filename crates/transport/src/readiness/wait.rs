@@ -81,6 +81,9 @@ mod linux {
         if flags.contains(EventFlags::ERR) {
             ready |= Ready::ERROR;
         }
+        if flags.contains(EventFlags::PRI) {
+            ready |= Ready::URGENT;
+        }
         ready
     }
 }
@@ -129,6 +132,9 @@ mod elsewhere {
         }
         if event.is_error() {
             ready |= Ready::ERROR;
+        }
+        if event.is_priority() {
+            ready |= Ready::URGENT;
         }
         ready
     }

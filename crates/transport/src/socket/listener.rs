@@ -4,9 +4,13 @@
 //!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
 //!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
 //! ```
+//! Which errors are about one connection, and do not make it pause: `mishaps`.
 //! While it pauses, a level-triggered loop is told not to mind those who wait.
 
-use super::no_driver;
+use super::{
+    mishaps::{Mishap, Mishaps},
+    no_driver,
+};
 use crate::{
     readiness::{Interest, Readiness},
     stream::Connection,
@@ -39,10 +43,23 @@ const RESUME: u64 = 0;
 pub(crate) struct ListenerFigures {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
+    /// By loops that have ended.
+    pub(crate) refused_ended: AtomicU64,
+    /// By loops for which too many wait.
+    pub(crate) refused_stalled: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) paused: AtomicBool,
     /// Accepting is to rest until somebody says otherwise.
     pub(crate) held: AtomicBool,
+}
+
+impl ListenerFigures {
+    /// A connection was none any more when it was accepted.
+    #[cold]
+    pub(crate) fn passed_over(&self, error: &io::Error) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(%error, "a connection ended before it was accepted");
+    }
 }
 
 pub(crate) type OnAccept = Box<dyn FnMut(Connection, Address)>;
@@ -56,6 +73,7 @@ pub(crate) struct Listener {
     spare: Option<File>,
     figures: Arc<ListenerFigures>,
     resume: Option<SourceTimer>,
+    mishaps: Mishaps,
     readable: bool,
 }
 
@@ -84,6 +102,7 @@ impl Listener {
                     spare: spare(),
                     figures,
                     resume: None,
+                    mishaps: Mishaps::default(),
                     readable: false,
                 })
             })
@@ -98,17 +117,18 @@ impl Listener {
             let Some(socket) = &self.socket else { return };
             match accept(socket) {
                 Ok((connection, peer)) => {
+                    self.mishaps.forget();
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
                     (self.on_accept)(Connection::Socket(connection), peer);
                 }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
+                Err(error) => match self.mishaps.judge(&error) {
+                    Mishap::Nobody => {
                         self.readable = false;
                         return;
                     }
-                    // The peer was gone before it was accepted: the next one, please.
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => return self.fail(&error),
+                    Mishap::Again => {}
+                    Mishap::Next => self.figures.passed_over(&error),
+                    Mishap::Pause => return self.fail(&error),
                 },
             }
         }

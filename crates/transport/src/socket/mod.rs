@@ -6,6 +6,8 @@
 //! | `listener` | accepts, and keeps listening when the system has no descriptor left |
 //! | `connect` | opens a connection, within a time limit |
 //! | `write` | gathering writes and files |
+//! | `unacknowledged` | what a peer has not got yet |
+//! | `mishaps` | accepts that fail: the next one, or a pause |
 //! | `calls` | the system calls that come with every message |
 //! | `address` | the system's addresses and ours |
 //! | `unix` | what only Unix sockets have |
@@ -14,7 +16,9 @@ mod address;
 mod calls;
 mod connect;
 mod listener;
+mod mishaps;
 mod stream;
+mod unacknowledged;
 #[cfg(unix)]
 pub(crate) mod unix;
 mod write;
@@ -22,9 +26,11 @@ mod write;
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, OnConnect, connect};
 pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, OnAccept, PAUSE, accept, spare};
+#[cfg(target_os = "linux")]
+pub(crate) use mishaps::{Mishap, Mishaps};
 pub(crate) use stream::{SocketKind, SocketStream};
 #[cfg(target_os = "linux")]
-pub(crate) use {calls::recv, write::write_flushed};
+pub(crate) use {calls::recv, unacknowledged::unacknowledged, write::write_flushed};
 
 use std::io;
 

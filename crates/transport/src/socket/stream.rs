@@ -4,12 +4,14 @@
 //! 1. The descriptor is registered once, for reading and writing. Edge-triggered: no further registration call is made in
 //!    its life. Level-triggered: after each call of the channel the loop knows what the channel can use.
 //! 2. A read that does not fill the room has emptied the socket: the next event will tell of more. Not so on Unix sockets,
-//!    where a read ends behind descriptors that were sent along, taken or not: these are read until nothing is left.
-//! 3. The descriptor is deregistered before it is closed.
+//!    where a read ends behind descriptors that were sent along, taken or not: these are read until nothing is left. Nor
+//!    where a read ends before an urgent byte: events tell of one ([`Ready::URGENT`](netwright_core::driver::Ready::URGENT)), and
+//!    where they do not, every socket is read until nothing is left.
+//! 3. The descriptor is deregistered before it is closed, and closing it does not block: see `stream::linger`.
 
 #[cfg(unix)]
 use super::unix::{self, ReceivedDescriptors};
-use super::{calls, write::write_flushed};
+use super::{calls, unacknowledged::unacknowledged, write::write_flushed};
 use crate::{
     readiness::{Interest, Readiness},
     scratch::{Scratch, scratch},
@@ -17,7 +19,13 @@ use crate::{
 };
 use netwright_core::{GatherCap, Outbound, driver::Token};
 use socket2::Socket;
-use std::{io, net::Shutdown, rc::Rc};
+use std::{io, net::Shutdown, rc::Rc, time::Duration};
+
+/// What a connection wants to hear of, and whether urgent bytes are part of it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const INTEREST: (Interest, bool) = (Interest::READABLE.add(Interest::WRITABLE).add(Interest::PRIORITY), true);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const INTEREST: (Interest, bool) = (Interest::READABLE.add(Interest::WRITABLE), false);
 
 /// What a socket is, beside a stream of bytes.
 #[derive(Debug, Clone)]
@@ -40,8 +48,6 @@ pub(crate) struct SocketStream {
     socket: Socket,
     cap: GatherCap,
     kind: SocketKind,
-    /// Closing may block, because unsent data is waited for.
-    lingers: bool,
 }
 
 impl SocketStream {
@@ -51,10 +57,9 @@ impl SocketStream {
         socket: Socket,
         token: Token,
         kind: SocketKind,
-        lingers: bool,
     ) -> io::Result<Self> {
-        readiness.register(&socket, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), kind, lingers })
+        readiness.register(&socket, token, INTEREST.0)?;
+        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), kind })
     }
 }
 
@@ -67,7 +72,7 @@ impl Stream for SocketStream {
             return Ok(Received { bytes, more: true });
         }
         let (bytes, room) = self.scratch.fill(|room| calls::recv(&self.socket, room))?;
-        let more = bytes.len() == room || self.kind.is_unix();
+        let more = bytes.len() == room || self.kind.is_unix() || !INTEREST.1;
         Ok(Received { bytes, more })
     }
 
@@ -91,6 +96,14 @@ impl Stream for SocketStream {
         }
     }
 
+    fn unacknowledged(&mut self) -> io::Result<usize> {
+        unacknowledged(&self.socket)
+    }
+
+    fn reset_on_close(&mut self) {
+        let _ = self.socket.set_linger(Some(Duration::ZERO));
+    }
+
     #[inline(always)]
     fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
         // Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
@@ -106,17 +119,5 @@ impl Stream for SocketStream {
 impl Drop for SocketStream {
     fn drop(&mut self) {
         let _ = self.readiness.deregister(&self.socket);
-        if self.lingers
-            && let Ok(socket) = self.socket.try_clone()
-        {
-            close_elsewhere(socket); // the last of the two descriptors waits
-        }
     }
-}
-
-/// Closing a socket that lingers may block until the peer has everything: not on a loop.
-fn close_elsewhere(socket: Socket) {
-    let closer = std::thread::Builder::new().name("netwright-linger".to_owned());
-    // Without a thread it is closed here after all: late is better than never.
-    let _ = closer.spawn(move || drop(socket));
 }

@@ -1,13 +1,10 @@
 //! What leaves a channel: one piece by `send`, several by one `writev`, a file by `sendfile`.
 
 use super::{calls, stream::SocketKind};
-use crate::stream::{Wrote, open_envelope};
-use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound, WriteError};
+use crate::stream::{Wrote, fail_file, open_envelope};
+use netwright_core::{GATHER_PIECES_MAX, GatherCap, Outbound};
 use socket2::Socket;
-use std::{
-    io::{self, IoSlice},
-    sync::Arc,
-};
+use std::io::{self, IoSlice};
 
 /// System calls for one flush before other channels of the loop get their turn.
 const WRITE_SPINS: usize = 16;
@@ -102,15 +99,11 @@ fn write_file(socket: &Socket, outbound: &mut Outbound) -> io::Result<(usize, us
     match send_file(socket, region, want) {
         Ok(0) => {
             let error = region.ended_early();
-            outbound.fail_first(WriteError::File(Arc::new(error)));
-            Ok((0, 0))
+            fail_file(outbound, error).map(|()| (0, 0))
         }
         Ok(written) => Ok((written, written)), // short for many reasons: only WouldBlock tells that the socket is full
         Err(FileError::Socket(error)) => Err(error),
-        Err(FileError::File(error)) => {
-            outbound.fail_first(WriteError::File(Arc::new(error)));
-            Ok((0, 0))
-        }
+        Err(FileError::File(error)) => fail_file(outbound, error).map(|()| (0, 0)),
     }
 }
 
@@ -124,12 +117,33 @@ fn send_file(socket: &Socket, region: &netwright_core::FileRegion, want: usize) 
     let mut offset = region.position();
     match rustix::fs::sendfile(socket, region.file(), Some(&mut offset), want) {
         Ok(written) => Ok(written),
-        // Not every file system can: then read and send. A file that is not open for reading says so itself.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::BADF) => {
-            copy_file(socket, region, want)
-        }
-        Err(error) => Err(FileError::Socket(error.into())),
+        Err(error) if concerns_the_connection(error) => Err(FileError::Socket(error.into())),
+        // Not every file system can do this; or the file failed, and does so again; or it was the connection after all.
+        // Whichever it is: one call for each of them tells.
+        Err(_) => copy_file(socket, region, want),
     }
+}
+
+/// Whether it is certain which of the two failed. A connection tells of its end once, so it is not asked again.
+#[cfg(target_os = "linux")]
+fn concerns_the_connection(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        error,
+        Errno::AGAIN
+            | Errno::INTR
+            | Errno::PIPE
+            | Errno::CONNRESET
+            | Errno::CONNABORTED
+            | Errno::CONNREFUSED
+            | Errno::NOTCONN
+            | Errno::TIMEDOUT
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NETRESET
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+    )
 }
 
 #[cfg(not(target_os = "linux"))]

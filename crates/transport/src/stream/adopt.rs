@@ -76,12 +76,10 @@ where
     match connection {
         Connection::Socket(socket) => {
             let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
-            let lingers = settings.options.blocks_on_close();
             let is_unix = matches!(make.peer, Some(Address::Unix(_)));
             #[cfg(target_os = "linux")]
             if !is_unix && let Some(uring) = local.driver::<Uring>() {
-                return make
-                    .channel(introduce, address, |token| UringStream::open(uring, socket, token, lingers));
+                return make.channel(introduce, address, |token| UringStream::open(uring, socket, token));
             }
             let readiness = Readiness::of(local).ok_or_else(socket::no_driver)?;
             let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
@@ -96,9 +94,7 @@ where
                     introduce(channel)
                 }
             };
-            make.channel(introduce, address, |token| {
-                SocketStream::open(readiness, socket, token, kind, lingers)
-            })
+            make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, kind))
         }
         Connection::Local(mut end) => {
             if settings.options.resets_on_close() {
@@ -146,8 +142,7 @@ impl<P> Make<'_, P> {
         let guard = introduce(&channel);
         local.register_with(|token| {
             let stream = open(token)?;
-            let channel =
-                StreamChannel::new(host, local.clone(), stream, token, settings.half_closure, guard);
+            let channel = StreamChannel::new(host, local.clone(), stream, token, settings, guard);
             Ok::<_, AdoptError>(channel.begin(address, peer))
         })?;
         Ok(channel)

@@ -6,17 +6,20 @@
 //! 2. At most [`READS_PER_TURN`] reads per turn; what is left goes on in the next one, behind other channels.
 //! 3. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
 //! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends.
-//! 5. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]), nothing else
-//!    happens to the channel.
+//! 5. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]) or for the peer
+//!    ([`Lingering`]), nothing else happens to the channel.
 
-use super::{Received, Stream, Wrote};
+use super::{
+    ChannelSettings, Received, Stream, Wrote,
+    linger::{LINGER, Lingering},
+};
 use crate::live::Guard;
 use bytes::BytesMut;
 use netwright_core::{
     Address, CloseCause, Host, LocalLoop, Outgoing, Segment, WriteError,
     driver::{Event, Ready, Source, Token},
 };
-use std::io;
+use std::{io, time::Duration};
 
 /// Reads of one channel before others get their turn.
 const READS_PER_TURN: usize = 16;
@@ -28,8 +31,13 @@ const FLUSHES_PER_TURN: usize = 16;
 pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> {
     host: Host<P, W>,
     local: LocalLoop,
+    /// None once it is closed, or is about to be.
     stream: Option<S>,
+    /// A close that waits for the peer.
+    lingering: Option<Box<Lingering<S>>>,
     token: Token,
+    /// How many seconds a close may wait for the peer.
+    linger: u16,
     half_closure: bool,
     /// There may be something to read.
     readable: bool,
@@ -37,6 +45,8 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     ending: bool,
     /// An event has said that the connection is broken.
     broken: bool,
+    /// A short read does not mean that nothing is left: the peer's end, or bytes behind urgent ones.
+    until_empty: bool,
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
     /// Our end has been announced to the peer.
@@ -62,18 +72,21 @@ where
         local: LocalLoop,
         stream: S,
         token: Token,
-        half_closure: bool,
+        settings: &ChannelSettings,
         guard: Option<Guard>,
     ) -> Self {
         Self {
             host,
             local,
             stream: Some(stream),
+            lingering: None,
             token,
-            half_closure,
+            linger: settings.linger,
+            half_closure: settings.half_closure,
             readable: false,
             ending: false,
             broken: false,
+            until_empty: false,
             input_ended: false,
             output_ended: false,
             incomplete: false,
@@ -120,7 +133,24 @@ where
         }
         if let Some(stream) = &mut self.stream {
             stream.settle(!self.input_ended && self.host.wants_read(), self.blocked);
-        } else if self.host.is_finished() {
+        } else {
+            self.go_on_ending();
+        }
+    }
+
+    /// The stream is closed, or waits for the peer.
+    #[cold]
+    fn go_on_ending(&mut self) {
+        if let Some(lingering) = &mut self.lingering {
+            if !lingering.is_over(&self.local, self.token) {
+                return;
+            }
+            if let Some(lingering) = self.lingering.take() {
+                let cause = lingering.end(&self.local);
+                self.host.closed(cause);
+            }
+        }
+        if self.host.is_finished() {
             self.host.remove();
             self.local.deregister(self.token);
         }
@@ -161,7 +191,7 @@ where
                 }
                 self.incomplete = true;
                 self.host.received(bytes);
-                self.readable = more || self.ending;
+                self.readable = more || self.until_empty;
                 // The last read of this turn, as far as we know: the pipeline may flush what it has gathered.
                 if !self.readable || reads == READS_PER_TURN || !self.host.wants_read() {
                     self.read_complete();
@@ -170,6 +200,7 @@ where
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => {
                     self.readable = false;
+                    self.until_empty = self.ending;
                     self.read_complete();
                 }
                 io::ErrorKind::Interrupted => {}
@@ -277,13 +308,35 @@ where
     fn close(&mut self, cause: CloseCause) {
         let Some(stream) = &mut self.stream else { return };
         if let Err(cause) = stream.close_later(cause) {
-            self.close_now(cause);
+            self.end(cause);
+        }
+    }
+
+    /// Nothing of ours is under way any more: closes, behind the peer's acknowledgement if that is wanted.
+    fn end(&mut self, cause: CloseCause) {
+        // A connection that has failed acknowledges nothing any more.
+        if self.linger == 0 || matches!(cause, CloseCause::Io(_)) {
+            return self.close_now(cause);
+        }
+        let Some(stream) = self.stream.take() else { return };
+        let until = self.local.now().checked_add(Duration::from_secs(self.linger.into()));
+        match Lingering::begin(stream, cause, until) {
+            Ok(lingering) => self.lingering = Some(Box::new(lingering)), // looked at when this turn ends
+            Err(cause) => self.close_now(cause),
         }
     }
 
     fn close_now(&mut self, cause: CloseCause) {
         drop(self.stream.take());
         self.host.closed(cause);
+    }
+
+    /// From now on a short read does not mean that nothing is left.
+    #[cold]
+    fn read_until_empty(&mut self, ready: Ready) {
+        self.ending |= ready.contains(Ready::READ_CLOSED) || ready.contains(Ready::ERROR);
+        self.readable = true;
+        self.until_empty = true;
     }
 
     /// The loop called without an event: carries out what others asked for, and tells what there is by other means.
@@ -300,7 +353,7 @@ where
         let Some(stream) = &mut self.stream else { return };
         match stream.sent(self.host.outbound()) {
             Ok(None) => self.host.wrote(),
-            Ok(Some(cause)) => self.close_now(cause),
+            Ok(Some(cause)) => self.end(cause),
             Err(error) => self.close_now(CloseCause::io(error)),
         }
     }
@@ -318,9 +371,13 @@ where
             ready = self.run_commands();
         }
         if ready != Ready::NONE {
-            let ending = ready.contains(Ready::READ_CLOSED) || ready.contains(Ready::ERROR);
-            self.ending |= ending;
-            self.readable |= ending || ready.contains(Ready::READ);
+            self.readable |= ready.contains(Ready::READ);
+            if ready.contains(Ready::READ_CLOSED)
+                || ready.contains(Ready::ERROR)
+                || ready.contains(Ready::URGENT)
+            {
+                self.read_until_empty(ready);
+            }
             if ready.contains(Ready::WRITE) && std::mem::take(&mut self.blocked) {
                 self.sent();
                 self.host.wants_flush_again();
@@ -336,7 +393,10 @@ where
     }
 
     fn signal(&mut self, signal: u64) {
-        self.host.signal(signal);
+        match &mut self.lingering {
+            Some(lingering) if signal == LINGER => lingering.signal(),
+            _ => self.host.signal(signal),
+        }
         self.act();
     }
 

@@ -12,6 +12,8 @@
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
 //! | `settings` | how a channel behaves |
 //! | `adopt` | from a connection to its channel |
+//! | `linger` | a close that waits for the peer |
+//! | `file` | files that cannot be sent |
 //! | `envelope` | what is more than bytes, on streams that carry bytes only |
 //!
 //! Not here: how bytes are moved (each [`Stream`] in its own folder), how connections come about (`bootstrap`).
@@ -19,6 +21,8 @@
 mod adopt;
 mod channel;
 mod envelope;
+mod file;
+mod linger;
 #[cfg(test)]
 mod scripted_tests;
 mod settings;
@@ -26,6 +30,7 @@ mod settings;
 pub(crate) use adopt::{Adoption, Connection, adopt};
 pub use envelope::EnvelopeError;
 pub(crate) use envelope::open_envelope;
+pub(crate) use file::fail_file;
 pub(crate) use settings::ChannelSettings;
 
 use bytes::BytesMut;
@@ -70,6 +75,16 @@ pub(crate) trait Stream: 'static {
     fn is_closing(&self) -> bool {
         false
     }
+
+    // ---- for streams whose close may wait for the peer ----
+
+    /// How much of what was sent, and of our end, the peer's system has not acknowledged.
+    fn unacknowledged(&mut self) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    /// From now on the close is a reset.
+    fn reset_on_close(&mut self) {}
 
     // ---- for streams that are not edge-triggered ----
 

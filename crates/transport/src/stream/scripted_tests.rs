@@ -2,7 +2,7 @@
 //!
 //! The scripts are enumerated, not drawn: a failure names its script, and runs the same again.
 
-use super::{Received, Stream, Wrote, channel::StreamChannel};
+use super::{ChannelSettings, Received, Stream, Wrote, channel::StreamChannel};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Host, HostSettings, LocalLoop, ManualLoop, Outbound, RefusedWhy,
@@ -188,7 +188,7 @@ fn run(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop) {
         let host = Host::new(local.clone(), pipeline().app(echo).into_segment(), HostSettings::default());
         let here = local.clone();
         let make = |token| {
-            let channel = StreamChannel::new(host, here, stream, token, false, None);
+            let channel = StreamChannel::new(host, here, stream, token, &ChannelSettings::default(), None);
             Ok::<_, RefusedWhy>(channel.begin(None, None))
         };
         local.register_with(make).unwrap()

@@ -14,6 +14,8 @@ pub(crate) struct ChannelSettings {
     pub(crate) host: HostSettings,
     pub(crate) half_closure: bool,
     pub(crate) options: StreamOptions,
+    /// How many seconds a close waits for the peer: our own affair, not one of the options that sockets are given.
+    pub(crate) linger: u16,
     /// How many descriptors of a Unix socket's peer may wait to be taken; none: they are not received.
     #[cfg_attr(not(unix), allow(dead_code))]
     pub(crate) descriptors: usize,
@@ -26,6 +28,13 @@ impl ChannelSettings {
     pub(crate) fn attach<T: Send + Sync + 'static>(&mut self, value: T) {
         self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
         self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
+    }
+
+    /// The same for channels of loops, which are not to block in a close: the waiting is taken out of the options.
+    pub(crate) fn for_loops(&self) -> Self {
+        let mut settings = self.clone();
+        settings.linger = settings.options.take_waiting_linger();
+        settings
     }
 
     /// Whether connections of any family can be set up like this.

@@ -55,7 +55,7 @@ impl Connecting {
     }
 
     fn give_up(&mut self) {
-        self.uring.close(self.key, false);
+        self.uring.close(self.key);
         if let Some(timer) = self.timer.take() {
             self.local.disarm(timer);
         }

@@ -63,6 +63,9 @@ impl Uring {
         if interest.is_writable() {
             events |= libc::POLLOUT as u32;
         }
+        if interest.is_priority() {
+            events |= libc::POLLPRI as u32;
+        }
         let key = self.with(|engine| {
             let key = engine.insert(token, None, Role::Watched(fd, events));
             engine.mark(key);
@@ -91,7 +94,7 @@ impl Uring {
             let text = format!("descriptor {fd} is not registered with this loop's driver");
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         };
-        self.close(key, false);
+        self.close(key);
         Ok(())
     }
 
@@ -216,7 +219,7 @@ impl Uring {
             let watches = slot.flying.has(Kind::Room);
             slot.stream()?.waits_for_room = true;
             if !watches {
-                engine.start(key, Kind::Room); // lasts, for the next time
+                engine.start(key, Kind::Room); // lasts, for the next time; if not, it is started again
             }
             Ok(())
         })
@@ -332,9 +335,9 @@ impl Uring {
     }
 
     /// Ends a registration and closes its descriptor, behind everything that was queued for it.
-    pub(super) fn close(&self, key: Key, lingers: bool) {
+    pub(super) fn close(&self, key: Key) {
         let _ = self.with(|engine| {
-            engine.close(key, lingers);
+            engine.close(key);
             Ok(())
         });
     }

@@ -3,7 +3,7 @@
 
 use super::{Uring, slot::Key};
 use crate::{
-    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, OnAccept, PAUSE, accept, spare},
+    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, OnAccept, PAUSE, accept, spare},
     stream::Connection,
 };
 use netwright_core::{
@@ -32,6 +32,7 @@ pub(crate) struct UringListener {
     spare: Option<File>,
     figures: Arc<ListenerFigures>,
     resume: Option<SourceTimer>,
+    mishaps: Mishaps,
 }
 
 impl UringListener {
@@ -57,6 +58,7 @@ impl UringListener {
                     spare,
                     figures,
                     resume: None,
+                    mishaps: Mishaps::default(),
                 })
             })
             .map_err(|error| error.0)
@@ -69,8 +71,17 @@ impl UringListener {
             }
             match self.uring.accepted(self.key) {
                 None => return,
-                Some(Err(error)) => return self.fail(&error),
+                Some(Err(error)) => match self.mishaps.judge(&error) {
+                    Mishap::Pause => return self.fail(&error),
+                    mishap => {
+                        if mishap == Mishap::Next {
+                            self.figures.passed_over(&error);
+                        }
+                        self.uring.wants_accept(self.key, true); // the error has ended the operation
+                    }
+                },
                 Some(Ok(connection)) => {
+                    self.mishaps.forget();
                     let peer = connection.peer_addr().ok().and_then(|peer| socket::address(&peer));
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
                     (self.on_accept)(Connection::Socket(connection), peer.unwrap_or(NOBODY));
@@ -134,7 +145,7 @@ impl Drop for UringListener {
     fn drop(&mut self) {
         // The operation that accepts holds the socket until it is cancelled, but nobody shall connect from now on.
         let _ = self.uring.socket(self.key, |socket| socket.shutdown(Shutdown::Both));
-        self.uring.close(self.key, false);
+        self.uring.close(self.key);
         if let Some(timer) = self.resume.take() {
             self.local.disarm(timer);
             self.figures.paused.store(false, Ordering::Relaxed);

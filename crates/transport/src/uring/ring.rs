@@ -87,6 +87,9 @@ pub(super) enum Entered {
     Done,
     /// The kernel was not asked: nothing was to be submitted, and nothing was waiting in it.
     Skipped,
+    /// A signal came; the kernel wants its completions taken first, or is short of memory for a moment. There may be
+    /// completions all the same.
+    Failed(Errno),
 }
 
 /// A ring. Disabled until the thread that will use it says so.
@@ -192,9 +195,8 @@ impl Ring {
             io_uring_enter_arg(fd, submit, want, flags, Some(&arg))
         };
         match result {
-            Ok(_) => Ok(Entered::Done),
-            // The time is over; a signal came; the kernel wants its completions taken, or is short of memory for a moment.
-            Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(Entered::Done),
+            Ok(_) | Err(Errno::TIME) => Ok(Entered::Done),
+            Err(error @ (Errno::INTR | Errno::BUSY | Errno::AGAIN)) => Ok(Entered::Failed(error)),
             Err(error) => Err(error.into()),
         }
     }

@@ -118,8 +118,6 @@ pub(super) struct Slot {
     pub(super) dirty: bool,
     /// On the list of slots that have something to tell.
     pub(super) touched: bool,
-    /// Closing its descriptor may block, because unsent data is waited for.
-    pub(super) lingers: bool,
     /// Whom to tell. None: the source has gone, and the slot waits for its last completions.
     pub(super) token: Option<Token>,
     /// Closed with the slot (rule 5). None, if the descriptor is somebody else's.

@@ -17,7 +17,7 @@ use super::{Uring, extension::Arrival, slot::Key};
 use crate::{
     return_stack::refill,
     scratch::scratch,
-    socket::{SocketKind, recv, write_flushed},
+    socket::{SocketKind, recv, unacknowledged, write_flushed},
     stream::{Received, Stream, Wrote, open_envelope},
 };
 use bytes::{Bytes, BytesMut};
@@ -39,7 +39,6 @@ pub(crate) struct UringStream {
     offered: u32,
     /// As the ring was told last.
     wants_read: bool,
-    lingers: bool,
     /// The peer sends no more. From then on the kernel takes every wait for room on the ring to be over at once, a hundred
     /// times for each send.
     ended: bool,
@@ -50,7 +49,7 @@ pub(crate) struct UringStream {
 }
 
 impl UringStream {
-    pub(crate) fn open(uring: Rc<Uring>, socket: Socket, token: Token, lingers: bool) -> io::Result<Self> {
+    pub(crate) fn open(uring: Rc<Uring>, socket: Socket, token: Token) -> io::Result<Self> {
         let key = uring.add_stream(socket, token)?;
         Ok(Self {
             uring,
@@ -58,7 +57,6 @@ impl UringStream {
             cap: GatherCap::default(),
             offered: 0,
             wants_read: false,
-            lingers,
             ended: false,
             littles: 0,
             closing: None,
@@ -198,6 +196,16 @@ impl Stream for UringStream {
         self.closing.is_some()
     }
 
+    fn unacknowledged(&mut self) -> io::Result<usize> {
+        unacknowledged(&SockRef::from(&self.descriptor()?))
+    }
+
+    fn reset_on_close(&mut self) {
+        // The ring closes later: until then the peer could take everything after all. This resets at once.
+        let reset = |descriptor| Ok(rustix::net::connect_unspec(descriptor)?);
+        let _: io::Result<()> = self.descriptor().and_then(reset);
+    }
+
     #[inline]
     fn settle(&mut self, wants_read: bool, _: bool) {
         if std::mem::replace(&mut self.wants_read, wants_read) != wants_read {
@@ -208,6 +216,6 @@ impl Stream for UringStream {
 
 impl Drop for UringStream {
     fn drop(&mut self) {
-        self.uring.close(self.key, self.lingers);
+        self.uring.close(self.key);
     }
 }

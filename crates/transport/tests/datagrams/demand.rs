@@ -118,3 +118,46 @@ fn one_channel_in_a_flood_leaves_others_their_turns() {
     }
     flooded.close().wait().unwrap();
 }
+
+/// Events wait behind messages, and a peer that is not there makes as many as we send datagrams.
+#[test]
+fn a_channel_that_holds_messages_back_keeps_few_events_of_what_was_not_delivered_and_counts_all() {
+    const SENT: usize = 2_000;
+    const KEPT_MAX: usize = 64;
+    for asked in [false, true] {
+        let dead = dead_port();
+        let (application, events) = probe_with(|cx, _| cx.pause());
+        let running = match asked {
+            true => bind_with((application, events), ANY_PORT, |builder| builder.report_undelivered(true)),
+            false => connect((application, events), dead),
+        };
+        let channel = &running.channel;
+        let counts = DatagramSocket::of(channel).unwrap();
+        // Two at once: the first pauses, and the second is held.
+        let peer = if asked { peer() } else { std::net::UdpSocket::bind(dead).unwrap() };
+        channel.pause();
+        running.settle();
+        (0..2).for_each(|_| assert_eq!(peer.send_to(b"x", running.addr()).unwrap(), 1));
+        channel.resume();
+        running.events.read();
+        running.settle();
+        drop(peer);
+        for _ in 0..SENT {
+            let message = if asked { to(dead, b"y") } else { bytes::Bytes::from("y").into() };
+            channel.write_and_flush(message).wait().unwrap();
+            running.settle();
+        }
+        assert!(counts.figures().undelivered > KEPT_MAX as u64, "{:?}", counts.figures());
+        running.events.nothing();
+        channel.resume();
+        running.events.read();
+        channel.resume();
+        running.settle();
+        let told = running.events.unreachable();
+        assert!((1..=KEPT_MAX).contains(&told), "{told} of {:?} were told", counts.figures());
+        // Nothing is held any more, so the next one is told.
+        let message = if asked { to(dead, b"z") } else { bytes::Bytes::from("z").into() };
+        channel.write_and_flush(message).wait().unwrap();
+        assert!(matches!(running.events.next(), Seen::Unreachable(_)));
+    }
+}

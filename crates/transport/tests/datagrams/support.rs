@@ -161,6 +161,13 @@ impl Events {
         }
     }
 
+    /// How many ports were told meanwhile to have no receiver, with nothing else.
+    #[track_caller]
+    pub(crate) fn unreachable(&self) -> usize {
+        let told = self.0.try_iter().filter(|seen| !matches!(seen, Seen::ReadComplete));
+        told.map(|seen| assert!(matches!(seen, Seen::Unreachable(_)), "{seen:?}")).count()
+    }
+
     /// How often `read complete` has come meanwhile, with nothing else.
     pub(crate) fn completions(&self) -> usize {
         self.0.try_iter().filter(|seen| matches!(seen, Seen::ReadComplete)).count()

@@ -194,6 +194,7 @@ impl Hosts {
         self.shut_down_within(PATIENCE)
     }
 
+    /// Ends the loops, which then have so long to end what is open.
     pub(crate) fn shut_down_within(&self, timeout: Duration) -> Termination {
         match self {
             Self::Group(group) => group.shutdown_gracefully(Duration::ZERO, timeout),

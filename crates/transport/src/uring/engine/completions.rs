@@ -46,7 +46,7 @@ impl State {
             Kind::Send => self.sent(key.index, result),
             Kind::Watch => self.watched(key.index, result, last),
             Kind::Readable => self.readable(key.index, result, last),
-            Kind::Room => self.room(key.index, result),
+            Kind::Room => self.room(key.index, result, last),
             Kind::Accept => self.accepted(key.index, result, last),
             Kind::Connect => self.connected(key.index, result),
             Kind::Close | Kind::Cancel | Kind::Wake | Kind::ZeroCopy => {}
@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    fn room(&mut self, index: u32, result: i32) {
+    fn room(&mut self, index: u32, result: i32, last: bool) {
         // An end of the peer's output comes along uncalled for, and is no room.
         let ended = result < 0 || result as u32 & (libc::POLLOUT | libc::POLLHUP | libc::POLLERR) as u32 != 0;
         if let Role::Stream(stream) = &mut self.slots[index as usize].role
@@ -190,6 +190,8 @@ impl State {
         {
             stream.sent = Some(0);
             self.touch(index, Ready::WRITE);
+        } else if last {
+            self.mark(index); // it was to last, but completions had no room: whoever still waits gets another
         }
     }
 
@@ -227,7 +229,7 @@ impl State {
             return self.touch(index, Ready::READ);
         }
         match -result {
-            libc::ECANCELED | libc::EINTR | libc::EAGAIN | libc::ECONNABORTED => {}
+            libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
             _ => {
                 if let Role::Listener(listener) = &mut slot.role {
                     listener.error = Some(-result);
@@ -251,6 +253,9 @@ fn ready(mask: u32) -> Ready {
     let mut ready = Ready::NONE;
     if has(libc::POLLIN) {
         ready |= Ready::READ;
+    }
+    if has(libc::POLLPRI) {
+        ready |= Ready::READ | Ready::URGENT;
     }
     if has(libc::POLLOUT) {
         ready |= Ready::WRITE;

@@ -40,7 +40,8 @@ const NONE: u32 = u32::MAX;
 /// Events of a stream that nobody reads: its peer's end.
 const PEER_GONE: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
 /// Events of a stream whose source receives by itself.
-const SOMETHING: u32 = (libc::POLLIN | libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
+const SOMETHING: u32 =
+    (libc::POLLIN | libc::POLLPRI | libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
 /// Events of a stream whose end was read.
 const BROKEN: u32 = (libc::POLLHUP | libc::POLLERR) as u32;
 

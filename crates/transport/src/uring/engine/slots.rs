@@ -20,7 +20,6 @@ impl Engine {
             told: Ready::NONE,
             dirty: false,
             touched: false,
-            lingers: false,
             token: Some(token),
             socket,
             role,
@@ -55,10 +54,9 @@ impl Engine {
 
     /// The source leaves. What flies is cancelled, what was queued before goes out as far as the socket takes it at once, and
     /// the descriptor is closed behind all that.
-    pub(in crate::uring) fn close(&mut self, key: Key, lingers: bool) {
+    pub(in crate::uring) fn close(&mut self, key: Key) {
         let Some(slot) = self.slot(key) else { return };
         slot.token = None;
-        slot.lingers = lingers;
         slot.told = Ready::NONE;
         let mut inbox = Place::default();
         match &mut slot.role {
@@ -77,7 +75,7 @@ impl Engine {
                 self.cancel(key, kind);
             }
         }
-        if owns && !lingers {
+        if owns {
             self.start(key, Kind::Close);
             let socket = self.state.slots[key.index as usize].socket.take();
             socket.map(IntoRawFd::into_raw_fd); // the kernel's to close: soon the number may be another's
@@ -156,19 +154,10 @@ impl State {
     pub(super) fn release(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         debug_assert!(slot.is_ending() && slot.flying.is_empty());
-        if let Some(socket) = slot.socket.take() {
-            if slot.lingers { close_elsewhere(socket) } else { drop(socket) }
-        }
+        drop(slot.socket.take());
         slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.role = Role::Free(self.free);
         self.free = index;
         self.registered -= 1;
     }
-}
-
-/// Closing a socket that lingers may block until the peer has everything: not on a loop.
-fn close_elsewhere(socket: Socket) {
-    let closer = std::thread::Builder::new().name("netwright-linger".to_owned());
-    // Without a thread it is closed here after all: late is better than never.
-    let _ = closer.spawn(move || drop(socket));
 }

@@ -45,7 +45,14 @@ impl Engine {
             let told = self.state.tell(&mut each);
             let woken = std::mem::take(&mut self.state.woken);
             if told || woken || reaped == 0 || at_once {
-                return Ok(());
+                return match entered {
+                    _ if told || woken || reaped > 0 => Ok(()),
+                    // Nothing came and nothing went on: whoever polls again at once is to know why.
+                    Entered::Failed(error) => Err(error.into()),
+                    // The kernel says that it took what was queued, and not whether the time is over or a signal came.
+                    Entered::Done if queued > 0 && !at_once => Err(io::ErrorKind::Interrupted.into()),
+                    _ => Ok(()),
+                };
             }
             // Only our own affairs: the loop need not know.
             left = match (timeout, begun) {
@@ -92,7 +99,7 @@ impl Engine {
     /// Reaps after an enter, before which so many operations were queued.
     #[inline]
     fn entered(&mut self, entered: Entered, queued: usize) -> usize {
-        if entered == Entered::Done {
+        if entered != Entered::Skipped {
             self.state.figures.enters += 1;
             self.state.figures.submissions += (queued - self.ring.queued()) as u64;
         }
@@ -122,6 +129,11 @@ impl Engine {
             return;
         }
         let key = Key { index, generation: slot.generation };
+        let room = matches!(&slot.role, Role::Stream(stream) if stream.waits_for_room);
+        if room && !slot.flying.has(Kind::Room) {
+            self.start(key, Kind::Room);
+        }
+        let slot = &self.state.slots[index as usize];
         let (kind, wants) = match &slot.role {
             Role::Stream(stream) => {
                 let (kind, other) = match stream.bulk {
