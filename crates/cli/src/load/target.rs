@@ -11,7 +11,7 @@ use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
-    Address, AppContext, Application, Channel, Client, CloseCause, ConnectError, EventLoopGroup, Fault, Link,
+    Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError, EventLoopGroup, Fault, Link,
     Outgoing, PipelineBuilder, Promised, Segment, Whole,
     http::{HttpClient, Part, ReplyPart, RequestPart},
     pipeline,
@@ -96,7 +96,7 @@ impl Target {
         size: Option<usize>,
         outcome: Sender<Outcome>,
     ) -> Result<(Connect, Arc<Shared>), Failure> {
-        let builder = || Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT);
+        let builder = || builder(group);
         match &self.speaks {
             Speaks::Echo => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -156,7 +156,7 @@ impl Url {
         P: Segment<BytesMut, Outgoing, Tail = T>,
         T: Send + 'static,
     {
-        let builder = Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT);
+        let builder = builder(group);
         match self.tls.clone() {
             None => {
                 let client = builder.pipeline(make)?;
@@ -233,6 +233,12 @@ impl Application for FirstAnswer {
     fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
         let _ = self.tell.send(Err(cause));
     }
+}
+
+/// A client bounds itself what it has under way, and reads however much of it waits to be sent: a server may not take the
+/// next question before its last answer is read.
+fn builder(group: &EventLoopGroup) -> ClientBuilder {
+    Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT).hold_back(false)
 }
 
 fn connector(insecure: bool) -> Result<Connector, Failure> {
