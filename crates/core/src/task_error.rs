@@ -7,7 +7,7 @@
 //! Always true: nothing that a task throws gets past [`catch`], neither the panic nor a second one from dropping the
 //! first one's payload.
 //!
-//! Not here: logging and counting, which belong to the executor that knows the thread's name.
+//! Not here: what to log and count, which belongs to the executor that knows the thread's name.
 
 use std::{
     any::Any,
@@ -82,6 +82,11 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[inline]
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(take_message)
+}
+
+/// Writes to the log. Whoever listens there is foreign code: if it panics, what was to be told is lost and nothing else.
+pub(crate) fn tell(log: impl FnOnce()) {
+    let _ = catch(log);
 }
 
 #[cold]
