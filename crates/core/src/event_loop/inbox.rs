@@ -156,6 +156,11 @@ impl<T> Inbox<T> {
         self.word.load(Ordering::Acquire) & UNSTARTED != 0
     }
 
+    /// Whether nothing is admitted any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
     /// Whether the loop waits for something to do.
     pub(crate) fn is_sleeping(&self) -> bool {
         self.word.load(Ordering::Relaxed) & SLEEPING != 0

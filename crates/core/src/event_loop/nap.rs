@@ -2,10 +2,9 @@
 //!
 //! The thread parks. Whoever wakes the loop uses the driver's waker, which may wake nobody now, and ends the nap as well.
 
-use crate::sync::lock;
 use std::{
     sync::{
-        Mutex,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
@@ -22,7 +21,7 @@ pub(crate) struct Nap {
 impl Nap {
     /// To be called before the loop announces that it sleeps: who finds it asleep has to find its thread here.
     pub(super) fn lie_down(&self) -> Lying<'_> {
-        *lock(&self.thread) = Some(thread::current());
+        *self.thread() = Some(thread::current());
         self.taken.store(true, Ordering::Release);
         Lying { nap: self }
     }
@@ -30,10 +29,14 @@ impl Nap {
     /// From any thread.
     pub(super) fn end(&self) {
         if self.taken.load(Ordering::Acquire)
-            && let Some(thread) = &*lock(&self.thread)
+            && let Some(thread) = &*self.thread()
         {
             thread.unpark();
         }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -52,6 +55,6 @@ impl Lying<'_> {
 impl Drop for Lying<'_> {
     fn drop(&mut self) {
         self.nap.taken.store(false, Ordering::Release);
-        *lock(&self.nap.thread) = None;
+        *self.nap.thread() = None;
     }
 }

@@ -32,6 +32,7 @@ mod driver;
 mod endings;
 mod fairness;
 mod futures;
+mod groups;
 mod scaling;
 mod shutdown;
 mod suspend;

@@ -214,12 +214,8 @@ impl BlockingDriver {
     fn wait(&mut self, timeout: Option<Duration>, each: impl FnMut(Event)) -> io::Result<Polled> {
         let timeout = timeout.and_then(timespec);
         let bell = &self.wiring.bell;
-        let polled = match self.readiness.levels()?.wait(bell.fd(), timeout.as_ref(), each) {
-            Ok(polled) => polled,
-            // A signal came, which is nobody's fault: the loop has a look round and polls again.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Polled::default()),
-            Err(error) => return Err(error),
-        };
+        // The loop knows what to do if a signal came.
+        let polled = self.readiness.levels()?.wait(bell.fd(), timeout.as_ref(), each)?;
         let woken = polled.rang.contains(PollFlags::IN);
         if woken {
             bell.hear();

@@ -54,7 +54,7 @@ impl Hosts {
     /// The loops to which a connection may be on its way.
     pub(super) fn expecting(&self) -> Vec<EventLoop> {
         match self {
-            Self::Group(group) => group.iter().cloned().collect(),
+            Self::Group(group) => group.iter().collect(),
             Self::Threads { threads, .. } => {
                 let mut loops = threads.busy_loops();
                 // One that has its connection gets no other, and a handler may block it for as long as it likes.

@@ -280,9 +280,9 @@ impl BoundPipeline {
             );
         }
         let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
-            (Some(acceptors), _) => acceptors.iter().cloned().collect(),
-            (None, true) => hosts.group().iter().cloned().collect(),
-            (None, false) => hosts.group().iter().take(1).cloned().collect(),
+            (Some(acceptors), _) => acceptors.iter().collect(),
+            (None, true) => hosts.group().iter().collect(),
+            (None, false) => hosts.group().iter().take(1).collect(),
         };
         let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         let starter = acceptors[0].clone();
@@ -401,6 +401,7 @@ fn spread(local: LocalLoop, hosts: Option<Hosts>, figures: Arc<ListenerFigures>,
                     }
                 });
                 if let Err(refused) = moved {
+                    figures.refused.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(peer = %from, why = %refused.why, "an accepted connection was refused by its loop");
                 }
             }
@@ -489,7 +490,8 @@ pub struct ServerFigures {
     pub accepted: u64,
     /// Connections open now.
     pub open: usize,
-    /// Connections refused because no descriptor, or no thread for another channel, was left.
+    /// Connections refused because no descriptor, or no thread for another channel, was left, or because the loop that was to
+    /// host them had ended or had no room for another task.
     pub refused: u64,
     /// How often accepting failed.
     pub accept_failures: u64,

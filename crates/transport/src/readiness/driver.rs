@@ -121,12 +121,7 @@ struct Polled {
 
 impl ReadinessDriver {
     fn wait(&mut self, timeout: Option<Duration>, mut each: impl FnMut(Event)) -> io::Result<Polled> {
-        match self.readiness.poll(&mut self.brought, timeout) {
-            Ok(()) => {}
-            // A signal came, which is nobody's fault: the loop has a look round and polls again.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Polled::default()),
-            Err(error) => return Err(error),
-        }
+        self.readiness.poll(&mut self.brought, timeout)?; // the loop knows what to do if a signal came
         let mut polled = Polled::default();
         for (token, ready) in self.brought.iter() {
             if token == WAKER {

@@ -85,6 +85,8 @@ pub(super) enum Wait {
 pub(super) enum Entered {
     /// There may be completions.
     Done,
+    /// A signal came; there may be completions all the same.
+    Interrupted,
     /// The kernel was not asked: nothing was to be submitted, and nothing was waiting in it.
     Skipped,
 }
@@ -193,8 +195,9 @@ impl Ring {
         };
         match result {
             Ok(_) => Ok(Entered::Done),
-            // The time is over; a signal came; the kernel wants its completions taken, or is short of memory for a moment.
-            Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(Entered::Done),
+            // The time is over; the kernel wants its completions taken, or is short of memory for a moment.
+            Err(Errno::TIME | Errno::BUSY | Errno::AGAIN) => Ok(Entered::Done),
+            Err(Errno::INTR) => Ok(Entered::Interrupted),
             Err(error) => Err(error.into()),
         }
     }

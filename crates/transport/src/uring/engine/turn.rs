@@ -44,6 +44,9 @@ impl Engine {
             let reaped = self.entered(entered, queued);
             let told = self.state.tell(&mut each);
             let woken = std::mem::take(&mut self.state.woken);
+            if entered == Entered::Interrupted && reaped == 0 && !told && !woken {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             if told || woken || reaped == 0 || at_once {
                 return Ok(());
             }
@@ -92,7 +95,7 @@ impl Engine {
     /// Reaps after an enter, before which so many operations were queued.
     #[inline]
     fn entered(&mut self, entered: Entered, queued: usize) -> usize {
-        if entered == Entered::Done {
+        if entered != Entered::Skipped {
             self.state.figures.enters += 1;
             self.state.figures.submissions += (queued - self.ring.queued()) as u64;
         }
