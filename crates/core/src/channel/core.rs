@@ -14,6 +14,7 @@ use crate::{
     event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
+    task_error::{discard_each, tell},
 };
 use std::{
     any::Any,
@@ -730,7 +731,7 @@ impl ChannelCore {
     /// Drops the futures of all stages from this number on: they leave.
     pub(crate) fn drop_tasks(&mut self, from: u32) {
         let leaving = self.extras.as_mut().map(|extras| extras.tasks.take_from(from));
-        drop(leaving);
+        discard_each(leaving.into_iter().flatten());
     }
 
     // ---- the end ----
@@ -770,7 +771,10 @@ impl ChannelCore {
 
     /// An error that no stage took care of.
     pub(crate) fn unhandled(&mut self, fault: Fault) {
-        tracing::warn!(channel = %self.id, error = %fault, "no handler took care of this error, closing the channel");
+        let channel = self.id;
+        tell(
+            || tracing::warn!(%channel, error = %fault, "no handler took care of this error, closing the channel"),
+        );
         self.request_close(CloseCause::Fault(fault), WritePromise::untracked());
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     driver::Token,
     event_loop::LocalLoop,
     pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
-    task_error::catch,
+    task_error::{catch, tell},
 };
 use bytes::BytesMut;
 use std::sync::Arc;
@@ -349,10 +349,7 @@ where
     pub fn remove(&mut self) {
         if !std::mem::replace(&mut self.removed, true) {
             self.silent = true;
-            let core = &mut self.core;
-            if let Err(panic) = catch(|| core.drop_tasks(0)) {
-                tracing::error!(channel = %self.core.id, %panic, "dropping a future of a stage panicked");
-            }
+            self.core.drop_tasks(0);
             self.root.removed();
             self.shared.leave();
         }
@@ -550,14 +547,15 @@ where
 
     #[cold]
     fn break_down(&mut self, message: String) {
-        tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
+        let channel = self.core.id;
+        tell(|| tracing::error!(%channel, panic = %message, "a handler panicked, closing its channel"));
         if !std::mem::replace(&mut self.silent, true) && !self.ended {
             let (root, core) = (&mut self.root, &mut self.core);
             match catch(|| root.panicked(core)) {
                 Ok(true) => self.carry_out(),
                 Ok(false) => {}
                 Err(panic) => {
-                    tracing::error!(channel = %self.core.id, %panic, "and one that was asked for last words")
+                    tell(|| tracing::error!(%channel, %panic, "and one that was asked for last words"))
                 }
             }
         }

@@ -140,7 +140,16 @@ impl Local {
 
     /// The next thing to run, and whether it has a place to be given back through [`Queues::done`]: of the kind whose
     /// turn it is, or of the next kind that has something.
+    #[inline]
     pub(crate) fn next(&self, turn: &mut Turn) -> Option<(Work, bool)> {
+        // Most of the time nothing else waits.
+        if self.due.get() == 0 && !self.queues.has_own() {
+            return self.queues.next_submitted();
+        }
+        self.next_in_turn(turn)
+    }
+
+    fn next_in_turn(&self, turn: &mut Turn) -> Option<(Work, bool)> {
         let first = *turn;
         loop {
             let now = std::mem::replace(turn, turn.after());

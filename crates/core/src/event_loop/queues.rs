@@ -74,6 +74,11 @@ impl Queues {
         self.own.borrow_mut().push_back(work);
     }
 
+    #[inline]
+    pub(super) fn has_own(&self) -> bool {
+        !self.own.borrow().is_empty()
+    }
+
     pub(super) fn next_own(&self) -> Option<Work> {
         self.own.borrow_mut().pop_front()
     }
@@ -109,7 +114,16 @@ impl Queues {
         }
     }
 
+    #[inline]
+    fn take_unmarked(&self, unmarked: usize) -> Option<(Work, bool)> {
+        self.unmarked.set(unmarked - 1);
+        let queued = self.submitted.borrow_mut().pop_front()?;
+        self.uncounted.set(self.uncounted.get() - usize::from(!queued.counted));
+        Some((queued.work, queued.counted))
+    }
+
     /// Whether the inbox holds something. One that was refused may be counted for a moment: then a mark too many is made.
+    #[inline]
     fn has_outside(&self) -> bool {
         // Submitters write the inbox's word with every task, so a look at it may have to fetch it from another core: one
         // look for all that it shows.
@@ -136,13 +150,11 @@ impl Queues {
     }
 
     /// The next submitted task, and whether it has a place to be given back through [`done`](Self::done).
+    #[inline]
     pub(super) fn next_submitted(&self) -> Option<(Work, bool)> {
         let unmarked = self.unmarked.get();
         if unmarked > 0 {
-            self.unmarked.set(unmarked - 1);
-            let queued = self.submitted.borrow_mut().pop_front()?;
-            self.uncounted.set(self.uncounted.get() - usize::from(!queued.counted));
-            return Some((queued.work, queued.counted));
+            return self.take_unmarked(unmarked);
         }
         let work = match self.take_from_inbox()? {
             Task::Run(run) => Work::Run(run),
@@ -158,6 +170,7 @@ impl Queues {
         Some((work, true))
     }
 
+    #[inline]
     fn take_from_inbox(&self) -> Option<Task> {
         if !self.has_outside() {
             return None;
