@@ -13,12 +13,16 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(crate) fn of<'a>(
-        loops: impl IntoIterator<Item = &'a EventLoop>,
+    pub(crate) fn of(
+        loops: impl IntoIterator<Item = EventLoop>,
         servers: &[Server],
         backend: Backend,
     ) -> Self {
-        let loops = loops.into_iter().map(|event_loop| (event_loop.clone(), event_loop.figures()));
+        let before = |event_loop: EventLoop| {
+            let figures = event_loop.figures();
+            (event_loop, figures)
+        };
+        let loops = loops.into_iter().map(before);
         let backend = if backend == Backend::Auto { Backend::choose().backend } else { backend };
         Self { loops: loops.collect(), servers: servers.to_vec(), backend }
     }

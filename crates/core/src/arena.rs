@@ -154,6 +154,14 @@ impl<T> Arena<T> {
         })
     }
 
+    /// All values, by index.
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+        self.places.into_iter().filter_map(|place| match place {
+            Place::Full { value, .. } => Some(value),
+            Place::Free { .. } | Place::Retired => None,
+        })
+    }
+
     /// All keys, by index; collect them to change the arena on the way.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         self.iter().map(|(key, _)| key)

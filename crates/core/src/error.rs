@@ -100,9 +100,7 @@ impl From<InvalidArgument> for BuildError {
 pub enum LoopError {
     /// The driver could not start on the loop's thread.
     Start(Arc<io::Error>),
-    /// The driver failed and could not be rebuilt.
-    Driver(Arc<io::Error>),
-    /// The loop itself panicked (not a task: those are contained).
+    /// The driver or the loop itself panicked (not a task: those are contained).
     Panicked(String),
     /// The loop vanished without a word, for instance because its manual driver was forgotten.
     Abandoned,
@@ -114,7 +112,6 @@ impl fmt::Display for LoopError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(error) => write!(f, "the driver could not start on its thread: {error}"),
-            Self::Driver(error) => write!(f, "the driver failed and could not be rebuilt: {error}"),
             Self::Panicked(message) => write!(f, "the event loop panicked: {message}"),
             Self::Abandoned => f.write_str("the event loop vanished without terminating"),
             Self::WouldBlockLoop => {
@@ -127,7 +124,7 @@ impl fmt::Display for LoopError {
 impl std::error::Error for LoopError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Start(error) | Self::Driver(error) => Some(error.as_ref()),
+            Self::Start(error) => Some(error.as_ref()),
             _ => None,
         }
     }

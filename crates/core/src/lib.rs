@@ -89,7 +89,7 @@ pub use event_loop::{
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
-    LeastLoaded, RoundRobin,
+    GroupFigures, LeastLoaded, RoundRobin,
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,

@@ -7,13 +7,14 @@
 //! Always true: nothing that a task throws gets past [`catch`], neither the panic nor a second one from dropping the
 //! first one's payload.
 //!
-//! Not here: logging and counting, which belong to the executor that knows the thread's name.
+//! Not here: what to log and count, which belongs to the executor that knows the thread's name.
 
 use std::{
     any::Any,
     error::Error,
     fmt, mem,
     panic::{AssertUnwindSafe, catch_unwind},
+    task::Waker,
 };
 
 use crate::promise::PromiseError;
@@ -82,6 +83,32 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[inline]
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(take_message)
+}
+
+/// Writes to the log. Whoever listens there is foreign code: if it panics, what was to be told is lost and nothing else.
+pub(crate) fn tell(log: impl FnOnce()) {
+    let _ = catch(log);
+}
+
+/// Drops a value of a user. If that panics, it is told in the log and nobody's business.
+pub(crate) fn discard<T>(value: T) {
+    if mem::needs_drop::<T>()
+        && let Err(panic) = catch(|| drop(value))
+    {
+        tell(|| tracing::error!(panic, "a value panicked when it was dropped"));
+    }
+}
+
+/// Drops values of users. One that panics costs no other one its drop.
+pub(crate) fn discard_each<T>(values: impl IntoIterator<Item = T>) {
+    values.into_iter().for_each(discard);
+}
+
+/// Wakes. If the waker panics, which is whoever's who waits, it is told in the log.
+pub(crate) fn wake(waker: Waker) {
+    if let Err(panic) = catch(|| waker.wake()) {
+        tell(|| tracing::error!(panic, "a waker panicked"));
+    }
 }
 
 #[cold]

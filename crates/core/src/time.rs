@@ -203,7 +203,8 @@ pub fn interval(period: Duration) -> Interval {
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
-    next: Option<Instant>,
+    /// When the next tick is due; the inner `None`: never, it is too far away for any clock.
+    next: Option<Option<Instant>>,
     sleep: Option<Sleep>,
 }
 
@@ -217,16 +218,27 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let due = match self.next {
             Some(next) => next,
-            None => *self.next.insert(now() + self.period),
+            None => *self.next.insert(now().checked_add(self.period)),
         };
+        let Some(due) = due else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| sleep_until(due));
         ready!(Pin::new(sleep).poll(cx));
         self.sleep = None;
-        let late = now().saturating_duration_since(due);
-        let missed = u32::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u32::MAX);
-        self.next = Some(due + self.period * missed.saturating_add(1));
+        self.next = Some(next_tick(due, now(), self.period));
         Poll::Ready(due)
     }
+}
+
+/// The first tick after `now` of those that follow `due`; `None` if no clock reaches it.
+fn next_tick(due: Instant, now: Instant, period: Duration) -> Option<Instant> {
+    let late = now.saturating_duration_since(due);
+    if late < period {
+        return due.checked_add(period);
+    }
+    let into_period = late.as_nanos() % period.as_nanos();
+    let left = period.as_nanos() - into_period;
+    // Less than `period`, which is no longer than `late`: both parts fit.
+    now.checked_add(Duration::new((left / 1_000_000_000) as u64, (left % 1_000_000_000) as u32))
 }
 
 /// The future's output, unless `limit` passes first: then the future is dropped.

@@ -12,6 +12,8 @@ mod allocations;
 // What a full queue, a reset before accept or a descriptor limit look like is the system's affair, and the contract says how
 // Linux has it.
 #[cfg(all(feature = "contract", target_os = "linux"))]
+#[allow(clippy::needless_borrows_for_generic_args)]
+// what waits for loops takes them by value or by reference
 pub mod contract;
 
 #[cfg(feature = "verify")]

@@ -87,9 +87,9 @@ fn an_echoed_message_allocates_what_rustls_does_and_nothing_else() {
             };
             echo(100);
             let event_loop = server.group().iter().next().unwrap();
-            let before = allocations_on(event_loop);
+            let before = allocations_on(&event_loop);
             echo(MESSAGES);
-            let each = (allocations_on(event_loop) - before) as f64 / MESSAGES as f64;
+            let each = (allocations_on(&event_loop) - before) as f64 / MESSAGES as f64;
             println!("{versions:?}: {each} allocations for a message of {size} bytes");
             // The plaintext and the ciphertext; for a large message also the piece that is sent, and what completes a record
             // that came in two reads.

@@ -308,7 +308,7 @@ fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
 #[test]
 fn what_was_written_before_a_close_is_read_before_the_end() {
     let pair = Pair::new();
-    let holds: Vec<_> = pair.loops.iter().map(Hold::new).collect();
+    let holds: Vec<_> = pair.loops.iter().map(|event_loop| Hold::new(&event_loop)).collect();
     pair.here.send(Bytes::from_static(b"last words"));
     drop(pair.here.close_when_flushed());
     drop(holds);
@@ -655,7 +655,7 @@ fn a_flood_does_not_keep_neighbours_from_being_read() {
     let neighbour = client.connect(server.address()).soon().unwrap();
     events.active();
     events.active();
-    let hold = Hold::new(loops.iter().next().unwrap());
+    let hold = Hold::new(&loops.iter().next().unwrap());
     for _ in 0..200 {
         flood.write(Bytes::from_static(b"f"));
     }
@@ -701,7 +701,7 @@ fn a_connect_that_is_cancelled_leaves_no_connection() {
     let loops = group(1);
     let server = server_on(&loops).pipeline(|_| pipeline().app(Echo)).bind(name()).soon().unwrap();
     let client = client_on(&loops, script().0, |client| client);
-    let hold = Hold::new(loops.iter().next().unwrap());
+    let hold = Hold::new(&loops.iter().next().unwrap());
     let mut connecting = client.connect(server.address());
     assert!(connecting.cancel());
     drop(hold);

@@ -80,7 +80,7 @@ fn clients_killed_while_small_messages_fly_leave_no_operation_and_no_buffer_behi
     let event_loop = group.iter().next().unwrap();
     let begun = Instant::now();
     let left = loop {
-        let figures = figures(event_loop);
+        let figures = figures(&event_loop);
         // The listener, with its accept; and the wake-up.
         if (figures.registered, figures.in_flight, figures.buffers_lent) == (1, 2, 0) {
             break figures;

@@ -11,8 +11,8 @@ use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
-    Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError, EventLoopGroup, Fault, Link,
-    Outgoing, PipelineBuilder, Promised, Segment, Whole,
+    Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError,
+    EventLoopGroup, Fault, Link, Outgoing, PipelineBuilder, Promised, Segment, Whole,
     http::{HttpClient, Part, ReplyPart, RequestPart},
     pipeline,
     tls::{Connector, Tls},

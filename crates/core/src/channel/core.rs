@@ -15,7 +15,7 @@ use crate::{
     event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
-    task_error::catch,
+    task_error::{discard_each, tell},
 };
 use std::{
     any::Any,
@@ -717,11 +717,7 @@ impl ChannelCore {
     /// others from being dropped in peace.
     pub(crate) fn drop_tasks(&mut self, from: u32) {
         let leaving = self.extras.as_mut().map(|extras| extras.tasks.take_from(from));
-        for task in leaving.into_iter().flatten() {
-            if let Err(panic) = catch(|| drop(task)) {
-                tracing::error!(channel = %self.id, %panic, "dropping a future of a stage panicked");
-            }
-        }
+        discard_each(leaving.into_iter().flatten());
     }
 
     // ---- the end ----
@@ -761,7 +757,10 @@ impl ChannelCore {
 
     /// An error that no stage took care of.
     pub(crate) fn unhandled(&mut self, fault: Fault) {
-        tracing::warn!(channel = %self.id, error = %fault, "no handler took care of this error, closing the channel");
+        let channel = self.id;
+        tell(
+            || tracing::warn!(%channel, error = %fault, "no handler took care of this error, closing the channel"),
+        );
         self.request_close(CloseCause::Fault(fault), WritePromise::untracked());
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     driver::Token,
     event_loop::LocalLoop,
     pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
-    task_error::catch,
+    task_error::{catch, tell},
 };
 use bytes::BytesMut;
 use std::{sync::Arc, time::Duration};
@@ -647,14 +647,15 @@ where
 
     #[cold]
     fn break_down(&mut self, message: String) {
-        tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
+        let channel = self.core.id;
+        tell(|| tracing::error!(%channel, panic = %message, "a handler panicked, closing its channel"));
         if !std::mem::replace(&mut self.silent, true) && !self.ended {
             let (root, core) = (&mut self.root, &mut self.core);
             match catch(|| root.panicked(core)) {
                 Ok(true) => self.carry_out(),
                 Ok(false) => {}
                 Err(panic) => {
-                    tracing::error!(channel = %self.core.id, %panic, "and one that was asked for last words")
+                    tell(|| tracing::error!(%channel, %panic, "and one that was asked for last words"))
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::{
     Channel, CloseCause, WriteError, WritePromise,
     shared::{AnyShared, ChannelShared, Command},
 };
+use crate::task_error::discard;
 use std::{
     any::Any,
     collections::VecDeque,
@@ -123,7 +124,7 @@ impl<W> Inlet<W> {
 
 /// The message first, so that it is released when somebody hears of it.
 fn refuse<W>(msg: W, done: WritePromise, why: WriteError) {
-    drop(msg);
+    discard(msg);
     done.fail(why);
 }
 

@@ -26,7 +26,7 @@ use super::{
     file_region::FileRegion,
     line::Line,
 };
-use crate::error::InvalidArgument;
+use crate::{error::InvalidArgument, task_error::discard};
 use bytes::{Buf, Bytes, BytesMut};
 use std::{fmt, io::IoSlice, mem};
 
@@ -416,7 +416,7 @@ impl Outbound {
         self.lent = 0;
         self.discharge(self.queued);
         for Entry { rest, promise } in entries {
-            drop(rest);
+            discard(rest);
             if promise.is_tracked() {
                 promise.fail(error.clone());
             }
@@ -684,7 +684,7 @@ impl Outbound {
     /// promise fails with `error`. What comes after it stays.
     pub fn fail_first(&mut self, error: WriteError) {
         if let Some(Entry { rest, promise }) = self.pop_flushed() {
-            drop(rest);
+            discard(rest);
             promise.fail(error);
         }
         self.complete_finished();

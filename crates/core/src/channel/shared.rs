@@ -18,7 +18,7 @@ use crate::{
     event_loop::SourceCaller,
     pipeline::{Event, StageInfo},
     promise::{Promise, PromiseError},
-    task_error::catch,
+    task_error::{self, catch, discard, discard_each, tell},
 };
 use std::{
     any::{Any, TypeId},
@@ -214,7 +214,9 @@ impl<W> ChannelShared<W> {
         self.refuse(writes, &cause);
         for (_, listener) in listeners {
             if let Err(panic) = catch(|| listener(&cause)) {
-                tracing::error!(channel = %self.id, %panic, "a listener for the end of a channel panicked");
+                tell(|| {
+                    tracing::error!(channel = %self.id, %panic, "a listener for the end of a channel panicked");
+                });
             }
         }
         self.wake();
@@ -227,7 +229,12 @@ impl<W> ChannelShared<W> {
         let commands = std::mem::take(&mut outside.commands);
         drop(outside);
         let calls = self.side().leave();
-        drop((commands, calls)); // outside of both locks: what they hold is a user's
+        // Outside of both locks: what they hold is a user's.
+        discard_each(commands);
+        if let Some(rare) = calls {
+            discard_each(rare.calls);
+            discard_each(rare.slots);
+        }
     }
 
     pub(super) fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
@@ -235,7 +242,7 @@ impl<W> ChannelShared<W> {
             match command {
                 Command::Write(msg, done, size) => {
                     self.arrived(size);
-                    drop(msg);
+                    discard(msg);
                     done.fail(WriteError::Closed(cause.clone()));
                 }
                 Command::Inlet(_, size) => drop(self.arrived(size)), // the message itself is refused by its inlet
@@ -302,11 +309,7 @@ impl<W> ChannelShared<W> {
 
     pub(super) fn wake(&self) {
         let wakers = self.lock().rare.as_mut().map(|rare| rare.wakers.take_all()).unwrap_or_default();
-        for waker in wakers {
-            if let Err(panic) = catch(|| waker.wake()) {
-                tracing::error!(channel = %self.id, %panic, "a waker panicked");
-            }
-        }
+        wakers.into_iter().for_each(task_error::wake);
     }
 
     // ---- the outside ----

@@ -6,6 +6,7 @@
 //!
 //!   each turn:     poll(timeout) ─▶ Events ─▶ the loop ─▶ Source::ready, by token
 //!   misbehaving:   512 polls in a row end early and empty ─▶ rebuild, registrations move over
+//!   failing:       rebuild, poll again; then pause, rebuild, poll again, for as long as it takes
 //! ```
 //!
 //! A driver owns sockets and kernel objects and knows nothing of pipelines. Sources are what a loop hosts (channels,
@@ -56,9 +57,9 @@ use std::{any::Any, fmt, io, rc::Rc, sync::Arc, time::Duration};
 pub trait Driver: 'static {
     /// Waits for events until `timeout` has passed (`None`: for ever) or the waker was used, and appends them.
     ///
-    /// An error makes the loop rebuild the driver; if that fails too, the loop ends and its termination says why. Not so
-    /// [`Interrupted`](io::ErrorKind::Interrupted): a signal ended the wait, which is nobody's fault, and the loop has a look round
-    /// and polls again.
+    /// An error makes the loop rebuild the driver. If that does not help, the driver is tried again and again, after pauses of
+    /// up to a second in which tasks and timers go on. [`Interrupted`](io::ErrorKind::Interrupted) says that a signal came:
+    /// then the loop has a look round and polls again.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Events) -> io::Result<()>;
 
     /// Replaces the kernel object underneath by a fresh one that has the same registrations. Returns how many moved.

@@ -48,6 +48,7 @@ pub(crate) struct Figures {
     pub(crate) wakeups_sent: Counter,
     pub(crate) premature_wakeups: Counter,
     pub(crate) rebuilds: Counter,
+    pub(crate) poll_failures: Counter,
     pub(crate) panics: Counter,
     longest: Counter,
 }
@@ -82,6 +83,7 @@ impl Figures {
             wakeups_saved: outside.saturating_sub(sent),
             premature_wakeups: self.premature_wakeups.get(),
             rebuilds: self.rebuilds.get(),
+            poll_failures: self.poll_failures.get(),
             panics: self.panics.get(),
             longest_task: (longest > 0).then(|| LongestTask {
                 time: Duration::from_nanos(longest >> KIND_BITS),
@@ -133,6 +135,8 @@ pub struct LoopFigures {
     pub premature_wakeups: u64,
     /// How often the driver was replaced because of them, or because it failed.
     pub rebuilds: u64,
+    /// Polls that failed.
+    pub poll_failures: u64,
     /// Panics contained.
     pub panics: u64,
     /// The task that kept the loop longest.

@@ -268,9 +268,14 @@ impl EventLoop {
         self.has_thread() && !self.shared.inbox.is_sleeping()
     }
 
-    /// Whether a shutdown was asked for, or the loop has ended.
+    /// Whether a shutdown was asked for, or the loop has ended or is about to.
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.patience().is_some() || self.is_terminated()
+        self.is_asked_to_end() || self.shared.inbox.is_closed()
+    }
+
+    /// Whether a shutdown was asked for.
+    pub(crate) fn is_asked_to_end(&self) -> bool {
+        self.shared.patience().is_some()
     }
 
     /// Whether the loop has ended.

@@ -17,7 +17,8 @@
 //! 2. Of all submitters that find the loop asleep, exactly one clears SLEEPING and wakes it.
 //! 3. What was admitted is run: after CLOSED nothing is admitted any more, and the loop takes tasks until the count
 //!    is zero.
-//! 4. Tasks of one submitter leave in the order in which they came, whichever of the two queues they went through.
+//! 4. Tasks leave in the order in which they came, whichever of the two queues they went through, if one came before the
+//!    other: those of one submitter, and those of two of whom one had seen the other's.
 //!
 //! Two queues, because most loops never have many tasks waiting: a ring that allocates nothing, and behind it an
 //! unbounded one for floods. Who finds the ring full sets FLOODED, and from then on newcomers line up in the second
@@ -100,6 +101,11 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
+    /// Queues what was [counted](Self::count_local) before.
+    pub(crate) fn push_counted(&self, task: T) {
+        Permit { inbox: self, before: self.word.load(Ordering::Acquire) }.push_lazily(task);
+    }
+
     /// The loop's thread runs: from now on submitters have nothing to start.
     pub(crate) fn started(&self) {
         self.word.fetch_and(!UNSTARTED, Ordering::AcqRel);
@@ -148,6 +154,11 @@ impl<T> Inbox<T> {
     /// Whether the loop has no thread: it never had one, or it is suspended.
     pub(crate) fn is_unstarted(&self) -> bool {
         self.word.load(Ordering::Acquire) & UNSTARTED != 0
+    }
+
+    /// Whether nothing is admitted any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Whether the loop waits for something to do.
@@ -503,6 +514,53 @@ mod loom_tests {
             assert_eq!(of_first, [1, 2]);
             first.join().unwrap();
             second.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_what_one_submitter_puts_after_it_has_seen_anothers_comes_out_after_it() {
+        check(|| {
+            let inbox = Arc::new(Inbox::new(UNLIMITED, RING_LEN));
+            inbox.started();
+            let put = {
+                let inbox = inbox.clone();
+                move |task| {
+                    let _ = inbox.admit().unwrap().push(task);
+                }
+            };
+            let seen = Arc::new(crate::sync::AtomicUsize::new(0));
+            let first = {
+                let (put, seen) = (put.clone(), seen.clone());
+                thread::spawn(move || {
+                    put(1);
+                    seen.store(1, Ordering::Release);
+                })
+            };
+            let stranger = {
+                let put = put.clone();
+                thread::spawn(move || put(99))
+            };
+            // The loop itself: it marks the place of its own task, and takes some before and some after.
+            let (mut cursor, mut taken) = (Cursor::default(), Vec::new());
+            let mut take = |taken: &mut Vec<usize>| {
+                if let Some(task) = inbox.take(&mut cursor) {
+                    inbox.done(1);
+                    taken.push(task);
+                }
+            };
+            take(&mut taken);
+            let after = seen.load(Ordering::Acquire) == 1;
+            put(2);
+            while taken.len() < 3 {
+                take(&mut taken);
+                thread::yield_now();
+            }
+            if after {
+                let place = |wanted| taken.iter().position(|&task| task == wanted);
+                assert!(place(1) < place(2), "{taken:?}");
+            }
+            first.join().unwrap();
+            stranger.join().unwrap();
         });
     }
 

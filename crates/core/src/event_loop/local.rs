@@ -3,15 +3,15 @@
 //! Always true:
 //! 1. No borrow is held while foreign code runs, and the drop of a user's value is foreign code. So whatever a task
 //!    does through a handle finds everything free.
-//! 2. A task that is queued here comes after every task that other threads had submitted before: those are moved over
-//!    first. One order for all.
+//! 2. What was submitted, what the loop gave itself to do and timers that are due take turns, task by task: none of them
+//!    holds up another for longer than a task, however many there are.
 
 use super::{
     TaskKind,
-    inbox::Cursor,
     moment::Moment,
+    queues::Queues,
     schedule::Timer,
-    shared::{Shared, Task},
+    shared::Shared,
     spawn::{FutureTask, Futures},
     tail::TailTasks,
 };
@@ -26,7 +26,6 @@ use crate::{
 use std::{
     any::Any,
     cell::{Cell, RefCell},
-    collections::VecDeque,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -52,21 +51,22 @@ impl Work {
     }
 }
 
-impl From<Task> for Work {
-    fn from(task: Task) -> Self {
-        match task {
-            Task::Run(run) => Self::Run(run),
-            Task::Poll(task) => Self::Poll(task),
-            Task::Call(token) => Self::Call(token),
-            Task::Nudge => Self::Nudge,
-        }
-    }
+/// Whose turn it is among the kinds of work; a batch begins with what was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Submitted,
+    Timer,
+    Own,
 }
 
-struct Queued {
-    work: Work,
-    /// Whether it holds a place in the inbox's count.
-    counted: bool,
+impl Turn {
+    fn after(self) -> Self {
+        match self {
+            Self::Submitted => Self::Timer,
+            Self::Timer => Self::Own,
+            Self::Own => Self::Submitted,
+        }
+    }
 }
 
 pub(crate) struct Local {
@@ -78,16 +78,10 @@ pub(crate) struct Local {
     pub(crate) extension: RefCell<Option<Rc<dyn Any>>>,
     /// From the last pass on nothing new is taken, not even from the loop itself.
     pub(crate) closed: Cell<bool>,
+    pub(crate) queues: Queues,
     origin: Instant,
-    queue: RefCell<VecDeque<Queued>>,
-    cursor: RefCell<Cursor>,
-    /// Tasks taken from the inbox and not given back by [`done`](Self::done).
-    counted: Cell<usize>,
-    /// Tasks that the inbox was seen to hold and that were not taken since.
-    waiting: Cell<usize>,
-    /// Tasks in the queue that the inbox does not count.
-    uncounted: Cell<usize>,
-    limited: bool,
+    /// How many timers are due in this turn and have not run.
+    due: Cell<usize>,
 }
 
 thread_local! {
@@ -98,7 +92,7 @@ impl Local {
     pub(crate) fn new(shared: Arc<Shared>) -> Rc<Self> {
         Rc::new(Self {
             origin: shared.clock.now(),
-            limited: shared.config.is_limited(),
+            queues: Queues::new(shared.clone()),
             shared,
             wheel: RefCell::new(Wheel::new()),
             futures: Futures::new(),
@@ -106,11 +100,7 @@ impl Local {
             sources: RefCell::new(Arena::new()),
             extension: RefCell::new(None),
             closed: Cell::new(false),
-            queue: RefCell::default(),
-            cursor: RefCell::default(),
-            counted: Cell::new(0),
-            waiting: Cell::new(0),
-            uncounted: Cell::new(0),
+            due: Cell::new(0),
         })
     }
 
@@ -129,11 +119,14 @@ impl Local {
         Entered { before: CURRENT.replace(Some(self.clone())), _id: loop_thread::enter(self.shared.id) }
     }
 
-    // ---- queue ----
+    // ---- queues ----
 
-    /// Queues a task of the loop's own, behind all that came before it.
+    /// Queues what the loop gives itself to do: a source to call, a future to poll again. After the last pass nothing
+    /// would run it.
     pub(crate) fn push(&self, work: Work) {
-        self.enqueue(work, false);
+        if !self.closed.get() {
+            self.queues.push_own(work);
+        }
     }
 
     /// Asks for a place within the limit on pending tasks.
@@ -141,68 +134,38 @@ impl Local {
         if self.closed.get() {
             return Err(RefusedWhy::ShutDown);
         }
-        if self.limited {
-            self.shared.inbox.count_local()?;
-            self.counted.set(self.counted.get() + 1);
-        }
+        self.queues.count_place()?;
         Ok(Place { local: self })
     }
 
-    fn enqueue(&self, work: Work, counted: bool) {
-        while let Some(task) = self.take_from_inbox() {
-            self.queue.borrow_mut().push_back(Queued { work: task.into(), counted: true });
+    /// The next thing to run, and whether it has a place to be given back through [`Queues::done`]: of the kind whose
+    /// turn it is, or of the next kind that has something.
+    #[inline]
+    pub(crate) fn next(&self, turn: &mut Turn) -> Option<(Work, bool)> {
+        // Most of the time nothing else waits.
+        if self.due.get() == 0 && !self.queues.has_own() {
+            return self.queues.next_submitted();
         }
-        self.queue.borrow_mut().push_back(Queued { work, counted });
-        self.uncounted.set(self.uncounted.get() + usize::from(!counted));
+        self.next_in_turn(turn)
     }
 
-    fn take_from_inbox(&self) -> Option<Task> {
-        // Submitters write the inbox's word with every task, so a look at it may have to fetch it from another core: one
-        // look for all that it shows. It also tells that nothing is new, which is the common case.
-        if self.waiting.get() == 0 {
-            self.waiting.set(self.shared.inbox.pending() - self.counted.get());
-            if self.waiting.get() == 0 {
-                return None;
+    fn next_in_turn(&self, turn: &mut Turn) -> Option<(Work, bool)> {
+        let first = *turn;
+        loop {
+            let now = std::mem::replace(turn, turn.after());
+            let found = match now {
+                Turn::Submitted => self.queues.next_submitted(),
+                Turn::Timer => self.next_due_timer().map(|timer| (Work::Timer(timer), false)),
+                Turn::Own => self.queues.next_own().map(|work| (work, false)),
+            };
+            if found.is_some() || *turn == first {
+                return found;
             }
         }
-        let Some(task) = self.shared.inbox.take(&mut self.cursor.borrow_mut()) else {
-            // A submitter is between its two steps, or was refused and gives its place back: look again next time.
-            self.waiting.set(0);
-            return None;
-        };
-        self.waiting.set(self.waiting.get() - 1);
-        self.counted.set(self.counted.get() + 1);
-        self.shared.figures.tasks_from_outside.add(1);
-        Some(task)
-    }
-
-    /// The next thing to run, and whether it has a place to be given back through [`done`](Self::done).
-    pub(crate) fn next(&self) -> Option<(Work, bool)> {
-        if let Some(queued) = self.queue.borrow_mut().pop_front() {
-            self.uncounted.set(self.uncounted.get() - usize::from(!queued.counted));
-            return Some((queued.work, queued.counted));
-        }
-        self.take_from_inbox().map(|task| (task.into(), true))
-    }
-
-    /// Gives back the places of tasks that have run.
-    pub(crate) fn done(&self, counted: usize) {
-        self.counted.set(self.counted.get() - counted);
-        self.shared.inbox.done(counted);
-    }
-
-    /// Whether places have to be given back task by task, because somebody may be waiting for one.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.limited
     }
 
     pub(crate) fn has_tasks(&self) -> bool {
-        !self.queue.borrow().is_empty() || self.shared.inbox.pending() > 0
-    }
-
-    /// Tasks that wait here and are not in the inbox's count.
-    pub(crate) fn uncounted(&self) -> usize {
-        self.uncounted.get()
+        !self.queues.is_empty()
     }
 
     // ---- time ----
@@ -247,18 +210,30 @@ impl Local {
         timer
     }
 
-    /// Queues the timers that are due.
-    pub(crate) fn queue_due_timers(&self, now: Moment) {
-        if self.wheel.borrow().is_empty() {
-            return;
-        }
-        let tick = now.tick();
-        let due = self.wheel.borrow_mut().advance(tick);
-        for _ in 0..due {
-            let Some(timer) = self.wheel.borrow_mut().pop_due(tick) else { break };
-            self.push(Work::Timer(timer));
-        }
-        self.shared.figures.timers_pending.set(self.wheel.borrow().len());
+    /// Lets the timers run that are due by now, and none that they arm: one that arms itself for the past waits for the
+    /// next turn.
+    pub(crate) fn release_due_timers(&self, now: Moment) {
+        let mut wheel = self.wheel.borrow_mut();
+        let due = if wheel.is_empty() { 0 } else { wheel.advance(now.tick()) };
+        self.due.set(due);
+    }
+
+    fn next_due_timer(&self) -> Option<Timer> {
+        let due = self.due.get().checked_sub(1)?;
+        let mut wheel = self.wheel.borrow_mut();
+        // No later than the turn began: what has become due since waits for the next one.
+        let timer = wheel.pop_due(0);
+        self.due.set(if timer.is_some() { due } else { 0 }); // one may have been cancelled
+        self.shared.figures.timers_pending.set(wheel.len());
+        timer
+    }
+
+    /// Drops all timers, each by itself: their handles learn it from that.
+    pub(crate) fn drop_timers(&self) {
+        self.due.set(0);
+        let timers = self.wheel.borrow_mut().drain();
+        self.shared.figures.timers_pending.set(0);
+        self.drop_each(TaskKind::Timer, timers);
     }
 
     // ---- sources ----
@@ -337,6 +312,13 @@ impl Local {
         }
     }
 
+    /// Drops values of users. One that panics costs no other one its drop.
+    pub(crate) fn drop_each<T>(&self, kind: TaskKind, values: impl IntoIterator<Item = T>) {
+        for value in values {
+            self.contain(kind, || drop(value));
+        }
+    }
+
     #[cold]
     fn report_panic(&self, kind: TaskKind, message: String) {
         self.shared.report_panic(kind, &message);
@@ -351,7 +333,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn push(self, work: Work) {
-        self.local.enqueue(work, self.local.limited);
+        self.local.queues.submit_counted(work);
     }
 }
 

@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `handle` | [`EventLoop`], what every thread may ask of a loop |
-//! | `local_loop`, `local` | the same loop seen from its own thread: queue, timers, futures, sources |
+//! | `local_loop`, `local` | the same loop seen from its own thread: timers, futures, sources |
+//! | `queues` | what it has to run, in which order |
 //! | `shared`, `inbox` | what threads share: the door for tasks, the wake-up protocol, start and end |
 //! | `runner` | the turn: poll, I/O, tasks, tail tasks, leave |
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
 //! | `schedule`, `spawn`, `tail` | timers, futures, tail tasks |
 //! | `manual` | a loop driven by hand |
+//! | `nap` | how a loop waits whose driver cannot |
 //! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
@@ -21,6 +23,8 @@ mod local;
 mod local_loop;
 mod manual;
 mod moment;
+mod nap;
+mod queues;
 mod runner;
 mod schedule;
 mod shared;

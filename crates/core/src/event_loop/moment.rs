@@ -23,6 +23,11 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// The moment `time` later.
+    pub(crate) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
     /// The last tick of the timers' wheel that is over.
     #[inline]
     pub(crate) fn tick(self) -> u64 {

@@ -13,7 +13,7 @@
 use super::{
     TaskKind,
     budget::{BATCH, Budget},
-    local::{Local, Work},
+    local::{Local, Turn, Work},
     moment::Moment,
     shared::Shared,
     shutdown::{Decision, Leaving},
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     driver::{Driver, Event, Events, Ready, Token},
     error::LoopError,
-    task_error::catch,
+    task_error::{catch, tell},
 };
 use std::{io, rc::Rc, sync::Arc, time::Duration};
 
@@ -41,6 +41,10 @@ pub(crate) struct Runner {
     events: Events,
     budget: Budget,
     premature: u32,
+    /// Polls that failed, since the last one that did not.
+    failures: u32,
+    /// When to try the driver again, if it failed more than once.
+    retry_at: Option<Moment>,
     leaving: Option<Leaving>,
     /// What the last decision about leaving allows to sleep.
     stay: Option<Duration>,
@@ -67,9 +71,11 @@ pub(crate) enum End {
 impl Runner {
     pub(crate) fn start(shared: &Arc<Shared>, owns_thread: bool) -> Result<Self, LoopError> {
         let seed = shared.take_seed().ok_or(LoopError::Abandoned)?;
-        let driver = seed.start().map_err(|error| LoopError::Start(Arc::new(error)))?;
+        let started = catch(|| seed.start().map(|driver| (driver.extension(), driver)));
+        let (extension, driver) =
+            started.map_err(LoopError::Panicked)?.map_err(|error| LoopError::Start(Arc::new(error)))?;
         let local = Local::new(shared.clone());
-        *local.extension.borrow_mut() = driver.extension();
+        *local.extension.borrow_mut() = extension;
         Ok(Self {
             mark: local.moment(),
             budget: shared.config.budget().expect("checked when the loop was built"),
@@ -77,6 +83,8 @@ impl Runner {
             driver: Some(driver),
             events: Events::default(),
             premature: 0,
+            failures: 0,
+            retry_at: None,
             leaving: None,
             stay: None,
             spin_first: false,
@@ -114,12 +122,12 @@ impl Runner {
         figures.io_ns.add(io_done.since(polled));
         figures.events.add(events as u64);
 
-        local.queue_due_timers(io_done);
+        local.release_due_timers(io_done);
         let (tasks, tasks_done) = self.run_tasks(io_done, io_done.since(polled));
         let tail = local.tail.run(&local);
         let end = if tail == 0 { tasks_done } else { local.moment() };
         figures.tasks_ns.add(end.since(io_done));
-        figures.local_pending.set(local.uncounted());
+        figures.local_pending.set(local.queues.uncounted());
 
         if tasks == 0 && events == 0 && local.shared.inbox.pending() > 0 {
             std::thread::yield_now(); // a submitter has announced a task and is about to queue it
@@ -148,6 +156,11 @@ impl Runner {
     }
 
     fn poll(&mut self, wanted: Option<Duration>) -> Result<Moment, LoopError> {
+        if let Some(retry_at) = self.retry_at
+            && let Some(now) = self.wait_for_retry(retry_at, wanted)
+        {
+            return Ok(now);
+        }
         let local = self.local.clone();
         let shared = &local.shared;
         let idle = wanted != Some(Duration::ZERO);
@@ -160,22 +173,60 @@ impl Runner {
         if asleep {
             self.spin_first = woken && now.since(self.mark) < SHORT_SLEEP;
         }
-        if let Err(error) = result {
-            // A signal came: nothing is wrong, and the next poll knows how much of the time is left.
-            if error.kind() != io::ErrorKind::Interrupted {
-                tracing::error!(event_loop = %shared.config.name, %error, "the driver failed, rebuilding it");
-                self.rebuild().map_err(|second| {
-                    tracing::error!(event_loop = %shared.config.name, error = %second, "rebuilding the driver failed");
-                    LoopError::Driver(Arc::new(error))
-                })?;
+        match result {
+            Ok(()) => {
+                self.failures = 0;
+                let empty = asleep && !woken && self.events.is_empty();
+                let early = || timeout.is_none_or(|time| u128::from(now.since(self.mark)) < time.as_nanos());
+                let premature = empty && early();
+                self.judge_wake_up(premature);
             }
-        } else {
-            let empty = asleep && !woken && self.events.is_empty();
-            let early = || timeout.is_none_or(|time| u128::from(now.since(self.mark)) < time.as_nanos());
-            let premature = empty && early();
-            self.judge_wake_up(premature);
+            // A signal came, which is nobody's fault.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => self.recover(&error, now),
         }
         Ok(now)
+    }
+
+    /// The driver failed. A rebuild may help, and is trusted once; then the driver is tried again after a pause that grows.
+    #[cold]
+    fn recover(&mut self, error: &io::Error, now: Moment) {
+        let shared = self.local.shared.clone();
+        let name = &shared.config.name;
+        shared.figures.poll_failures.add(1);
+        self.failures = self.failures.saturating_add(1);
+        tell(|| {
+            tracing::error!(event_loop = %name, %error, in_a_row = self.failures, "the driver failed, rebuilding it");
+        });
+        match self.rebuild() {
+            Ok(()) if self.failures == 1 => return,
+            Ok(()) => {}
+            Err(error) => {
+                tell(|| tracing::error!(event_loop = %name, %error, "rebuilding the driver failed"));
+            }
+        }
+        let doublings = (self.failures - 1).min(RETRY_DOUBLINGS);
+        self.retry_at = Some(now.after((RETRY_FIRST * (1 << doublings)).min(RETRY_MAX)));
+    }
+
+    /// Waits in place of a driver that failed, for a task, a timer or the time to try it again. `None` if that has come.
+    #[cold]
+    fn wait_for_retry(&mut self, retry_at: Moment, wanted: Option<Duration>) -> Option<Moment> {
+        let shared = &self.local.shared;
+        let left = Duration::from_nanos(retry_at.since(self.local.moment()));
+        if left.is_zero() {
+            self.retry_at = None;
+            return None;
+        }
+        let time = wanted.map_or(left, |wanted| wanted.min(left));
+        if !time.is_zero() {
+            let lying = shared.nap.lie_down();
+            if shared.inbox.fall_asleep() {
+                lying.sleep(time);
+                shared.inbox.wake_up();
+            }
+        }
+        Some(self.local.moment())
     }
 
     /// A poll that ends early and empty is a poll that may do so for ever, and then the loop spins.
@@ -191,13 +242,19 @@ impl Runner {
         if limit == 0 || self.premature < limit {
             return;
         }
-        tracing::warn!(
-            event_loop = %shared.config.name, premature = self.premature, limit,
-            "the driver woke up prematurely too often in a row, rebuilding it"
-        );
+        let name = &shared.config.name;
+        let premature = self.premature;
+        tell(|| {
+            tracing::warn!(
+                event_loop = %name, premature, limit,
+                "the driver woke up prematurely too often in a row, rebuilding it"
+            );
+        });
         if let Err(error) = self.rebuild() {
             // The old one still works, if badly: go on with it and try again later.
-            tracing::warn!(event_loop = %shared.config.name, %error, "rebuilding the driver failed, keeping the old one");
+            tell(|| {
+                tracing::warn!(event_loop = %name, %error, "rebuilding the driver failed, keeping the old one");
+            });
             self.premature = 0;
         }
     }
@@ -205,10 +262,12 @@ impl Runner {
     fn rebuild(&mut self) -> io::Result<()> {
         let driver = self.driver.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let moved = driver.rebuild()?;
-        *self.local.extension.borrow_mut() = driver.extension();
+        let before = self.local.extension.replace(driver.extension());
+        drop(before); // a driver's own code: after the borrow
         self.premature = 0;
         self.local.shared.figures.rebuilds.add(1);
-        tracing::info!(event_loop = %self.local.shared.config.name, registrations = moved, "driver rebuilt");
+        let name = &self.local.shared.config.name;
+        tell(|| tracing::info!(event_loop = %name, registrations = moved, "driver rebuilt"));
         Ok(())
     }
 
@@ -262,15 +321,16 @@ impl Runner {
         let shared = &local.shared;
         let (mut run, mut counted, mut now) = (0, 0, start);
         let mut last_kind = TaskKind::Task;
+        let mut turn = Turn::Submitted;
         while run < BATCH
-            && let Some((work, has_place)) = local.next()
+            && let Some((work, has_place)) = local.next(&mut turn)
         {
             last_kind = work.kind();
             run_one(local, work);
             run += 1;
             counted += usize::from(has_place);
-            if counted > 0 && local.is_limited() {
-                local.done(std::mem::take(&mut counted));
+            if counted > 0 && local.queues.is_limited() {
+                local.queues.done(std::mem::take(&mut counted));
             }
             if self.watch_tasks {
                 let end = local.moment();
@@ -278,7 +338,7 @@ impl Runner {
                 now = end;
             }
         }
-        local.done(counted);
+        local.queues.done(counted);
         if run == 0 {
             return (0, start);
         }
@@ -300,9 +360,7 @@ impl Runner {
         let now = local.instant(now);
         let leaving = self.leaving.get_or_insert_with(|| Leaving::begin(patience, now));
         // Timers of a loop that leaves do not fire any more; their handles learn it from the drop.
-        let timers = local.wheel.borrow_mut().drain();
-        local.shared.figures.timers_pending.set(0);
-        local.contain(TaskKind::Timer, || drop(timers));
+        local.drop_timers();
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
         for token in tokens {
             local.call_source(token, |source| source.shut_down());
@@ -338,7 +396,8 @@ impl Runner {
             }
             Err(driver) => self.driver = Some(driver),
         }
-        *local.extension.borrow_mut() = self.driver.as_ref().and_then(|driver| driver.extension());
+        let before = local.extension.replace(self.driver.as_ref().and_then(|driver| driver.extension()));
+        drop(before); // a driver's own code: after the borrow
         Ok(())
     }
 
@@ -349,29 +408,39 @@ impl Runner {
         let shared = &local.shared;
         local.closed.set(true);
         shared.inbox.close();
-        // Futures first: one that always wakes itself would otherwise always leave something to run.
+        local.queues.abandon();
+        // A future or a source that always has itself called again does not from now on; one that arrives is polled once.
         local.futures.clear(&local);
+        let mut turn = Turn::Submitted;
         while local.has_tasks() {
-            match local.next() {
+            match local.next(&mut turn) {
                 Some((work, counted)) => {
                     run_one(&local, work);
-                    local.done(usize::from(counted));
+                    local.queues.done(usize::from(counted));
                     shared.figures.tasks_run.add(1);
                 }
                 None => std::thread::yield_now(), // a submitter was admitted at the last moment
             }
         }
-        let timers = local.wheel.borrow_mut().drain();
-        local.contain(TaskKind::Timer, || drop(timers));
+        local.drop_timers();
         local.tail.clear(&local);
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
         for token in tokens {
             local.deregister(token);
         }
+        let extension = local.extension.take();
         local.contain(TaskKind::Io, || drop(driver));
-        *local.extension.borrow_mut() = None;
+        local.contain(TaskKind::Io, || drop(extension));
     }
 }
+
+/// How long a driver is left alone that has failed for the first time although it was rebuilt, or could not be; it doubles.
+const RETRY_FIRST: Duration = Duration::from_millis(1);
+/// And at most: long enough to cost nothing, short enough that nobody waits much longer than the fault lasts.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// Enough to get from the one to the other.
+const RETRY_DOUBLINGS: u32 = 10;
+const _: () = assert!(RETRY_FIRST.as_millis() << RETRY_DOUBLINGS >= RETRY_MAX.as_millis());
 
 /// I/O events between two looks at the clock.
 const EVENTS_TIMED: usize = 8;
@@ -412,43 +481,53 @@ fn run_one(local: &Rc<Local>, work: Work) {
 
 /// The whole life of a loop's thread.
 pub(crate) fn run_thread(shared: &Arc<Shared>) {
+    let name = &shared.config.name;
     if let Some(core) = shared.config.pin_to_core {
         // Not through `known_core`: a thread inherits the cores of whoever sent the first task, and that may be one
         // other core only. That the core exists was checked when the loop was built.
         let pinned = core_affinity::set_for_current(core_affinity::CoreId { id: core });
         if !pinned {
-            tracing::warn!(event_loop = %shared.config.name, core, "the thread could not be bound to its core");
+            tell(|| tracing::warn!(event_loop = %name, core, "the thread could not be bound to its core"));
         }
     }
-    let end = match Runner::start(shared, true) {
-        Ok(mut runner) => {
-            let entered = runner.local().enter();
-            // A panic that gets here is ours, not a task's: those are contained one by one.
-            let end = catch(|| {
-                loop {
-                    runner.turn(Wait::AtMost(None))?;
-                    if let Some(end) = runner.end() {
-                        return Ok(end);
-                    }
-                }
-            })
-            .unwrap_or_else(|message| Err(LoopError::Panicked(message)));
-            if let Ok(End::Suspended) = end {
-                return;
-            }
-            runner.finish();
-            drop(entered);
-            end.map(drop)
-        }
-        Err(error) => {
-            refuse_all(shared);
-            Err(error)
-        }
+    // Whatever goes wrong with a loop, and be it our fault: its end is told.
+    let end = match catch(|| live(shared)) {
+        Ok(Ok(End::Suspended)) => return,
+        Ok(Ok(End::Finished)) => Ok(()),
+        Ok(Err(error)) => Err(error),
+        Err(message) => Err(LoopError::Panicked(message)),
     };
     if let Err(error) = &end {
-        tracing::error!(event_loop = %shared.config.name, %error, "the event loop ended");
+        tell(|| tracing::error!(event_loop = %name, %error, "the event loop ended"));
     }
+    shared.inbox.close();
     shared.terminate(end);
+}
+
+/// From the start of the driver to the end of everything that lived on the loop.
+fn live(shared: &Arc<Shared>) -> Result<End, LoopError> {
+    let mut runner = match Runner::start(shared, true) {
+        Ok(runner) => runner,
+        Err(error) => {
+            refuse_all(shared);
+            return Err(error);
+        }
+    };
+    let _entered = runner.local().enter();
+    // A panic that gets here is ours or the driver's, not a task's: those are contained one by one.
+    let end = catch(|| {
+        loop {
+            runner.turn(Wait::AtMost(None))?;
+            if let Some(end) = runner.end() {
+                return Ok(end);
+            }
+        }
+    })
+    .unwrap_or_else(|message| Err(LoopError::Panicked(message)));
+    if !matches!(end, Ok(End::Suspended)) {
+        runner.finish();
+    }
+    end
 }
 
 /// A loop that could not start cannot run what it was given: drops it, so that every handle learns of it.
@@ -458,7 +537,9 @@ fn refuse_all(shared: &Arc<Shared>) {
     while shared.inbox.pending() > 0 {
         match shared.inbox.take(&mut cursor) {
             Some(task) => {
-                let _ = catch(|| drop(task));
+                if let Err(message) = catch(|| drop(task)) {
+                    shared.report_panic(TaskKind::Task, &message);
+                }
                 shared.inbox.done(1);
             }
             None => std::thread::yield_now(),

@@ -10,6 +10,7 @@ use super::{
     config::{LoopConfig, Rejection},
     figures::Figures,
     inbox::{Inbox, Next, Permit},
+    nap::Nap,
     runner,
     shutdown::Patience,
     spawn::FutureTask,
@@ -21,6 +22,7 @@ use crate::{
     error::LoopError,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
+    task_error::{catch, tell},
 };
 use std::{
     sync::{
@@ -38,6 +40,8 @@ pub(crate) enum Task {
     Call(Token),
     /// Nothing to do, but look up: a shutdown was asked for.
     Nudge,
+    /// The place of a task that the loop submitted to itself and keeps: see `queues`.
+    Mark,
 }
 
 pub(crate) struct Shared {
@@ -48,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) figures: Alone<Figures>,
     /// How many [`EventLoop`](super::EventLoop) handles exist; at zero the loop shuts itself down.
     pub(crate) handles: Alone<AtomicUsize>,
+    pub(crate) nap: Nap,
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
     patience: OnceLock<Patience>,
@@ -68,6 +73,7 @@ impl Shared {
             clock,
             figures: Alone::default(),
             handles: Alone::default(),
+            nap: Nap::default(),
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
             patience: OnceLock::new(),
@@ -101,9 +107,17 @@ impl Shared {
 
     pub(crate) fn push(&self, permit: Permit<'_, Task>, task: Task) {
         if permit.push(task) == Next::Wake {
-            self.figures.wakeups_sent.add_shared(1);
-            self.waker.wake();
+            self.wake();
         }
+    }
+
+    fn wake(&self) {
+        self.figures.wakeups_sent.add_shared(1);
+        // A driver's fault is not its loop's submitters'.
+        if let Err(panic) = catch(|| self.waker.wake()) {
+            tell(|| tracing::error!(event_loop = %self.config.name, panic, "waking the driver panicked"));
+        }
+        self.nap.end();
     }
 
     /// Sends one of the framework's own messages. One that comes after the end has lost its meaning.
@@ -165,7 +179,10 @@ impl Shared {
             return;
         }
         if self.inbox.close_unstarted() {
-            drop(self.take_seed());
+            let seed = self.take_seed();
+            if let Err(message) = catch(|| drop(seed)) {
+                self.report_panic(super::TaskKind::Io, &message);
+            }
             self.terminate(Ok(()));
         } else {
             self.send(Task::Nudge);
@@ -178,8 +195,9 @@ impl Shared {
 
     pub(crate) fn terminate(&self, how: Result<(), LoopError>) {
         self.terminated.store(true, Ordering::Release);
-        if let Some(terminate) = lock(&self.terminate).take() {
-            terminate.complete(how);
+        let terminate = lock(&self.terminate).take();
+        if let Some(terminate) = terminate {
+            terminate.complete(how); // listeners run: after the lock
         }
     }
 
@@ -194,7 +212,9 @@ impl Shared {
     /// A contained panic: counted and told, never passed on.
     pub(crate) fn report_panic(&self, kind: super::TaskKind, message: &str) {
         self.figures.panics.add_shared(1);
-        tracing::error!(event_loop = %self.config.name, %kind, panic = %message, "a panic was contained");
+        tell(
+            || tracing::error!(event_loop = %self.config.name, %kind, panic = %message, "a panic was contained"),
+        );
     }
 }
 

@@ -65,7 +65,8 @@ impl Futures {
         let finished = task.aborted.load(Ordering::Acquire)
             || local
                 .contain(TaskKind::Future, || future.as_mut().poll(&mut Context::from_waker(&waker)))
-                .is_none_or(|poll| poll.is_ready());
+                .is_none_or(|poll| poll.is_ready())
+            || local.closed.get(); // the last pass: nothing will wake it any more
         if finished {
             let mut table = self.table.borrow_mut();
             table.remove(key);
@@ -77,11 +78,11 @@ impl Futures {
         }
     }
 
-    /// Drops every future, on the loop's thread.
+    /// Drops every future, on the loop's thread, each by itself.
     pub(crate) fn clear(&self, local: &Rc<Local>) {
         let table = self.table.replace(Arena::new());
         local.shared.figures.futures.set(0);
-        local.contain(TaskKind::Future, || drop(table));
+        local.drop_each(TaskKind::Future, table.into_values());
     }
 }
 
@@ -211,7 +212,9 @@ where
     }
     let (wrapped, handle) = wrap(&local.shared, future);
     local.futures.insert(local, &handle.task, Box::pin(wrapped));
-    handle.task.clone().wake();
+    // The first poll is a task that was submitted, in order with others; later ones are the loop's own.
+    handle.task.queued.store(true, Ordering::Release);
+    local.queues.submit(Work::Poll(handle.task.clone()));
     Ok(handle)
 }
 

@@ -111,7 +111,7 @@ impl TailTasks {
         self.order.borrow_mut().clear();
         self.once.set(0);
         let table = self.table.replace(Arena::new());
-        local.contain(TaskKind::Tail, || drop(table));
+        local.drop_each(TaskKind::Tail, table.into_values());
     }
 }
 

@@ -23,7 +23,8 @@ use crate::{
     EventLoop, WeakEventLoop,
     clock::{Clock, SystemClock},
     error::InvalidArgument,
-    sync::{Arc, Mutex, lock},
+    sync::{Arc, AtomicUsize, Mutex, Ordering, lock},
+    task_error::tell,
 };
 use std::{
     fmt,
@@ -49,7 +50,7 @@ use std::{
 /// let group = EventLoopGroup::builder().loops(8).chooser(scale.clone()).build()?;
 ///
 /// let event_loop = group.next(); // one of the four that may be active
-/// assert!(group.iter().take(4).any(|active| *active == event_loop));
+/// assert!(group.iter().take(4).any(|active| active == event_loop));
 /// assert_eq!(scale.figures().active, 4); // until they turn out to be idle
 /// # Ok(())
 /// # }
@@ -63,6 +64,8 @@ struct Inner {
     settings: Settings,
     clock: Box<dyn Clock>,
     turn: RoundRobin,
+    /// How often sampling was started: only the last one goes on.
+    started: AtomicUsize,
     /// `None` before the group is built.
     state: Mutex<Option<State>>,
 }
@@ -105,7 +108,9 @@ impl AutoScale {
         };
         let Some(Sampled { before, active, inactive }) = sampled else { return };
         if active != before {
-            tracing::debug!(before, active, first = %loops[0].name(), "the number of active loops changed");
+            tell(|| {
+                tracing::debug!(before, active, first = %loops[0].name(), "the number of active loops changed");
+            });
         }
         for event_loop in inactive {
             // A loop that shuts down waits for silence, and the request would break it.
@@ -115,20 +120,29 @@ impl AutoScale {
         }
     }
 
-    /// Arms the timer anew after each sample, until the group is gone.
-    fn keep_sampling(self, first: &EventLoop, loops: Vec<WeakEventLoop>) {
+    fn start_sampling(&self, loops: &[EventLoop]) {
+        let started = self.inner.started.fetch_add(1, Ordering::Relaxed) + 1;
+        self.clone().keep_sampling(&loops[0], loops.iter().map(EventLoop::downgrade).collect(), started);
+    }
+
+    /// Arms the timer anew after each sample, until the group is gone or its loops have changed.
+    fn keep_sampling(self, first: &EventLoop, loops: Vec<WeakEventLoop>, started: usize) {
         let window = self.inner.settings.window;
         let refused = first.schedule(window, move || {
             let alive: Option<Vec<EventLoop>> = loops.iter().map(WeakEventLoop::upgrade).collect();
-            if let Some(alive) = alive {
+            if let Some(alive) = alive
+                && self.inner.started.load(Ordering::Relaxed) == started
+            {
                 self.sample_if_due(&alive);
-                self.keep_sampling(&alive[0], loops);
+                self.keep_sampling(&alive[0], loops, started);
             }
         });
         if let Err(error) = refused
             && !first.is_shutting_down()
         {
-            tracing::warn!(event_loop = %first.name(), %error, "loops are sampled only when one is chosen");
+            tell(|| {
+                tracing::warn!(event_loop = %first.name(), %error, "loops are sampled only when one is chosen");
+            });
         }
     }
 }
@@ -139,7 +153,9 @@ impl Chooser for AutoScale {
         match &*lock(&self.inner.state) {
             Some(state) => {
                 let active = state.scaler.active();
-                active[self.inner.turn.next_of(active.len())]
+                let first = self.inner.turn.next_of(active.len());
+                let mut in_turn = active[first..].iter().chain(&active[..first]);
+                *in_turn.find(|&&index| !loops[index].is_shutting_down()).unwrap_or(&active[first])
             }
             None => self.inner.turn.next_of(loops.len()),
         }
@@ -160,8 +176,12 @@ impl Chooser for AutoScale {
             }
             *place = Some(state);
         }
-        self.clone().keep_sampling(&loops[0], loops.iter().map(EventLoop::downgrade).collect());
+        self.start_sampling(loops);
         Ok(())
+    }
+
+    fn replaced(&self, loops: &[EventLoop], _index: usize) {
+        self.start_sampling(loops);
     }
 }
 
@@ -343,7 +363,13 @@ impl AutoScaleBuilder {
     pub fn build(self) -> Result<AutoScale, InvalidArgument> {
         self.settings.validate()?;
         let Self { settings, clock } = self;
-        let inner = Inner { settings, clock, turn: RoundRobin::new(), state: Mutex::new(None) };
+        let inner = Inner {
+            settings,
+            clock,
+            turn: RoundRobin::new(),
+            started: AtomicUsize::new(0),
+            state: Mutex::new(None),
+        };
         Ok(AutoScale { inner: Arc::new(inner) })
     }
 }

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// # Ok::<(), netwright_core::BuildError>(())
 /// ```
 pub trait Chooser: Send + Sync + 'static {
-    /// The index of the loop to take next. `loops` is never empty; an index out of range counts modulo its length.
+    /// The index of the loop to take next. `loops` is never empty; an index out of range counts modulo its length. If that
+    /// loop has ended, the group takes another one.
     fn choose(&self, loops: &[EventLoop]) -> usize;
 
     /// Called once, when a group with this chooser is built; an error ends the building. Does nothing by itself.
@@ -28,6 +29,12 @@ pub trait Chooser: Send + Sync + 'static {
     fn attach(&self, loops: &[EventLoop]) -> Result<(), InvalidArgument> {
         let _ = loops;
         Ok(())
+    }
+
+    /// Called when a loop that had died was replaced: `loops` are all loops from now on, `loops[index]` is the new one. Does
+    /// nothing by itself.
+    fn replaced(&self, loops: &[EventLoop], index: usize) {
+        let _ = (loops, index);
     }
 }
 
@@ -111,7 +118,8 @@ impl Chooser for LeastLoaded {
         let first = self.turn.next_of(loops.len());
         let load = |index: &usize| {
             let figures = loops[*index].figures();
-            (figures.sources, figures.tasks_pending)
+            // One that has ended hosts nothing, and is not to be had for it.
+            (loops[*index].is_shutting_down(), figures.sources, figures.tasks_pending)
         };
         (0..loops.len()).map(|step| (first + step) % loops.len()).min_by_key(load).unwrap_or(first)
     }

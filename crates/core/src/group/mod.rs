@@ -2,6 +2,7 @@
 
 mod auto_scale;
 mod chooser;
+mod members;
 mod scaler;
 
 pub use auto_scale::{AutoScale, AutoScaleBuilder, AutoScaleFigures};
@@ -10,13 +11,17 @@ pub use chooser::{Chooser, LeastLoaded, RoundRobin};
 use crate::{
     clock::SystemClock,
     driver::{DriverSeed, ParkSeed},
-    error::{BuildError, InvalidArgument, LoopError},
+    error::{BuildError, InvalidArgument},
     event_loop::{EventLoop, LoopConfig, Patience, Rejection, Shared, Termination},
-    promise::promise,
+    task_error::{catch, tell},
 };
+use members::{Members, Recipe};
 use std::{
     fmt, io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,6 +31,9 @@ const LOOPS_MAX: usize = 4096;
 /// A fixed number of event loops, and the rule by which the next one is picked.
 ///
 /// Cheap to clone. When the last handle to a loop of the group is gone, that loop ends.
+///
+/// A loop that dies, because its driver panics or cannot start, takes its channels with it. It is not picked any more, and a
+/// new one takes its place ([`replace_dead`](EventLoopGroupBuilder::replace_dead)).
 ///
 /// ```
 /// use netwright_core::EventLoopGroup;
@@ -41,9 +49,11 @@ pub struct EventLoopGroup {
 }
 
 struct Inner {
-    loops: Vec<EventLoop>,
-    chooser: Box<dyn Chooser>,
-    termination: Termination,
+    members: Arc<Members>,
+    /// For when the chooser has no good answer.
+    fallback: RoundRobin,
+    chooser_panics: AtomicU64,
+    len: usize,
 }
 
 impl EventLoopGroup {
@@ -60,25 +70,59 @@ impl EventLoopGroup {
             pinned: false,
             driver: Box::new(|_| Ok(Box::new(ParkSeed::new()))),
             chooser: Box::new(RoundRobin::new()),
+            replace_dead: true,
         }
     }
 
-    /// The next loop, by the group's chooser.
+    /// The next loop, by the group's chooser. One that has ended or is about to is passed over, unless all are. A chooser that
+    /// panics is told in the log, and the loops are taken in turn meanwhile.
     #[allow(clippy::should_implement_trait)] // a group is not an iterator; this is what Netty calls it
     pub fn next(&self) -> EventLoop {
-        let loops = &self.inner.loops;
-        loops[self.inner.chooser.choose(loops) % loops.len()].clone()
+        let inner = &*self.inner;
+        let loops = inner.members.loops();
+        let chosen = match catch(|| inner.members.chooser.choose(&loops)) {
+            Ok(index) => &loops[index % loops.len()],
+            Err(panic) => &loops[self.chooser_panicked(&panic)],
+        };
+        if chosen.is_shutting_down() { self.next_alive(chosen) } else { chosen.clone() }
     }
 
-    /// All loops, in a fixed order.
-    pub fn iter(&self) -> std::slice::Iter<'_, EventLoop> {
-        self.inner.loops.iter()
+    #[cold]
+    fn chooser_panicked(&self, panic: &str) -> usize {
+        self.inner.chooser_panics.fetch_add(1, Ordering::Relaxed);
+        tell(|| tracing::error!(panic, "a chooser panicked; the next loop in turn is taken"));
+        self.inner.fallback.next_of(self.len())
+    }
+
+    #[cold]
+    fn next_alive(&self, chosen: &EventLoop) -> EventLoop {
+        self.inner.members.fill_vacancies();
+        let loops = self.inner.members.loops();
+        let first = self.inner.fallback.next_of(loops.len());
+        let mut others = loops[first..].iter().chain(&loops[..first]);
+        others.find(|event_loop| !event_loop.is_shutting_down()).unwrap_or(chosen).clone()
+    }
+
+    /// All loops, in a fixed order, as they are now: one that dies later may be replaced.
+    pub fn iter(&self) -> std::vec::IntoIter<EventLoop> {
+        self.inner.members.loops().to_vec().into_iter()
     }
 
     /// How many loops there are: at least one.
     #[allow(clippy::len_without_is_empty)] // a group is never empty
     pub fn len(&self) -> usize {
-        self.inner.loops.len()
+        self.inner.len
+    }
+
+    /// What has become of the group. What its loops do is in [their figures](EventLoop::figures).
+    pub fn figures(&self) -> GroupFigures {
+        let inner = &*self.inner;
+        GroupFigures {
+            alive: inner.members.loops().iter().filter(|event_loop| !event_loop.is_terminated()).count(),
+            died: inner.members.died.load(Ordering::Relaxed),
+            replaced: inner.members.replaced.load(Ordering::Relaxed),
+            chooser_panics: inner.chooser_panics.load(Ordering::Relaxed),
+        }
     }
 
     /// Asks all loops to end, as [`EventLoop::shutdown_gracefully`] does for one.
@@ -87,22 +131,19 @@ impl EventLoopGroup {
         quiet: Duration,
         timeout: Duration,
     ) -> Result<Termination, InvalidArgument> {
-        let patience = Patience::new(quiet, timeout)?;
-        for event_loop in self {
-            event_loop.shut_down(patience);
-        }
+        self.inner.members.shut_down(Patience::new(quiet, timeout)?);
         Ok(self.termination())
     }
 
-    /// Resolves when every loop has ended: to the first error, if one ended by an error.
+    /// Resolves when every loop has ended: to the first error, if one ended by an error and was not replaced.
     pub fn termination(&self) -> Termination {
-        self.inner.termination.clone()
+        self.inner.members.termination()
     }
 }
 
-impl<'a> IntoIterator for &'a EventLoopGroup {
-    type Item = &'a EventLoop;
-    type IntoIter = std::slice::Iter<'a, EventLoop>;
+impl IntoIterator for &EventLoopGroup {
+    type Item = EventLoop;
+    type IntoIter = std::vec::IntoIter<EventLoop>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -115,7 +156,29 @@ impl fmt::Debug for EventLoopGroup {
     }
 }
 
-type DriverFactory = Box<dyn FnMut(usize) -> io::Result<Box<dyn DriverSeed>>>;
+/// A group at one moment.
+///
+/// ```
+/// use netwright_core::EventLoopGroup;
+///
+/// let figures = EventLoopGroup::new(2)?.figures();
+/// assert_eq!((figures.alive, figures.died, figures.replaced), (2, 0, 0));
+/// # Ok::<(), netwright_core::BuildError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupFigures {
+    /// Loops that have not ended.
+    pub alive: usize,
+    /// Loops that ended although nobody had asked them to.
+    pub died: u64,
+    /// Loops that took the place of one that died.
+    pub replaced: u64,
+    /// How often the chooser panicked.
+    pub chooser_panics: u64,
+}
+
+type DriverFactory = Box<dyn FnMut(usize) -> io::Result<Box<dyn DriverSeed>> + Send>;
 
 /// Sets up an [`EventLoopGroup`]. What is said of one loop in [`EventLoopBuilder`](crate::EventLoopBuilder) holds for
 /// each loop of the group.
@@ -141,6 +204,7 @@ pub struct EventLoopGroupBuilder {
     pinned: bool,
     driver: DriverFactory,
     chooser: Box<dyn Chooser>,
+    replace_dead: bool,
 }
 
 impl EventLoopGroupBuilder {
@@ -156,8 +220,12 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// Makes the driver of each loop, by index. An error ends the building.
-    pub fn driver<S: DriverSeed>(mut self, mut make: impl FnMut(usize) -> io::Result<S> + 'static) -> Self {
+    /// Makes the driver of each loop, by index. An error ends the building. It is called again, on another thread, for a
+    /// loop that takes the place of one that died.
+    pub fn driver<S: DriverSeed>(
+        mut self,
+        mut make: impl FnMut(usize) -> io::Result<S> + Send + 'static,
+    ) -> Self {
         self.driver = Box::new(move |index| Ok(Box::new(make(index)?)));
         self
     }
@@ -166,6 +234,12 @@ impl EventLoopGroupBuilder {
     /// the loops.
     pub fn chooser(mut self, chooser: impl Chooser) -> Self {
         self.chooser = Box::new(chooser);
+        self
+    }
+
+    /// Whether a loop that dies is replaced by a new one in its place. Its channels are gone either way. Default: it is.
+    pub fn replace_dead(mut self, replace: bool) -> Self {
+        self.replace_dead = replace;
         self
     }
 
@@ -212,7 +286,7 @@ impl EventLoopGroupBuilder {
     }
 
     /// The group. If the driver of one loop cannot be made, the loops before it are shut down.
-    pub fn build(mut self) -> Result<EventLoopGroup, BuildError> {
+    pub fn build(self) -> Result<EventLoopGroup, BuildError> {
         let count = match self.loops {
             Some(count) => count,
             None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -224,42 +298,33 @@ impl EventLoopGroupBuilder {
             true => core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect(),
             false => Vec::new(),
         };
+        let mut recipe = recipe(self.config, cores, self.driver)?;
         let mut loops = Vec::with_capacity(count);
         for index in 0..count {
-            let mut config = self.config.clone();
-            config.name = format!("{}-{index}", self.config.name);
-            config.pin_to_core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-            config.validate()?;
             // On an error the loops made so far are dropped here, and that shuts them down.
-            let seed = (self.driver)(index).map_err(|error| BuildError::Driver { index, error })?;
-            loops.push(EventLoop::new_handle(Shared::new(config, Arc::new(SystemClock), seed)));
+            loops.push(recipe(index).map_err(|error| BuildError::Driver { index, error })?);
         }
         self.chooser.attach(&loops)?;
-        let termination = all_ended(&loops);
-        Ok(EventLoopGroup { inner: Arc::new(Inner { loops, chooser: self.chooser, termination }) })
+        let members = Members::new(loops, self.chooser, self.replace_dead.then_some(recipe));
+        let (fallback, chooser_panics) = (RoundRobin::new(), AtomicU64::new(0));
+        Ok(EventLoopGroup { inner: Arc::new(Inner { members, fallback, chooser_panics, len: count }) })
     }
 }
 
-/// Completes with the last loop.
-fn all_ended(loops: &[EventLoop]) -> Termination {
-    let (promise, promised) = promise::<(), LoopError>();
-    let state = Arc::new(Mutex::new((loops.len(), Ok(()), Some(promise))));
-    for event_loop in loops {
-        let state = state.clone();
-        event_loop.termination().listen(move |end| {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            let (left, how, promise) = &mut *state;
-            *left -= 1;
-            if how.is_ok() {
-                *how = end.clone();
-            }
-            let finished =
-                if *left == 0 { promise.take().map(|promise| (promise, how.clone())) } else { None };
-            drop(state);
-            if let Some((promise, how)) = finished {
-                promise.complete(how);
-            }
-        });
+/// How to make each loop of a group; `cores`: those to bind them to, if any.
+fn recipe(
+    config: LoopConfig,
+    cores: Vec<usize>,
+    mut driver: DriverFactory,
+) -> Result<Recipe, InvalidArgument> {
+    config.validate()?;
+    for core in &cores {
+        LoopConfig { pin_to_core: Some(*core), ..config.clone() }.validate()?;
     }
-    promised.shared()
+    Ok(Box::new(move |index| {
+        let mut config = config.clone();
+        config.name = format!("{}-{index}", config.name);
+        config.pin_to_core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
+        Ok(EventLoop::new_handle(Shared::new(config, Arc::new(SystemClock), driver(index)?)))
+    }))
 }

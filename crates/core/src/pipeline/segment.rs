@@ -24,7 +24,7 @@ use super::{Context, Handler, Inbound, Op, Ops, Signal};
 use crate::{
     channel::{ChannelCore, WritePromise},
     spill::Spill,
-    task_error::catch,
+    task_error::{catch, tell},
 };
 use std::{any::TypeId, convert::Infallible};
 
@@ -507,7 +507,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         if lost > 0 {
             out.core.unhandled_messages += lost as u64;
             let (channel, stage) = (out.core.id, self.handler.name());
-            tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
+            tell(|| {
+                tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
+            });
         }
         self.run(out, |handler, cx| {
             handler.flush(cx); // what it has gathered of the writes of stages behind it
@@ -529,7 +531,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     fn removed(&mut self) {
         self.rest.segment.removed();
         if let Err(panic) = catch(|| self.handler.removed()) {
-            tracing::error!(stage = self.handler.name(), %panic, "a handler panicked while it was removed");
+            let stage = self.handler.name();
+            tell(|| tracing::error!(stage, %panic, "a handler panicked while it was removed"));
         }
     }
 
@@ -559,7 +562,8 @@ impl<R, W: 'static> Segment<R, W> for End {
 
     fn read(&mut self, out: &mut Out<'_, W>, _: R) {
         out.core.unhandled_messages += 1;
-        tracing::debug!(channel = %out.core.id, message = std::any::type_name::<R>(), "no handler took this message");
+        let (channel, message) = (out.core.id, std::any::type_name::<R>());
+        tell(|| tracing::debug!(%channel, message, "no handler took this message"));
     }
 
     fn event(&mut self, out: &mut Out<'_, W>, event: Inbound) {

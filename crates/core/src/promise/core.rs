@@ -5,6 +5,7 @@
 
 use std::{
     mem,
+    sync::PoisonError,
     task::{Context, Poll, Waker},
 };
 
@@ -155,7 +156,7 @@ impl<T, E> Core<T, E> {
 
     pub(super) fn forget_waker(&self) {
         let waker = lock(&self.state).waker.take();
-        drop(waker);
+        trampoline::catch("waker", || drop(waker));
     }
 
     /// Runs `listener` now if the promise is done, else leaves it to whoever completes or is notifying already.
@@ -221,7 +222,7 @@ impl<T, E> Core<T, E> {
         let mut state = lock(&core.state);
         if !matches!(state.value, Value::Pending) || !allowed(&mut state) {
             drop(state);
-            drop(result); // the user's own code: after the lock
+            discard(result); // the user's own code: after the lock
             return false;
         }
         if state.listeners.is_empty() {
@@ -278,6 +279,25 @@ impl<T, E> State<T, E> {
                 Take::NotYet
             }
         }
+    }
+}
+
+/// A result that nobody took goes with the promise, whoever that happens to: it may be anyone who completes another one.
+impl<T, E> Drop for Core<T, E> {
+    fn drop(&mut self) {
+        if mem::needs_drop::<Result<T, E>>() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Value::Done(result) = mem::replace(&mut state.value, Value::Taken) {
+                discard(result);
+            }
+        }
+    }
+}
+
+/// Drops a result that nobody wants. If that panics, it is told, and nobody's business.
+pub(super) fn discard<R>(result: R) {
+    if mem::needs_drop::<R>() {
+        trampoline::catch("result", || drop(result));
     }
 }
 

@@ -14,7 +14,8 @@
 //! 1. A promise completes once: by its writer, by a cancel that came before the claim, or by the writer's drop.
 //! 2. Every listener runs exactly once, in the order in which they were added; one thread at a time runs them.
 //! 3. The value can be taken once the listeners added so far have run. Until then their notifier owns it.
-//! 4. No lock is held while a listener, a waker or a value's own code runs.
+//! 4. No lock is held while a listener, a waker or a value's own code runs, and what panics in there is told in the log and
+//!    costs nobody else anything.
 //! 5. At most [`NESTED_MAX`](trampoline::NESTED_MAX) notifications are nested on a thread's stack.
 //!
 //! Not here: which thread completes a promise (event loops, executors) and what cancelling means to an operation (it

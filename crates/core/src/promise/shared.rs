@@ -19,7 +19,11 @@ use std::{
     time::Duration,
 };
 
-use super::{PromiseError, block, core::Core, trampoline};
+use super::{
+    PromiseError, block,
+    core::{Core, discard},
+    trampoline,
+};
 use crate::sync::{Arc, Mutex, lock};
 
 /// A [`Promised`](super::Promised) that can be cloned: every clone is a future of a clone of the result.
@@ -164,7 +168,7 @@ impl<T, E> Drop for SharedPromised<T, E> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
             let waker = lock(&self.board).waiters.remove(&waiter);
-            drop(waker);
+            trampoline::catch("waker", || drop(waker));
         }
     }
 }
@@ -179,6 +183,13 @@ impl<T, E> Board<T, E> {
     fn next_waiter(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
+    }
+}
+
+/// The last reader's drop of the copy must not get in the way of that of the original, or the other way round.
+impl<T, E> Drop for Board<T, E> {
+    fn drop(&mut self) {
+        discard(self.result.take());
     }
 }
 

@@ -36,7 +36,7 @@ use crate::{
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
     sync::{Arc, Condvar, Mutex, lock, thread},
-    task_error::catch,
+    task_error::{catch, tell},
 };
 
 /// What the handles, the workers and the terminations share.
@@ -184,7 +184,9 @@ impl Pool {
             let watched = Arc::clone(pool);
             let name = format!("{}-shutdown", pool.name);
             if let Err(error) = thread::Builder::new().name(name).spawn(move || watched.watch(deadline)) {
-                tracing::warn!(workers = %pool.name, %error, "no thread to watch the shutdown: it has no deadline");
+                tell(|| {
+                    tracing::warn!(workers = %pool.name, %error, "no thread to watch the shutdown: it has no deadline");
+                });
             }
         }
     }
@@ -342,7 +344,6 @@ pub(super) fn is_worker_of(pool: &Arc<Pool>) -> bool {
     WORKER_OF.try_with(|address| address.get()).is_ok_and(|address| address == Arc::as_ptr(pool) as usize)
 }
 
-/// A subscriber is other people's code too, and must not cost us a thread.
 fn log_panic(thread: &str, panic: &str, what: &str) {
-    let _ = catch(|| tracing::error!(thread, panic, "{what}"));
+    tell(|| tracing::error!(thread, panic, "{what}"));
 }

@@ -16,6 +16,10 @@ struct Script {
     /// Return from every poll at once and with nothing.
     spin: AtomicBool,
     fail_poll: AtomicBool,
+    keep_failing: AtomicBool,
+    /// So many polls are ended by a signal.
+    interrupts: AtomicUsize,
+    polls: AtomicUsize,
     fail_rebuild: AtomicBool,
     panic: AtomicBool,
     ready: Mutex<Vec<u64>>,
@@ -52,7 +56,13 @@ impl Driver for Scripted {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Events) -> io::Result<()> {
         let script = &self.script;
         assert!(!script.panic.load(Ordering::Relaxed), "on purpose: the driver panics");
-        if script.fail_poll.swap(false, Ordering::Relaxed) {
+        script.polls.fetch_add(1, Ordering::Relaxed);
+        let left = script.interrupts.load(Ordering::Relaxed);
+        if left > 0 {
+            script.interrupts.store(left - 1, Ordering::Relaxed);
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if script.fail_poll.swap(false, Ordering::Relaxed) || script.keep_failing.load(Ordering::Relaxed) {
             return Err(io::Error::other("on purpose: poll failed"));
         }
         for token in script.ready.lock().unwrap().drain(..) {
@@ -156,16 +166,82 @@ fn no_wake_up_is_lost_across_rebuilds() {
     }
 }
 
+/// A loop on a clock moved by hand, whose driver fails from now on.
+fn failing(rebuilds_too: bool) -> (Arc<Script>, ManualLoop, ManualClock) {
+    let (script, clock) = (Arc::new(Script::default()), ManualClock::new());
+    let builder = EventLoop::builder().driver(scripted(&script));
+    let mut manual = ManualLoop::with_clock(builder, clock.clone()).unwrap();
+    manual.run_once();
+    script.polls.store(0, Ordering::Relaxed);
+    script.keep_failing.store(true, Ordering::Relaxed);
+    script.fail_rebuild.store(rebuilds_too, Ordering::Relaxed);
+    (script, manual, clock)
+}
+
 #[test]
-fn a_loop_whose_driver_cannot_be_rebuilt_says_so_at_its_end() {
+fn a_driver_that_keeps_failing_is_tried_again_after_growing_pauses_while_tasks_and_timers_go_on() {
+    for rebuilds_too in [false, true] {
+        let (script, mut manual, clock) = failing(rebuilds_too);
+        let (handle, log) = (manual.handle().clone(), Log::default());
+        let recorder = Recorder(log.clone(), "source");
+        let token = manual.enter(|| LocalLoop::current().unwrap().register(recorder).unwrap());
+        let ticks = Arc::new(AtomicUsize::new(0));
+        let counted = ticks.clone();
+        let tick = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+        let _timer = handle.schedule_at_fixed_rate(ms(1), ms(1), tick).unwrap();
+        for turn in 1..=60_000 {
+            clock.advance(ms(1));
+            let ran = Log::default();
+            handle.execute(ran.writer("task")).unwrap();
+            manual.run_once();
+            assert_eq!(ran.take(), ["task"]);
+            assert!(ticks.load(Ordering::Relaxed) + 1 >= turn, "timers go on");
+        }
+        // 1, 2, 4 … 512 ms, and then once in a second.
+        let polls = script.polls.load(Ordering::Relaxed);
+        assert!((60..=75).contains(&polls), "{polls} polls in a minute, neither a spin nor given up");
+        assert_eq!(handle.figures().poll_failures, polls as u64);
+
+        script.keep_failing.store(false, Ordering::Relaxed);
+        script.ready.lock().unwrap().push(token.to_u64());
+        clock.advance(ms(1000));
+        manual.run_once();
+        assert_eq!(log.take(), ["source {\"READ\"}"], "within a second after the fault is over");
+        script.polls.store(0, Ordering::Relaxed);
+        manual.run_once();
+        assert_eq!(script.polls.load(Ordering::Relaxed), 1, "and everything is as before");
+    }
+}
+
+#[test]
+fn a_loop_whose_driver_keeps_failing_shuts_down_when_it_is_told_to() {
+    let (_script, mut manual, _) = failing(true);
+    manual.run_once();
+    manual.handle().shutdown_gracefully(Duration::ZERO, ms(1000)).unwrap();
+    manual.run_once();
+    assert!(manual.handle().is_terminated());
+
     let script = Arc::new(Script::default());
+    script.keep_failing.store(true, Ordering::Relaxed);
     let event_loop = EventLoop::builder().driver(scripted(&script)).build().unwrap();
-    script.fail_rebuild.store(true, Ordering::Relaxed);
-    script.fail_poll.store(true, Ordering::Relaxed);
-    event_loop.execute(|| ()).unwrap();
-    let error = event_loop.termination().wait().unwrap_err();
-    assert!(error.to_string().contains("poll failed"), "{error}");
-    assert_eq!(event_loop.execute(|| ()).unwrap_err().why, RefusedWhy::ShutDown);
+    for n in 0..100 {
+        assert_eq!(on(&event_loop, move || n), n, "a task ends the pause");
+    }
+    assert_eq!(event_loop.schedule(ms(1), || 7).unwrap().wait(), Ok(7), "and so does a timer");
+    let end = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    end.wait_timeout(PATIENCE).expect("the loop ends").unwrap();
+}
+
+#[test]
+fn a_poll_that_a_signal_ends_is_neither_a_failure_nor_a_premature_wake_up() {
+    let script = Arc::new(Script::default());
+    let event_loop = EventLoop::builder().driver(scripted(&script)).rebuild_after(512).build().unwrap();
+    script.interrupts.store(5_000, Ordering::Relaxed);
+    on(&event_loop, || ());
+    eventually("the signals are over", || script.interrupts.load(Ordering::Relaxed) == 0);
+    on(&event_loop, || ());
+    let figures = event_loop.figures();
+    assert_eq!((figures.premature_wakeups, figures.rebuilds, figures.poll_failures), (0, 0, 0));
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | 10 | schedule and cancel from another thread leaves nothing | `timers::timers_cancelled_from_another_thread_leave_nothing_behind` |
 //! | 11 | tail tasks run after the turn, and can be removed | `tasks::a_tail_task_runs_once_at_the_end_of_the_turn`, `tasks::a_removed_tail_task_does_not_run` |
 //! | 12 | a lazy task does not wake the loop | `tasks::a_lazy_task_waits_for_the_next_wake_up` |
-//! | 13 | a failing loop fails its termination | `driver::a_loop_whose_driver_cannot_be_rebuilt_says_so_at_its_end`, `driver::a_panicking_driver_fails_the_termination` |
+//! | 13 | a failing poll is tried again and again; a loop that dies fails its termination | `driver::a_driver_that_keeps_failing_is_tried_again_after_growing_pauses_while_tasks_and_timers_go_on`, `driver::a_panicking_driver_fails_the_termination` |
 //! | 14 | a task in the race with shutdown runs or is refused | `shutdown::a_task_in_the_race_with_shutdown_runs_or_is_refused`; all schedules: loom model in `event_loop::inbox` |
 //! | 15 | waiting for several results on the loop is refused | there is no `invokeAll`; every blocking wait: `shutdown::waiting_for_a_loop_on_a_loop_is_an_error` |
 //! | 16 | suspension waits for timers; a submit ends it | `suspend::a_loop_with_a_timer_is_not_suspended`, `suspend::a_task_gives_a_suspended_loop_a_new_thread` |
@@ -29,7 +29,10 @@
 #![cfg(not(loom))]
 
 mod driver;
+mod endings;
+mod fairness;
 mod futures;
+mod groups;
 mod scaling;
 mod shutdown;
 mod suspend;

@@ -42,12 +42,12 @@ impl Scaled {
             .build()
             .unwrap();
         for event_loop in &group {
-            on(event_loop, || ());
+            on(&event_loop, || ());
         }
         Self { group, scale, clock, asleep }
     }
 
-    fn nth(&self, index: usize) -> &EventLoop {
+    fn nth(&self, index: usize) -> EventLoop {
         self.group.iter().nth(index).unwrap()
     }
 
@@ -69,13 +69,13 @@ impl Scaled {
     }
 
     fn has_thread(&self) -> Vec<bool> {
-        self.group.iter().map(EventLoop::has_thread).collect()
+        self.group.iter().map(|event_loop| event_loop.has_thread()).collect()
     }
 
     /// The indices of the loops that a number of choices hand out.
     fn handed_out(&self) -> Vec<usize> {
         let chosen: Vec<EventLoop> = (0..3 * self.group.len()).map(|_| self.group.next()).collect();
-        (0..self.group.len()).filter(|&index| chosen.contains(self.nth(index))).collect()
+        (0..self.group.len()).filter(|&index| chosen.contains(&self.nth(index))).collect()
     }
 }
 
@@ -153,11 +153,11 @@ fn only_active_loops_are_handed_out_and_each_in_its_turn() {
 fn a_loop_that_hosts_a_source_stays_active_until_the_source_is_gone() {
     let scaled = Scaled::new(4, |scale| scale.ramp_down_max(4));
     let host = scaled.nth(2);
-    let token = on(host, || LocalLoop::current().unwrap().register(Quiet).unwrap());
+    let token = on(&host, || LocalLoop::current().unwrap().register(Quiet).unwrap());
     assert_eq!(scaled.idle_window(), 2);
     assert_eq!(scaled.handed_out(), [0, 2]);
     assert!(host.has_thread());
-    assert!(on(host, move || LocalLoop::current().unwrap().deregister(token)));
+    assert!(on(&host, move || LocalLoop::current().unwrap().deregister(token)));
     assert_eq!(scaled.idle_window(), 1);
     eventually("the loop has no thread", || !host.has_thread());
 }
@@ -168,10 +168,10 @@ fn a_loop_that_is_taken_out_with_a_timer_pending_keeps_its_thread_until_the_time
     let last = scaled.nth(1);
     let timer = last.schedule(WINDOW, || ()).unwrap();
     assert_eq!(scaled.idle_window(), 1);
-    on(last, || ()); // whatever was asked of it before this, it has done by now
+    on(&last, || ()); // whatever was asked of it before this, it has done by now
     assert!(last.has_thread());
     assert!(timer.cancel());
-    on(last, || ());
+    on(&last, || ());
     assert_eq!(scaled.idle_window(), 1);
     eventually("the loop has no thread", || !last.has_thread());
 }
@@ -182,15 +182,15 @@ fn a_busy_group_grows_again_up_to_its_maximum_and_a_task_gives_the_newcomer_a_th
     assert_eq!(scaled.idle_window(), 1);
     eventually("only the first loop has a thread", || scaled.has_thread() == [true, false, false]);
 
-    let release = block(scaled.nth(0));
+    let release = block(&scaled.nth(0));
     scaled.window_with_busy(&[0]); // the sample that finds it at work; the next one finds it at the same work
     assert_eq!(scaled.window_with_busy(&[0]), 2);
     assert_eq!(scaled.scale.figures().utilisation, [1.0, 0.0, 0.0]);
     assert_eq!(scaled.handed_out(), [0, 1]);
-    on(scaled.nth(1), || ());
+    on(&scaled.nth(1), || ());
     assert_eq!(scaled.has_thread(), [true, true, false]);
 
-    let release_other = block(scaled.nth(1));
+    let release_other = block(&scaled.nth(1));
     let active = [(); 4].map(|()| scaled.window_with_busy(&[0, 1]));
     assert_eq!(active[1..], [2, 2, 2]);
     assert_eq!(scaled.scale.figures().utilisation, [1.0, 1.0, 0.0]);
@@ -202,7 +202,7 @@ fn an_idle_group_shrinks_although_nobody_asks_it_for_a_loop() {
     let scale = AutoScale::builder().window(ms(1)).patience(1).build().unwrap();
     let group = EventLoopGroup::builder().loops(3).chooser(scale.clone()).build().unwrap();
     for event_loop in &group {
-        on(event_loop, || ());
+        on(&event_loop, || ());
     }
     eventually("one loop is active, and no other has a thread", || {
         scale.figures().active == 1 && group.iter().filter(|event_loop| event_loop.has_thread()).count() == 1

@@ -156,7 +156,7 @@ fn dropping_every_handle_runs_what_was_accepted_and_ends_the_thread() {
     let (send, receive) = mpsc::channel();
     for event_loop in &group {
         let send = send.clone();
-        on(event_loop, move || END.set(Some(ThreadEnd(send))));
+        on(&event_loop, move || END.set(Some(ThreadEnd(send))));
     }
     let last = group.next();
     let accepted = send.clone();
@@ -173,7 +173,7 @@ fn dropping_every_handle_runs_what_was_accepted_and_ends_the_thread() {
 #[test]
 fn a_group_ends_when_all_its_loops_have_ended() {
     let group = EventLoopGroup::new(2).unwrap();
-    let loops: Vec<_> = group.iter().cloned().collect();
+    let loops: Vec<_> = group.iter().collect();
     let release = block(&loops[1]);
     let end = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     loops[0].termination().wait().unwrap();
@@ -199,7 +199,7 @@ fn the_default_group_has_a_loop_for_each_core() {
 #[test]
 fn the_users_own_rule_picks_the_loop() {
     let group = EventLoopGroup::builder().loops(3).chooser(|_: &[EventLoop]| 5).build().unwrap();
-    assert_eq!(group.next(), *group.iter().nth(2).unwrap(), "5 counts modulo 3");
+    assert_eq!(group.next(), group.iter().nth(2).unwrap(), "5 counts modulo 3");
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn the_least_loaded_loop_is_the_one_with_fewer_tasks_waiting() {
     let builder = EventLoopGroup::builder().loops(2).chooser(netwright_core::LeastLoaded::new());
     let group = builder.build().unwrap();
     let busy = group.iter().next().unwrap();
-    let release = block(busy);
+    let release = block(&busy);
     for _ in 0..4 {
-        assert_ne!(group.next(), *busy);
+        assert_ne!(group.next(), busy);
     }
     drop(release);
 }

@@ -1,7 +1,7 @@
 //! Timers, on a clock moved by hand: none of these tests sleeps.
 
 use super::*;
-use netwright_core::{Clock, ManualClock, ManualLoop, RefusedWhy, TaskError};
+use netwright_core::{Clock, ManualClock, ManualLoop, RefusedWhy, TaskError, time};
 use std::time::Instant;
 
 fn manual() -> (ManualLoop, ManualClock) {
@@ -171,4 +171,44 @@ fn timers_of_a_loop_that_ends_tell_their_handles() {
     assert_eq!(timer.wait(), Err(TaskError::Abandoned));
     assert_eq!(repeating.wait(), Err(TaskError::Abandoned));
     assert_eq!(manual.handle().schedule(ms(1), || ()).unwrap_err().why, RefusedWhy::ShutDown);
+}
+
+#[test]
+fn times_too_long_to_be_named_are_waited_for_and_nothing_panics() {
+    let (mut manual, clock) = manual();
+    let handle = manual.handle().clone();
+    let never = Duration::MAX;
+    let mut early = handle
+        .spawn(async move {
+            let mut interval = time::interval(never);
+            time::timeout(ms(1), interval.tick()).await.is_err()
+                && time::timeout(ms(1), time::sleep(never)).await.is_err()
+                && time::timeout(never, async {}).await.is_ok()
+        })
+        .unwrap();
+    let _repeats = [
+        handle.schedule_at_fixed_rate(Duration::ZERO, never, || ()).unwrap(),
+        handle.schedule_with_fixed_delay(Duration::ZERO, never, || ()).unwrap(),
+        handle.schedule_at_fixed_rate(never, never, || ()).unwrap(),
+    ];
+    manual.advance(ms(10));
+    assert!(early.is_done());
+    assert_eq!(early.wait(), Ok(true));
+    // A tick that is very late, of an interval whose missed ticks cannot be counted.
+    let mut late = handle
+        .spawn(async move {
+            let mut interval = time::interval(Duration::from_nanos(1));
+            interval.tick().await;
+            clock.advance(Duration::from_secs(1 << 33));
+            interval.tick().await;
+            time::timeout(ms(1), interval.tick()).await.is_ok()
+        })
+        .unwrap();
+    manual.advance(ms(10)); // and the future moves the clock further
+    manual.advance(ms(10));
+    assert!(late.is_done());
+    assert_eq!(late.wait(), Ok(true));
+    handle.shutdown_gracefully(never, never).unwrap();
+    manual.run_once();
+    assert!(!handle.is_terminated());
 }

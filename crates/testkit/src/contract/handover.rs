@@ -42,7 +42,7 @@ fn bench(setup: Setup) -> Bench {
 }
 
 impl Bench {
-    fn worker(&self, index: usize) -> &EventLoop {
+    fn worker(&self, index: usize) -> EventLoop {
         self.workers.iter().nth(index).unwrap()
     }
 
@@ -84,8 +84,8 @@ fn assert_refused(peers: impl IntoIterator<Item = Peer>) {
 
 fn connections_pass_by_a_loop_for_which_too_many_wait(setup: Setup) {
     let bench = bench(setup);
-    let stalled = Hold::new(bench.worker(0));
-    let mut peers = bench.dial(30, &[bench.worker(1)]);
+    let stalled = Hold::new(&bench.worker(0));
+    let mut peers = bench.dial(30, &[&bench.worker(1)]);
     assert_eq!((bench.server.figures().open, bench.refused()), (30 - WAITING, [0; 3]));
     drop(stalled);
     peers.iter_mut().for_each(|peer| round_trip(peer, b"hello"));
@@ -94,13 +94,13 @@ fn connections_pass_by_a_loop_for_which_too_many_wait(setup: Setup) {
 
 fn where_too_many_wait_for_every_loop_further_ones_are_refused_and_counted(setup: Setup) {
     let bench = bench(setup);
-    let stalled: Vec<_> = bench.workers.iter().map(Hold::new).collect();
+    let stalled: Vec<_> = bench.workers.iter().map(|worker| Hold::new(&worker)).collect();
     let mut peers = bench.dial(2 * WAITING + 5, &[]);
     assert_eq!(bench.refused(), [0, 0, 5]);
     assert_refused(peers.drain(2 * WAITING..));
     drop(stalled);
     peers.iter_mut().for_each(|peer| round_trip(peer, b"hello"));
-    for mut peer in bench.dial(5, &[bench.worker(0), bench.worker(1)]) {
+    for mut peer in bench.dial(5, &[&bench.worker(0), &bench.worker(1)]) {
         round_trip(&mut peer, b"there is room again");
     }
     assert_eq!(bench.refused(), [0, 0, 5]);
@@ -109,7 +109,7 @@ fn where_too_many_wait_for_every_loop_further_ones_are_refused_and_counted(setup
 fn a_connection_whose_loop_has_ended_goes_to_another_one(setup: Setup) {
     let bench = bench(setup);
     bench.end(0);
-    let mut peers = bench.dial(6, &[bench.worker(1)]);
+    let mut peers = bench.dial(6, &[&bench.worker(1)]);
     peers.iter_mut().for_each(|peer| round_trip(peer, b"hello"));
     assert_eq!(bench.refused(), [0; 3]);
 }
@@ -123,9 +123,9 @@ fn where_every_loop_has_ended_connections_are_refused_and_counted(setup: Setup) 
 
 fn a_connection_that_waited_for_a_loop_that_ends_is_refused_and_counted(setup: Setup) {
     let bench = bench(setup);
-    let stalled: Vec<_> = bench.workers.iter().map(Hold::new).collect();
+    let stalled: Vec<_> = bench.workers.iter().map(|worker| Hold::new(&worker)).collect();
     let peers = bench.dial(2, &[]);
-    let end = |worker: &EventLoop| worker.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    let end = |worker: EventLoop| worker.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     let ends: Vec<_> = bench.workers.iter().map(end).collect();
     drop(stalled);
     ends.into_iter().for_each(|mut end| end.soon().unwrap());

@@ -467,7 +467,7 @@ fn a_paused_channel_ends_with_its_loop_although_it_holds_messages(setup: Setup) 
     let mut stream = setup.dial(server.address());
     let channel = events.active();
     stream.write_all(b"held").unwrap();
-    settle(group.iter());
+    settle(&group);
     events.nothing();
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().soon().unwrap();
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));

@@ -214,6 +214,7 @@ impl BlockingDriver {
     fn wait(&mut self, timeout: Option<Duration>, each: impl FnMut(Event)) -> io::Result<Polled> {
         let timeout = timeout.and_then(timespec);
         let bell = &self.wiring.bell;
+        // The loop knows what to do if a signal came.
         let polled = self.readiness.levels()?.wait(bell.fd(), timeout.as_ref(), each)?;
         let woken = polled.rang.contains(PollFlags::IN);
         if woken {

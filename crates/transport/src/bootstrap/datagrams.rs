@@ -323,7 +323,7 @@ where
     pub fn bind_shared(&self, address: impl ToString) -> Promised<Vec<Channel<P::Tail>>, BindError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
-        let loops: Vec<EventLoop> = inner.group.iter().cloned().collect();
+        let loops: Vec<EventLoop> = inner.group.iter().collect();
         let _ = loops[0].clone().spawn(async move {
             promise.complete(inner.bind_all(&text, loops).await);
         });

@@ -55,15 +55,17 @@ impl Hosts {
     /// for each connection there is nobody else.
     pub(super) fn others(&self, first: &EventLoop) -> Vec<EventLoop> {
         let Self::Group(group) = self else { return Vec::new() };
-        let at = group.iter().position(|event_loop| event_loop == first).map_or(0, |at| at + 1);
-        let round = group.iter().skip(at).chain(group.iter().take(at));
-        round.filter(|event_loop| *event_loop != first).cloned().collect()
+        let mut loops: Vec<EventLoop> = group.iter().collect();
+        let at = loops.iter().position(|event_loop| event_loop == first).map_or(0, |at| at + 1);
+        loops.rotate_left(at);
+        loops.retain(|event_loop| event_loop != first);
+        loops
     }
 
     /// The loops to which a connection may be on its way.
     pub(super) fn expecting(&self) -> Vec<EventLoop> {
         match self {
-            Self::Group(group) => group.iter().cloned().collect(),
+            Self::Group(group) => group.iter().collect(),
             Self::Threads { threads, .. } => {
                 let mut loops = threads.busy_loops();
                 // One that has its connection gets no other, and a handler may block it for as long as it likes.

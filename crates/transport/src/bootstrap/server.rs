@@ -316,9 +316,9 @@ impl BoundPipeline {
             );
         }
         let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
-            (Some(acceptors), _) => acceptors.iter().cloned().collect(),
-            (None, true) => hosts.group().iter().cloned().collect(),
-            (None, false) => hosts.group().iter().take(1).cloned().collect(),
+            (Some(acceptors), _) => acceptors.iter().collect(),
+            (None, true) => hosts.group().iter().collect(),
+            (None, false) => hosts.group().iter().take(1).collect(),
         };
         let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         let starter = acceptors[0].clone();

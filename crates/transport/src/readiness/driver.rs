@@ -121,7 +121,7 @@ struct Polled {
 
 impl ReadinessDriver {
     fn wait(&mut self, timeout: Option<Duration>, mut each: impl FnMut(Event)) -> io::Result<Polled> {
-        self.readiness.poll(&mut self.brought, timeout)?;
+        self.readiness.poll(&mut self.brought, timeout)?; // the loop knows what to do if a signal came
         let mut polled = Polled::default();
         for (token, ready) in self.brought.iter() {
             if token == WAKER {

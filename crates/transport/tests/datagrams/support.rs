@@ -279,7 +279,7 @@ pub(crate) fn dead_port() -> SocketAddr {
 pub(crate) fn settle(group: &EventLoopGroup) {
     for _ in 0..3 {
         for event_loop in group {
-            on_loop(event_loop, || ());
+            on_loop(&event_loop, || ());
         }
     }
 }

@@ -132,7 +132,7 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    let mut loops: Vec<_> = client.group().iter().cloned().collect();
+    let mut loops: Vec<_> = client.group().iter().collect();
     loops.extend(client.threads().map(ThreadPerChannel::busy_loops).unwrap_or_default());
     loops
 }
@@ -148,7 +148,7 @@ pub(crate) struct Loops {
 impl Loops {
     /// All that there are now.
     pub(crate) fn all(&self) -> Vec<EventLoop> {
-        let mut all: Vec<_> = self.acceptors.iter().cloned().collect();
+        let mut all: Vec<_> = self.acceptors.iter().collect();
         for worker in self.hosts.loops() {
             if !all.contains(&worker) {
                 all.push(worker);
@@ -169,7 +169,7 @@ impl Hosts {
     /// All that there are now.
     pub(crate) fn loops(&self) -> Vec<EventLoop> {
         match self {
-            Self::Group(group) => group.iter().cloned().collect(),
+            Self::Group(group) => group.iter().collect(),
             Self::Threads(threads) => threads.busy_loops(),
         }
     }

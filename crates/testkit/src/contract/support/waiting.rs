@@ -2,6 +2,7 @@
 
 use netwright_core::EventLoop;
 use std::{
+    borrow::Borrow,
     pin::Pin,
     sync::{Arc, mpsc},
     task::{Context, Poll, Wake, Waker},
@@ -31,12 +32,12 @@ impl Hold {
     }
 }
 
-pub(crate) fn settle<'a>(loops: impl IntoIterator<Item = &'a EventLoop>) {
+pub(crate) fn settle(loops: impl IntoIterator<Item: Borrow<EventLoop>>) {
     let loops: Vec<_> = loops.into_iter().collect();
     for _ in 0..3 {
         for event_loop in &loops {
             let (done, answer) = mpsc::channel();
-            event_loop.execute(move || done.send(()).unwrap()).unwrap();
+            event_loop.borrow().execute(move || done.send(()).unwrap()).unwrap();
             answer.recv_timeout(PATIENCE).expect("the loop takes a task");
         }
     }
@@ -45,8 +46,9 @@ pub(crate) fn settle<'a>(loops: impl IntoIterator<Item = &'a EventLoop>) {
 /// A loop that sleeps turns for the timer and little else, however slow the machine is; one that spins turns thousands
 /// of times. Workers may still bring what was given to them earlier, so a loop has time to become quiet: one that spins
 /// never does.
-pub(crate) fn assert_quiet<'a>(loops: impl IntoIterator<Item = &'a EventLoop>) {
+pub(crate) fn assert_quiet(loops: impl IntoIterator<Item: Borrow<EventLoop>>) {
     for event_loop in loops {
+        let event_loop = event_loop.borrow();
         let begun = Instant::now();
         loop {
             let before = event_loop.figures().iterations;

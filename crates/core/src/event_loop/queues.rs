@@ -1,0 +1,212 @@
+//! What a loop has to run, but for its timers: in which order, and who waits for whom.
+//!
+//! ```text
+//!   own         [call][wake-up]                    what the loop gives itself to do: sources to call, futures to poll
+//!
+//!   submitted   [task][task]                       tasks of the loop, from a time when nobody else's waited
+//!               inbox: [task][MARK][task][MARK]    tasks of other threads, as they came;
+//!                         └──────────────┴─ a mark stands for the next of the loop's later tasks: [task][task]
+//! ```
+//!
+//! Always true:
+//! 1. Submitted tasks run in the order in which they were submitted, whoever did it: if one submission happened before
+//!    another, its task runs before the other's. The inbox keeps that order among threads, and by its marks the loop is one
+//!    of them.
+//! 2. A push costs the same however much waits, and nothing is moved from queue to queue. So no number of submitters can
+//!    hold the loop up in a push.
+//! 3. `own` has no order with what is submitted: these are continuations of I/O and of futures, which nobody submitted, and
+//!    a backlog from outside must not hold them up.
+//! 4. There is a mark in the inbox exactly for each task in `submitted` behind the first `unmarked`.
+//!
+//! Not here: timers, and how the kinds take turns (`local`). Loop thread only.
+
+use super::{
+    inbox::Cursor,
+    local::Work,
+    shared::{Shared, Task},
+};
+use crate::refused::RefusedWhy;
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    sync::Arc,
+};
+
+struct Queued {
+    work: Work,
+    /// Whether it holds a place in the inbox's count.
+    counted: bool,
+}
+
+pub(crate) struct Queues {
+    shared: Arc<Shared>,
+    own: RefCell<VecDeque<Work>>,
+    submitted: RefCell<VecDeque<Queued>>,
+    /// How many of `submitted`, from the front, have no mark: nothing in the inbox came before them.
+    unmarked: Cell<usize>,
+    cursor: RefCell<Cursor>,
+    /// Tasks taken from the inbox and not given back by [`done`](Self::done).
+    counted: Cell<usize>,
+    /// Tasks that the inbox was seen to hold and that were not taken since.
+    waiting: Cell<usize>,
+    /// Tasks in `submitted` that the inbox does not count.
+    uncounted: Cell<usize>,
+    limited: bool,
+}
+
+impl Queues {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            limited: shared.config.is_limited(),
+            shared,
+            own: RefCell::default(),
+            submitted: RefCell::default(),
+            unmarked: Cell::new(0),
+            cursor: RefCell::default(),
+            counted: Cell::new(0),
+            waiting: Cell::new(0),
+            uncounted: Cell::new(0),
+        }
+    }
+
+    /// Queues what the loop gives itself to do.
+    pub(super) fn push_own(&self, work: Work) {
+        self.own.borrow_mut().push_back(work);
+    }
+
+    #[inline]
+    pub(super) fn has_own(&self) -> bool {
+        !self.own.borrow().is_empty()
+    }
+
+    pub(super) fn next_own(&self) -> Option<Work> {
+        self.own.borrow_mut().pop_front()
+    }
+
+    /// Asks for a place within the limit on pending tasks.
+    pub(super) fn count_place(&self) -> Result<(), RefusedWhy> {
+        if self.limited {
+            self.shared.inbox.count_local()?;
+            self.counted.set(self.counted.get() + 1);
+        }
+        Ok(())
+    }
+
+    /// Queues a task that has a place, by [`count_place`](Self::count_place).
+    pub(super) fn submit_counted(&self, work: Work) {
+        self.submit_with(work, self.limited);
+    }
+
+    /// Queues a task to which the limit does not apply.
+    pub(super) fn submit(&self, work: Work) {
+        self.submit_with(work, false);
+    }
+
+    fn submit_with(&self, work: Work, counted: bool) {
+        if !self.has_outside() {
+            self.unmarked.set(self.unmarked.get() + 1);
+            self.uncounted.set(self.uncounted.get() + usize::from(!counted));
+            self.submitted.borrow_mut().push_back(Queued { work, counted });
+        } else if self.mark(counted) {
+            self.submitted.borrow_mut().push_back(Queued { work, counted: true });
+        } else {
+            self.push_own(work); // the inbox is closed: no order is left to keep
+        }
+    }
+
+    #[inline]
+    fn take_unmarked(&self, unmarked: usize) -> Option<(Work, bool)> {
+        self.unmarked.set(unmarked - 1);
+        let queued = self.submitted.borrow_mut().pop_front()?;
+        self.uncounted.set(self.uncounted.get() - usize::from(!queued.counted));
+        Some((queued.work, queued.counted))
+    }
+
+    /// Whether the inbox holds something. One that was refused may be counted for a moment: then a mark too many is made.
+    #[inline]
+    fn has_outside(&self) -> bool {
+        // Submitters write the inbox's word with every task, so a look at it may have to fetch it from another core: one
+        // look for all that it shows.
+        if self.waiting.get() == 0 {
+            self.waiting.set(self.shared.inbox.pending() - self.counted.get());
+        }
+        self.waiting.get() > 0
+    }
+
+    /// Lines up in the inbox for the next task in `submitted`. A task that has a place lends it to its mark.
+    fn mark(&self, counted: bool) -> bool {
+        let inbox = &self.shared.inbox;
+        if counted {
+            self.counted.set(self.counted.get() - 1);
+            inbox.push_counted(Task::Mark);
+        } else {
+            match inbox.admit_internal() {
+                Ok(permit) => permit.push_lazily(Task::Mark),
+                Err(_) => return false,
+            }
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        true
+    }
+
+    /// The next submitted task, and whether it has a place to be given back through [`done`](Self::done).
+    #[inline]
+    pub(super) fn next_submitted(&self) -> Option<(Work, bool)> {
+        let unmarked = self.unmarked.get();
+        if unmarked > 0 {
+            return self.take_unmarked(unmarked);
+        }
+        let work = match self.take_from_inbox()? {
+            Task::Run(run) => Work::Run(run),
+            Task::Poll(task) => Work::Poll(task),
+            Task::Call(token) => Work::Call(token),
+            Task::Nudge => Work::Nudge,
+            Task::Mark => {
+                let marked = self.submitted.borrow_mut().pop_front();
+                return Some((marked.map_or(Work::Nudge, |queued| queued.work), true));
+            }
+        };
+        self.shared.figures.tasks_from_outside.add(1);
+        Some((work, true))
+    }
+
+    #[inline]
+    fn take_from_inbox(&self) -> Option<Task> {
+        if !self.has_outside() {
+            return None;
+        }
+        let Some(task) = self.shared.inbox.take(&mut self.cursor.borrow_mut()) else {
+            // A submitter is between its two steps, or was refused and gives its place back: look again next time.
+            self.waiting.set(0);
+            return None;
+        };
+        self.waiting.set(self.waiting.get() - 1);
+        self.counted.set(self.counted.get() + 1);
+        Some(task)
+    }
+
+    /// Gives back the places of tasks that have run.
+    pub(crate) fn done(&self, counted: usize) {
+        self.counted.set(self.counted.get() - counted);
+        self.shared.inbox.done(counted);
+    }
+
+    /// Gives back the places of tasks that were taken and did not get to their end, because the loop itself failed.
+    pub(super) fn abandon(&self) {
+        self.done(self.counted.get());
+    }
+
+    /// Whether places have to be given back task by task, because somebody may be waiting for one.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.borrow().is_empty() && self.submitted.borrow().is_empty() && self.shared.inbox.pending() == 0
+    }
+
+    /// Tasks that wait here and are not in the inbox's count.
+    pub(super) fn uncounted(&self) -> usize {
+        self.uncounted.get() + self.own.borrow().len()
+    }
+}
