@@ -427,7 +427,7 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
         type Read = BytesMut;
         type Write = Bytes;
         fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
-            self.0.recv().ok(); // until the test is over
+            self.0.recv().ok(); // until it is let go
         }
     }
     let (end, until) = mpsc::channel();
@@ -448,12 +448,16 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     switch.borrow().as_ref().unwrap().to(echo);
     channel.channel().flush(); // passes the joint
     channel.run();
+    assert!(!channel.wants_read(), "it leaves when it is done");
+    drop(end);
+    while channel.is_busy() {
+        channel.run();
+    }
     assert!(channel.wants_read());
     assert!(channel.channel().is_writable());
-    channel.outbound_bytes();
+    assert_eq!(channel.outbound_bytes().len(), 1 << 20, "what had been written to it");
     channel.write_inbound(b"new");
     assert_eq!(channel.outbound_bytes(), b"new");
-    drop(end);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
+    away::{Asked, Away, Known},
     inlet::Inlet,
     shared::{AnyShared, ChannelShared},
     size::{size_at_first_sight, size_of_message},
@@ -11,7 +12,7 @@ use super::{
 use crate::{
     arena::Key,
     driver::Token,
-    event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
+    event_loop::{EventLoop, LocalLoop, LoopRef, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
 };
@@ -90,17 +91,42 @@ pub(crate) struct Demand {
     insists: u32,
     /// Stages that want no more bytes read, while what is inside goes on.
     input_holds: u32,
+    /// Stages that have something under way on workers; each of them is among `holds` as well.
+    away: u32,
 }
 
 const FLOWING: u32 = u32::MAX;
 
 impl Demand {
     pub(crate) fn new(flowing: bool) -> Self {
-        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0, input_holds: 0 }
+        Self { permits: if flowing { FLOWING } else { 0 }, holds: 0, insists: 0, input_holds: 0, away: 0 }
     }
 
     pub(crate) fn is_paused(self) -> bool {
         (self.permits == 0 && self.insists == 0) || self.holds > 0
+    }
+
+    /// Whether delivery is stopped by somebody's choice, and not only until a worker is done.
+    pub(crate) fn is_stopped(self) -> bool {
+        (self.permits == 0 && self.insists == 0) || self.holds > self.away
+    }
+
+    /// Whether something is under way on workers, so that nothing else may happen before it is back.
+    #[inline]
+    pub(crate) fn is_away(self) -> bool {
+        self.away > 0
+    }
+
+    /// Something goes to a worker.
+    pub(crate) fn depart(&mut self) {
+        self.away += 1;
+        self.holds += 1;
+    }
+
+    /// It is back.
+    pub(crate) fn arrive(&mut self) {
+        self.away = self.away.saturating_sub(1);
+        self.holds = self.holds.saturating_sub(1);
     }
 
     /// How many messages may be delivered before the next look.
@@ -245,54 +271,32 @@ pub(crate) enum Home {
     Away(Box<Away>),
 }
 
-/// What a stage on a worker knows of its channel.
-pub(crate) struct Away {
-    pub(crate) event_loop: EventLoop,
-    pub(crate) caller: Option<SourceCaller>,
-    /// A `Channel<W>`, if the stage is the last one.
-    pub(crate) channel: Option<Arc<dyn Any + Send + Sync>>,
-    pub(crate) asked: Vec<Asked>,
-}
-
-/// Something that a stage on a worker asks of its channel.
-pub(crate) enum Asked {
-    Pause,
-    Resume,
-    Request,
-    Hold,
-    Release,
-    Insist,
-    Desist,
-    HoldInput,
-    ReleaseInput,
-    AddPending(usize),
-    SubPending(usize),
-    CloseWhenFlushed,
-    Arm(StageTimer, Duration),
-    Disarm(StageTimer),
-    Fail(Fault),
-}
-
 impl ChannelCore {
-    /// A core for a stage on a worker, for the time of one batch.
-    pub(crate) fn away(
-        id: ChannelId,
-        side: SideTable,
-        away: Away,
-        paused: bool,
-        writable: bool,
-        last_timer: u32,
-    ) -> Self {
-        let mut outbound = Outbound::new(WaterMarks::default());
-        if !writable {
+    /// What a worker has to know of the channel as it is now.
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            paused: self.demand.is_stopped(),
+            writable: self.outbound.is_writable() && !self.has_output_ended(),
+            pending: self.outbound.pending_bytes(),
+            unsent: self.outbound.flushed_bytes(),
+            marks: self.outbound.water_marks(),
+        }
+    }
+
+    /// A core for a stage on a worker, for the time of one call.
+    pub(crate) fn away(id: ChannelId, side: SideTable, away: Away, known: Known) -> Self {
+        let mut outbound = Outbound::new(known.marks);
+        outbound.expect_from_outside(known.pending);
+        if !known.writable {
             let _ = outbound.set_user_writability(31, false);
         }
         Self {
             id,
-            demand: Demand::new(!paused),
+            demand: Demand::new(!known.paused),
             outbound,
             wishes: Wishes::default(),
-            home: Home::Away(Box::new(away)),
+            last_timer: away.last_timer,
+            home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
             unhandled_messages: 0,
             unsettled: 0,
             told_full: Cell::new(false),
@@ -304,7 +308,6 @@ impl ChannelCore {
             side,
             token: None,
             extras: None,
-            last_timer,
             last_stage: 0,
         }
     }
@@ -315,11 +318,22 @@ impl ChannelCore {
         }
     }
 
-    /// What was asked for on a worker, and the last timer's number.
-    pub(crate) fn take_asked(&mut self) -> (Vec<Asked>, u32) {
+    /// What was asked for on a worker since this was asked last.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
         match &mut self.home {
-            Home::Here(_) => (Vec::new(), self.last_timer),
-            Home::Away(away) => (std::mem::take(&mut away.asked), self.last_timer),
+            Home::Here(_) => Vec::new(),
+            Home::Away(away) => std::mem::take(&mut away.asked),
+        }
+    }
+
+    /// The call on a worker is over: what was asked for last, the number of the last timer, and those that have not come.
+    pub(crate) fn come_home(mut self) -> (Vec<Asked>, u32, Vec<StageTimer>) {
+        if self.told_full.get() {
+            self.ask(|| Asked::Room);
+        }
+        match self.home {
+            Home::Here(_) => (Vec::new(), self.last_timer, Vec::new()),
+            Home::Away(away) => (away.asked, self.last_timer, away.armed),
         }
     }
 
@@ -464,6 +478,23 @@ impl ChannelCore {
         self.give_back(stage, What::Pending, bytes, || Asked::SubPending(bytes));
     }
 
+    /// Something of this stage goes to a worker: nothing else is delivered until it is back.
+    pub(crate) fn depart(&mut self, stage: u32) {
+        self.extras.get_or_insert_default().taken.take(stage, What::Away, 1);
+        self.demand.depart();
+    }
+
+    /// It is back.
+    pub(crate) fn arrive(&mut self, stage: u32) {
+        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, What::Away, 1));
+        self.given_back(What::Away, amount);
+    }
+
+    /// A stage on a worker was told that there is no room: it hears of it when there is.
+    pub(crate) fn expects_room(&mut self) {
+        self.told_full.set(true);
+    }
+
     fn take(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
         self.ask(asked);
         self.extras.get_or_insert_default().taken.take(stage, what, amount);
@@ -475,6 +506,7 @@ impl ChannelCore {
                 self.waiting_inside = true;
             }
             What::Pending => self.outbound.expect_from_outside(amount),
+            What::Away => self.demand.depart(),
         }
     }
 
@@ -493,6 +525,10 @@ impl ChannelCore {
             }
             What::HoldInput => (0..amount).for_each(|_| self.demand.release_input()),
             What::Insist => (0..amount).for_each(|_| self.demand.desist()),
+            What::Away => {
+                (0..amount).for_each(|_| self.demand.arrive());
+                self.waiting_inside = true;
+            }
             What::Pending => self.outbound.arrived_from_outside(amount),
         }
     }
@@ -566,10 +602,26 @@ impl ChannelCore {
         self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone().unwrap_or_default()
     }
 
+    /// Bytes that were flushed and not sent.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        match &self.home {
+            Home::Here(_) => self.outbound.flushed_bytes(),
+            Home::Away(away) => away.unsent,
+        }
+    }
+
     /// The channel's loop.
     pub(crate) fn event_loop(&self) -> EventLoop {
         match &self.home {
             Home::Here(local) => local.handle(),
+            Home::Away(away) => away.event_loop.handle(),
+        }
+    }
+
+    /// The channel's loop, for what must not keep it alive.
+    pub(crate) fn loop_reference(&self) -> LoopRef {
+        match &self.home {
+            Home::Here(local) => local.reference(),
             Home::Away(away) => away.event_loop.clone(),
         }
     }
@@ -602,7 +654,10 @@ impl ChannelCore {
         let timer = StageTimer(self.last_timer);
         match &mut self.home {
             Home::Here(_) => self.arm_as(stage, timer, delay),
-            Home::Away(away) => away.asked.push(Asked::Arm(timer, delay)),
+            Home::Away(away) => {
+                away.armed.push(timer);
+                away.asked.push(Asked::Arm(timer, delay));
+            }
         }
         timer
     }
@@ -622,6 +677,8 @@ impl ChannelCore {
 
     pub(crate) fn disarm(&mut self, stage: u32, timer: StageTimer) -> bool {
         if let Home::Away(away) = &mut self.home {
+            let Some(index) = away.armed.iter().position(|armed| *armed == timer) else { return false };
+            away.armed.swap_remove(index);
             away.asked.push(Asked::Disarm(timer));
             return true;
         }
