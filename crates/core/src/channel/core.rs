@@ -3,7 +3,6 @@
 use super::{
     Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
     WritePromise,
-    away::{Asked, Away, Known},
     inlet::Inlet,
     shared::{AnyShared, ChannelShared},
     size::{size_at_first_sight, size_of_message},
@@ -12,7 +11,7 @@ use super::{
 use crate::{
     arena::Key,
     driver::Token,
-    event_loop::{EventLoop, LocalLoop, LoopRef, SourceCaller, SourceTimer},
+    event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
     pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
 };
@@ -24,6 +23,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+
+mod away;
+
+pub(crate) use away::{Asked, Away, Known};
 
 /// What a channel shares with others beside its typed handle: one allocation for all of it.
 pub(crate) type SideTable = Arc<Mutex<Side>>;
@@ -272,68 +275,9 @@ pub(crate) enum Home {
 }
 
 impl ChannelCore {
-    /// What a worker has to know of the channel as it is now.
-    pub(crate) fn known(&self) -> Known {
-        Known {
-            paused: self.demand.is_stopped(),
-            writable: self.outbound.is_writable() && !self.has_output_ended(),
-            pending: self.outbound.pending_bytes(),
-            unsent: self.outbound.flushed_bytes(),
-            marks: self.outbound.water_marks(),
-        }
-    }
-
-    /// A core for a stage on a worker, for the time of one call.
-    pub(crate) fn away(id: ChannelId, side: SideTable, away: Away, known: Known) -> Self {
-        let mut outbound = Outbound::new(known.marks);
-        outbound.expect_from_outside(known.pending);
-        if !known.writable {
-            let _ = outbound.set_user_writability(31, false);
-        }
-        Self {
-            id,
-            demand: Demand::new(!known.paused),
-            outbound,
-            wishes: Wishes::default(),
-            last_timer: away.last_timer,
-            home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
-            unhandled_messages: 0,
-            unsettled: 0,
-            told_full: Cell::new(false),
-            asks_for_room: Cell::new(false),
-            waiting_inside: false,
-            never_pulls: false,
-            delivered: false,
-            handle: None,
-            side,
-            token: None,
-            extras: None,
-            last_stage: 0,
-        }
-    }
-
     fn ask(&mut self, asked: impl FnOnce() -> Asked) {
         if let Home::Away(away) = &mut self.home {
             away.asked.push(asked());
-        }
-    }
-
-    /// What was asked for on a worker since this was asked last.
-    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
-        match &mut self.home {
-            Home::Here(_) => Vec::new(),
-            Home::Away(away) => std::mem::take(&mut away.asked),
-        }
-    }
-
-    /// The call on a worker is over: what was asked for last, the number of the last timer, and those that have not come.
-    pub(crate) fn come_home(mut self) -> (Vec<Asked>, u32, Vec<StageTimer>) {
-        if self.told_full.get() {
-            self.ask(|| Asked::Room);
-        }
-        match self.home {
-            Home::Here(_) => (Vec::new(), self.last_timer, Vec::new()),
-            Home::Away(away) => (away.asked, self.last_timer, away.armed),
         }
     }
 
@@ -478,23 +422,6 @@ impl ChannelCore {
         self.give_back(stage, What::Pending, bytes, || Asked::SubPending(bytes));
     }
 
-    /// Something of this stage goes to a worker: nothing else is delivered until it is back.
-    pub(crate) fn depart(&mut self, stage: u32) {
-        self.extras.get_or_insert_default().taken.take(stage, What::Away, 1);
-        self.demand.depart();
-    }
-
-    /// It is back.
-    pub(crate) fn arrive(&mut self, stage: u32) {
-        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, What::Away, 1));
-        self.given_back(What::Away, amount);
-    }
-
-    /// A stage on a worker was told that there is no room: it hears of it when there is.
-    pub(crate) fn expects_room(&mut self) {
-        self.told_full.set(true);
-    }
-
     fn take(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
         self.ask(asked);
         self.extras.get_or_insert_default().taken.take(stage, what, amount);
@@ -615,14 +542,6 @@ impl ChannelCore {
         match &self.home {
             Home::Here(local) => local.handle(),
             Home::Away(away) => away.event_loop.handle(),
-        }
-    }
-
-    /// The channel's loop, for what must not keep it alive.
-    pub(crate) fn loop_reference(&self) -> LoopRef {
-        match &self.home {
-            Home::Here(local) => local.reference(),
-            Home::Away(away) => away.event_loop.clone(),
         }
     }
 

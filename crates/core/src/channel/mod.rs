@@ -16,7 +16,6 @@
 //! | `cause` | who ended a channel and why; what became of a write |
 
 mod address;
-mod away;
 mod cause;
 mod closed;
 mod core;
@@ -34,10 +33,9 @@ mod shared;
 mod size;
 mod taken;
 
-pub(crate) use self::core::{ChannelCore, SideTable};
+pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, UnixName};
-pub(crate) use away::{Asked, Away, Known};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use closed::Closed;
 pub use embedded::{Collector, EmbeddedChannel, Finished};
