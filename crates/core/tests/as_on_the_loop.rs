@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Drives the channel until something is so.
 #[track_caller]
@@ -332,7 +332,7 @@ fn a_full_pool_ends_the_channels_whose_stages_it_cannot_run() {
     let (app, open, _) = gated();
     let stages = pipeline().add(Tells(told.clone())).add(Lines::default()).app_on(&workers, app);
     let mut channel = EmbeddedChannel::new(stages);
-    until(&mut channel, |_| workers.figures().pending == 0);
+    until(&mut channel, |channel| !channel.is_busy());
     channel.write_inbound("a\n");
     until(&mut channel, |_| workers.figures().pending == 0); // at its gate
     let (go_on, wait) = mpsc::channel::<()>();
@@ -341,8 +341,10 @@ fn a_full_pool_ends_the_channels_whose_stages_it_cannot_run() {
     let written: Vec<_> = (0..200).map(|_| channel.channel().write_and_flush("x".into())).collect();
     channel.run();
     open.send(()).unwrap();
+    let start = Instant::now();
     while workers.execute(|| ()).is_err() {
-        thread::yield_now(); // until the other task runs; then the pool is full again
+        assert!(start.elapsed() < PATIENCE, "the other task does not run");
+        thread::yield_now(); // until it does; then the pool is full again
     }
     until(&mut channel, |_| told.lock().unwrap().contains(&"removed"));
     assert!(!channel.is_open());
@@ -367,6 +369,26 @@ fn workers_that_drop_what_they_took_end_the_channels_that_wait_for_it() {
     drop(ended.wait());
     until(&mut channel, |_| told.lock().unwrap().contains(&"removed"));
     assert!(!channel.is_open());
+}
+
+#[test]
+fn a_write_that_is_on_a_worker_when_its_loop_goes_away_gets_an_answer() {
+    let workers = Workers::new(1).unwrap();
+    let (app, open, _) = gated();
+    let mut channel = EmbeddedChannel::new(pipeline().add(Lines::default()).app_on(&workers, app));
+    until(&mut channel, |channel| !channel.is_busy());
+    channel.write_inbound("a\n"); // at the gate
+    let handle = channel.channel().clone();
+    let mut waits = handle.write_and_flush("behind it".into());
+    channel.run();
+    drop(channel);
+    open.send(()).unwrap();
+    let start = Instant::now();
+    while !waits.is_done() {
+        assert!(start.elapsed() < PATIENCE, "it is forgotten");
+        thread::yield_now();
+    }
+    assert!(waits.wait().is_err(), "nobody is left to send it");
 }
 
 // ---- the loop ----

@@ -82,10 +82,10 @@ where
         if self.brings_more && self.more != More::Never {
             self.more = More::Maybe;
         }
+        cx.sub_pending(std::mem::take(&mut self.pending));
         for output in outputs {
             self.carry_out(cx, output);
         }
-        cx.sub_pending(std::mem::take(&mut self.pending));
         match end {
             End::Done => self.hand_over(cx),
             End::Lost(items) => self.refuse(cx, items, OffloadError::Refused(crate::RefusedWhy::ShutDown)),

@@ -145,7 +145,7 @@ where
     /// Hands a batch over; at most one is under way. What the workers refuse comes back.
     pub(super) fn send(this: &Arc<Self>, batch: Batch<H>) -> Result<(), (Vec<Item<H>>, RefusedWhy)> {
         *lock(&this.batch) = Some(batch);
-        let ticket = Ticket(this.clone());
+        let ticket = Ticket(Some(this.clone()));
         this.lane.execute(move || ticket.redeem()).map_err(|refused| {
             let batch = lock(&this.batch).take();
             (batch.map_or_else(Vec::new, |batch| batch.items), refused.why)
@@ -181,25 +181,27 @@ where
 }
 
 /// A batch's place in the lane. If the workers drop it, the stage on the loop hears of that: it waits for an answer.
-struct Ticket<H: SendHandler>(Arc<Shared<H>>);
+struct Ticket<H: SendHandler>(Option<Arc<Shared<H>>>);
 
 impl<H: SendHandler> Ticket<H> {
-    fn redeem(self) {
-        let Some(channel) = self.0.channel.get() else { return };
-        let batch = lock(&self.0.batch).take();
-        let worker = lock(&self.0.place).worker.take();
+    fn redeem(mut self) {
+        let Some(shared) = self.0.take() else { return }; // from here on it is nobody's: the next batch has one of its own
+        let Some(channel) = shared.channel.get() else { return };
+        let batch = lock(&shared.batch).take();
+        let worker = lock(&shared.place).worker.take();
         let (Some(batch), Some(mut worker)) = (batch, worker) else { return };
         let mut outputs = Vec::new();
         let end = worker.run(channel, batch, &mut outputs);
-        self.0.put_back(worker); // before the loop hears of it, and may ask for more
+        shared.put_back(worker); // before the loop hears of it, and may ask for more
         channel.back.call(move |stage, cx| stage.returned(cx, outputs, end));
     }
 }
 
 impl<H: SendHandler> Drop for Ticket<H> {
     fn drop(&mut self) {
-        let Some(batch) = lock(&self.0.batch).take() else { return };
-        if let Some(channel) = self.0.channel.get() {
+        let Some(shared) = self.0.take() else { return };
+        let Some(batch) = lock(&shared.batch).take() else { return };
+        if let Some(channel) = shared.channel.get() {
             channel.back.call(move |stage, cx| stage.returned(cx, Vec::new(), End::Lost(batch.items)));
         }
     }
