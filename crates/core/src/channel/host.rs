@@ -227,7 +227,7 @@ where
         for &key in &woken {
             if let Some((stage, task)) = self.core.take_task(key) {
                 self.run(|root, core| {
-                    if root.signal(core, stage, Signal::Call(task)).is_some() {
+                    if root.signal(core, stage, Signal::Poll(task)).is_some() {
                         core.abort_task(key); // its stage has gone
                     }
                 });

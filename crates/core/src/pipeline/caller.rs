@@ -15,9 +15,11 @@ use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
 #[doc(hidden)]
 pub enum Signal {
     Timer(super::StageTimer),
-    Call(Box<dyn Any>),
+    Call(Box<dyn Any + Send>),
     /// A call for a pipeline that has broken down: only for a stage that waits for it.
-    Return(Box<dyn Any>),
+    Return(Box<dyn Any + Send>),
+    /// A future of the stage wants to be polled.
+    Poll(Box<dyn Any>),
     /// For a sealed segment: a message waits in its inlet.
     Inlet,
 }

@@ -131,9 +131,14 @@ where
             handler.timer(&mut lend(cx), timer);
         }
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         if let Some(handler) = self {
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
+        }
+    }
+    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+        if let Some(handler) = self {
+            handler.polled(&mut lend(cx), task);
         }
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
@@ -264,8 +269,11 @@ where
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         either!(self, cx, timer, timer);
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         either!(self, cx, called, call);
+    }
+    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+        either!(self, cx, polled, task);
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, leaving);

@@ -468,6 +468,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
                 Signal::Call(call) => handler.called(cx, call),
                 Signal::Return(call) if handler.is_busy() => handler.called(cx, call),
                 Signal::Return(_) => {}
+                Signal::Poll(task) => handler.polled(cx, task),
                 Signal::Inlet => {} // for sealed segments, which have numbers of their own
             });
             self.may_have_more(out.core);

@@ -242,19 +242,16 @@ where
             self.post(cx, Item::Timer(timer));
         }
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         match call.downcast::<Call<Self>>() {
             Ok(call) => call.run(self, cx),
-            Err(other) => {
-                // Callers that the handler made lead back to it.
-                if let Ok(call) = other.downcast::<Call<H>>()
-                    && self.phase == Phase::Running
-                {
-                    self.post(cx, Item::Call(*call));
-                }
-            }
+            // Callers that the handler made, or one inside of it, lead back to it.
+            Err(call) if self.phase == Phase::Running => self.post(cx, Item::Call(call)),
+            Err(_) => {}
         }
     }
+    /// Futures belong to a loop, so none is there.
+    fn polled(&mut self, _: &mut Context<'_, Self>, _: Box<dyn Any>) {}
     fn is_busy(&self) -> bool {
         self.away
     }

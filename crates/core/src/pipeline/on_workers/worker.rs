@@ -4,7 +4,7 @@ use super::{OnWorkers, SendHandler};
 use crate::{
     channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, Known, SideTable, WriteError, WritePromise},
     event_loop::{LoopRef, SourceCaller},
-    pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer, caller::Call},
+    pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer},
     refused::RefusedWhy,
     task_error::catch,
     workers::Lane,
@@ -26,7 +26,7 @@ pub(super) enum Item<H: Handler> {
     Close(CloseCause, WritePromise),
     ShutDownOutput(WritePromise),
     Timer(StageTimer),
-    Call(Call<H>),
+    Call(Box<dyn Any + Send>),
     Leaving,
     LastWords,
 }
@@ -310,7 +310,7 @@ fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) -> 
         Item::Close(cause, done) => handler.close(cx, cause, done),
         Item::ShutDownOutput(done) => handler.shut_down_output(cx, done),
         Item::Timer(timer) => handler.timer(cx, timer),
-        Item::Call(call) => call.run(handler, cx),
+        Item::Call(call) => handler.called(cx, call),
         Item::LastWords => handler.panicked(cx),
         Item::Leaving => {
             handler.leaving(cx);
