@@ -567,10 +567,8 @@ where
     #[cold]
     fn break_down(&mut self, message: String) {
         tracing::error!(channel = %self.core.id, panic = %message, "a handler panicked, closing its channel");
-        if !std::mem::replace(&mut self.silent, true) && !self.ended {
-            if !self.say_last_words() {
-                drop(std::mem::replace(self.root.ops(), Ops::new())); // what was asked for in the call that panicked
-            }
+        if !std::mem::replace(&mut self.silent, true) && !self.ended && !self.say_last_words() {
+            drop(std::mem::replace(self.root.ops(), Ops::new())); // what was asked for in the call that panicked
         }
         self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());
     }
