@@ -236,7 +236,7 @@ fn a_wrapped_handler_is_told_what_it_would_be_told_alone() {
     let bare = (seen, sent);
     assert_eq!(tour(Some, &workers), bare, "an option");
     assert_eq!(tour(Either::<Notes, Option<Notes>>::Left, &workers), bare, "the one");
-    assert_eq!(tour(|notes| Either::<Option<Notes>, Notes>::Right(notes), &workers), bare, "the other");
+    assert_eq!(tour(Either::<Option<Notes>, Notes>::Right, &workers), bare, "the other");
     assert_eq!(tour(move |notes| on_workers(&on, notes), &workers), bare, "on workers");
     let on = workers.clone();
     assert_eq!(tour(move |notes| Some(on_workers(&on, Some(notes))), &workers), bare, "and in each other");

@@ -309,7 +309,7 @@ where
     /// Whether the channel should be closed now, and why.
     pub fn take_close(&mut self) -> Option<CloseCause> {
         // What a stage on workers has under way may be a write or its flush.
-        let sent = |host: &Self| !host.core.outbound.has_flushed() && !host.is_busy();
+        let sent = |host: &Self| !host.core.outbound.has_flushed() && !host.root.is_busy();
         if self.core.wishes.close_when_flushed && sent(self) {
             self.core.wishes.close_when_flushed = false;
             self.core.wishes.last_words = true;

@@ -156,6 +156,12 @@ pub trait Handler: Sized + 'static {
         false
     }
 
+    /// Whether that is on a worker: it comes back by itself, whatever is delivered meanwhile.
+    #[doc(hidden)]
+    fn is_away(&self) -> bool {
+        false
+    }
+
     /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still
     /// be written, and a handler that paused can resume for its successor; holds, timers and futures end by themselves.
     /// Stages behind it have left before. What it fires is lost.

@@ -127,7 +127,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     /// again.
     fn part(&mut self, out: &mut Out<'_, W>) -> Option<Box<Parting<R, W, T>>> {
         let parting = self.parting.as_mut()?;
-        if !parting.leaving && self.segment.is_busy() {
+        if !parting.leaving && self.segment.is_away() {
             return None;
         }
         parting.leaving = true;
@@ -236,6 +236,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn is_busy(&self) -> bool {
         self.segment.is_busy()
+    }
+
+    fn is_away(&self) -> bool {
+        self.segment.is_away()
     }
 
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {

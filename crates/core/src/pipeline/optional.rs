@@ -126,6 +126,9 @@ where
     fn is_busy(&self) -> bool {
         self.as_ref().is_some_and(Handler::is_busy)
     }
+    fn is_away(&self) -> bool {
+        self.as_ref().is_some_and(Handler::is_away)
+    }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if let Some(handler) = self {
             handler.timer(&mut lend(cx), timer);
@@ -264,6 +267,12 @@ where
         match self {
             Self::Left(handler) => handler.is_busy(),
             Self::Right(handler) => handler.is_busy(),
+        }
+    }
+    fn is_away(&self) -> bool {
+        match self {
+            Self::Left(handler) => handler.is_away(),
+            Self::Right(handler) => handler.is_away(),
         }
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {

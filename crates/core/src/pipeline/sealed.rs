@@ -110,6 +110,10 @@ where
         self.segment.is_busy()
     }
 
+    fn is_away(&self) -> bool {
+        self.segment.is_away()
+    }
+
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
         if let Some(inlet) = self.inlet.take() {
             for (msg, done) in inlet.leave() {

@@ -81,6 +81,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether a stage has something under way that comes out by itself, held or not.
     #[doc(hidden)]
     fn is_busy(&self) -> bool;
+    /// Whether that is on a worker.
+    #[doc(hidden)]
+    fn is_away(&self) -> bool;
     /// The segment is about to be exchanged: what it has accepted goes out now. False while a stage still has something
     /// under way on workers; to be called again when that is back.
     #[doc(hidden)]
@@ -447,7 +450,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             None => {
                 // Asked for the event's sake: whether it has something to say once messages are wanted is another question.
                 self.more = self.pulls && out.core.demand.is_paused();
-                self.handler.is_busy() // a handler on workers answers later
+                self.handler.is_away() // it answers later
             }
         }
     }
@@ -460,13 +463,13 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn signal(&mut self, out: &mut Out<'_, H::WriteOut>, stage: u32, signal: Signal) -> Option<Signal> {
         if stage == self.id {
-            if self.parted && !self.handler.is_busy() {
+            if self.parted && !self.handler.is_away() {
                 return None;
             }
             self.run(out, |handler, cx| match signal {
                 Signal::Timer(timer) => handler.timer(cx, timer),
                 Signal::Call(call) => handler.called(cx, call),
-                Signal::Return(call) if handler.is_busy() => handler.called(cx, call),
+                Signal::Return(call) if handler.is_away() => handler.called(cx, call),
                 Signal::Return(_) => {}
                 Signal::Poll(task) => handler.polled(cx, task),
                 Signal::Inlet => {} // for sealed segments, which have numbers of their own
@@ -488,10 +491,14 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.handler.is_busy() || self.rest.is_busy()
     }
 
+    fn is_away(&self) -> bool {
+        self.handler.is_away() || self.rest.segment.is_away()
+    }
+
     fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
         let left = self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
         self.settle(out);
-        if !left || self.handler.is_busy() {
+        if !left || self.handler.is_away() {
             return false;
         }
         if std::mem::replace(&mut self.parted, true) {
@@ -505,7 +512,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
         }
         self.run(out, |handler, cx| handler.leaving(cx));
-        !self.handler.is_busy()
+        !self.handler.is_away()
     }
 
     fn panicked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
@@ -516,7 +523,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         } else if !self.parted {
             self.rest.ops = Ops::new();
         }
-        if self.rest.is_busy() || self.handler.is_busy() || std::mem::replace(&mut self.parted, true) {
+        if self.rest.segment.is_away() || self.handler.is_away() || std::mem::replace(&mut self.parted, true)
+        {
             return out.ops.len() > before; // not yet, or not again
         }
         let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
@@ -587,6 +595,10 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn is_busy(&self) -> bool {
+        false
+    }
+
+    fn is_away(&self) -> bool {
         false
     }
 

@@ -90,6 +90,7 @@ where
         name,
         items: VecDeque::new(),
         away: false,
+        busy: false,
         more: More::No,
         brings_more: false,
         asked_while_paused: false,
@@ -123,6 +124,8 @@ pub struct OnWorkers<H: SendHandler> {
     items: VecDeque<Item<H>>,
     /// A batch is under way.
     away: bool,
+    /// The handler itself has something on its way through it.
+    busy: bool,
     more: More,
     /// The handler may have a message to give when what is under way is over.
     brings_more: bool,

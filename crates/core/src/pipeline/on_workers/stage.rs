@@ -105,6 +105,7 @@ where
             Output::Nothing { .. } if self.asked_while_paused => self.more = More::WhenWanted,
             Output::Nothing { .. } => self.more = More::No,
             Output::Left(messages) => self.left = messages,
+            Output::Busy(busy) => self.busy = busy,
             _ if self.phase == Phase::Broken => {}
             Output::Asked(asked) => grant(cx, asked),
             _ if self.phase == Phase::Leaving => {}
@@ -118,6 +119,7 @@ where
         let waiting: usize = self.items.iter().map(Item::pending).sum();
         cx.sub_pending(std::mem::take(&mut self.pending) + waiting);
         self.refused = Some(error.clone());
+        self.busy = false;
         if self.phase == Phase::Running {
             cx.fire_error(error.clone());
         }
@@ -253,6 +255,9 @@ where
     /// Futures belong to a loop, so none is there.
     fn polled(&mut self, _: &mut Context<'_, Self>, _: Box<dyn Any>) {}
     fn is_busy(&self) -> bool {
+        self.away || self.busy
+    }
+    fn is_away(&self) -> bool {
         self.away
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {

@@ -68,6 +68,8 @@ pub(super) enum Output<H: Handler> {
     },
     /// It leaves, and has not used these.
     Left(Vec<H::Read>),
+    /// Something is on its way through it, or no more.
+    Busy(bool),
 }
 
 /// How a batch came to its end.
@@ -118,6 +120,8 @@ struct Worker<H> {
     armed: Vec<StageTimer>,
     /// It may have messages to be pulled.
     pulls: bool,
+    /// It said that something is on its way through it.
+    busy: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -129,7 +133,7 @@ where
     H: SendHandler,
 {
     pub(super) fn new(lane: Lane, handler: H) -> Self {
-        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true };
+        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false };
         Self {
             lane,
             channel: OnceLock::new(),
@@ -272,6 +276,10 @@ impl<H: SendHandler> Worker<H> {
                 outputs.push(Output::Nothing { ever: self.pulls });
             }
             Answer::Left(messages) => outputs.push(Output::Left(messages)),
+        }
+        let busy = catch(|| self.handler.is_busy())?;
+        if std::mem::replace(&mut self.busy, busy) != busy {
+            outputs.push(Output::Busy(busy));
         }
         Ok(())
     }
