@@ -16,6 +16,8 @@ mod pages {
     mod from_tokio {}
     #[doc = include_str!("../../docs/http.md")]
     mod http {}
+    #[doc = include_str!("../../docs/compression.md")]
+    mod compression {}
 }
 
 use std::time::{SystemTime, UNIX_EPOCH};

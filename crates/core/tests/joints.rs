@@ -427,7 +427,7 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
         type Read = BytesMut;
         type Write = Bytes;
         fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
-            self.0.recv().ok(); // until the test is over
+            self.0.recv().ok(); // until it is let go
         }
     }
     let (end, until) = mpsc::channel();
@@ -439,6 +439,12 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
         keep.replace(Some(switch));
         slow
     }));
+    let settle = |channel: &mut EmbeddedChannel<(), Bytes>| {
+        while channel.is_busy() {
+            channel.run();
+        }
+    };
+    settle(&mut channel);
     channel.write_inbound(vec![0; 1 << 20]);
     assert!(!channel.wants_read(), "the stage is full");
     channel.channel().send(Bytes::from(vec![0; 1 << 20]));
@@ -448,12 +454,15 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     switch.borrow().as_ref().unwrap().to(echo);
     channel.channel().flush(); // passes the joint
     channel.run();
+    assert!(!channel.wants_read(), "it leaves when it is done");
+    drop(end);
+    settle(&mut channel);
     assert!(channel.wants_read());
     assert!(channel.channel().is_writable());
-    channel.outbound_bytes();
+    let sent = channel.outbound_bytes();
+    assert_eq!(sent.len(), (1 << 20) + "farewell".len(), "what had been written to it comes out");
     channel.write_inbound(b"new");
     assert_eq!(channel.outbound_bytes(), b"new");
-    drop(end);
 }
 
 #[test]

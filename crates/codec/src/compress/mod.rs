@@ -133,8 +133,8 @@ impl Broken {
 }
 
 /// A format's way back from compressed bytes. Takes what it can, makes what there is room for; whoever calls looks out for
-/// limits, ends and engines that stand still.
-trait Expand {
+/// limits, ends and engines that stand still. Any thread may run it: stages go to workers.
+trait Expand: Send {
     fn expand(&mut self, input: &[u8], output: &mut [u8]) -> Result<Moved, Broken>;
     /// A stream has ended, another one begins.
     fn restart(&mut self) -> Result<(), Broken>;
@@ -142,7 +142,7 @@ trait Expand {
 
 /// A format's way to compressed bytes. `End` says that all input is taken and all that `flush` asks for was made. With
 /// `Sync` or `Finish` it is called again, without further input, until then.
-trait Shrink {
+trait Shrink: Send {
     fn shrink(&mut self, input: &[u8], output: &mut [u8], flush: Flush) -> Result<Moved, String>;
 }
 

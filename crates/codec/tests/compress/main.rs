@@ -6,6 +6,7 @@ mod damage;
 mod ends;
 mod fuzz;
 mod limits;
+mod on_workers;
 mod pieces;
 mod seeds;
 mod writing;

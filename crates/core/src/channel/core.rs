@@ -26,6 +26,10 @@ use std::{
     time::Duration,
 };
 
+mod away;
+
+pub(crate) use away::{Asked, Away, Known};
+
 /// What a channel shares with others beside its typed handle: one allocation for all of it.
 pub(crate) type SideTable = Arc<Mutex<Side>>;
 
@@ -188,82 +192,10 @@ pub(crate) enum Home {
     Away(Box<Away>),
 }
 
-/// What a stage on a worker knows of its channel.
-pub(crate) struct Away {
-    pub(crate) event_loop: EventLoop,
-    pub(crate) caller: Option<SourceCaller>,
-    /// A `Channel<W>`, if the stage is the last one.
-    pub(crate) channel: Option<Arc<dyn Any + Send + Sync>>,
-    pub(crate) asked: Vec<Asked>,
-}
-
-/// Something that a stage on a worker asks of its channel.
-pub(crate) enum Asked {
-    Pause,
-    Resume,
-    Request,
-    Hold,
-    Release,
-    Insist,
-    Desist,
-    HoldInput,
-    ReleaseInput,
-    AddPending(usize),
-    SubPending(usize),
-    CloseWhenFlushed,
-    Arm(StageTimer, Duration),
-    Disarm(StageTimer),
-    Fail(Fault),
-}
-
 impl ChannelCore {
-    /// A core for a stage on a worker, for the time of one batch.
-    pub(crate) fn away(
-        id: ChannelId,
-        side: SideTable,
-        away: Away,
-        paused: bool,
-        writable: bool,
-        last_timer: u32,
-    ) -> Self {
-        let mut outbound = Outbound::new(WaterMarks::default());
-        if !writable {
-            let _ = outbound.set_user_writability(31, false);
-        }
-        Self {
-            id,
-            demand: Demand::new(!paused),
-            outbound,
-            wishes: Wishes::default(),
-            home: Home::Away(Box::new(away)),
-            unhandled_messages: 0,
-            unsettled: 0,
-            told_full: Cell::new(false),
-            asks_for_room: Cell::new(false),
-            waiting_inside: false,
-            never_pulls: false,
-            delivered: Delivered::default(),
-            forsaken: false,
-            handle: None,
-            side,
-            token: None,
-            extras: None,
-            last_timer,
-            last_stage: 0,
-        }
-    }
-
     fn ask(&mut self, asked: impl FnOnce() -> Asked) {
         if let Home::Away(away) = &mut self.home {
             away.asked.push(asked());
-        }
-    }
-
-    /// What was asked for on a worker, and the last timer's number.
-    pub(crate) fn take_asked(&mut self) -> (Vec<Asked>, u32) {
-        match &mut self.home {
-            Home::Here(_) => (Vec::new(), self.last_timer),
-            Home::Away(away) => (std::mem::take(&mut away.asked), self.last_timer),
         }
     }
 
@@ -420,6 +352,7 @@ impl ChannelCore {
                 self.waiting_inside = true;
             }
             What::Pending => self.outbound.expect_from_outside(amount),
+            What::Away => self.demand.depart(),
         }
     }
 
@@ -438,6 +371,10 @@ impl ChannelCore {
             }
             What::HoldInput => (0..amount).for_each(|_| self.demand.release_input()),
             What::Insist => (0..amount).for_each(|_| self.demand.desist()),
+            What::Away => {
+                (0..amount).for_each(|_| self.demand.arrive());
+                self.waiting_inside = true;
+            }
             What::Pending => self.outbound.arrived_from_outside(amount),
         }
     }
@@ -552,11 +489,19 @@ impl ChannelCore {
         self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone().unwrap_or_default()
     }
 
+    /// Bytes that were flushed and not sent.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        match &self.home {
+            Home::Here(_) => self.outbound.flushed_bytes(),
+            Home::Away(away) => away.unsent,
+        }
+    }
+
     /// The channel's loop.
     pub(crate) fn event_loop(&self) -> EventLoop {
         match &self.home {
             Home::Here(local) => local.handle(),
-            Home::Away(away) => away.event_loop.clone(),
+            Home::Away(away) => away.event_loop.handle(),
         }
     }
 
@@ -588,7 +533,10 @@ impl ChannelCore {
         let timer = StageTimer(self.last_timer);
         match &mut self.home {
             Home::Here(_) => self.arm_as(stage, timer, delay),
-            Home::Away(away) => away.asked.push(Asked::Arm(timer, delay)),
+            Home::Away(away) => {
+                away.armed.push(timer);
+                away.asked.push(Asked::Arm(timer, delay));
+            }
         }
         timer
     }
@@ -608,6 +556,8 @@ impl ChannelCore {
 
     pub(crate) fn disarm(&mut self, stage: u32, timer: StageTimer) -> bool {
         if let Home::Away(away) = &mut self.home {
+            let Some(index) = away.armed.iter().position(|armed| *armed == timer) else { return false };
+            away.armed.swap_remove(index);
             away.asked.push(Asked::Disarm(timer));
             return true;
         }

@@ -22,6 +22,8 @@ pub(crate) struct Demand {
     insists: u32,
     /// Stages that want no more bytes read, while what is inside goes on.
     input_holds: u32,
+    /// Stages that have something under way on workers; each of them is among `holds` as well.
+    away: u32,
     /// More answers wait to be sent than the channel takes.
     full: bool,
     /// Delivery flows again as soon as they are sent.
@@ -35,6 +37,7 @@ impl Demand {
             holds: 0,
             insists: 0,
             input_holds: 0,
+            away: 0,
             full: false,
             flows_with_room: false,
         }
@@ -42,6 +45,11 @@ impl Demand {
 
     pub(crate) fn is_paused(self) -> bool {
         (self.permits == 0 && self.insists == 0) || self.holds > 0
+    }
+
+    /// Whether delivery is stopped by somebody's choice, and not only until a worker is done.
+    pub(crate) fn is_stopped(self) -> bool {
+        (self.permits == 0 && self.insists == 0) || self.holds > self.away
     }
 
     /// How many messages may be delivered before the next look.
@@ -114,6 +122,24 @@ impl Demand {
     }
 
     // ---- single stages ----
+
+    /// Something goes to a worker.
+    pub(crate) fn depart(&mut self) {
+        self.away += 1;
+        self.holds += 1;
+    }
+
+    /// It is back.
+    pub(crate) fn arrive(&mut self) {
+        self.away = self.away.saturating_sub(1);
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// Whether something is under way on workers, so that nothing else may happen before it is back.
+    #[inline]
+    pub(crate) fn is_away(self) -> bool {
+        self.away > 0
+    }
 
     /// A stage is full.
     pub(crate) fn hold(&mut self) {

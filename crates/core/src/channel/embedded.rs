@@ -202,6 +202,33 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         self.host.borrow().wants_read()
     }
 
+    /// Whether a stage on workers has something under way: [`run`](Self::run) goes on with it once it is back.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, Workers, inbound, pipeline};
+    /// # use netwright_core::{Context, InboundOnly, InboundStage};
+    /// # use bytes::{Bytes, BytesMut};
+    /// # struct Counts;
+    /// # impl InboundOnly for Counts {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = usize;
+    /// #     type Write = Bytes;
+    /// #     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) { cx.fire_read(bytes.len()); }
+    /// # }
+    ///
+    /// let workers = Workers::new(1)?;
+    /// let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, inbound(Counts)));
+    /// channel.write_inbound("hello");
+    /// while channel.is_busy() {
+    ///     channel.run();
+    /// }
+    /// assert_eq!(channel.read_inbound(), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        self.host.borrow().is_busy()
+    }
+
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R> {
         self.settle();
@@ -298,6 +325,7 @@ trait AnyHost {
     fn input_closed(&mut self);
     fn closed(&mut self, cause: CloseCause);
     fn wants_read(&self) -> bool;
+    fn is_busy(&self) -> bool;
     fn act(&mut self, wire: &mut VecDeque<Bytes>, blocked: bool) -> bool;
 }
 
@@ -320,6 +348,9 @@ where
     }
     fn wants_read(&self) -> bool {
         Host::wants_read(self)
+    }
+    fn is_busy(&self) -> bool {
+        Host::is_busy(self)
     }
 
     fn act(&mut self, wire: &mut VecDeque<Bytes>, blocked: bool) -> bool {

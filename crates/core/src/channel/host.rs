@@ -26,11 +26,11 @@ use super::{
 use crate::{
     driver::Token,
     event_loop::LocalLoop,
-    pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
+    pipeline::{Boundary, Event, Inbound, Next, Op, Ops, Segment, Signal},
     task_error::{catch, tell},
 };
 use bytes::BytesMut;
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 /// What a channel is set up with.
 ///
@@ -246,14 +246,17 @@ where
         }
         self.shared.give_back(commands);
         for (stage, call) in self.core.take_calls() {
-            self.run(|root, core| root.signal(core, stage, Signal::Call(call)));
+            match self.silent {
+                true => self.bring_back(stage, call),
+                false => self.run(|root, core| root.signal(core, stage, Signal::Call(call))),
+            }
         }
         let woken = self.core.take_woken();
         for &key in &woken {
             if let Some((stage, task)) = self.core.take_task(key) {
                 self.run(|root, core| {
                     core.delivered.mark_call(); // what it writes answers what its stage has read before
-                    if root.signal(core, stage, Signal::Call(task)).is_some() {
+                    if root.signal(core, stage, Signal::Poll(task)).is_some() {
                         core.abort_task(key); // its stage has gone
                     }
                 });
@@ -395,7 +398,18 @@ where
         if self.core.wishes.last_words && self.core.outbound.has_flushed() {
             return None; // it has, and that goes first
         }
-        if self.ended { None } else { self.core.wishes.close.take().map(|cause| *cause) }
+        // What is under way on workers may be a reply that was there before the close.
+        if self.core.wishes.close.is_none() || self.ended || self.is_busy() {
+            return None;
+        }
+        self.core.wishes.close.take().map(|cause| *cause)
+    }
+
+    /// Whether a stage has something under way on workers, so that what has happened to the channel is not all over yet. A
+    /// transport that would end the channel because nothing else can happen waits for this; the channel is called when it
+    /// changes.
+    pub fn is_busy(&self) -> bool {
+        self.core.demand.is_away()
     }
 
     /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.
@@ -524,7 +538,8 @@ where
             Op::Flush => self.flush(),
             Op::Close(cause, done) => {
                 self.core.request_close(cause, done);
-                self.core.wishes.closing = true;
+                // What is under way on workers was there before it, and is written first.
+                self.core.wishes.closing |= !self.is_busy();
             }
             Op::ShutDownOutput(done) => {
                 self.core.wishes.shut_down_output = true;
@@ -553,7 +568,8 @@ where
     /// A `read_complete` that waits behind held messages cannot tell anybody to flush, and who paused for lack of room
     /// would wait for ever for what was never sent. So what was written before the pause is flushed here.
     fn flush_for_pause(&mut self) -> bool {
-        if !self.core.demand.is_paused()
+        if !self.core.demand.is_stopped()
+            || self.core.demand.is_away()
             || !self.root.is_holding()
             || !self.core.delivered.take(Delivered::SINCE_FLUSH)
         {
@@ -649,17 +665,39 @@ where
     fn break_down(&mut self, message: String) {
         let channel = self.core.id;
         tell(|| tracing::error!(%channel, panic = %message, "a handler panicked, closing its channel"));
-        if !std::mem::replace(&mut self.silent, true) && !self.ended {
-            let (root, core) = (&mut self.root, &mut self.core);
-            match catch(|| root.panicked(core)) {
-                Ok(true) => self.carry_out(),
-                Ok(false) => {}
-                Err(panic) => {
-                    tell(|| tracing::error!(%channel, %panic, "and one that was asked for last words"))
-                }
-            }
+        if !std::mem::replace(&mut self.silent, true) && !self.ended && !self.say_last_words() {
+            drop(std::mem::replace(self.root.ops(), Ops::new())); // what was asked for in the call that panicked
         }
         self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());
+    }
+
+    /// Has the stages of a broken pipeline speak, as far as none of them waits for a worker. Tells whether one has.
+    fn say_last_words(&mut self) -> bool {
+        let (root, core) = (&mut self.root, &mut self.core);
+        let spoke = catch(|| root.panicked(core)).unwrap_or_else(|panic| {
+            tracing::error!(channel = %self.core.id, %panic, "and one that was asked for last words");
+            false
+        });
+        if spoke {
+            self.carry_out();
+        }
+        spoke
+    }
+
+    /// Something of a broken pipeline is back from a worker: it goes its way to the wire, and others may speak now.
+    #[cold]
+    fn bring_back(&mut self, stage: u32, call: Box<dyn Any + Send>) {
+        if self.ended {
+            return;
+        }
+        let (root, core) = (&mut self.root, &mut self.core);
+        match catch(|| drop(root.signal(core, stage, Signal::Return(call)))) {
+            Ok(()) => self.carry_out(),
+            Err(panic) => {
+                tracing::error!(channel = %self.core.id, %panic, "a stage of a broken pipeline panicked")
+            }
+        }
+        self.say_last_words();
     }
 
     /// How far the channel is.

@@ -35,7 +35,7 @@ mod size;
 mod taken;
 mod waiting;
 
-pub(crate) use self::core::{Asked, Away, ChannelCore, SideTable};
+pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, UnixName};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};

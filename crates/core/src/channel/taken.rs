@@ -14,6 +14,8 @@ pub(super) enum What {
     Insist,
     /// Room to write, in bytes.
     Pending,
+    /// Everybody's turn, until what it has under way on workers is back.
+    Away,
 }
 
 #[derive(Debug)]

@@ -363,6 +363,22 @@ impl WeakEventLoop {
     }
 }
 
+/// A loop as those know it who run elsewhere on its behalf: gives handles while it lives, as the loop itself does, and is none.
+#[derive(Clone)]
+pub(crate) struct LoopRef {
+    shared: Arc<Shared>,
+}
+
+impl LoopRef {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn handle(&self) -> EventLoop {
+        EventLoop::new_handle(self.shared.clone())
+    }
+}
+
 impl fmt::Debug for WeakEventLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shared.upgrade() {

@@ -1,7 +1,7 @@
 //! What transports and drivers use of a loop, on its own thread.
 
 use super::{
-    EventLoop, JoinHandle,
+    EventLoop, JoinHandle, LoopRef,
     local::{Local, Work},
     schedule::{self, Scheduled, Timer},
     shared::{Shared, Task},
@@ -57,6 +57,11 @@ impl LocalLoop {
     /// The handle that other threads may use.
     pub fn handle(&self) -> EventLoop {
         EventLoop::new_handle(self.local.shared.clone())
+    }
+
+    /// The same for what must not keep the loop alive.
+    pub(crate) fn reference(&self) -> LoopRef {
+        LoopRef::new(self.local.shared.clone())
     }
 
     /// Takes a source into the loop. Refused once a shutdown was asked for; then the source is dropped.

@@ -35,6 +35,7 @@ mod tail;
 pub(crate) use config::LoopConfig;
 pub use config::{EventLoopBuilder, Rejection};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
+pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
 pub use local_loop::{LocalLoop, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;

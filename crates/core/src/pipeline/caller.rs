@@ -15,7 +15,11 @@ use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
 #[doc(hidden)]
 pub enum Signal {
     Timer(super::StageTimer),
-    Call(Box<dyn Any>),
+    Call(Box<dyn Any + Send>),
+    /// A call for a pipeline that has broken down: only for a stage that waits for it.
+    Return(Box<dyn Any + Send>),
+    /// A future of the stage wants to be polled.
+    Poll(Box<dyn Any>),
     /// For a sealed segment: a message waits in its inlet.
     Inlet,
 }
@@ -77,26 +81,6 @@ impl<H: Handler> StageCaller<H> {
         match left {
             Ok(()) => channel.call(),
             Err(call) => drop(call), // outside of the lock: what it holds is a user's
-        }
-    }
-}
-
-impl<H: Handler> StageCaller<H> {
-    /// Several calls in order, with one wake-up.
-    pub(crate) fn call_all<C>(&self, calls: impl IntoIterator<Item = C>)
-    where
-        C: FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static,
-    {
-        let Some(channel) = &self.channel else { return };
-        let boxed =
-            |call| -> (u32, Box<dyn Any + Send>) { (self.stage, Box::new(Call::<H>(Box::new(call)))) };
-        let calls: Vec<_> = calls.into_iter().map(boxed).collect();
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = table.call(calls, |rare, calls| rare.calls.extend(calls));
-        drop(table);
-        match left {
-            Ok(()) => channel.call(),
-            Err(calls) => drop(calls),
         }
     }
 }

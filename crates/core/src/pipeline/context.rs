@@ -302,7 +302,7 @@ impl<H: Handler> Context<'_, H> {
     /// Bytes that were flushed and that the transport has not yet taken, those of files included. Walks along the queue: to
     /// be asked now and then, to see whether the peer still reads.
     pub fn unsent_bytes(&self) -> u64 {
-        self.core.outbound.flushed_bytes()
+        self.core.unsent_bytes()
     }
 
     /// Our host and port, if the channel is on the network.

@@ -2,6 +2,7 @@
 
 use super::{Context, Event, Leftover, caller::Call, task::Running};
 use crate::channel::{CloseCause, Fault, WritePromise};
+use std::any::Any;
 
 /// A timer of one stage.
 ///
@@ -134,23 +135,31 @@ pub trait Handler: Sized + 'static {
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
 
-    /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller), or one of its futures
-    /// has to be polled.
+    /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller).
     #[doc(hidden)]
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn std::any::Any>) {
-        match call.downcast::<Call<Self>>() {
-            Ok(call) => call.run(self, cx),
-            Err(other) => {
-                if let Ok(task) = other.downcast::<Running<Self>>() {
-                    task.poll(self, cx);
-                }
-            }
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+        if let Ok(call) = call.downcast::<Call<Self>>() {
+            call.run(self, cx);
+        }
+    }
+
+    /// One of this handler's futures has to be polled.
+    #[doc(hidden)]
+    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+        if let Ok(task) = task.downcast::<Running<Self>>() {
+            task.poll(self, cx);
         }
     }
 
     /// Whether something is on its way through this stage that will come out later, so that the pipeline has to live on.
     #[doc(hidden)]
     fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether that is on a worker: it comes back by itself, whatever is delivered meanwhile.
+    #[doc(hidden)]
+    fn is_away(&self) -> bool {
         false
     }
 

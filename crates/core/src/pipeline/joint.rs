@@ -11,7 +11,9 @@
 //!    under its own feet.
 //! 2. What the first stage of the old segment had read and not used is the first thing that the new one reads.
 //! 3. What was written to the old segment and accepted is on its way to the wire before the new one writes anything.
-//! 4. The old segment hears `leaving` and `removed`, the new one `added` and, on a connected channel, `active`, before
+//! 4. A segment with something under way on workers is exchanged when that has come out. Meanwhile nothing is delivered, and
+//!    what enters at the far end waits for the new segment: the old one gets nothing more.
+//! 5. The old segment hears `leaving` and `removed`, the new one `added` and, on a connected channel, `active`, before
 //!    anything else. The end of input and of the channel it hears behind what was left over.
 
 use super::{Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, Whole, segment::Out};
@@ -36,6 +38,8 @@ pub struct Joint<R, W, T> {
     /// What the old segment left for the new one, and what that has to be told behind it.
     waiting: VecDeque<Waiting<R>>,
     known: Known,
+    /// An exchange that waits for what the old segment has under way on workers.
+    parting: Option<Box<Parting<R, W, T>>>,
     /// The number of the first stage of the segment; everything behind the joint has a higher one.
     first: u32,
 }
@@ -43,6 +47,15 @@ pub struct Joint<R, W, T> {
 enum Waiting<R> {
     Message(R),
     Event(Inbound),
+}
+
+/// What comes while the old segment leaves, for the new one.
+struct Parting<R, W, T> {
+    wanted: Wanted<R, W, T>,
+    /// Everything that was under way has come out: the stages are told that they leave.
+    leaving: bool,
+    events: Vec<Inbound>,
+    ops: Vec<Op<T>>,
 }
 
 /// What is true of the channel, so that whoever comes late has to be told.
@@ -77,13 +90,15 @@ impl Known {
 
 impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<R, W, T>) -> Self {
-        Self { segment, switch, waiting: VecDeque::new(), known: Known::default(), first: u32::MAX }
+        let (waiting, known) = (VecDeque::new(), Known::default());
+        Self { segment, switch, waiting, known, parting: None, first: u32::MAX }
     }
 
     /// Exchanges the segment if that was asked for during the call that has just ended.
     fn exchange(&mut self, out: &mut Out<'_, W>) {
-        while let Some(Wanted { segment, leftover }) = self.switch.wanted.take() {
-            self.segment.leave(out);
+        while self.parting.is_some() || self.is_wanted() {
+            let Some(parting) = self.part(out) else { return };
+            let Parting { wanted: Wanted { segment, leftover }, events, ops, .. } = *parting;
             let mut old = std::mem::replace(&mut self.segment, segment);
             out.core.forget_stages(self.first);
             self.inherit(leftover.into_messages(), old.leftover().into_messages());
@@ -95,7 +110,28 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
             if self.known.active {
                 self.segment.event(out, Inbound::Active);
             }
+            events.into_iter().for_each(|event| self.segment.event(out, event));
+            ops.into_iter().for_each(|op| self.segment.enter_at_tail(out, op));
         }
+    }
+
+    /// Whether an exchange was asked for; it is begun then.
+    fn is_wanted(&mut self) -> bool {
+        let Some(wanted) = self.switch.wanted.take() else { return false };
+        let parting = Parting { wanted, leaving: false, events: Vec::new(), ops: Vec::new() };
+        self.parting = Some(Box::new(parting));
+        true
+    }
+
+    /// Has the old segment leave. `None` while it has something under way on workers: whatever comes back from there calls
+    /// again.
+    fn part(&mut self, out: &mut Out<'_, W>) -> Option<Box<Parting<R, W, T>>> {
+        let parting = self.parting.as_mut()?;
+        if !parting.leaving && self.segment.is_away() {
+            return None;
+        }
+        parting.leaving = true;
+        if self.segment.leave(out) { self.parting.take() } else { None }
     }
 
     /// Puts what the new segment reads first in front of what waits already, and what it has to be told behind it.
@@ -118,6 +154,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
                 return self.waiting.pop_front().is_some();
             }
             Some(Waiting::Message(_)) if paused => return false,
+            Some(Waiting::Event(_)) if out.core.demand.is_away() => return false,
             // An event waits for messages, not for demand.
             Some(Waiting::Event(_)) if paused && self.segment.blocked(out) => return false,
             Some(_) => {}
@@ -146,7 +183,7 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn read(&mut self, out: &mut Out<'_, W>, msg: R) {
         self.known.reading = true;
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && self.parting.is_none() {
             self.segment.read(out, msg);
             self.exchange(out);
         } else {
@@ -157,18 +194,24 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn event(&mut self, out: &mut Out<'_, W>, event: Inbound) {
         self.known.learn(&event);
-        self.segment.event(out, event);
+        match &mut self.parting {
+            Some(parting) if event.overtakes() => parting.events.push(event),
+            Some(_) => {} // known: the new segment is told
+            None => self.segment.event(out, event),
+        }
         self.exchange(out);
     }
 
     fn read_complete(&mut self, out: &mut Out<'_, W>) {
         self.known.reading = false;
-        self.segment.read_complete(out);
+        if self.parting.is_none() {
+            self.segment.read_complete(out);
+        }
         self.exchange(out);
     }
 
     fn step(&mut self, out: &mut Out<'_, W>) -> bool {
-        let stepped = self.segment.step(out) || self.release(out);
+        let stepped = self.parting.is_none() && (self.segment.step(out) || self.release(out));
         self.exchange(out);
         stepped
     }
@@ -182,7 +225,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
     }
 
     fn enter_at_tail(&mut self, out: &mut Out<'_, W>, op: Op<T>) {
-        self.segment.enter_at_tail(out, op);
+        match &mut self.parting {
+            Some(parting) => parting.ops.push(op),
+            None => self.segment.enter_at_tail(out, op),
+        }
         self.exchange(out);
     }
 
@@ -200,8 +246,12 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         self.segment.is_busy()
     }
 
-    fn leave(&mut self, out: &mut Out<'_, W>) {
-        self.segment.leave(out);
+    fn is_away(&self) -> bool {
+        self.segment.is_away()
+    }
+
+    fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
+        self.segment.leave(out)
     }
 
     fn panicked(&mut self, out: &mut Out<'_, W>) -> bool {

@@ -126,14 +126,22 @@ where
     fn is_busy(&self) -> bool {
         self.as_ref().is_some_and(Handler::is_busy)
     }
+    fn is_away(&self) -> bool {
+        self.as_ref().is_some_and(Handler::is_away)
+    }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if let Some(handler) = self {
             handler.timer(&mut lend(cx), timer);
         }
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         if let Some(handler) = self {
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
+        }
+    }
+    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+        if let Some(handler) = self {
+            handler.polled(&mut lend(cx), task);
         }
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
@@ -261,11 +269,20 @@ where
             Self::Right(handler) => handler.is_busy(),
         }
     }
+    fn is_away(&self) -> bool {
+        match self {
+            Self::Left(handler) => handler.is_away(),
+            Self::Right(handler) => handler.is_away(),
+        }
+    }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         either!(self, cx, timer, timer);
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any>) {
+    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         either!(self, cx, called, call);
+    }
+    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+        either!(self, cx, polled, task);
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, leaving);

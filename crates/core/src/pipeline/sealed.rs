@@ -114,14 +114,23 @@ where
         self.segment.is_busy()
     }
 
-    fn leave(&mut self, out: &mut Out<'_, W>) {
+    fn is_away(&self) -> bool {
+        self.segment.is_away()
+    }
+
+    fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
         if let Some(inlet) = self.inlet.take() {
             for (msg, done) in inlet.leave() {
                 self.segment.enter_at_tail(out, Op::Write(msg, done));
             }
         }
-        self.segment.leave(out);
-        out.core.restore_handle(self.outer.take());
+        if !self.segment.leave(out) {
+            return false;
+        }
+        if let Some(outer) = self.outer.take() {
+            out.core.restore_handle(Some(outer));
+        }
+        true
     }
 
     fn panicked(&mut self, out: &mut Out<'_, W>) -> bool {

@@ -84,10 +84,15 @@ pub trait Segment<R, W>: 'static {
     /// Whether a stage has something under way that comes out by itself.
     #[doc(hidden)]
     fn is_busy(&self) -> bool;
-    /// The segment is about to be exchanged: what it has accepted goes out now.
+    /// Whether that is on a worker.
     #[doc(hidden)]
-    fn leave(&mut self, out: &mut Out<'_, W>);
+    fn is_away(&self) -> bool;
+    /// The segment is about to be exchanged: what it has accepted goes out now. False while a stage still has something
+    /// under way on workers; to be called again when that is back.
+    #[doc(hidden)]
+    fn leave(&mut self, out: &mut Out<'_, W>) -> bool;
     /// A stage has panicked: whoever has something to say to the peer says it now, deepest stage first. Tells whether anybody has.
+    /// To be called again when something is back from workers: stages in front of it have not been asked.
     #[doc(hidden)]
     fn panicked(&mut self, out: &mut Out<'_, W>) -> bool;
     #[doc(hidden)]
@@ -216,6 +221,8 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
                 return self.held.pop_front().is_some();
             }
             Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
+            // Nothing happens in front of what is under way on workers.
+            Some(Held::Event(_)) if out.core.demand.is_away() => return false,
             // An event waits for messages, not for demand: with none before it, it goes on.
             Some(Held::Event(_)) if out.core.demand.is_paused() && self.segment.blocked(out) => return false,
             Some(_) => {}
@@ -240,7 +247,9 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
 
     fn event(&mut self, core: &mut ChannelCore, event: Inbound) {
         let out = &mut Out { ops: &mut self.ops, core };
-        if !event.overtakes() && (!self.held.is_empty() || self.segment.blocked(out)) {
+        if !event.overtakes()
+            && (!self.held.is_empty() || out.core.demand.is_away() || self.segment.blocked(out))
+        {
             self.held.push_back(Held::Event(event));
             out.core.waiting_inside = true;
         } else {
@@ -250,7 +259,7 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
 
     fn read_complete(&mut self, core: &mut ChannelCore) {
         let out = &mut Out { ops: &mut self.ops, core };
-        if !self.held.is_empty() || self.segment.blocked(out) {
+        if !self.held.is_empty() || out.core.demand.is_away() || self.segment.blocked(out) {
             self.held.push_back(Held::Event(Inbound::ReadComplete));
             out.core.waiting_inside = true;
         } else {
@@ -288,6 +297,8 @@ pub struct Stage<H: Handler, N> {
     more: bool,
     /// Whether it ever has: most handlers do not, and say so when they are asked first.
     pulls: bool,
+    /// The handler has heard that it leaves, or was asked for last words: nothing else is for it.
+    parted: bool,
     reads: u64,
     writes: u64,
     rest: Boundary<N, H::ReadOut, H::Write>,
@@ -295,7 +306,8 @@ pub struct Stage<H: Handler, N> {
 
 impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     pub(super) fn new(handler: H, next: N) -> Self {
-        Self { handler, id: 0, more: false, pulls: true, reads: 0, writes: 0, rest: Boundary::new(next) }
+        let rest = Boundary::new(next);
+        Self { handler, id: 0, more: false, pulls: true, parted: false, reads: 0, writes: 0, rest }
     }
 
     /// Runs the handler, then what the stages behind it asked for meanwhile.
@@ -458,7 +470,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             None => {
                 // Asked for the event's sake: whether it has something to say once messages are wanted is another question.
                 self.more = self.pulls && out.core.demand.is_paused();
-                false
+                self.handler.is_away() // it answers later
             }
         }
     }
@@ -477,9 +489,15 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn signal(&mut self, out: &mut Out<'_, H::WriteOut>, stage: u32, signal: Signal) -> Option<Signal> {
         if stage == self.id {
+            if self.parted && !self.handler.is_away() {
+                return None;
+            }
             self.run(out, |handler, cx| match signal {
                 Signal::Timer(timer) => handler.timer(cx, timer),
                 Signal::Call(call) => handler.called(cx, call),
+                Signal::Return(call) if handler.is_away() => handler.called(cx, call),
+                Signal::Return(_) => {}
+                Signal::Poll(task) => handler.polled(cx, task),
                 Signal::Inlet => {} // for sealed segments, which have numbers of their own
             });
             self.may_have_more(out.core);
@@ -499,9 +517,19 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.handler.is_busy() || self.rest.is_busy()
     }
 
-    fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) {
-        self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
+    fn is_away(&self) -> bool {
+        self.handler.is_away() || self.rest.segment.is_away()
+    }
+
+    fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        let left = self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
         self.settle(out);
+        if !left || self.handler.is_away() {
+            return false;
+        }
+        if std::mem::replace(&mut self.parted, true) {
+            return true;
+        }
         // Only what the first stage has is of a type that a successor can read: see `leftover`.
         let lost = self.rest.held.iter().filter(|held| matches!(held, Held::Message(_))).count();
         if lost > 0 {
@@ -515,6 +543,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             handler.flush(cx); // what it has gathered of the writes of stages behind it
             handler.leaving(cx);
         });
+        !self.handler.is_away()
     }
 
     fn panicked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
@@ -522,6 +551,12 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         let before = out.ops.len();
         if self.rest.panicked(out.core) {
             self.settle(out);
+        } else if !self.parted {
+            self.rest.ops = Ops::new();
+        }
+        if self.rest.segment.is_away() || self.handler.is_away() || std::mem::replace(&mut self.parted, true)
+        {
+            return out.ops.len() > before; // not yet, or not again
         }
         let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
         self.handler.panicked(&mut cx);
@@ -600,7 +635,13 @@ impl<R, W: 'static> Segment<R, W> for End {
         false
     }
 
-    fn leave(&mut self, _: &mut Out<'_, W>) {}
+    fn is_away(&self) -> bool {
+        false
+    }
+
+    fn leave(&mut self, _: &mut Out<'_, W>) -> bool {
+        true
+    }
 
     fn panicked(&mut self, _: &mut Out<'_, W>) -> bool {
         false

@@ -374,6 +374,10 @@ pub trait InboundOnly: Sized + 'static {
     fn pull(&mut self, cx: &mut Context<'_, InboundStage<Self>>) -> Option<Self::ReadOut> {
         None
     }
+    /// The peer sends no more: what can still be made of the rest goes on first; see [`Handler::input_closed`].
+    fn input_closed(&mut self, cx: &mut Context<'_, InboundStage<Self>>) {
+        cx.fire_input_closed();
+    }
     /// The channel has ended: what can still be made of the rest goes on first.
     fn inactive(&mut self, cx: &mut Context<'_, InboundStage<Self>>, cause: CloseCause) {
         cx.fire_inactive(cause);
@@ -438,6 +442,9 @@ impl<D: InboundOnly> Handler for InboundStage<D> {
     }
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::ReadOut> {
         self.0.pull(cx)
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.input_closed(cx);
     }
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         self.0.inactive(cx, cause);

@@ -249,20 +249,22 @@ fn a_handle_knows_how_far_its_channel_is() {
     assert!(format!("{handle:?}").contains("Closed"));
 }
 
-#[test]
-fn a_handle_that_outlives_its_channel_answers_everything() {
-    let channel = text();
-    let handle = channel.channel().clone();
-    let mut waiting = handle.write_tracked("never arrives".into());
-    drop(channel);
-    assert!(matches!(handle.closed().wait(), Ok(CloseCause::ShutDown)), "{:?}", handle.close_cause());
-    assert_eq!(outcome(waiting.try_take()), "the channel is closed: the event loop was shut down");
-    let mut late = handle.write_and_flush("late".into());
-    assert_eq!(outcome(late.try_take()), "the channel is closed: the event loop was shut down");
-    assert_eq!(handle.stages().wait().unwrap_err(), PromiseError::Abandoned);
-    handle.pause();
-    handle.resume();
-    assert!(matches!(handle.close().wait(), Ok(CloseCause::ShutDown)));
+on_the_loop_only! {
+    #[test]
+    fn a_handle_that_outlives_its_channel_answers_everything() {
+        let channel = text();
+        let handle = channel.channel().clone();
+        let mut waiting = handle.write_tracked("never arrives".into());
+        drop(channel);
+        assert!(matches!(handle.closed().wait(), Ok(CloseCause::ShutDown)), "{:?}", handle.close_cause());
+        assert_eq!(outcome(waiting.try_take()), "the channel is closed: the event loop was shut down");
+        let mut late = handle.write_and_flush("late".into());
+        assert_eq!(outcome(late.try_take()), "the channel is closed: the event loop was shut down");
+        assert_eq!(handle.stages().wait().unwrap_err(), PromiseError::Abandoned);
+        handle.pause();
+        handle.resume();
+        assert!(matches!(handle.close().wait(), Ok(CloseCause::ShutDown)));
+    }
 }
 
 #[test]

@@ -91,18 +91,18 @@ fn closing_twice_ends_once_with_the_first_cause() {
 #[test]
 fn a_close_from_inside_tells_its_promise_when_the_channel_is_closed() {
     let log = Log::default();
-    let kept = Rc::new(RefCell::new(Vec::new()));
+    let kept = Shared::new(Vec::new());
     let inner = kept.clone();
     let app = on_line(&log, move |cx, _| {
         for _ in 0..2 {
             let (done, written) = WritePromise::tracked();
             cx.close_with(CloseCause::Requested, done);
-            inner.borrow_mut().push(written);
+            inner.lock().push(written);
         }
     });
     let mut channel = lines(&log, app);
     channel.write_inbound("go\n");
-    for written in kept.borrow_mut().iter_mut() {
+    for written in kept.lock().iter_mut() {
         assert_eq!(outcome(written.try_take()), "done");
     }
     assert!(!channel.is_open());

@@ -1,7 +1,7 @@
 //! A handler that panics costs its own channel, and nothing else.
 
 use super::*;
-use netwright_core::{Host, LocalLoop, Outgoing, WaterMarks, driver};
+use netwright_core::{Outgoing, WaterMarks};
 
 /// Panics in the method of this name, and writes down every call.
 struct Mine {
@@ -231,38 +231,41 @@ fn writes_that_wait_when_a_handler_panics_fail_with_the_panic() {
     assert_eq!(outcome(written.try_take()), "the channel is closed: a handler panicked: stepped on read");
 }
 
-#[test]
-fn a_neighbour_on_the_same_loop_lives_on() {
-    /// Two channels of one loop, driven as a transport would.
-    struct Neighbour;
-    impl driver::Source for Neighbour {
-        fn ready(&mut self, _: driver::Event) {}
-        fn shut_down(&mut self) {}
+on_the_loop_only! {
+    #[test]
+    fn a_neighbour_on_the_same_loop_lives_on() {
+        use netwright_core::{Host, LocalLoop, driver};
+        /// Two channels of one loop, driven as a transport would.
+        struct Neighbour;
+        impl driver::Source for Neighbour {
+            fn ready(&mut self, _: driver::Event) {}
+            fn shut_down(&mut self) {}
+        }
+        let mut manual = netwright_core::ManualLoop::new();
+        let (bad, good) = manual.enter(|| {
+            let local = LocalLoop::current().unwrap();
+            let make = |panics: bool| {
+                let stages = pipeline().add(Lines::default()).handle(move |cx, line: String| {
+                    if panics {
+                        std::panic::resume_unwind(Box::new("bad"));
+                    }
+                    cx.write_and_flush(line);
+                });
+                let mut host = Host::new(local.clone(), stages.into_segment(), HostSettings::default());
+                host.register(local.register(Neighbour).unwrap());
+                host.activate(None, None);
+                host.received(BytesMut::from("hello\n"));
+                host
+            };
+            (make(true), make(false))
+        });
+        let (mut bad, mut good) = (bad, good);
+        assert_eq!(bad.take_close().unwrap().to_string(), "a handler panicked: bad");
+        assert!(!bad.take_flush());
+        assert!(good.take_close().is_none());
+        assert!(good.take_flush());
+        assert_eq!(good.outbound().first_bytes().unwrap(), "hello\n");
     }
-    let mut manual = netwright_core::ManualLoop::new();
-    let (bad, good) = manual.enter(|| {
-        let local = LocalLoop::current().unwrap();
-        let make = |panics: bool| {
-            let stages = pipeline().add(Lines::default()).handle(move |cx, line: String| {
-                if panics {
-                    std::panic::resume_unwind(Box::new("bad"));
-                }
-                cx.write_and_flush(line);
-            });
-            let mut host = Host::new(local.clone(), stages.into_segment(), HostSettings::default());
-            host.register(local.register(Neighbour).unwrap());
-            host.activate(None, None);
-            host.received(BytesMut::from("hello\n"));
-            host
-        };
-        (make(true), make(false))
-    });
-    let (mut bad, mut good) = (bad, good);
-    assert_eq!(bad.take_close().unwrap().to_string(), "a handler panicked: bad");
-    assert!(!bad.take_flush());
-    assert!(good.take_close().is_none());
-    assert!(good.take_flush());
-    assert_eq!(good.outbound().first_bytes().unwrap(), "hello\n");
 }
 
 #[test]

@@ -1,29 +1,28 @@
 //! Timers of stages: on time, in order, to the stage that armed them, and forgotten with the channel.
 
 use super::*;
-use std::cell::Cell;
 
 /// Arms what its closure says when the channel becomes active, and writes down what comes.
 struct Clock {
     name: &'static str,
     log: Log,
     #[allow(clippy::type_complexity)]
-    start: Box<dyn FnMut(&mut Context<'_, Clock>)>,
+    start: Box<dyn FnMut(&mut Context<'_, Clock>) + Send>,
     #[allow(clippy::type_complexity)]
-    ring: Box<dyn FnMut(&mut Context<'_, Clock>, StageTimer)>,
+    ring: Box<dyn FnMut(&mut Context<'_, Clock>, StageTimer) + Send>,
 }
 
 fn clock(
     name: &'static str,
     log: &Log,
-    start: impl FnMut(&mut Context<'_, Clock>) + 'static,
-    ring: impl FnMut(&mut Context<'_, Clock>, StageTimer) + 'static,
+    start: impl FnMut(&mut Context<'_, Clock>) + Send + 'static,
+    ring: impl FnMut(&mut Context<'_, Clock>, StageTimer) + Send + 'static,
 ) -> Clock {
     Clock { name, log: log.clone(), start: Box::new(start), ring: Box::new(ring) }
 }
 
 /// Arms timers with these many milliseconds.
-fn arming<const N: usize>(delays: [u64; N]) -> impl FnMut(&mut Context<'_, Clock>) + 'static {
+fn arming<const N: usize>(delays: [u64; N]) -> impl FnMut(&mut Context<'_, Clock>) + Send + 'static {
     move |cx| {
         for delay in delays {
             cx.arm(ms(delay));
@@ -88,13 +87,13 @@ fn timers_come_in_the_order_of_their_time_each_to_its_own_stage() {
 fn timers_of_the_same_moment_come_in_the_order_in_which_they_were_armed() {
     let log = Log::default();
     let seen = log.clone();
-    let armed = Rc::new(RefCell::new(Vec::new()));
+    let armed = Shared::new(Vec::new());
     let known = armed.clone();
     let stage = clock(
         "ring",
         &log,
-        move |cx| known.borrow_mut().extend((0..5).map(|_| cx.arm(ms(10)))),
-        move |_, timer| seen.add(armed.borrow().iter().position(|armed| *armed == timer).unwrap()),
+        move |cx| known.lock().extend((0..5).map(|_| cx.arm(ms(10)))),
+        move |_, timer| seen.add(armed.lock().iter().position(|armed| *armed == timer).unwrap()),
     );
     EmbeddedChannel::new(pipeline().add(stage)).advance(ms(10));
     let order: Vec<_> = log.take().into_iter().filter(|entry| entry != "ring").collect();
@@ -105,7 +104,7 @@ fn timers_of_the_same_moment_come_in_the_order_in_which_they_were_armed() {
 fn a_disarmed_timer_does_not_come_and_says_whether_it_was_in_time() {
     let log = Log::default();
     let seen = log.clone();
-    let armed = Rc::new(Cell::new(None));
+    let armed = Shared::new(None);
     let known = armed.clone();
     let stage = clock(
         "ring",
@@ -128,7 +127,7 @@ fn a_disarmed_timer_does_not_come_and_says_whether_it_was_in_time() {
 #[test]
 fn a_timer_disarmed_by_another_of_the_same_moment_does_not_come() {
     let log = Log::default();
-    let second = Rc::new(Cell::new(None));
+    let second = Shared::new(None);
     let known = second.clone();
     let stage = clock(
         "ring",

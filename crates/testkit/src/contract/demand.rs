@@ -35,10 +35,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads).shows(&[67]).not(VARIED),
     behaviour!(a_paused_channel_still_writes_and_closes).shows(&[50]).not(VARIED),
     behaviour!(the_end_of_input_waits_behind_what_a_paused_channel_has_not_read).shows(&[50]).not(VARIED),
-    // On workers further messages are under way, which is not the question here.
     behaviour!(an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing)
         .shows(&[52])
-        .not(&[Variation::Asking, Variation::OnWorkers]),
+        .not(&[Variation::Asking]),
 ];
 
 fn without_auto_read_nothing_comes_before_it_is_asked_for(setup: Setup) {

@@ -1,7 +1,7 @@
 //! Peers that vanish and handlers that panic: the right event once, no spin, nothing left, neighbours live.
 
 use super::{
-    Behaviour, Need, ON_PURPOSE, Setup, Variation, behaviour,
+    Behaviour, Need, ON_PURPOSE, Setup, behaviour,
     support::{
         Cx, Echo, Events, ForeignListener, Peer, Random, Running, Script, Seen, Soon, assert_quiet,
         expect_end, in_own_process, loops_of, open_sockets, pattern, reset, round_trip, script, settle,
@@ -27,8 +27,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .in_one_model(),
     behaviour!(resets_at_every_point_leave_no_descriptor).needs(&[Need::Reset, Need::Descriptors]),
     behaviour!(a_handler_that_panics_costs_its_own_channel_and_nothing_else).shows(&[51]),
-    // What is on a worker when the channel ends is told that it was abandoned, and not why.
-    behaviour!(a_channel_that_panics_fails_what_waits_with_that_cause).not(&[Variation::OnWorkers]),
+    behaviour!(a_channel_that_panics_fails_what_waits_with_that_cause),
     behaviour!(an_error_that_nobody_handles_closes_the_channel_with_it).shows(&[51]),
 ];
 

@@ -1,10 +1,11 @@
 //! One direction ends, the other goes on, if that is allowed.
 
 use super::{
-    Behaviour, Need, Setup, Variation, behaviour,
-    support::{Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
+    Behaviour, Need, Setup, behaviour,
+    joints::Lines,
+    support::{Running, Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
 };
-use netwright_core::{CloseCause, WriteError};
+use netwright_core::{AppContext, Application, CloseCause, Workers, WriteError, pipeline};
 use netwright_transport::StreamOptions;
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,8 +14,8 @@ use std::{
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data).shows(&[58]),
-    // An answer from behind a stage on workers comes when the channel has closed.
-    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes).not(&[Variation::OnWorkers]),
+    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes),
+    behaviour!(an_end_of_input_waits_for_answers_that_are_still_on_workers),
     behaviour!(read_complete_comes_after_the_last_read_and_before_the_end).shows(&[58]),
     behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on).shows(&[58]),
     behaviour!(with_half_closure_an_echo_answers_what_came_with_the_end),
@@ -55,6 +56,40 @@ fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(setup: Setup
     drop(hold);
     expect(&mut stream, b"question");
     expect_end(&mut stream);
+}
+
+/// Answers lines, on a worker.
+struct Answers;
+
+impl Application for Answers {
+    type Read = String;
+    type Write = String;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: String) {
+        cx.write(line);
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+}
+
+/// As above with every stage on workers, and many requests in one piece.
+fn an_end_of_input_waits_for_answers_that_are_still_on_workers(setup: Setup) {
+    let (builder, loops) = setup.server();
+    let workers = Workers::new(2).unwrap();
+    let stages = move |_: &_| pipeline().add_on(&workers, Lines::default()).app_on(&workers, Answers);
+    let mut bound = builder.pipeline(stages).bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    let lines: String = (0..100).map(|number| format!("line {number}\n")).collect();
+    for _ in 0..10 {
+        let mut stream = running.dial();
+        stream.write_all(lines.as_bytes()).unwrap();
+        stream.shut_down().unwrap();
+        expect(&mut stream, lines.as_bytes());
+        expect_end(&mut stream);
+    }
+    running.wait_for_open(0);
+    running.assert_quiet();
 }
 
 fn read_complete_comes_after_the_last_read_and_before_the_end(setup: Setup) {

@@ -32,7 +32,7 @@ type Way = Switch<BytesMut, Bytes, Infallible>;
 
 /// Lines in, lines out.
 #[derive(Default)]
-struct Lines(BytesMut);
+pub(super) struct Lines(BytesMut);
 
 impl Handler for Lines {
     type Read = BytesMut;

@@ -1,7 +1,7 @@
 //! A channel begins once and ends once, and everybody is told in the same order.
 
 use super::{
-    Behaviour, Need, Setup, Variation, behaviour,
+    Behaviour, Need, Setup, behaviour,
     support::{
         Echo, Loops, PATIENCE, Running, Seen, Soon, assert_nobody_listens, expect, expect_end, loops_of,
         pattern, round_trip, script, settle, wait_until,
@@ -44,8 +44,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(dropping_the_server_stops_listening_and_leaves_connections_alone),
     behaviour!(the_end_of_the_loops_ends_their_channels_with_that_cause),
     behaviour!(a_paused_channel_ends_with_its_loop_although_it_holds_messages).in_one_model(),
-    // From behind a stage on workers, a close takes time to reach the wire.
-    behaviour!(a_handler_that_closes_in_read_gets_nothing_more).not(&[Variation::OnWorkers]),
+    behaviour!(a_handler_that_closes_in_read_gets_nothing_more),
     behaviour!(what_a_handler_asks_for_after_the_end_is_without_effect),
     behaviour!(a_channel_that_many_threads_close_ends_once),
     behaviour!(a_graceful_shutdown_lets_an_answer_that_is_under_way_finish),

@@ -5,7 +5,8 @@
 //!    before the next event: no call is wasted on hearing `WouldBlock`. Only a peer that has closed is read until the end.
 //! 2. At most [`READS_PER_TURN`] reads per turn; what is left goes on in the next one, behind other channels.
 //! 3. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
-//! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends.
+//! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends. What stages
+//!    have under way on workers then is part of that: an end of input waits for it, an error does not.
 //! 5. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]) or for the peer
 //!    ([`Lingering`]), nothing else happens to the channel.
 
@@ -49,6 +50,8 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     until_empty: bool,
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
+    /// That ends the channel, once what is under way on workers has come out.
+    end_waits: bool,
     /// Our end has been announced to the peer.
     output_ended: bool,
     /// Bytes have been delivered and `read_complete` has not been told yet.
@@ -88,6 +91,7 @@ where
             broken: false,
             until_empty: false,
             input_ended: false,
+            end_waits: false,
             output_ended: false,
             incomplete: false,
             blocked: false,
@@ -220,6 +224,8 @@ where
     fn look_for_end(&mut self) -> bool {
         let Some(stream) = &mut self.stream else { return false };
         match stream.has_ended() {
+            // What is under way may ask for what has not been read.
+            Ok(true) if self.host.is_busy() => return false,
             Ok(true) => self.end_of_input(),
             Ok(false) => return false,
             Err(error) => match error.kind() {
@@ -245,7 +251,16 @@ where
                 return;
             }
         }
-        // Nothing can happen any more.
+        self.end_if_idle();
+    }
+
+    /// Nothing can happen any more, once what is under way on workers has come out.
+    #[cold]
+    fn end_if_idle(&mut self) {
+        self.end_waits = self.host.is_busy();
+        if self.end_waits {
+            return;
+        }
         let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
         self.close(cause);
     }
@@ -344,6 +359,10 @@ where
     fn run_commands(&mut self) -> Ready {
         self.called = false;
         self.host.run_commands();
+        if self.end_waits {
+            self.send();
+            self.end_if_idle();
+        }
         self.stream.as_mut().map_or(Ready::NONE, Stream::look)
     }
 

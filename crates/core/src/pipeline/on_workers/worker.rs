@@ -2,47 +2,57 @@
 
 use super::{OnWorkers, SendHandler};
 use crate::{
-    channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, SideTable, WriteError, WritePromise},
-    event_loop::{EventLoop, SourceCaller},
-    pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer, caller::Call},
+    channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, Known, SideTable, WriteError, WritePromise},
+    event_loop::{LoopRef, SourceCaller},
+    pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer},
     refused::RefusedWhy,
     task_error::catch,
     workers::Lane,
 };
 use std::{
     any::Any,
-    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
-
-/// Items that one task of the lane works through before other lanes get their turn.
-const ITEMS_PER_TASK: usize = 64;
 
 /// What goes to the handler.
 pub(super) enum Item<H: Handler> {
     Added,
     Event(Inbound),
-    /// With about how many bytes it is.
-    Read(H::Read, usize),
+    Read(H::Read),
+    Pull,
     /// With what it counts for as pending bytes meanwhile.
     Write(H::Write, WritePromise, usize),
     Flush,
     Close(CloseCause, WritePromise),
     ShutDownOutput(WritePromise),
     Timer(StageTimer),
-    Call(Call<H>),
-    Removed,
+    Call(Box<dyn Any + Send>),
+    Leaving,
+    LastWords,
 }
 
 impl<H: Handler> Item<H> {
+    /// Whether it comes from the application side: several of these in a row are carried out in a row.
+    pub(super) fn is_operation(&self) -> bool {
+        matches!(self, Self::Write(..) | Self::Flush | Self::Close(..) | Self::ShutDownOutput(_))
+    }
+
+    /// Whether the handler may have a message to give afterwards.
+    pub(super) fn may_bring_more(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Write(..) | Self::Timer(_) | Self::Call(_))
+    }
+
+    /// What it counts for as pending bytes.
+    pub(super) fn pending(&self) -> usize {
+        if let Self::Write(_, _, bytes) = self { *bytes } else { 0 }
+    }
+
     /// Nobody is there for it: whoever waits for it is told why.
-    fn refuse(self, panicked: Option<String>) {
+    pub(super) fn fail(self, error: WriteError) {
         let (Self::Write(_, done, _) | Self::ShutDownOutput(done) | Self::Close(_, done)) = self else {
             return;
         };
-        if let Some(message) = panicked {
-            done.fail(WriteError::Closed(CloseCause::Panicked(message)));
-        }
+        done.fail(error);
     }
 }
 
@@ -52,27 +62,35 @@ pub(super) enum Output<H: Handler> {
     Event(Inbound),
     Op(Op<H::WriteOut>),
     Asked(Asked),
-    /// A write that counted for so many bytes has been handled.
-    Wrote(usize),
-    /// An item is done with; a message of so many bytes, if it was one.
-    Done {
-        message: Option<usize>,
+    /// It was asked for a message and has none; perhaps it never has.
+    Nothing {
+        ever: bool,
     },
-    Panicked(String),
+    /// It leaves, and has not used these.
+    Left(Vec<H::Read>),
+    /// Something is on its way through it, or no more.
+    Busy(bool),
 }
 
-/// What the loop knew when it posted.
-#[derive(Clone, Copy)]
-pub(super) struct Known {
-    pub(super) paused: bool,
-    pub(super) writable: bool,
+/// How a batch came to its end.
+pub(super) enum End<H: Handler> {
+    Done,
+    Panicked(String),
+    /// The workers did not run it.
+    Lost(Vec<Item<H>>),
+}
+
+/// Items that are handed over together, and what the loop knew then.
+pub(super) struct Batch<H: Handler> {
+    pub(super) items: Vec<Item<H>>,
+    pub(super) known: Known,
 }
 
 /// What the worker has to know of the channel.
 pub(super) struct Channel<H: SendHandler> {
     pub(super) id: ChannelId,
     pub(super) side: SideTable,
-    pub(super) event_loop: EventLoop,
+    pub(super) event_loop: LoopRef,
     pub(super) source: Option<SourceCaller>,
     pub(super) handle: Option<Arc<dyn Any + Send + Sync>>,
     pub(super) stage: u32,
@@ -83,23 +101,27 @@ pub(super) struct Channel<H: SendHandler> {
 pub(super) struct Shared<H: SendHandler> {
     lane: Lane,
     channel: OnceLock<Channel<H>>,
-    mailbox: Mutex<Mailbox<H>>,
-    /// Locked by the one task of the lane that runs.
-    handler: Mutex<Option<Worker<H>>>,
-    /// Why there is none any more.
-    panicked: Mutex<Option<String>>,
+    /// Under way, from when it is sent until a worker takes it.
+    batch: Mutex<Option<Batch<H>>>,
+    place: Mutex<Place<H>>,
 }
 
-struct Mailbox<H: Handler> {
-    items: VecDeque<Item<H>>,
-    known: Known,
-    /// A task of the lane is on its way or running, and will look here.
-    scheduled: bool,
+/// Where the handler is while it does not run.
+struct Place<H> {
+    worker: Option<Worker<H>>,
+    /// Whoever brings the handler back next tells it that it is removed.
+    removed: bool,
 }
 
 struct Worker<H> {
     handler: H,
     last_timer: u32,
+    /// Timers that have not come.
+    armed: Vec<StageTimer>,
+    /// It may have messages to be pulled.
+    pulls: bool,
+    /// It said that something is on its way through it.
+    busy: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,13 +133,12 @@ where
     H: SendHandler,
 {
     pub(super) fn new(lane: Lane, handler: H) -> Self {
-        let known = Known { paused: false, writable: true };
+        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false };
         Self {
             lane,
             channel: OnceLock::new(),
-            mailbox: Mutex::new(Mailbox { items: VecDeque::new(), known, scheduled: false }),
-            handler: Mutex::new(Some(Worker { handler, last_timer: 0 })),
-            panicked: Mutex::new(None),
+            batch: Mutex::new(None),
+            place: Mutex::new(Place { worker: Some(worker), removed: false }),
         }
     }
 
@@ -125,153 +146,162 @@ where
         let _ = self.channel.set(channel); // a stage is added once
     }
 
-    /// Hands an item over. If the workers refuse, everything that waits is dropped: promises say so.
-    pub(super) fn post(this: &Arc<Self>, item: Item<H>, known: Option<Known>) -> Result<(), RefusedWhy> {
-        let mut mailbox = lock(&this.mailbox);
-        mailbox.items.push_back(item);
-        mailbox.known = known.unwrap_or(mailbox.known);
-        if std::mem::replace(&mut mailbox.scheduled, true) {
-            return Ok(());
-        }
-        drop(mailbox);
-        Self::schedule(this)
-    }
-
-    fn schedule(this: &Arc<Self>) -> Result<(), RefusedWhy> {
-        let shared = this.clone();
-        this.lane.execute(move || Self::work(&shared)).map_err(|refused| {
-            let mut mailbox = lock(&this.mailbox);
-            mailbox.scheduled = false;
-            let items = std::mem::take(&mut mailbox.items);
-            drop(mailbox);
-            drop(items);
-            refused.why
+    /// Hands a batch over; at most one is under way. What the workers refuse comes back.
+    pub(super) fn send(this: &Arc<Self>, batch: Batch<H>) -> Result<(), (Vec<Item<H>>, RefusedWhy)> {
+        *lock(&this.batch) = Some(batch);
+        let ticket = Ticket(Some(this.clone()));
+        this.lane.execute(move || ticket.redeem()).map_err(|refused| {
+            let batch = lock(&this.batch).take();
+            (batch.map_or_else(Vec::new, |batch| batch.items), refused.why)
         })
     }
 
-    /// The handler leaves, and no worker is there for it.
-    pub(super) fn remove_here(&self) {
-        if let Ok(mut worker) = self.handler.try_lock()
-            && let Some(mut worker) = worker.take()
-        {
-            worker.handler.removed();
+    /// The handler leaves for good, after what it does now.
+    pub(super) fn remove(this: &Arc<Self>) {
+        let shared = this.clone();
+        if this.lane.execute(move || shared.remove_here()).is_err() {
+            this.remove_here();
         }
     }
 
-    /// Messages that the handler has not seen, and what it has read and not used if it is not running.
-    pub(super) fn take_unread(&self) -> Vec<H::Read> {
-        let mut unread = Vec::new();
-        if let Ok(mut worker) = self.handler.try_lock()
-            && let Some(worker) = worker.as_mut()
-        {
-            unread.extend(worker.handler.leftover().into_messages());
+    fn remove_here(&self) {
+        let mut place = lock(&self.place);
+        place.removed = true;
+        let worker = place.worker.take();
+        drop(place);
+        if let Some(worker) = worker {
+            worker.remove();
         }
-        let mut mailbox = lock(&self.mailbox);
-        let items = std::mem::take(&mut mailbox.items);
-        for item in items {
-            match item {
-                Item::Read(msg, _) => unread.push(msg),
-                other => mailbox.items.push_back(other),
-            }
-        }
-        unread
     }
 
-    /// One task of the lane.
-    fn work(this: &Arc<Self>) {
-        let Some(channel) = this.channel.get() else { return };
-        let mut slot = lock(&this.handler);
-        for _ in 0..ITEMS_PER_TASK {
-            let (item, known) = {
-                let mut mailbox = lock(&this.mailbox);
-                match mailbox.items.pop_front() {
-                    Some(item) => (item, mailbox.known),
-                    None => {
-                        mailbox.scheduled = false;
-                        return;
-                    }
-                }
-            };
-            let Some(worker) = slot.as_mut() else {
-                item.refuse(lock(&this.panicked).clone());
-                continue;
-            };
-            if matches!(item, Item::Removed) {
-                if let Some(mut worker) = slot.take() {
-                    worker.handler.removed();
-                }
-                continue;
-            }
-            let outputs = worker.run(channel, known, item);
-            if let Some(Output::Panicked(message)) = outputs.last() {
-                *lock(&this.panicked) = Some(message.clone());
-                drop(slot.take().map(|worker| catch(|| drop(worker))));
-            }
-            send_back(&channel.back, outputs);
+    fn put_back(&self, worker: Worker<H>) {
+        let mut place = lock(&self.place);
+        if place.removed {
+            drop(place);
+            return worker.remove();
         }
-        drop(slot);
-        if let Err(why) = Self::schedule(this) {
-            // What waited is lost, so the channel cannot go on.
-            let refused = Output::Asked(Asked::Fail(crate::pipeline::OffloadError::Refused(why).into()));
-            send_back(&channel.back, vec![refused]);
-        }
+        place.worker = Some(worker);
     }
 }
 
-/// Each message in a call of its own.
-fn send_back<H>(back: &StageCaller<OnWorkers<H>>, outputs: Vec<Output<H>>)
-where
-    H: SendHandler,
-{
-    let (mut parts, mut part) = (Vec::new(), Vec::new());
-    for output in outputs {
-        let ends = matches!(output, Output::Read(_));
-        part.push(output);
-        if ends {
-            parts.push(std::mem::take(&mut part));
+/// A batch's place in the lane. If the workers drop it, the stage on the loop hears of that: it waits for an answer.
+struct Ticket<H: SendHandler>(Option<Arc<Shared<H>>>);
+
+impl<H: SendHandler> Ticket<H> {
+    fn redeem(mut self) {
+        let Some(shared) = self.0.take() else { return }; // from here on it is nobody's: the next batch has one of its own
+        let Some(channel) = shared.channel.get() else { return };
+        let batch = lock(&shared.batch).take();
+        let worker = lock(&shared.place).worker.take();
+        let (Some(batch), Some(mut worker)) = (batch, worker) else { return };
+        let mut outputs = Vec::new();
+        let end = worker.run(channel, batch, &mut outputs);
+        shared.put_back(worker); // before the loop hears of it, and may ask for more
+        channel.back.call(move |stage, cx| stage.returned(cx, outputs, end));
+    }
+}
+
+impl<H: SendHandler> Drop for Ticket<H> {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
+        let Some(batch) = lock(&shared.batch).take() else { return };
+        if let Some(channel) = shared.channel.get() {
+            channel.back.call(move |stage, cx| stage.returned(cx, Vec::new(), End::Lost(batch.items)));
         }
     }
-    parts.push(part);
-    back.call_all(parts.into_iter().map(|part| {
-        move |stage: &mut OnWorkers<H>, cx: &mut Context<'_, OnWorkers<H>>| stage.deliver(cx, part)
-    }));
 }
 
 impl<H: SendHandler> Worker<H> {
-    /// Calls the handler with one item, and gathers what it does.
-    fn run(&mut self, channel: &Channel<H>, known: Known, item: Item<H>) -> Vec<Output<H>> {
-        let message = if let Item::Read(_, bytes) = &item { Some(*bytes) } else { None };
-        let wrote = if let Item::Write(_, _, bytes) = &item { Some(*bytes) } else { None };
+    /// Calls the handler with one item after the other, and gathers what it does.
+    fn run(&mut self, channel: &Channel<H>, batch: Batch<H>, outputs: &mut Vec<Output<H>>) -> End<H> {
+        let mut items = batch.items.into_iter();
+        while let Some(item) = items.next() {
+            // A decoder that has read may be asked at once, if nothing has to happen before.
+            let asks_next = matches!(item, Item::Read(_)) && !batch.known.is_paused();
+            let before = outputs.len();
+            let mut called = self.step(channel, batch.known.clone(), item, outputs);
+            if called.is_ok() && asks_next && self.pulls && outputs.len() == before {
+                called = self.step(channel, batch.known.clone(), Item::Pull, outputs);
+            }
+            if let Err(message) = called {
+                let error = WriteError::Closed(CloseCause::Panicked(message.clone()));
+                items.for_each(|item| item.fail(error.clone()));
+                return End::Panicked(message);
+            }
+        }
+        End::Done
+    }
+
+    /// One call. What it fires and asks for comes in order, what it writes behind that: on the loop too this waits until the
+    /// call is over, and is left alone if it panics.
+    fn step(
+        &mut self,
+        channel: &Channel<H>,
+        known: Known,
+        item: Item<H>,
+        outputs: &mut Vec<Output<H>>,
+    ) -> Result<(), String> {
+        if let Item::Timer(timer) = &item {
+            let Some(index) = self.armed.iter().position(|armed| armed == timer) else { return Ok(()) };
+            self.armed.swap_remove(index);
+        }
         let away = Away {
             event_loop: channel.event_loop.clone(),
             caller: channel.source.clone(),
             channel: channel.handle.clone(),
             asked: Vec::new(),
+            last_timer: self.last_timer,
+            armed: std::mem::take(&mut self.armed),
+            unsent: 0,
         };
-        let side = channel.side.clone();
-        let mut core =
-            ChannelCore::away(channel.id, side, away, known.paused, known.writable, self.last_timer);
+        let mut core = ChannelCore::away(channel.id, channel.side.clone(), away, known);
         let mut ops = Ops::new();
-        let mut inbound = Gathered(Vec::new());
-        let mut cx = Context { next: &mut inbound, ops: &mut ops, core: &mut core, stage: channel.stage };
+        let mut gathered = Gathered(outputs);
+        let mut cx = Context { next: &mut gathered, ops: &mut ops, core: &mut core, stage: channel.stage };
         let called = catch(|| call(&mut self.handler, &mut cx, item));
-        let mut outputs = inbound.0;
+        let never_pulls = core.never_pulls;
+        let (asked, last_timer, armed) = core.come_home();
+        self.last_timer = last_timer;
+        self.armed = armed;
+        outputs.extend(asked.into_iter().map(Output::Asked));
+        let answer = called?;
         while let Some(op) = ops.take_any() {
             outputs.push(Output::Op(op));
         }
-        let (asked, last_timer) = core.take_asked();
-        self.last_timer = last_timer;
-        outputs.extend(asked.into_iter().map(Output::Asked));
-        outputs.extend(wrote.map(Output::Wrote));
-        outputs.push(match called {
-            Ok(()) => Output::Done { message },
-            Err(panic) => Output::Panicked(panic),
-        });
-        outputs
+        match answer {
+            Answer::None => {}
+            Answer::Pulled(Some(msg)) => outputs.push(Output::Read(msg)),
+            Answer::Pulled(None) => {
+                self.pulls = !never_pulls;
+                outputs.push(Output::Nothing { ever: self.pulls });
+            }
+            Answer::Left(messages) => outputs.push(Output::Left(messages)),
+        }
+        let busy = catch(|| self.handler.is_busy())?;
+        if std::mem::replace(&mut self.busy, busy) != busy {
+            outputs.push(Output::Busy(busy));
+        }
+        Ok(())
+    }
+
+    fn remove(mut self) {
+        if let Err(panic) = catch(|| self.handler.removed()) {
+            tracing::error!(stage = self.handler.name(), %panic, "a handler panicked while it was removed");
+        }
+        if let Err(panic) = catch(|| drop(self)) {
+            tracing::error!(%panic, "dropping a handler panicked");
+        }
     }
 }
 
-fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) {
+/// What a handler returns.
+enum Answer<H: Handler> {
+    None,
+    Pulled(Option<H::ReadOut>),
+    Left(Vec<H::Read>),
+}
+
+fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) -> Answer<H> {
     match item {
         Item::Added => handler.added(cx),
         Item::Event(Inbound::Active) => handler.active(cx),
@@ -281,31 +311,41 @@ fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) {
         Item::Event(Inbound::Error(fault)) => handler.error(cx, fault),
         Item::Event(Inbound::User(event)) => handler.event(cx, event),
         Item::Event(Inbound::Inactive(cause)) => handler.inactive(cx, cause),
-        Item::Read(msg, _) => handler.read(cx, msg),
+        Item::Read(msg) => handler.read(cx, msg),
+        Item::Pull => return Answer::Pulled(handler.pull(cx)),
         Item::Write(msg, done, _) => handler.write(cx, msg, done),
         Item::Flush => handler.flush(cx),
         Item::Close(cause, done) => handler.close(cx, cause, done),
         Item::ShutDownOutput(done) => handler.shut_down_output(cx, done),
         Item::Timer(timer) => handler.timer(cx, timer),
-        Item::Call(call) => call.run(handler, cx),
-        Item::Removed => {}
+        Item::Call(call) => handler.called(cx, call),
+        Item::LastWords => handler.panicked(cx),
+        Item::Leaving => {
+            handler.leaving(cx);
+            return Answer::Left(handler.leftover().into_messages());
+        }
     }
-    while let Some(msg) = handler.pull(cx) {
-        cx.fire_read(msg);
+    Answer::None
+}
+
+/// The way on from a handler on a worker: noted, in order with what it asks of its channel.
+struct Gathered<'a, H: Handler>(&'a mut Vec<Output<H>>);
+
+impl<H: Handler> Gathered<'_, H> {
+    fn note(&mut self, core: &mut ChannelCore, output: Output<H>) {
+        self.0.extend(core.take_asked().into_iter().map(Output::Asked));
+        self.0.push(output);
     }
 }
 
-/// The way on from a handler on a worker: noted, in order.
-struct Gathered<H: Handler>(Vec<Output<H>>);
-
-impl<H: Handler> Next<H::ReadOut> for Gathered<H> {
-    fn read(&mut self, _: &mut ChannelCore, msg: H::ReadOut) {
-        self.0.push(Output::Read(msg));
+impl<H: Handler> Next<H::ReadOut> for Gathered<'_, H> {
+    fn read(&mut self, core: &mut ChannelCore, msg: H::ReadOut) {
+        self.note(core, Output::Read(msg));
     }
-    fn event(&mut self, _: &mut ChannelCore, event: Inbound) {
-        self.0.push(Output::Event(event));
+    fn event(&mut self, core: &mut ChannelCore, event: Inbound) {
+        self.note(core, Output::Event(event));
     }
-    fn read_complete(&mut self, _: &mut ChannelCore) {
-        self.0.push(Output::Event(Inbound::ReadComplete));
+    fn read_complete(&mut self, core: &mut ChannelCore) {
+        self.note(core, Output::Event(Inbound::ReadComplete));
     }
 }

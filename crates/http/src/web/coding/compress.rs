@@ -34,13 +34,18 @@ const WINDOW: u64 = 1 << 18;
 /// `no-transform`, lies in a file, is shorter than the threshold, or is of a type that does not get smaller.
 ///
 /// ```
-/// use netwright_http::web::{Coding, Compression};
+/// use netwright_core::{Workers, pipeline};
+/// use netwright_http::{HttpServer, web::{Coding, Compression}};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let compression = Compression::new().threshold(4096).codings(&[Coding::Gzip])?.level(Coding::Gzip, 4)?;
-/// // for each connection: pipeline().add(HttpServer::new()).add(compression.stage()).…
-/// let stage = compression.stage();
-/// # let _ = stage;
+/// // for each connection
+/// let stages = pipeline().add(HttpServer::new()).add(compression.stage());
+/// # drop(stages);
+/// // or, where replies are large
+/// let workers = Workers::new(4)?;
+/// let stages = pipeline().add(HttpServer::new()).add_on(&workers, compression.stage());
+/// # drop(stages);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,0 +1,156 @@
+//! What goes along with a stage to its worker, and what it asks of its channel from there.
+
+use super::{
+    super::{ChannelId, CloseCause, Fault, Outbound, WaterMarks, WriteError},
+    ChannelCore, Delivered, Demand, Home, SideTable, What, Wishes,
+};
+use crate::{
+    event_loop::{LoopRef, SourceCaller},
+    pipeline::StageTimer,
+};
+use std::{any::Any, cell::Cell, sync::Arc, time::Duration};
+
+/// What a stage on a worker knows of its channel.
+pub(crate) struct Away {
+    pub(crate) event_loop: LoopRef,
+    pub(crate) caller: Option<SourceCaller>,
+    /// A `Channel<W>`, if the stage is the last one.
+    pub(crate) channel: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) asked: Vec<Asked>,
+    /// The number of the stage's last timer, and its timers that have not come.
+    pub(crate) last_timer: u32,
+    pub(crate) armed: Vec<StageTimer>,
+    /// Bytes that were flushed and not sent when the call began.
+    pub(crate) unsent: u64,
+}
+
+/// What the loop knew of a channel when it sent something to a worker.
+#[derive(Clone)]
+pub(crate) struct Known {
+    paused: bool,
+    writable: bool,
+    pending: usize,
+    unsent: u64,
+    marks: WaterMarks,
+    /// Why the channel had ended, if it had.
+    ended: Option<CloseCause>,
+}
+
+/// Something that a stage on a worker asks of its channel.
+pub(crate) enum Asked {
+    Pause,
+    Resume,
+    Request,
+    Hold,
+    Release,
+    Insist,
+    Desist,
+    HoldInput,
+    ReleaseInput,
+    AddPending(usize),
+    SubPending(usize),
+    CloseWhenFlushed,
+    Arm(StageTimer, Duration),
+    Disarm(StageTimer),
+    /// It was told that there is no room because of what it wrote, and has to be told when there is.
+    Room,
+    Fail(Fault),
+}
+
+impl Known {
+    /// Whether messages were not wanted.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+}
+
+impl ChannelCore {
+    /// What a worker has to know of the channel as it is now.
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            paused: self.demand.is_stopped(),
+            writable: self.outbound.is_writable() && !self.has_output_ended(),
+            pending: self.outbound.pending_bytes(),
+            unsent: self.outbound.flushed_bytes(),
+            marks: self.outbound.water_marks(),
+            ended: self.close_cause().cloned(),
+        }
+    }
+
+    /// A core for a stage on a worker, for the time of one call.
+    pub(crate) fn away(id: ChannelId, side: SideTable, away: Away, known: Known) -> Self {
+        let mut outbound = Outbound::new(known.marks);
+        outbound.expect_from_outside(known.pending);
+        if let Some(cause) = known.ended {
+            outbound.fail_all(WriteError::Closed(cause));
+        }
+        if !known.writable {
+            let _ = outbound.set_user_writability(31, false);
+        }
+        Self {
+            id,
+            demand: Demand::new(!known.paused),
+            outbound,
+            wishes: Wishes::default(),
+            last_timer: away.last_timer,
+            home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
+            unhandled_messages: 0,
+            unsettled: 0,
+            told_full: Cell::new(false),
+            asks_for_room: Cell::new(false),
+            waiting_inside: false,
+            never_pulls: false,
+            delivered: Delivered::default(),
+            forsaken: false,
+            handle: None,
+            side,
+            token: None,
+            extras: None,
+            last_stage: 0,
+        }
+    }
+
+    /// What was asked for on a worker since this was asked last.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
+        match &mut self.home {
+            Home::Here(_) => Vec::new(),
+            Home::Away(away) => std::mem::take(&mut away.asked),
+        }
+    }
+
+    /// The call on a worker is over: what was asked for last, the number of the last timer, and those that have not come.
+    pub(crate) fn come_home(mut self) -> (Vec<Asked>, u32, Vec<StageTimer>) {
+        if self.told_full.get() {
+            self.ask(|| Asked::Room);
+        }
+        match self.home {
+            Home::Here(_) => (Vec::new(), self.last_timer, Vec::new()),
+            Home::Away(away) => (away.asked, self.last_timer, away.armed),
+        }
+    }
+
+    /// Something of this stage goes to a worker: nothing else is delivered until it is back.
+    pub(crate) fn depart(&mut self, stage: u32) {
+        self.extras.get_or_insert_default().taken.take(stage, What::Away, 1);
+        self.demand.depart();
+    }
+
+    /// It is back.
+    pub(crate) fn arrive(&mut self, stage: u32) {
+        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, What::Away, 1));
+        self.given_back(What::Away, amount);
+    }
+
+    /// A stage on a worker was told that there is no room: it hears of it when there is.
+    pub(crate) fn expects_room(&mut self) {
+        self.told_full.set(true);
+    }
+
+    /// The channel's loop, for what must not keep it alive.
+    pub(crate) fn loop_reference(&self) -> LoopRef {
+        match &self.home {
+            Home::Here(local) => local.reference(),
+            Home::Away(away) => away.event_loop.clone(),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Whatever wraps a handler passes every hook on: those that there are now, and those that will be.
+#![cfg(not(loom))]
+
+use bytes::{Bytes, BytesMut};
+use netwright_core::{
+    CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler, InboundOnly, InboundStage, Leftover,
+    StageCaller, StageTimer, Switch, Workers, WritePromise, inbound, on_workers, pipeline,
+};
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// The names of the functions in the block that begins with this line.
+fn functions(source: &str, block: &str) -> BTreeSet<String> {
+    let start = source.find(block).unwrap_or_else(|| panic!("no {block}"));
+    let body = &source[start..];
+    let end = body.find("\n}\n").expect("the block ends");
+    let names = body[..end].lines().filter_map(|line| line.strip_prefix("    fn ")?.split(['(', '<']).next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_wrapper_has_every_hook_of_its_trait() {
+    let optional = include_str!("../src/pipeline/optional.rs");
+    let workers = include_str!("../src/pipeline/on_workers/stage.rs");
+    let simple = include_str!("../src/pipeline/simple.rs");
+    let slot = include_str!("../src/pipeline/slot.rs");
+    let all = functions(include_str!("../src/pipeline/handler.rs"), "pub trait Handler");
+    assert!(all.len() >= 21, "{all:?}");
+    for (wrapper, source, block) in [
+        ("Option", optional, "Handler for Option<H>"),
+        ("Either", optional, "Handler for Either<A, B>"),
+        ("OnWorkers", workers, "Handler for OnWorkers<H>"),
+    ] {
+        assert_eq!(functions(source, block), all, "{wrapper}");
+    }
+    for (smaller, wrapper) in [
+        ("pub trait Application", "Handler for ApplicationStage<A>"),
+        ("pub trait InboundOnly", "Handler for InboundStage<D>"),
+        ("pub trait OutboundOnly", "Handler for OutboundStage<E>"),
+    ] {
+        let missing: Vec<_> =
+            functions(simple, smaller).difference(&functions(simple, wrapper)).cloned().collect();
+        assert!(missing.is_empty(), "{wrapper} does not pass on {missing:?}");
+    }
+    for (wrapper, source) in [("Handler for ObserverStage<O>", simple), ("Handler for SlotStage<R, W>", slot)]
+    {
+        let forwarded = functions(source, wrapper);
+        for hook in functions(simple, "pub trait Observer") {
+            let hook = hook.strip_prefix("sees_").unwrap();
+            assert!(forwarded.contains(hook), "{wrapper} does not pass on {hook}");
+        }
+    }
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Writes down every hook.
+struct Notes {
+    log: Log,
+    rest: Option<BytesMut>,
+    back: Arc<Mutex<Option<StageCaller<Notes>>>>,
+}
+
+impl Notes {
+    fn note(&self, what: &str) {
+        self.log.lock().unwrap().push(what.to_owned());
+    }
+}
+
+impl Handler for Notes {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn added(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("added");
+        cx.arm(Duration::from_secs(1));
+        *self.back.lock().unwrap() = Some(cx.caller());
+    }
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("active");
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.note("read");
+        match &bytes[..] {
+            b"keep" => self.rest = Some(bytes),
+            b"event" => cx.fire_event(Event::new(())),
+            _ => cx.fire_read(bytes),
+        }
+    }
+    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
+        self.note("pull");
+        None
+    }
+    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("read_complete");
+        cx.fire_read_complete();
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        self.note("event");
+        cx.fire_event(event);
+    }
+    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        self.note("writability");
+        cx.fire_writability(writable);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("input_closed");
+        cx.fire_input_closed();
+    }
+    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+        self.note("error");
+        cx.fire_error(fault);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.note("inactive");
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        self.note("write");
+        cx.write_with(bytes, done);
+    }
+    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("flush");
+        cx.flush();
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        self.note("close");
+        cx.close_with(cause, done);
+    }
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        self.note("shut_down_output");
+        cx.shut_down_output_with(done);
+    }
+    fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+        self.note("timer");
+    }
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("leaving");
+        cx.write_and_flush("goodbye".into());
+    }
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        self.note("panicked");
+        cx.write_and_flush("sorry".into());
+    }
+    fn removed(&mut self) {
+        self.note("removed");
+    }
+    fn leftover(&mut self) -> Leftover<BytesMut> {
+        self.rest.take().map_or_else(Leftover::nothing, Leftover::one)
+    }
+    fn name(&self) -> &'static str {
+        "its own name"
+    }
+}
+
+/// Drives a channel until its workers, if it has any, are done.
+fn settle<R: 'static, W: 'static>(channel: &mut EmbeddedChannel<R, W>) -> &mut EmbeddedChannel<R, W> {
+    while channel.run().is_busy() {
+        std::thread::yield_now();
+    }
+    channel
+}
+
+/// Everything that can happen to a handler, and what it wrote down. Asked for a message it is more often on workers.
+fn tour<H>(wrap: impl Fn(Notes) -> H + 'static, workers: &Workers) -> (Vec<String>, Vec<u8>)
+where
+    H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+{
+    let (log, back) = (Log::default(), Arc::default());
+    let notes = || Notes { log: log.clone(), rest: None, back: Arc::clone(&back) };
+    let mut sent = Vec::new();
+
+    // All its life.
+    let mut channel = EmbeddedChannel::new(pipeline().add(wrap(notes())));
+    settle(&mut channel).write_inbound("hello");
+    settle(&mut channel).channel().fire_event(Event::new(()));
+    settle(&mut channel).write_outbound("x".into());
+    settle(&mut channel).block_output(true).write_outbound(vec![0; 100_000].into());
+    settle(&mut channel).block_output(false);
+    settle(&mut channel).advance(Duration::from_secs(1));
+    let caller: StageCaller<Notes> = back.lock().unwrap().clone().unwrap();
+    caller.call(|notes, _| notes.note("called"));
+    let mut listed = settle(&mut channel).channel().stages();
+    assert_eq!(settle(&mut channel).is_open().then(|| listed.wait().unwrap()[0].name), Some("its own name"));
+    settle(&mut channel).close_input();
+    drop(settle(&mut channel).channel().shut_down_output());
+    drop(settle(&mut channel).channel().close());
+    settle(&mut channel);
+
+    // A stage behind it panics.
+    let panics = pipeline().add(wrap(notes())).handle(|_, _| std::panic::resume_unwind(Box::new("oh")));
+    let mut channel = EmbeddedChannel::new(panics);
+    settle(&mut channel).write_inbound("hello");
+    sent.extend(settle(&mut channel).outbound_bytes());
+
+    // Its segment is exchanged.
+    let kept: Rc<RefCell<Option<Switch<BytesMut, Bytes, Bytes>>>> = Rc::default();
+    let (keep, stage) = (kept.clone(), wrap(notes()));
+    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch| {
+        keep.replace(Some(switch));
+        pipeline().add(stage).handle(|_, _| {})
+    }));
+    settle(&mut channel).write_inbound("keep");
+    let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    settle(&mut channel);
+    kept.borrow().as_ref().unwrap().to(echo);
+    channel.channel().flush();
+    sent.extend(settle(&mut channel).outbound_bytes());
+    drop(channel);
+
+    workers.submit(|| ()).unwrap().wait().unwrap(); // behind what is said to those who leave
+    let mut seen = log.lock().unwrap().clone();
+    seen.retain(|entry| entry != "pull");
+    (seen, sent)
+}
+
+#[test]
+fn a_wrapped_handler_is_told_what_it_would_be_told_alone() {
+    let workers = Workers::new(1).unwrap();
+    let (seen, sent) = tour(|notes| notes, &workers);
+    assert_eq!(sent, b"sorrygoodbyekeep");
+    for hook in
+        ["timer", "called", "shut_down_output", "close", "panicked", "leaving", "removed", "writability"]
+    {
+        assert!(seen.iter().any(|entry| entry == hook), "{hook}: {seen:?}");
+    }
+    let on = workers.clone();
+    let bare = (seen, sent);
+    assert_eq!(tour(Some, &workers), bare, "an option");
+    assert_eq!(tour(Either::<Notes, Option<Notes>>::Left, &workers), bare, "the one");
+    assert_eq!(tour(Either::<Option<Notes>, Notes>::Right, &workers), bare, "the other");
+    assert_eq!(tour(move |notes| on_workers(&on, notes), &workers), bare, "on workers");
+    let on = workers.clone();
+    assert_eq!(tour(move |notes| Some(on_workers(&on, Some(notes))), &workers), bare, "and in each other");
+}
+
+#[test]
+fn a_decoder_that_only_looks_inbound_hears_that_the_peer_sends_no_more() {
+    /// Keeps everything until then.
+    #[derive(Default)]
+    struct Whole(BytesMut);
+    impl InboundOnly for Whole {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, _: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
+            self.0.extend_from_slice(&bytes);
+        }
+        fn input_closed(&mut self, cx: &mut Context<'_, InboundStage<Self>>) {
+            let whole = std::mem::take(&mut self.0);
+            cx.fire_read(whole);
+            cx.fire_input_closed();
+        }
+    }
+    let mut channel = EmbeddedChannel::new(pipeline().add(inbound(Whole::default())));
+    channel.write_inbound("all ").write_inbound("of it").close_input();
+    assert_eq!(channel.read_inbound().unwrap(), "all of it");
+}
