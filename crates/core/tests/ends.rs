@@ -135,6 +135,37 @@ fn what_was_not_asked_for_goes_with_a_close_of_our_own() {
 }
 
 #[test]
+fn what_is_still_to_be_read_outlives_a_close_by_a_stage_in_front() {
+    /// Closes the channel with the first bytes, as a codec does behind the last message of a connection.
+    struct ClosesEarly;
+    impl Handler for ClosesEarly {
+        type Read = BytesMut;
+        type ReadOut = BytesMut;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+            cx.fire_read(bytes);
+            cx.close_when_flushed();
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    let seen = Seen::default();
+    let slow = Slow { seen: seen.clone(), wait: |_| {} };
+    let stages = pipeline().add(ClosesEarly).add(inbound(Singles::default())).app(slow);
+    let mut channel: Bare = EmbeddedChannel::with_settings(stages, narrow());
+    channel.write_inbound("123");
+    assert!(!channel.is_open());
+    assert_eq!(seen.take(), ["1"]);
+    for _ in 0..2 {
+        channel.channel().request();
+        channel.run();
+    }
+    assert_eq!(seen.take(), ["2", "3", "closed by our side", "removed"]);
+}
+
+#[test]
 fn a_close_ends_a_channel_that_waits_for_who_paused_it_though_its_peer_has_gone() {
     let (mut channel, seen) = Slow::channel(|_| {});
     channel.write_inbound("123").close_by_peer();
@@ -344,7 +375,8 @@ fn whoever_gives_up_waiting_for_the_end_leaves_nothing_behind() {
     impl Wake for Counted {
         fn wake(self: Arc<Self>) {}
     }
-    let ends: Rc<RefCell<Vec<std::pin::Pin<Box<dyn Future<Output = CloseCause>>>>>> = Rc::default();
+    type Ends = Vec<std::pin::Pin<Box<dyn Future<Output = CloseCause>>>>;
+    let ends: Rc<RefCell<Ends>> = Rc::default();
     let keep = ends.clone();
     let stages = pipeline().serve(move |peer: Peer<BytesMut, Bytes>| async move {
         keep.borrow_mut().extend((0..3).map(|_| Box::pin(peer.closed()) as _));

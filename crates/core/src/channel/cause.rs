@@ -83,11 +83,6 @@ pub enum CloseCause {
 }
 
 impl CloseCause {
-    /// Whether somebody here wanted the channel gone. A fault is not that: it may be about what came last, and nobody's wish.
-    pub(super) fn is_decided(&self) -> bool {
-        matches!(self, Self::Requested | Self::TimedOut(_) | Self::ShutDown)
-    }
-
     /// The cause behind an error of the system.
     pub fn io(error: io::Error) -> Self {
         Self::Io(Arc::new(error))

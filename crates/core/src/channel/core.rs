@@ -98,6 +98,8 @@ pub(crate) struct Wishes {
     pub(crate) last_words: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
     pub(crate) closing: bool,
+    /// Whoever reads the messages has asked for the end, or an owner of a handle: nobody waits for what is still inside.
+    pub(crate) wants_no_more: bool,
     pub(crate) shut_down_output: bool,
     pub(crate) shut_down_done: Spill<WritePromise>,
 }
@@ -385,6 +387,7 @@ impl ChannelCore {
         self.drop_timers(from);
         if std::mem::take(&mut self.wishes.tail_ended) {
             self.wishes.close_when_flushed = false;
+            self.wishes.wants_no_more = false;
         }
         while let Some((what, amount)) =
             self.extras.as_mut().and_then(|extras| extras.taken.give_back_next(from))
@@ -679,6 +682,7 @@ impl ChannelCore {
 
     /// An async tail has ended, and the channel with it; unless the tail has given way to another segment, which goes on.
     pub(crate) fn tail_ended(&mut self) {
+        self.wishes.wants_no_more = true;
         self.wishes.tail_ended = !self.wishes.close_when_flushed;
         self.wishes.close_when_flushed = true;
     }

@@ -231,11 +231,11 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
 
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R> {
-        self.settle();
+        self.settle_workers();
         self.channel.resume(); // what is held is left over as well
-        self.settle();
+        self.settle_workers();
         drop(self.channel.close());
-        self.settle();
+        self.settle_workers();
         Finished {
             inbound: self.inbound.borrow_mut().drain(..).collect(),
             outbound: self.wire.drain(..).flatten().collect(),
@@ -248,6 +248,15 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         self.manual.enter(|| f(&mut *host.borrow_mut()));
         self.settle();
         self
+    }
+
+    /// Waits for what is on workers, too.
+    fn settle_workers(&mut self) {
+        self.settle();
+        while self.is_busy() {
+            std::thread::yield_now();
+            self.settle();
+        }
     }
 
     /// Does what a transport would do.

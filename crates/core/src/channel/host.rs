@@ -14,7 +14,7 @@
 //! 3. `active` and `inactive` come once each, in this order, and `removed` after both, from the last stage to the first.
 //! 4. Every channel that has ended comes to `removed`. What a peer sent before it went is delivered as it is asked for,
 //!    and whoever waits for room hears of it, because there is nothing left to wait for; timers and futures go on. What
-//!    nobody has asked for in `forsaken_after` is dropped, and at once what is left when somebody here closed the channel.
+//!    nobody has asked for in `forsaken_after` is dropped; at once what is left when whoever reads it has closed the channel.
 //! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
 use super::{
@@ -222,10 +222,14 @@ where
                         done.succeed();
                         self.forsake(); // nobody waits for what is held any more
                     } else {
+                        self.core.wishes.wants_no_more = true;
                         self.enter_at_tail(Op::Close(cause, done));
                     }
                 }
-                Command::CloseWhenFlushed => self.core.close_when_flushed(),
+                Command::CloseWhenFlushed => {
+                    self.core.wishes.wants_no_more = true;
+                    self.core.close_when_flushed();
+                }
                 Command::ShutDownOutput(done) => self.enter_at_tail(Op::ShutDownOutput(done)),
                 Command::Pause => self.core.demand.pause(),
                 Command::Resume => {
@@ -287,7 +291,8 @@ where
         if self.ended {
             return;
         }
-        let decided = cause.is_decided();
+        // A stage nearer to the wire may close behind messages that are still to be read: that is no reason to drop them.
+        let unwanted = self.core.wishes.wants_no_more || matches!(cause, CloseCause::ShutDown);
         let said_full = self.core.outbound.said_full();
         self.tell_outside(&cause);
         if self.was_active {
@@ -304,7 +309,7 @@ where
             }
             self.run(|root, core| root.event(core, Inbound::Inactive(cause)));
         }
-        if decided {
+        if unwanted {
             self.forsake();
         } else {
             self.look_again_later();
@@ -392,8 +397,10 @@ where
         if self.core.wishes.close_when_flushed && sent(self) {
             self.core.wishes.close_when_flushed = false;
             self.core.wishes.last_words = true;
-            // Through the pipeline, like any close: a stage may have something to send first.
+            // Through the pipeline, like any close: a stage may have something to send first. Whoever it passes has not asked.
+            let wants_no_more = self.core.wishes.wants_no_more;
             self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
+            self.core.wishes.wants_no_more = wants_no_more;
         }
         if self.core.wishes.last_words && self.core.outbound.has_flushed() {
             return None; // it has, and that goes first

@@ -5,7 +5,7 @@ use crate::{
     channel::{Address, Channel, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
 };
-use std::{net::SocketAddr, time::Duration};
+use std::{any::TypeId, convert::Infallible, net::SocketAddr, time::Duration};
 
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
@@ -136,11 +136,19 @@ impl<H: Handler> Context<'_, H> {
 
     /// Closes the channel, and tells when that is done.
     pub fn close_with(&mut self, cause: CloseCause, done: WritePromise) {
+        self.wants_no_more();
         self.ops.push(Op::Close(cause, done));
+    }
+
+    /// This handler closes the channel. If it is the last one, nobody waits for messages that have not reached it.
+    pub(super) fn wants_no_more(&mut self) {
+        let last = TypeId::of::<H::ReadOut>() == TypeId::of::<Infallible>();
+        self.core.wishes.wants_no_more |= last;
     }
 
     /// Closes the channel once everything that was flushed is sent.
     pub fn close_when_flushed(&mut self) {
+        self.wants_no_more();
         self.core.close_when_flushed();
     }
 

@@ -156,11 +156,7 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         self.0.wants_read()
     }
 
-    pub(crate) fn finish(mut self) -> Finished<R> {
-        drop(self.channel().close());
-        self.settle();
-        self.channel().resume();
-        self.settle();
+    pub(crate) fn finish(self) -> Finished<R> {
         self.0.finish()
     }
 

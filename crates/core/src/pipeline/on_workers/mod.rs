@@ -93,6 +93,7 @@ where
         busy: false,
         more: More::No,
         brings_more: false,
+        answers: false,
         asked_while_paused: false,
         pending: 0,
         left: Vec::new(),
@@ -129,6 +130,8 @@ pub struct OnWorkers<H: SendHandler> {
     more: More,
     /// The handler may have a message to give when what is under way is over.
     brings_more: bool,
+    /// What is under way is no operation, so that what the handler writes there may be an answer.
+    answers: bool,
     /// Messages were not wanted when it was handed over.
     asked_while_paused: bool,
     /// What the writes under way count for as pending bytes.

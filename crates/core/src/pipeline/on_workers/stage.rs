@@ -59,6 +59,7 @@ where
                 items.extend(self.items.pop_front());
             }
         }
+        self.answers = !items[0].is_operation();
         let known = cx.core.known();
         self.brings_more = items.iter().any(Item::may_bring_more);
         self.asked_while_paused = known.is_paused();
@@ -83,7 +84,9 @@ where
             self.more = More::Maybe;
         }
         cx.sub_pending(std::mem::take(&mut self.pending));
-        cx.core.delivered.mark_call(); // what it wrote answers what was sent there
+        if self.answers {
+            cx.core.delivered.mark_call(); // what it wrote
+        }
         for output in outputs {
             self.carry_out(cx, output);
         }
@@ -101,6 +104,7 @@ where
     fn carry_out(&mut self, cx: &mut Context<'_, Self>, output: Output<H>) {
         match output {
             Output::Op(Op::Write(msg, done)) => cx.write_with(msg, done),
+            Output::Op(Op::Close(cause, done)) => cx.close_with(cause, done),
             Output::Op(op) => cx.ops.push(op),
             Output::Nothing { ever: false } => self.more = More::Never,
             Output::Nothing { .. } if self.asked_while_paused => self.more = More::WhenWanted,
