@@ -201,6 +201,22 @@ fn the_proxy_passes_on_heads_bodies_and_ends_in_both_directions() {
 }
 
 #[test]
+fn the_proxy_passes_on_a_file_of_ten_megabytes() {
+    let directory = Directory::new("proxied-whole");
+    let big: Vec<u8> = (0_u32..2_500_000).flat_map(u32::to_be_bytes).collect();
+    fs::write(directory.0.join("big"), &big).unwrap();
+    let upstream = Server::start("http_files", &[directory.0.to_str().unwrap()]);
+    let proxy = Server::start("http_reverse_proxy", &[&upstream.address]);
+    let mut client = std::net::TcpStream::connect(&proxy.address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"GET /big HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    let mut reply = Vec::new();
+    let ended = client.read_to_end(&mut reply);
+    assert!(ended.is_ok(), "{ended:?} after {} bytes", reply.len());
+    assert!(reply.starts_with(b"HTTP/1.1 200 OK\r\n") && reply.ends_with(&big), "{} bytes", reply.len());
+}
+
+#[test]
 fn the_proxy_passes_on_what_is_uploaded() {
     if !has_curl() {
         return;

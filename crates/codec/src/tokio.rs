@@ -188,9 +188,9 @@ impl<C: Decoder> codec::Decoder for IntoTokio<C> {
         if let Some(message) = codec::Decoder::decode(self, bytes)? {
             return Ok(Some(message));
         }
-        let last = self.0.decode_last(bytes).map_err(TokioError::Decode)?;
-        bytes.clear();
-        Ok(last)
+        let last = self.0.decode_last(bytes);
+        bytes.clear(); // nobody is asked about the same bytes twice
+        last.map_err(TokioError::Decode)
     }
 }
 

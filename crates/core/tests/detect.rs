@@ -3,12 +3,12 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, EmbeddedChannel, Event, Handler, HostSettings, Peer, ShuttingDown, Switch,
-    WriteError, WritePromise,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Fault, Handler, HostSettings, Peer,
+    ShuttingDown, Switch, WriteError, WritePromise,
     detect::{DEADLINE, Detect, DetectError, FIRST_BYTES_MAX, Verdict, http, prefix, tls},
     pipeline,
 };
-use std::{convert::Infallible, time::Duration};
+use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 type Port = EmbeddedChannel<(), Infallible>;
 
@@ -172,6 +172,72 @@ fn a_peer_that_sends_no_more_is_decided_on_and_its_end_is_told_to_who_took_it() 
     let mut one = port();
     one.close_input();
     assert!(matches!(one.channel().close_cause(), Some(CloseCause::Requested)));
+}
+
+/// Notes what a segment reads, and with what it ends.
+#[derive(Clone, Default)]
+struct Notes(Rc<RefCell<Vec<String>>>);
+
+impl Application for Notes {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        self.0.borrow_mut().push(bytes.escape_ascii().to_string());
+    }
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
+        self.0.borrow_mut().push(cause.to_string());
+    }
+}
+
+#[test]
+fn a_peer_that_has_gone_before_it_was_clear_is_decided_on_and_nothing_that_it_sent_is_lost() {
+    let noting = || {
+        let notes = Notes::default();
+        let (rest, never) = (notes.clone(), notes.clone());
+        let one: Port = EmbeddedChannel::with_joint(pipeline().joint(|switch| {
+            let longer = Detect::new(switch).rule(prefix("abc"), move || pipeline().app(never).sealed());
+            pipeline().last(longer.rule(prefix("a"), move || pipeline().app(rest).sealed()))
+        }));
+        (one, notes.0)
+    };
+    let (mut one, notes) = noting();
+    one.write_inbound(b"ab").close_by_peer();
+    assert_eq!(notes.take(), ["ab", "closed by the peer"]);
+
+    let (mut one, notes) = noting();
+    one.write_inbound(b"ab").channel().close();
+    one.run();
+    assert!(!one.is_open() && notes.take().is_empty(), "we have left: nobody begins to read");
+
+    let (mut one, notes) = noting();
+    one.close_by_peer();
+    assert!(notes.take().is_empty(), "it came, and went");
+}
+
+#[test]
+fn who_stands_behind_hears_that_a_peer_has_gone_before_it_was_clear() {
+    let errors = Rc::new(RefCell::new(Vec::new()));
+    let told = errors.clone();
+    let mut one: Port = EmbeddedChannel::with_joint(
+        pipeline().joint(|switch| pipeline().add(detect(switch)).app(Errors(told)).sealed()),
+    );
+    one.write_inbound(b"GE").close_by_peer();
+    assert_eq!(errors.take(), [DetectError::CutShort { read: 2 }]);
+}
+
+struct Errors(Rc<RefCell<Vec<DetectError>>>);
+
+impl Application for Errors {
+    type Read = Infallible;
+    type Write = Infallible;
+
+    fn read(&mut self, _: &mut AppContext<'_, Self>, never: Infallible) {
+        match never {}
+    }
+    fn error(&mut self, _: &mut AppContext<'_, Self>, fault: Fault) {
+        self.0.borrow_mut().extend(fault.downcast_ref::<DetectError>().cloned());
+    }
 }
 
 #[test]

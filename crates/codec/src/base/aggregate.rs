@@ -7,7 +7,10 @@
 //! ```
 //! Always true:
 //! 1. At most one message is being put together, and never more than the limit of it is held.
-//! 2. After an error everything is dropped until the next start.
+//! 2. `which` sees every part once, in order, also of a message that is refused: who has to know what came before to say what
+//!    a part is never loses its place.
+//! 3. Of a message that is refused nothing goes on. `refused` is told, once, and what is left of it is dropped up to its last
+//!    part, or to the first one of another message.
 
 use super::{DecodeError, MessageDecoder, Messages, short_name};
 use std::{error::Error, fmt};
@@ -23,28 +26,24 @@ use std::{error::Error, fmt};
 /// impl Aggregate for Sentences {
 ///     type Part = String;
 ///     type Whole = String;
-///     fn which(&self, word: &String) -> Part {
-///         match (self.open, word.ends_with('.')) {
-///             (false, false) => Part::Start,
-///             (false, true) => Part::Only,
-///             (true, false) => Part::Middle,
-///             (true, true) => Part::Last,
+///     fn which(&mut self, word: &String) -> Part {
+///         let goes_on = !word.ends_with('.');
+///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
+///             (false, true) => Part::Start,
+///             (false, false) => Part::Only,
+///             (true, true) => Part::Middle,
+///             (true, false) => Part::Last,
 ///         }
 ///     }
 ///     fn len(&self, word: &String) -> usize {
 ///         word.len()
 ///     }
 ///     fn begin(&mut self, word: String) -> String {
-///         self.open = true;
 ///         word
 ///     }
 ///     fn add(&mut self, whole: &mut String, word: String) {
 ///         whole.push(' ');
 ///         whole.push_str(&word);
-///     }
-///     fn finish(&mut self, whole: String) -> String {
-///         self.open = false;
-///         whole
 ///     }
 /// }
 ///
@@ -64,33 +63,43 @@ pub enum Part {
 
 /// Says what parts are and how they make a whole.
 ///
-/// ```
-/// use netwright_codec::{Aggregate, Part};
+/// What tells where in a message the stream is belongs into [`which`](Self::which), which sees every part. The other functions
+/// do not see the parts of messages that were refused.
 ///
-/// /// Numbers, up to a zero.
-/// struct Sums { open: bool }
+/// ```
+/// use netwright_codec::{Aggregate, AggregateError, Part};
+///
+/// /// Numbers, up to a zero: their sum, and how many there were.
+/// struct Sums { open: bool, count: u64 }
 ///
 /// impl Aggregate for Sums {
 ///     type Part = u32;
-///     type Whole = u64;
-///     fn which(&self, number: &u32) -> Part {
-///         match (self.open, *number == 0) {
-///             (false, false) => Part::Start,
-///             (false, true) => Part::Only,
-///             (true, false) => Part::Middle,
-///             (true, true) => Part::Last,
+///     type Whole = (u64, u64);
+///     fn which(&mut self, number: &u32) -> Part {
+///         let goes_on = *number != 0;
+///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
+///             (false, true) => Part::Start,
+///             (false, false) => Part::Only,
+///             (true, true) => Part::Middle,
+///             (true, false) => Part::Last,
 ///         }
 ///     }
 ///     fn len(&self, _: &u32) -> usize {
 ///         4
 ///     }
-///     fn begin(&mut self, number: u32) -> u64 {
-///         self.open = number != 0;
-///         number.into()
+///     fn begin(&mut self, number: u32) -> (u64, u64) {
+///         self.count = 1;
+///         (number.into(), 0)
 ///     }
-///     fn add(&mut self, sum: &mut u64, number: u32) {
-///         *sum += u64::from(number);
-///         self.open = number != 0;
+///     fn add(&mut self, whole: &mut (u64, u64), number: u32) {
+///         self.count += 1;
+///         whole.0 += u64::from(number);
+///     }
+///     fn finish(&mut self, whole: (u64, u64)) -> (u64, u64) {
+///         (whole.0, std::mem::take(&mut self.count))
+///     }
+///     fn refused(&mut self, _: &AggregateError) {
+///         self.count = 0; // those of a message that nobody gets
 ///     }
 /// }
 /// ```
@@ -100,8 +109,9 @@ pub trait Aggregate: 'static {
     /// What it becomes.
     type Whole: 'static;
 
-    /// Which part this is.
-    fn which(&self, part: &Self::Part) -> Part;
+    /// Which part this is. Asked once for each part, in their order, also for those of a message that was refused: the
+    /// place to keep what has to be known of the parts before.
+    fn which(&mut self, part: &Self::Part) -> Part;
     /// How many bytes it counts for.
     fn len(&self, part: &Self::Part) -> usize;
     /// A whole of a first part.
@@ -112,6 +122,10 @@ pub trait Aggregate: 'static {
     fn finish(&mut self, whole: Self::Whole) -> Self::Whole {
         whole
     }
+    /// A message is lost, for this reason, and what was put together of it is gone: whatever is kept about it can go as well.
+    /// Called once for a message, before the first part of the next one is added. By default nothing is kept.
+    #[allow(unused_variables)]
+    fn refused(&mut self, error: &AggregateError) {}
 }
 
 /// Puts parts together, as a [`MessageDecoder`].
@@ -130,8 +144,9 @@ pub trait Aggregate: 'static {
 /// impl Aggregate for Continued {
 ///     type Part = Bytes;
 ///     type Whole = BytesMut;
-///     fn which(&self, line: &Bytes) -> Part {
-///         match (self.open, line.ends_with(b"\\")) {
+///     fn which(&mut self, line: &Bytes) -> Part {
+///         let goes_on = line.ends_with(b"\\");
+///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
 ///             (false, true) => Part::Start,
 ///             (false, false) => Part::Only,
 ///             (true, true) => Part::Middle,
@@ -147,7 +162,6 @@ pub trait Aggregate: 'static {
 ///         whole
 ///     }
 ///     fn add(&mut self, whole: &mut BytesMut, line: Bytes) {
-///         self.open = line.ends_with(b"\\");
 ///         whole.extend_from_slice(line.strip_suffix(b"\\").unwrap_or(&line));
 ///     }
 /// }
@@ -164,7 +178,7 @@ pub struct Aggregator<A: Aggregate> {
     limit: usize,
     whole: Option<A::Whole>,
     len: usize,
-    /// A message was too long, or began in its middle: its parts are dropped.
+    /// A message was too long, or began in its middle: its parts are dropped, up to its last one.
     dropping: bool,
 }
 
@@ -172,6 +186,12 @@ impl<A: Aggregate> Aggregator<A> {
     /// Messages of up to `limit` bytes.
     pub fn max(limit: usize, aggregate: A) -> Self {
         Self { aggregate, limit, whole: None, len: 0, dropping: false }
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: AggregateError) -> DecodeError {
+        self.aggregate.refused(&error);
+        DecodeError::recoverable(error)
     }
 }
 
@@ -238,20 +258,21 @@ impl<A: Aggregate> MessageDecoder for Aggregator<A> {
         let mut result = Ok(());
         if begins {
             if self.whole.take().is_some() {
-                result = Err(DecodeError::recoverable(AggregateError::StartedTwice { got: self.len }));
+                result = Err(self.refuse(AggregateError::StartedTwice { got: self.len }));
             }
             (self.len, self.dropping) = (0, false);
         } else if self.dropping {
+            self.dropping = !ends;
             return Ok(());
         } else if self.whole.is_none() {
-            self.dropping = true;
-            return Err(DecodeError::recoverable(AggregateError::NotStarted { got: len }));
+            self.dropping = !ends;
+            return Err(self.refuse(AggregateError::NotStarted { got: len }));
         }
         let got = self.len.saturating_add(len);
         if got > self.limit {
             self.whole = None;
-            self.dropping = true;
-            return Err(DecodeError::recoverable(AggregateError::TooLong { limit: self.limit, got }));
+            self.dropping = !ends;
+            return Err(self.refuse(AggregateError::TooLong { limit: self.limit, got }));
         }
         self.len = got;
         let whole = match self.whole.take() {
@@ -271,7 +292,11 @@ impl<A: Aggregate> MessageDecoder for Aggregator<A> {
 
     fn decode_last(&mut self, _: &mut Messages<A::Whole>) -> Result<(), DecodeError> {
         match self.whole.take() {
-            Some(_) => Err(AggregateError::Unfinished { got: self.len }.into()),
+            Some(_) => {
+                let error = AggregateError::Unfinished { got: self.len };
+                self.aggregate.refused(&error);
+                Err(error.into())
+            }
             None => Ok(()),
         }
     }

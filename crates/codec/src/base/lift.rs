@@ -167,6 +167,9 @@ where
 
 /// A codec for streams on single messages: each holds whole messages and nothing else.
 ///
+/// Whole messages go on also if others in the same datagram do not, and of a datagram nothing is lost in silence: the first
+/// thing that is wrong with it is an error, and so is a datagram with bytes of which no message comes at all.
+///
 /// ```
 /// use bytes::BytesMut;
 /// use netwright_codec::{EachDatagram, LineDecoder, MessageDecoder, Messages};
@@ -216,24 +219,37 @@ impl<C: Decoder + Clone> MessageDecoder for EachDatagram<C> {
     fn decode(&mut self, mut bytes: BytesMut, out: &mut Messages<C::Item>) -> Result<(), DecodeError> {
         let len = bytes.len();
         let mut decoder = self.0.clone(); // what one datagram leaves unfinished does not reach the next
+        let (mut made, mut wrong) = (false, None);
         while !bytes.is_empty() || decoder.has_more() {
             let before = bytes.len();
-            match decoder.decode(&mut bytes)? {
-                Some(message) => out.push(message),
-                None if bytes.len() < before => continue,
-                None => break,
+            match decoder.decode(&mut bytes) {
+                Ok(Some(message)) => {
+                    out.push(message);
+                    made = true;
+                }
+                Ok(None) if bytes.len() < before => continue, // it skipped something, and may go on
+                Ok(None) => break,
+                Err(error) if error.is_fatal() || bytes.len() >= before => return Err(wrong.unwrap_or(error)),
+                Err(error) => wrong = wrong.or(Some(error)), // one message is lost, what follows is not
             }
             if bytes.len() >= before && !decoder.has_more() {
                 break;
             }
         }
-        if let Some(message) = decoder.decode_last(&mut bytes)? {
-            out.push(message);
-            bytes.clear();
+        match decoder.decode_last(&mut bytes) {
+            Ok(Some(message)) => {
+                out.push(message);
+                return wrong.map_or(Ok(()), Err);
+            }
+            Ok(None) => {}
+            Err(error) => wrong = wrong.or(Some(error)),
         }
-        match bytes.len() {
-            0 => Ok(()),
-            left => Err(DecodeError::recoverable(NotOneDatagram { left, len })),
+        // A decoder may have taken bytes into a state of its own, where they end with it.
+        let left = if made { bytes.len() } else { len };
+        match (wrong, left) {
+            (Some(error), _) => Err(error),
+            (None, 0) => Ok(()),
+            (None, left) => Err(DecodeError::recoverable(NotOneDatagram { left, len })),
         }
     }
 

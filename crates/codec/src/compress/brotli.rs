@@ -37,7 +37,7 @@ impl Expand for Unbrotli {
             self.begun = true;
             let window = 1 << window_log(first);
             if window > self.window_max {
-                return Err(Broken::Window(window));
+                return Err(Broken::Window { got: window, limit: self.window_max });
             }
         }
         let (mut taken, mut made, mut total) = (0, 0, 0);

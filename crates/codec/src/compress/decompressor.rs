@@ -218,7 +218,7 @@ impl Decompressor {
         match broken {
             Broken::Corrupt(what) => DecompressError::Corrupt { format, at: self.input, what },
             #[cfg(any(feature = "brotli", feature = "lz4", feature = "zstd"))]
-            Broken::Window(got) => DecompressError::Window { format, limit: self.limits.window_max(), got },
+            Broken::Window { got, limit } => DecompressError::Window { format, limit, got },
             Broken::Dictionary => DecompressError::Dictionary { format },
         }
     }

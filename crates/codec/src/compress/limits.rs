@@ -46,8 +46,9 @@ impl Limits {
         self
     }
 
-    /// How many bytes back a stream may refer. What zstd and Brotli may keep as their window, LZ4 as a block; deflate
-    /// (32 KiB) and Snappy (64 KiB) never need more.
+    /// How many bytes back a stream may refer: what zstd and Brotli may keep as their window, LZ4 as a block. One byte more
+    /// is refused. zstd's library keeps no more than 2 GiB (1 GiB where an address has 32 bits), whatever is allowed here.
+    /// Deflate (32 KiB) and Snappy (64 KiB) have a window that nobody chooses, and are not held to this.
     pub const fn window(mut self, bytes: u64) -> Self {
         self.window = bytes;
         self

@@ -131,7 +131,7 @@ impl Unlz4 {
             code => return Err(Broken::Corrupt(format!("no blocks have the size {code}"))),
         };
         if block_max as u64 > self.window_max {
-            return Err(Broken::Window(block_max as u64));
+            return Err(Broken::Window { got: block_max as u64, limit: self.window_max });
         }
         self.frame = Frame {
             linked: flags & 0x20 == 0,

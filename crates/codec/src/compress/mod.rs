@@ -118,9 +118,9 @@ enum Reach {
 enum Broken {
     /// The bytes make no sense, in the library's own words.
     Corrupt(String),
-    /// The stream wants to look back so many bytes.
+    /// The stream wants to look back further than the limit that holds here.
     #[cfg(any(feature = "brotli", feature = "lz4", feature = "zstd"))]
-    Window(u64),
+    Window { got: u64, limit: u64 },
     /// The stream was made with a dictionary that we do not have.
     #[allow(dead_code)] // not with Brotli or Snappy alone
     Dictionary,

@@ -8,23 +8,25 @@ use zstd_safe::zstd_sys::ZSTD_EndDirective;
 
 /// What zstd itself takes when nothing is said.
 const LEVEL: i32 = 3;
-/// Windows that the library can be told to refuse above, as binary logarithms.
-const WINDOW_LOGS: (u32, u32) = (10, 27);
-/// The library's codes for the two errors that have a name of their own here.
-const WINDOW_TOO_LARGE: usize = 16;
+/// The largest window that the library keeps on this machine, as a binary logarithm. It knows powers of two alone, so it is
+/// told this one, and what a frame asks for is compared here.
+const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { 31 };
+/// The library's code for the error that has a name of its own here.
 const WRONG_DICTIONARY: usize = 32;
 
 pub(super) struct Unzstd {
     state: DCtx<'static>,
     head: Head,
+    window_max: u64,
 }
 
 impl Unzstd {
     pub(super) fn new(limits: &Limits) -> Result<Self, Broken> {
         let mut state = DCtx::try_create().ok_or_else(|| Broken::corrupt("no memory"))?;
-        let log = limits.window_max().max(1).ilog2().clamp(WINDOW_LOGS.0, WINDOW_LOGS.1);
-        state.set_parameter(DParameter::WindowLogMax(log)).map_err(|code| Broken::corrupt(name(code)))?;
-        Ok(Self { state, head: Head::default() })
+        state
+            .set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))
+            .map_err(|code| Broken::corrupt(name(code)))?;
+        Ok(Self { state, head: Head::default(), window_max: limits.window_max().min(1 << WINDOW_LOG_MAX) })
     }
 
     #[cfg(test)]
@@ -35,12 +37,17 @@ impl Unzstd {
 
 impl Expand for Unzstd {
     fn expand(&mut self, input: &[u8], output: &mut [u8]) -> Result<Moved, Broken> {
-        self.head.note(input);
+        if !self.head.checked {
+            // Before the library sees the last byte of the head: with that it makes room for the window.
+            self.head.note(input);
+            if let Some(got) = self.head.window().filter(|&got| got > self.window_max) {
+                return Err(Broken::Window { got, limit: self.window_max });
+            }
+        }
         let mut from = InBuffer::around(input);
         let mut to = OutBuffer::around(output);
         let hint =
             self.state.decompress_stream(&mut to, &mut from).map_err(|code| match code.wrapping_neg() {
-                WINDOW_TOO_LARGE => Broken::Window(self.head.window()),
                 WRONG_DICTIONARY => Broken::Dictionary,
                 _ => Broken::corrupt(name(code)),
             })?;
@@ -55,44 +62,60 @@ impl Expand for Unzstd {
     }
 }
 
-/// The first bytes of a frame, looked at only when the library has refused its window: it does not say how large that was.
+/// What a frame begins with. Others are to be skipped, and have no window.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Magic, descriptor, a dictionary's number of up to four bytes and a size of up to eight. A window's byte comes instead.
+const HEAD_MAX: usize = 4 + 1 + 4 + 8;
+
+/// The first bytes of a frame, up to those that tell its window.
 #[derive(Default)]
 struct Head {
-    bytes: [u8; 14],
+    bytes: [u8; HEAD_MAX],
+    /// So many were used by the library.
+    kept: usize,
+    /// And so many are at hand.
     len: usize,
-    noted: usize,
+    /// The window is known, or there is none.
+    checked: bool,
 }
 
 impl Head {
+    /// Looks at input that the library has not used yet.
     fn note(&mut self, input: &[u8]) {
-        self.noted = input.len().min(self.bytes.len() - self.len);
-        self.bytes[self.len..self.len + self.noted].copy_from_slice(&input[..self.noted]);
+        let more = input.len().min(HEAD_MAX - self.kept);
+        self.len = self.kept + more;
+        self.bytes[self.kept..self.len].copy_from_slice(&input[..more]);
     }
 
     /// So many bytes of what was noted were used.
     fn keep(&mut self, taken: usize) {
-        self.len += taken.min(self.noted);
-        self.noted = 0;
+        self.kept = self.len.min(self.kept + taken);
     }
 
-    /// The window that the frame asks for (RFC 8878, section 3.1.1.1).
-    fn window(&self) -> u64 {
-        let [_, _, _, _, descriptor, window, ..] = self.bytes;
-        if descriptor & 0x20 == 0 {
+    /// The window that the frame asks for (RFC 8878, section 3.1.1.1). `None`: not known yet, or there is none.
+    fn window(&mut self) -> Option<u64> {
+        let known = &self.bytes[..self.len];
+        let magic = self.len.min(MAGIC.len());
+        if known[..magic] != MAGIC[..magic] {
+            self.checked = true; // to be skipped, or for the library to refuse
+            return None;
+        }
+        let &descriptor = known.get(MAGIC.len())?;
+        let behind = &known[MAGIC.len() + 1..];
+        let window = if descriptor & 0x20 == 0 {
+            let &window = behind.first()?;
             let base = 1u64 << (10 + (window >> 3));
-            return base + base / 8 * u64::from(window & 7);
-        }
-        // A single segment: the window is the content, whose size follows the dictionary's number.
-        let at = 5 + [0, 1, 2, 4][usize::from(descriptor & 3)];
-        let size = |len: usize| {
-            self.bytes.iter().skip(at).take(len).rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
+            base + base / 8 * u64::from(window & 7)
+        } else {
+            // A single segment: the window is the content, whose size follows the dictionary's number.
+            let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+            let width = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+            let size = behind.get(dictionary..dictionary + width)?;
+            let size = size.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
+            if width == 2 { size + 256 } else { size }
         };
-        match descriptor >> 6 {
-            0 => size(1),
-            1 => size(2) + 256,
-            2 => size(4),
-            _ => size(8),
-        }
+        self.checked = true;
+        Some(window)
     }
 }
 
@@ -171,24 +194,32 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_frame_is_read_off_its_head() {
-        let window = |bytes: &[u8]| {
-            let mut head = Head::default();
-            for byte in bytes {
+    fn the_window_of_a_frame_is_read_off_its_head_and_not_before_that_is_there() {
+        let window = |behind_magic: &[u8]| {
+            let bytes = [&MAGIC[..], behind_magic].concat();
+            let (mut whole, mut head, mut found) = (Head::default(), Head::default(), None);
+            for byte in &bytes {
+                assert_eq!(found, None, "{behind_magic:?}");
                 head.note(&[*byte]);
+                found = head.window();
                 head.keep(1);
             }
-            head.window()
+            whole.note(&bytes);
+            assert_eq!(whole.window(), found, "in one piece, {behind_magic:?}");
+            found
         };
-        let magic = [0x28, 0xb5, 0x2f, 0xfd];
-        assert_eq!(window(&[&magic[..], &[0x00, 0x00]].concat()), 1 << 10);
-        assert_eq!(window(&[&magic[..], &[0x00, 0xff]].concat()), (1 << 41) + 7 * (1 << 38));
-        assert_eq!(window(&[&magic[..], &[0x20, 200]].concat()), 200);
-        assert_eq!(
-            window(&[&magic[..], &[0x61, 9, 1, 1]].concat()),
-            256 + 257,
-            "behind a dictionary's number"
-        );
-        assert_eq!(window(&[&magic[..], &[0xe0, 0, 0, 0, 0, 1, 0, 0, 0]].concat()), 1 << 32);
+        assert_eq!(window(&[0x00, 0x00]), Some(1 << 10));
+        assert_eq!(window(&[0x00, 0xff]), Some((1 << 41) + 7 * (1 << 38)));
+        assert_eq!(window(&[0x20, 200]), Some(200));
+        assert_eq!(window(&[0x61, 9, 1, 1]), Some(256 + 257), "behind a dictionary's number");
+        assert_eq!(window(&[0xe0, 0, 0, 0, 0, 1, 0, 0, 0]), Some(1 << 32));
+        assert_eq!(window(&[0xe3, 9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 1]), Some(1 << 56), "the longest head");
+    }
+
+    #[test]
+    fn a_frame_to_skip_has_no_window() {
+        let mut head = Head::default();
+        head.note(&[0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff]);
+        assert!(head.window().is_none() && head.checked);
     }
 }

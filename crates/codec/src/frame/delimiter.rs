@@ -129,6 +129,18 @@ impl DelimiterDecoder {
         })
     }
 
+    /// Leaves delimiters at the end of frames. Default: they are taken off.
+    pub fn keep_delimiters(mut self, keep: bool) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Reports a frame that is too long as soon as that is clear (default), or at its end.
+    pub fn fail_fast(mut self, fast: bool) -> Self {
+        self.fail_fast = fast;
+        self
+    }
+
     /// Where the first delimiter ends, and how long it is.
     #[inline]
     fn find(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
@@ -195,6 +207,13 @@ impl Decoder for DelimiterDecoder {
                 frame.truncate(len);
             }
             return Ok(Some(frame.freeze()));
+        }
+    }
+
+    fn decode_last(&mut self, bytes: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        match self.skipped.take() {
+            Some(skipped) if !self.fail_fast => Err(self.too_long(skipped + std::mem::take(bytes).len())),
+            _ => Ok(None),
         }
     }
 

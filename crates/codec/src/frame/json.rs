@@ -119,6 +119,18 @@ impl JsonDecoder {
         }
     }
 
+    /// Passes on the elements of an outermost array one by one, as soon as each is there. Default: the array as one.
+    pub fn stream_arrays(mut self, stream: bool) -> Self {
+        self.stream_arrays = stream;
+        self
+    }
+
+    /// Reports a value that is too long as soon as that is clear (default), or at its end.
+    pub fn fail_fast(mut self, fast: bool) -> Self {
+        self.fail_fast = fast;
+        self
+    }
+
     /// Whether no value has begun.
     fn is_between(&self) -> bool {
         self.scanned == 0 && self.skipped.is_none()
@@ -264,6 +276,13 @@ impl Decoder for JsonDecoder {
                 return Err(self.too_long(len));
             }
             return Ok(Some(take(bytes, end).freeze()));
+        }
+    }
+
+    fn decode_last(&mut self, _: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        match self.skipped.take() {
+            Some(skipped) if !self.fail_fast => Err(self.too_long(skipped)),
+            _ => Ok(None),
         }
     }
 

@@ -258,6 +258,11 @@ impl Decoder for LengthDecoder {
         Ok(Some(take(bytes, frame - strip).freeze()))
     }
 
+    fn decode_last(&mut self, _: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        self.skip.end(self.field.max)?;
+        Ok(None)
+    }
+
     fn needs(&self) -> Option<usize> {
         Some(if self.frame == 0 { self.header } else { self.frame })
     }

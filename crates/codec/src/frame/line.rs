@@ -10,7 +10,7 @@
 //!
 //! A line that is too long is an error, once, and not the end: what is left of it is skipped as it comes, and the line
 //! after it is read as if nothing had happened. (An error that nobody takes care of closes the channel all the same.) At
-//! the channel's end a last line without its end is dropped.
+//! the channel's end a last line without its end is dropped; one that is too long is reported.
 //!
 //! Not here: keeping the unfinished line, gathering what is written (`base`), other delimiters (`delimiter`).
 
@@ -171,6 +171,15 @@ impl Decoder for LineDecoder {
                 line.truncate(end);
             }
             return Ok(Some(line.freeze()));
+        }
+    }
+
+    fn decode_last(&mut self, _: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        match self.skipping.take() {
+            Some(Skipping { seen, after_cr }) if !self.fail_fast => {
+                Err(self.too_long(seen - usize::from(after_cr)))
+            }
+            _ => Ok(None),
         }
     }
 

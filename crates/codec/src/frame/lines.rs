@@ -95,6 +95,13 @@ impl Decoder for LineBatches {
         }
     }
 
+    fn decode_last(&mut self, bytes: &mut BytesMut) -> Result<Option<Lines>, DecodeError> {
+        match self.long.take() {
+            Some(mut long) => long.decode_last(bytes).map(|_| None),
+            None => Ok(None),
+        }
+    }
+
     fn wants(&self, more: &[u8]) -> usize {
         memchr(b'\n', more).map_or(more.len(), |lf| lf + 1)
     }

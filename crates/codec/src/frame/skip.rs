@@ -47,6 +47,14 @@ impl Skip {
             _ => Ok(()),
         }
     }
+
+    /// The stream has ended, and so has the frame: the error that was to come at its end.
+    pub(super) fn end(&mut self, limit: usize) -> Result<(), DecodeError> {
+        match self.report.take() {
+            Some(frame) => Err(too_long(limit, frame)),
+            None => Ok(()),
+        }
+    }
 }
 
 fn too_long(limit: usize, frame: u64) -> DecodeError {

@@ -121,3 +121,37 @@ fn no_more_is_held_than_the_limit_however_long_a_frame_is() {
         assert!(most.iter().all(|&held| held <= limit + 64), "{most:?} held, the limit is {limit}");
     }
 }
+
+/// The errors of a stream that is cut off in a frame that is too long.
+fn errors_of<D: Decoder>(mut decoder: D, stream: &[u8]) -> Vec<String> {
+    let (mut intake, mut errors) = (Intake::default(), Vec::new());
+    for piece in stream.chunks(3) {
+        intake.feed(BytesMut::from(piece));
+        while let Some(result) = intake.next(&mut decoder) {
+            errors.extend(result.err().map(|error| error.to_string()));
+        }
+    }
+    errors.extend(intake.last(&mut decoder).and_then(Result::err).map(|error| error.to_string()));
+    errors
+}
+
+#[test]
+fn a_frame_that_is_too_long_and_has_no_end_is_reported_once_at_the_latest_with_the_end_of_the_stream() {
+    let reported = |errors: Vec<String>, got: usize, name: &str| {
+        assert_eq!(errors, [format!("a frame of {got} bytes or more, the limit is 8")], "{name}");
+    };
+    for fast in [false, true] {
+        let seen = |late, early| if fast { early } else { late };
+        let lines = LineDecoder::max(8).fail_fast(fast);
+        reported(errors_of(lines, b"one\nxxxxxxxxxxxxxxx"), seen(15, 11), "lines");
+        let delimiters = DelimiterDecoder::max(8, [";;"]).unwrap().fail_fast(fast);
+        reported(errors_of(delimiters, b"one;;xxxxxxxxxxxxxxx"), seen(15, 10), "delimiters");
+        reported(errors_of(JsonDecoder::max(8).fail_fast(fast), b"{}[xxxxxxxxxxxxxx"), seen(15, 10), "JSON");
+        let field = LengthField::new(1).max(8).fail_fast(fast).decoder().unwrap();
+        reported(errors_of(field, b"\x01a\x20xxxxxxxxxx"), 33, "lengths");
+        let varint = Varint32Decoder::max(8);
+        let varint = if fast { varint } else { varint.fail_late() };
+        reported(errors_of(varint, b"\x01a\x20xxxxxxxxxx"), 32, "varints");
+    }
+    reported(errors_of(LineBatches::max(8), b"one\nxxxxxxxxxxxxxxx"), 15, "batches");
+}

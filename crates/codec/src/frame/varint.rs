@@ -66,6 +66,12 @@ impl Varint32Decoder {
     pub fn max(max: usize) -> Self {
         Self { max, fail_fast: true, whole: 0, header: 0, skip: Skip::default() }
     }
+
+    /// Reports a frame that is too long when it has been skipped. Default: as soon as its length is there.
+    pub fn fail_late(mut self) -> Self {
+        self.fail_fast = false;
+        self
+    }
 }
 
 /// The number at the front and how many bytes it has. `None`: it does not end here.
@@ -106,6 +112,11 @@ impl Decoder for Varint32Decoder {
         let length = std::mem::take(&mut self.whole) - self.header;
         bytes.advance(self.header);
         Ok(Some(take(bytes, length).freeze()))
+    }
+
+    fn decode_last(&mut self, _: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
+        self.skip.end(self.max)?;
+        Ok(None)
     }
 
     fn needs(&self) -> Option<usize> {

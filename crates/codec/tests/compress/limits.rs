@@ -104,6 +104,81 @@ fn the_window_is_limited() {
     }
 }
 
+/// A frame of zstd with this byte for its window, and five bytes in it.
+#[cfg(feature = "zstd")]
+fn with_window(byte: u8) -> Vec<u8> {
+    let (magic, block) = ([0x28, 0xb5, 0x2f, 0xfd, 0x00], [5 << 3 | 1, 0, 0]);
+    [&magic[..], &[byte], &block, b"hello"].concat()
+}
+
+#[test]
+#[cfg(feature = "zstd")]
+fn the_window_of_zstd_is_limited_to_the_byte() {
+    let format = Format::Zstd;
+    let refused = |limit, byte, got| {
+        let wire = with_window(byte);
+        for wire in [&wire[..], &wire[..6]] {
+            let (error, came) = error(both_ways(format).limits(Limits::default().window(limit)), wire);
+            assert_eq!((error, came), (DecompressError::Window { format, limit, got }, 0));
+        }
+    };
+    let allowed = |limit, byte| {
+        let wire = with_window(byte);
+        let came = unpacked(both_ways(format).limits(Limits::default().window(limit)), wire.chunks(1));
+        assert!(came.bytes == b"hello" && came.errors.is_empty(), "{limit}: {:?}", came.errors);
+    };
+    refused(100, 0, 1 << 10); // less than the least
+    refused(1023, 0, 1 << 10);
+    allowed(1024, 0);
+    refused(1151, 1, 1152); // none is a power of two
+    allowed(1152, 1);
+    allowed(1 << 30, (28 - 10) << 3); // 256 MiB
+    refused((1 << 28) - 1, (28 - 10) << 3, 1 << 28);
+}
+
+#[test]
+#[cfg(feature = "zstd")]
+fn a_window_that_no_machine_keeps_is_refused_with_the_limit_that_is_real() {
+    // 2 TiB and more; the library keeps up to 2 GiB, on a small machine up to 1 GiB.
+    let (error, _) =
+        error(both_ways(Format::Zstd).limits(Limits::default().window(u64::MAX)), &with_window(0xff));
+    let DecompressError::Window { limit, got, .. } = error else { panic!("{error}") };
+    assert!(limit <= 1 << 31 && got == (1 << 41) + 7 * (1 << 38), "{error}");
+}
+
+#[test]
+#[cfg(feature = "zstd")]
+fn a_single_segment_of_zstd_needs_no_more_window_than_it_has_bytes() {
+    // Its length of one byte, or of eight behind a dictionary's number of four, which is zero: none.
+    let short = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 5 << 3 | 1, 0, 0][..], b"hello"].concat();
+    let long =
+        [&[0x28, 0xb5, 0x2f, 0xfd, 0xe3, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 5 << 3 | 1, 0, 0][..], b"hello"]
+            .concat();
+    for wire in [short, long] {
+        let limited = |limit| both_ways(Format::Zstd).limits(Limits::default().window(limit));
+        for pieces in [wire.len(), 1] {
+            let came = unpacked(limited(5), wire.chunks(pieces));
+            assert!(came.bytes == b"hello" && came.errors.is_empty(), "{:?}", came.errors);
+        }
+        let (error, _) = error(limited(4), &wire);
+        assert_eq!(error, DecompressError::Window { format: Format::Zstd, limit: 4, got: 5 });
+    }
+}
+
+#[test]
+#[cfg(feature = "zstd")]
+fn every_frame_of_zstd_in_a_row_is_held_to_the_window_and_frames_to_skip_have_none() {
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 0xff, 0xff, 0xff];
+    let limits = Limits::default().window(1024);
+    let wire = [&skipped[..], &with_window(0), &skipped, &with_window(0)].concat();
+    for pieces in [wire.len(), 1] {
+        let came = unpacked(both_ways(Format::Zstd).limits(limits), wire.chunks(pieces));
+        assert!(came.bytes == b"hellohello" && came.errors.is_empty(), "{:?}", came.errors);
+    }
+    let (error, _) = error(both_ways(Format::Zstd).limits(limits), &[wire, with_window(1)].concat());
+    assert_eq!(error, DecompressError::Window { format: Format::Zstd, limit: 1024, got: 1152 });
+}
+
 #[test]
 #[cfg(feature = "brotli")]
 fn a_large_window_of_brotli_that_no_rfc_knows_is_refused() {

@@ -5,7 +5,7 @@ use super::{
     choice::{Choice, Look},
 };
 use crate::{
-    channel::{Fault, ShuttingDown, WriteError, WritePromise},
+    channel::{CloseCause, Fault, ShuttingDown, WriteError, WritePromise},
     pipeline::{
         Context, Event, Handler, Leftover, Link, PipelineBuilder, Segment, StageTimer, Switch, Whole,
     },
@@ -172,6 +172,15 @@ impl<W: 'static, T: 'static> Handler for Detect<W, T> {
             0 => cx.close(), // it came, and went
             read => self.look(cx, Some(DetectError::CutShort { read })),
         }
+    }
+
+    /// Without half-closure a peer's end is the channel's, and what it sent before that is read all the same.
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        let by_peer = matches!(cause, CloseCause::PeerClosed | CloseCause::Io(_));
+        if by_peer && !self.read.is_empty() {
+            self.look(cx, Some(DetectError::CutShort { read: self.read.len() }));
+        }
+        cx.fire_inactive(cause);
     }
 
     fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {

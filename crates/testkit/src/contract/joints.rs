@@ -26,6 +26,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(handles_of_an_exchanged_segment_lose_no_write_in_silence),
     behaviour!(a_sealed_client_can_be_closed_and_waited_for),
     behaviour!(one_port_speaks_several_protocols_and_the_first_bytes_decide),
+    behaviour!(first_bytes_that_left_it_open_are_read_when_the_peer_sends_no_more),
 ];
 
 type Way = Switch<BytesMut, Bytes, Infallible>;
@@ -210,5 +211,31 @@ fn one_port_speaks_several_protocols_and_the_first_bytes_decide(setup: Setup) {
     other.write_all(b"SSH-2.0-").unwrap();
     expect_end(&mut other);
     drop((numbers, web));
+    running.wait_for_open(0);
+}
+
+fn first_bytes_that_left_it_open_are_read_when_the_peer_sends_no_more(setup: Setup) {
+    let (sender, read) = mpsc::channel();
+    let (builder, loops) = setup.server();
+    let mut bound = builder
+        .pipeline(move |_| {
+            let sender = sender.clone();
+            let longer = || pipeline().handle(|_, _| {}).sealed();
+            let shorter = move || {
+                let tell =
+                    move |_: &mut Context<'_, _>, bytes: BytesMut| sender.send(bytes.freeze()).unwrap();
+                pipeline().handle(tell).sealed()
+            };
+            pipeline().joint(|switch| {
+                pipeline().last(Detect::new(switch).rule(prefix("#count"), longer).rule(prefix("#"), shorter))
+            })
+        })
+        .bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    let mut stream = running.dial();
+    stream.write_all(b"#co").unwrap();
+    stream.shut_down().unwrap();
+    assert_eq!(read.recv_timeout(PATIENCE).unwrap(), "#co");
+    expect_end(&mut stream);
     running.wait_for_open(0);
 }

@@ -40,17 +40,23 @@ use std::{cell::RefCell, convert::Infallible, fmt::Debug, rc::Rc};
 /// );
 /// ```
 ///
-/// See [`Verify`] for what it does, and for more than this.
+/// With `last_may_come;` before the samples, a stream that is cut off may give something more: see
+/// [`Verify::last_may_come`], and [`Verify`] for what it does and for more than this.
 #[macro_export]
 macro_rules! verify_decoder {
-    ($($stage:expr),+ ; $($bytes:expr => $gives:expr),+ $(,)?) => {
+    ($($stage:expr),+ ; last_may_come ; $($bytes:expr => $gives:expr),+ $(,)?) => {
+        $crate::verify_decoder!(@ $($stage),+ ; $($bytes => $gives),+).last_may_come().run()
+    };
+    (@ $($stage:expr),+ ; $($bytes:expr => $gives:expr),+) => {
         $crate::verify::Verify::new(|recorder| {
             let pipeline = $crate::verify::pipeline();
             $(let pipeline = pipeline.add($stage);)+
             $crate::verify::Embedded::new(pipeline.app(recorder))
         })
         $(.sample($bytes, $gives))+
-        .run()
+    };
+    ($($stage:expr),+ ; $($bytes:expr => $gives:expr),+ $(,)?) => {
+        $crate::verify_decoder!(@ $($stage),+ ; $($bytes => $gives),+).run()
     };
 }
 
