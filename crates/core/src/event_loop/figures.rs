@@ -18,6 +18,10 @@ impl Counter {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
+    pub(crate) fn take_back(&self, n: u64) {
+        self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
+    }
+
     pub(crate) fn set(&self, n: usize) {
         self.0.store(n as u64, Ordering::Relaxed);
     }

@@ -124,6 +124,7 @@ impl<T> Inbox<T> {
     // ---- the loop ----
 
     /// Takes the next task. `None` with `pending() > 0` means that a submitter is between its two steps.
+    #[inline]
     pub(crate) fn take(&self, cursor: &mut Cursor) -> Option<T> {
         self.queue.take(cursor)
     }
@@ -251,6 +252,7 @@ impl<T> TwoQueues<T> {
         Self { ring: Ring::new(ring_len), flood: List::new() }
     }
 
+    #[inline]
     fn take(&self, cursor: &mut Cursor) -> Option<T> {
         if cursor.credit > 0 {
             cursor.credit -= 1;

@@ -140,7 +140,7 @@ impl Local {
 
     /// The next thing to run, and whether it has a place to be given back through [`Queues::done`]: of the kind whose
     /// turn it is, or of the next kind that has something.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self, turn: &mut Turn) -> Option<(Work, bool)> {
         // Most of the time nothing else waits.
         if self.due.get() == 0 && !self.queues.has_own() {
@@ -149,6 +149,7 @@ impl Local {
         self.next_in_turn(turn)
     }
 
+    #[inline(never)]
     fn next_in_turn(&self, turn: &mut Turn) -> Option<(Work, bool)> {
         let first = *turn;
         loop {
@@ -222,10 +223,13 @@ impl Local {
         let due = self.due.get().checked_sub(1)?;
         let mut wheel = self.wheel.borrow_mut();
         // No later than the turn began: what has become due since waits for the next one.
-        let timer = wheel.pop_due(0);
-        self.due.set(if timer.is_some() { due } else { 0 }); // one may have been cancelled
+        let Some(timer) = wheel.pop_due(0) else {
+            self.due.set(0); // one was cancelled
+            return None;
+        };
+        self.due.set(due);
         self.shared.figures.timers_pending.set(wheel.len());
-        timer
+        Some(timer)
     }
 
     /// Drops all timers, each by itself: their handles learn it from that.

@@ -41,6 +41,8 @@ struct Queued {
 pub(crate) struct Queues {
     shared: Arc<Shared>,
     own: RefCell<VecDeque<Work>>,
+    /// How many that are: asked before each task.
+    own_len: Cell<usize>,
     submitted: RefCell<VecDeque<Queued>>,
     /// How many of `submitted`, from the front, have no mark: nothing in the inbox came before them.
     unmarked: Cell<usize>,
@@ -49,8 +51,8 @@ pub(crate) struct Queues {
     counted: Cell<usize>,
     /// Tasks that the inbox was seen to hold and that were not taken since.
     waiting: Cell<usize>,
-    /// Tasks in `submitted` that the inbox does not count.
-    uncounted: Cell<usize>,
+    /// Tasks in `submitted` that have no mark and a place all the same: none without a limit.
+    placed: Cell<usize>,
     limited: bool,
 }
 
@@ -60,27 +62,31 @@ impl Queues {
             limited: shared.config.is_limited(),
             shared,
             own: RefCell::default(),
+            own_len: Cell::new(0),
             submitted: RefCell::default(),
             unmarked: Cell::new(0),
             cursor: RefCell::default(),
             counted: Cell::new(0),
             waiting: Cell::new(0),
-            uncounted: Cell::new(0),
+            placed: Cell::new(0),
         }
     }
 
     /// Queues what the loop gives itself to do.
     pub(super) fn push_own(&self, work: Work) {
+        self.own_len.set(self.own_len.get() + 1);
         self.own.borrow_mut().push_back(work);
     }
 
     #[inline]
     pub(super) fn has_own(&self) -> bool {
-        !self.own.borrow().is_empty()
+        self.own_len.get() > 0
     }
 
     pub(super) fn next_own(&self) -> Option<Work> {
-        self.own.borrow_mut().pop_front()
+        let work = self.own.borrow_mut().pop_front()?;
+        self.own_len.set(self.own_len.get() - 1);
+        Some(work)
     }
 
     /// Asks for a place within the limit on pending tasks.
@@ -102,12 +108,21 @@ impl Queues {
         self.submit_with(work, false);
     }
 
+    #[inline]
     fn submit_with(&self, work: Work, counted: bool) {
-        if !self.has_outside() {
-            self.unmarked.set(self.unmarked.get() + 1);
-            self.uncounted.set(self.uncounted.get() + usize::from(!counted));
-            self.submitted.borrow_mut().push_back(Queued { work, counted });
-        } else if self.mark(counted) {
+        if self.has_outside() {
+            return self.submit_behind_others(work, counted);
+        }
+        self.unmarked.set(self.unmarked.get() + 1);
+        if counted {
+            self.placed.set(self.placed.get() + 1);
+        }
+        self.submitted.borrow_mut().push_back(Queued { work, counted });
+    }
+
+    #[inline(never)] // keeps the common way short
+    fn submit_behind_others(&self, work: Work, counted: bool) {
+        if self.mark(counted) {
             self.submitted.borrow_mut().push_back(Queued { work, counted: true });
         } else {
             self.push_own(work); // the inbox is closed: no order is left to keep
@@ -118,7 +133,9 @@ impl Queues {
     fn take_unmarked(&self, unmarked: usize) -> Option<(Work, bool)> {
         self.unmarked.set(unmarked - 1);
         let queued = self.submitted.borrow_mut().pop_front()?;
-        self.uncounted.set(self.uncounted.get() - usize::from(!queued.counted));
+        if queued.counted {
+            self.placed.set(self.placed.get() - 1);
+        }
         Some((queued.work, queued.counted))
     }
 
@@ -156,18 +173,23 @@ impl Queues {
         if unmarked > 0 {
             return self.take_unmarked(unmarked);
         }
-        let work = match self.take_from_inbox()? {
+        let task = self.take_from_inbox()?;
+        self.shared.figures.tasks_from_outside.add(1);
+        let work = match task {
             Task::Run(run) => Work::Run(run),
             Task::Poll(task) => Work::Poll(task),
             Task::Call(token) => Work::Call(token),
             Task::Nudge => Work::Nudge,
-            Task::Mark => {
-                let marked = self.submitted.borrow_mut().pop_front();
-                return Some((marked.map_or(Work::Nudge, |queued| queued.work), true));
-            }
+            Task::Mark => self.take_marked(),
         };
-        self.shared.figures.tasks_from_outside.add(1);
         Some((work, true))
+    }
+
+    #[inline(never)] // as above
+    fn take_marked(&self) -> Work {
+        self.shared.figures.tasks_from_outside.take_back(1);
+        let marked = self.submitted.borrow_mut().pop_front();
+        marked.map_or(Work::Nudge, |queued| queued.work)
     }
 
     #[inline]
@@ -202,11 +224,11 @@ impl Queues {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.own.borrow().is_empty() && self.submitted.borrow().is_empty() && self.shared.inbox.pending() == 0
+        !self.has_own() && self.submitted.borrow().is_empty() && self.shared.inbox.pending() == 0
     }
 
     /// Tasks that wait here and are not in the inbox's count.
     pub(super) fn uncounted(&self) -> usize {
-        self.uncounted.get() + self.own.borrow().len()
+        self.unmarked.get() - self.placed.get() + self.own_len.get()
     }
 }

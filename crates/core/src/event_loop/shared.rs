@@ -105,12 +105,14 @@ impl Shared {
         Ok(permit)
     }
 
+    #[inline]
     pub(crate) fn push(&self, permit: Permit<'_, Task>, task: Task) {
         if permit.push(task) == Next::Wake {
             self.wake();
         }
     }
 
+    #[inline(never)] // most tasks need no wake-up
     fn wake(&self) {
         self.figures.wakeups_sent.add_shared(1);
         // A driver's fault is not its loop's submitters'.
