@@ -495,6 +495,21 @@ fn whoever_answers_later_is_held_back_as_well() {
 }
 
 #[test]
+fn answers_that_are_cancelled_make_room_for_questions() {
+    let written: Rc<RefCell<Vec<netwright_core::Written>>> = Rc::default();
+    let keep = written.clone();
+    let stages = pipeline().add(inbound(Singles::default())).handle(move |cx, _: u8| {
+        let mut answer = cx.write_tracked(Bytes::from_static(&[7; 3000]));
+        answer.cancel(); // before it is flushed
+        keep.borrow_mut().push(answer);
+    });
+    let mut channel: Bare = EmbeddedChannel::with_settings(stages, narrow());
+    channel.block_output(true).write_inbound("1234");
+    assert_eq!(written.borrow().len(), 4);
+    assert!(channel.wants_read());
+}
+
+#[test]
 fn a_pause_of_the_application_outlasts_the_room_for_answers() {
     let (mut channel, read) = careless(true, narrow());
     channel.block_output(true).write_inbound(vec![1; 1000]);

@@ -8,7 +8,8 @@
 //! 1. After a flush the peer can read everything that was written before it. A flush with nothing written since the last
 //!    one adds nothing.
 //! 2. A promise completes when the last compressed byte of its message was sent, which is in the piece of the next flush.
-//! 3. A stream that was begun is ended when the channel is closed by us; one in which nothing was written is not begun.
+//! 3. A stream that was begun is ended when the channel is closed by us, or when the stage leaves it to another segment; one in
+//!    which nothing was written is not begun.
 //!
 //! A message that is written is compressed at once and cannot be cancelled any more. What was written and not flushed
 //! before a close is sent with the end: it cannot be taken out of the stream.
@@ -92,6 +93,10 @@ impl<R: 'static> Handler for Compress<R> {
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
         self.compressing.end(cx);
         cx.shut_down_output_with(done);
+    }
+    /// What follows comes from another segment: the stream ends here, with everything that was written.
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.compressing.end(cx);
     }
     fn name(&self) -> &'static str {
         self.compressing.compressor.format().name()
@@ -184,6 +189,10 @@ impl Handler for Compression {
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
         self.compressing.end(cx);
         cx.shut_down_output_with(done);
+    }
+    /// What follows comes from another segment: the stream ends here, with everything that was written.
+    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        self.compressing.end(cx);
     }
     fn leftover(&mut self) -> Leftover<BytesMut> {
         self.decoding.leftover()

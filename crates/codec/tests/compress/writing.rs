@@ -150,3 +150,25 @@ fn one_way_alone_is_a_stage_too() {
         assert_eq!(there.outbound_bytes(), b"plain");
     }
 }
+
+#[test]
+fn a_stage_that_leaves_ends_its_stream_and_its_successor_writes_in_the_clear() {
+    for &format in Format::all() {
+        let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch| {
+            pipeline().add(both_ways(format)).handle(move |cx, _| {
+                cx.write("goodbye".into()); // and no flush
+                switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+            })
+        }));
+        channel.write_inbound(packed(format, &[b"go"]));
+        let sent = channel.outbound_bytes();
+        let came = unpacked(both_ways(format), [&sent[..]]);
+        assert_eq!(
+            (&came.bytes[..], &came.errors[..]),
+            (&b"goodbye"[..], &[][..]),
+            "{format}: whole, with its end"
+        );
+        channel.write_inbound("clear");
+        assert_eq!(channel.outbound_bytes(), b"clear", "{format}");
+    }
+}

@@ -111,6 +111,11 @@ impl Demand {
         !std::mem::replace(&mut self.full, true)
     }
 
+    /// Whether it was said that too many answers wait, and not that there is room again.
+    pub(crate) fn is_full(self) -> bool {
+        self.full
+    }
+
     /// There is room for answers again. True if delivery goes on because of it.
     pub(crate) fn room(&mut self) -> bool {
         self.full = false;

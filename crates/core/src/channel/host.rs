@@ -300,9 +300,7 @@ where
             if !said_full && self.core.demand.is_paused() {
                 self.run(|root, core| waiting = root.would_hold_up(core));
             }
-            if self.core.demand.room() {
-                self.core.waiting_inside = true;
-            }
+            self.let_go_on();
             if waiting {
                 // Whoever paused until there is room would wait for ever, and the end behind what is held with it.
                 self.run(|root, core| root.event(core, Inbound::Writability(true)));
@@ -515,11 +513,21 @@ where
     /// so far is flushed, or it would never be taken.
     #[inline]
     fn hold_back(&mut self) -> bool {
+        if self.core.demand.is_full() && self.core.outbound.is_writable() {
+            return self.let_go_on(); // there was no news of it: what was too much was cancelled
+        }
         if !self.hold_back || !self.core.has_too_many_answers() || !self.core.demand.too_many_answers() {
             return false;
         }
         self.flush_at_tail();
         true
+    }
+
+    /// There is room for answers: what flowed before does so again. True if so.
+    fn let_go_on(&mut self) -> bool {
+        let flows = self.core.demand.room();
+        self.core.waiting_inside |= flows;
+        flows
     }
 
     /// Carries out what the first stage asked for, in order.
@@ -656,8 +664,8 @@ where
     fn tell_flip(&mut self, writable: bool) -> bool {
         self.core.told_by_queue();
         self.shared.set_writable(writable);
-        if writable && self.core.demand.room() {
-            self.core.waiting_inside = true;
+        if writable {
+            self.let_go_on();
         }
         if !self.silent && !self.ended {
             let (root, core) = (&mut self.root, &mut self.core);
