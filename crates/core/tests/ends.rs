@@ -499,7 +499,7 @@ fn answers_that_are_cancelled_make_room_for_questions() {
     let written: Rc<RefCell<Vec<netwright_core::Written>>> = Rc::default();
     let keep = written.clone();
     let stages = pipeline().add(inbound(Singles::default())).handle(move |cx, _: u8| {
-        let mut answer = cx.write_tracked(Bytes::from_static(&[7; 3000]));
+        let answer = cx.write_tracked(Bytes::from_static(&[7; 3000]));
         answer.cancel(); // before it is flushed
         keep.borrow_mut().push(answer);
     });
