@@ -272,6 +272,75 @@ fn a_stage_that_is_told_of_room_after_the_end_can_find_out_why() {
     assert_eq!(seen.take(), ["true, closed by the peer"]);
 }
 
+// ---- behind a close ----
+
+#[test]
+fn no_message_is_delivered_behind_a_close_of_the_application() {
+    for close in [AppContext::<'_, Closes>::close, AppContext::<'_, Closes>::close_when_flushed] {
+        let seen = Seen::default();
+        let app = Closes { seen: seen.clone(), close };
+        let mut channel: Bare = EmbeddedChannel::new(pipeline().add(inbound(Singles::default())).app(app));
+        channel.write_inbound("a!bc");
+        assert_eq!(seen.take(), ["a", "!", "closed by our side"]);
+        assert!(!channel.is_open());
+    }
+}
+
+/// Closes the channel when it is told to.
+struct Closes {
+    seen: Seen,
+    close: fn(&mut AppContext<'_, Self>),
+}
+
+impl Application for Closes {
+    type Read = u8;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
+        self.seen.say(byte as char);
+        if byte == b'!' {
+            (self.close)(cx);
+        }
+    }
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
+        self.seen.say(cause);
+    }
+}
+
+#[test]
+fn no_message_is_delivered_behind_an_error_that_nobody_takes() {
+    /// Digits pass; what is none is an error.
+    struct Digits;
+    impl Handler for Digits {
+        type Read = u8;
+        type ReadOut = u8;
+        type Write = Bytes;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
+            if byte.is_ascii_digit() {
+                cx.fire_read(byte);
+            } else {
+                cx.fire_error(std::io::Error::other("no digit"));
+            }
+        }
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            cx.write_with(bytes, done);
+        }
+    }
+    for pieces in [vec!["1x23"], vec!["1", "x", "2", "3"]] {
+        let seen = Seen::default();
+        let keep = seen.clone();
+        let stages = pipeline().add(inbound(Singles::default())).add(Digits);
+        let mut channel: Bare =
+            EmbeddedChannel::new(stages.handle(move |_, byte: u8| keep.say(byte as char)));
+        for piece in pieces {
+            channel.write_inbound(piece);
+        }
+        assert_eq!(seen.take(), ["1"], "however the bytes come");
+        assert!(!channel.is_open());
+    }
+}
+
 // ---- async tails ----
 
 #[test]

@@ -49,6 +49,18 @@ impl<W: Send + 'static> Open for Channel<W> {
 struct State {
     channels: HashMap<ChannelId, Box<dyn Open>>,
     waiting: Vec<Promise<ServerShutdown, PromiseError>>,
+    phase: Phase,
+}
+
+/// What becomes of a connection that comes late, because its loop had no time for it.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// It is told, like all others.
+    Draining,
+    /// It is closed: nobody waits for it any more.
+    Over,
 }
 
 /// Open connections by number.
@@ -65,7 +77,15 @@ impl Live {
     /// Counts a connection until the guard is dropped.
     pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
         let id = channel.id();
-        self.lock().channels.insert(id, Box::new(channel.clone()));
+        let mut state = self.lock();
+        state.channels.insert(id, Box::new(channel.clone()));
+        let phase = state.phase;
+        drop(state);
+        match phase {
+            Phase::Open => {}
+            Phase::Draining => channel.tell_of_shutdown(),
+            Phase::Over => Open::close(channel, CloseCause::ShutDown),
+        }
         Guard { place: Some((self.clone(), id)), lease: None }
     }
 
@@ -82,10 +102,12 @@ impl Live {
         let (promise, promised) = promise();
         let mut state = self.lock();
         if state.channels.is_empty() {
+            state.phase = Phase::Over;
             drop(state);
             promise.succeed(ServerShutdown { cut: 0 });
             return promised;
         }
+        state.phase = Phase::Draining;
         state.waiting.push(promise);
         for channel in state.channels.values() {
             channel.tell_of_shutdown();
@@ -104,6 +126,7 @@ impl Live {
 
     fn cut(&self) {
         let mut state = self.lock();
+        state.phase = Phase::Over;
         let cut = state.channels.len();
         for channel in state.channels.values() {
             channel.close(CloseCause::ShutDown);
@@ -136,7 +159,11 @@ impl Drop for Guard {
         let Some((live, id)) = self.place.take() else { return };
         let mut state = live.lock();
         let gone = state.channels.remove(&id);
-        let waiting = if state.channels.is_empty() { std::mem::take(&mut state.waiting) } else { Vec::new() };
+        let last = state.channels.is_empty();
+        if last && state.phase == Phase::Draining {
+            state.phase = Phase::Over;
+        }
+        let waiting = if last { std::mem::take(&mut state.waiting) } else { Vec::new() };
         drop(state);
         drop(gone);
         for promise in waiting {

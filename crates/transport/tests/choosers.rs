@@ -59,7 +59,7 @@ fn connections_that_no_loop_can_take_are_counted_as_refused_and_the_listener_goe
         let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
         stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
         assert!(!matches!(stream.read(&mut [0]), Ok(1..)), "nobody answers");
-        wait_until(|| server.figures().refused == refused, || format!("{:?}", server.figures()));
+        wait_until(|| server.figures().refused_ended == refused, || format!("{:?}", server.figures()));
     }
     assert_eq!(server.figures().accepted, 3);
 }

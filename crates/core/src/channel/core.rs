@@ -687,6 +687,18 @@ impl ChannelCore {
         self.wishes.close_when_flushed = true;
     }
 
+    /// Whoever reads the messages has closed the channel, or could not go on: none is delivered any more.
+    pub(crate) fn wants_no_more(&mut self) {
+        self.wishes.wants_no_more = true;
+        self.demand.pause();
+    }
+
+    /// Whether a close is to be carried out: who writes whenever it is told of room would keep workers busy, and a close waits
+    /// for these.
+    pub(super) fn is_closing(&self) -> bool {
+        self.wishes.close.is_some()
+    }
+
     /// Whether nothing more may be written, as far as the order of operations says so.
     pub(super) fn has_output_ended(&self) -> bool {
         self.wishes.closing || self.wishes.shut_down_output
@@ -711,6 +723,7 @@ impl ChannelCore {
 
     /// An error that no stage took care of.
     pub(crate) fn unhandled(&mut self, fault: Fault) {
+        self.wants_no_more(); // what follows the error is not to be taken for what it would be without it
         let channel = self.id;
         tell(
             || tracing::warn!(%channel, error = %fault, "no handler took care of this error, closing the channel"),

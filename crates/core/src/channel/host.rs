@@ -640,7 +640,7 @@ where
     /// Somebody stopped because of what one call wrote, but the queue took it without being full.
     #[inline]
     fn tell_room(&mut self) -> bool {
-        if !self.core.writes_settled() || self.silent {
+        if !self.core.writes_settled() || self.silent || self.core.is_closing() {
             return false;
         }
         self.tell_room_again();
@@ -667,7 +667,7 @@ where
         if writable {
             self.let_go_on();
         }
-        if !self.silent && !self.ended {
+        if !self.silent && !self.ended && !self.core.is_closing() {
             let (root, core) = (&mut self.root, &mut self.core);
             if let Err(message) = catch(|| root.event(core, Inbound::Writability(writable))) {
                 self.break_down(message);

@@ -142,8 +142,9 @@ impl<H: Handler> Context<'_, H> {
 
     /// This handler closes the channel. If it is the last one, nobody waits for messages that have not reached it.
     pub(super) fn wants_no_more(&mut self) {
-        let last = TypeId::of::<H::ReadOut>() == TypeId::of::<Infallible>();
-        self.core.wishes.wants_no_more |= last;
+        if TypeId::of::<H::ReadOut>() == TypeId::of::<Infallible>() {
+            self.core.wants_no_more();
+        }
     }
 
     /// Closes the channel once everything that was flushed is sent.

@@ -162,7 +162,12 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     }
 
     pub(crate) fn would_hold_up(&mut self, core: &mut ChannelCore) -> bool {
-        !self.held.is_empty() || self.segment.would_hold_up(&mut Out { ops: &mut self.ops, core })
+        self.has_message() || self.segment.would_hold_up(&mut Out { ops: &mut self.ops, core })
+    }
+
+    /// Whether a message waits here; events that wait alone go on by themselves.
+    fn has_message(&self) -> bool {
+        self.held.iter().any(|held| matches!(held, Held::Message(_)))
     }
 
     pub(crate) fn enter_at_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
@@ -209,6 +214,9 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         }
         self.held.push_back(Held::Message(msg));
         core.waiting_inside = true;
+        if core.has_ended() {
+            core.expects_room(); // it came out of a worker after the end: whoever is to ask for it may wait for room
+        }
     }
 
     /// Releases one thing that was held.
@@ -476,7 +484,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn would_hold_up(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        let holds = self.blocked(out) || self.rest.would_hold_up(out.core);
+        let holds = self.rest.has_message()
+            || self.rest.held.is_empty() && self.blocked(out) && self.rest.has_message()
+            || self.rest.would_hold_up(out.core);
         self.settle(out);
         holds
     }

@@ -14,6 +14,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_connection_whose_loop_has_ended_goes_to_another_one).in_one_model(),
     behaviour!(where_every_loop_has_ended_connections_are_refused_and_counted).in_one_model(),
     behaviour!(a_connection_that_waited_for_a_loop_that_ends_is_refused_and_counted).in_one_model(),
+    behaviour!(a_loop_that_stands_still_does_not_hold_up_the_shutdown_of_its_server).in_one_model(),
 ];
 
 /// Connections that may wait for a loop.
@@ -132,4 +133,18 @@ fn a_connection_that_waited_for_a_loop_that_ends_is_refused_and_counted(setup: S
     bench.wait_for(|figures| figures.refused_ended == 2);
     assert_refused(peers);
     assert_eq!(bench.refused(), [0, 2, 0]);
+}
+
+fn a_loop_that_stands_still_does_not_hold_up_the_shutdown_of_its_server(setup: Setup) {
+    for index in 0..2 {
+        let bench = bench(setup);
+        let mut peers = bench.dial(6, &[&bench.worker(0), &bench.worker(1)]);
+        let stalled = Hold::new(&bench.worker(index));
+        let report = bench.server.shutdown_gracefully(Duration::from_millis(20)).soon().unwrap();
+        assert_eq!(report.cut, 6);
+        bench.wait_for(|figures| figures.open == 3); // those of the other loop
+        drop(stalled);
+        assert_refused(peers.drain(..));
+        bench.wait_for(|figures| figures.open == 0);
+    }
 }

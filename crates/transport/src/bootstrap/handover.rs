@@ -187,7 +187,13 @@ impl Parcel {
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
             }
-            Err(_) => tracing::error!(peer = %from, "making the pipeline of an accepted connection panicked"),
+            Err(payload) => {
+                tracing::error!(peer = %from, "making the pipeline of an accepted connection panicked");
+                // The payload is the user's too, and may panic when it is dropped; what that carries is leaked.
+                if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                    std::mem::forget(second);
+                }
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
 use bytes::BytesMut;
 use netwright_core::{
     Address, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
-    PromiseError, Promised, Segment, WaterMarks, Whole, driver::Token, promise,
+    PromiseError, Promised, Segment, WaterMarks, Whole, driver::Token, promise, time,
 };
 use std::{
     fmt, io,
@@ -437,6 +437,9 @@ impl Drop for Listeners {
     }
 }
 
+/// How long a shutdown waits for connections that are on their way to their loops.
+const ARRIVAL_MAX: Duration = Duration::from_millis(100);
+
 /// A server that listens. Cheap to clone; when the last clone is dropped, it stops listening, and its loops end unless
 /// somebody else holds them.
 ///
@@ -562,26 +565,47 @@ impl Server {
     pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
         let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
         let (live, hosts) = (self.inner.live.clone(), self.inner.hosts.clone());
-        let place = hosts.group().next();
+        let group = hosts.group().clone();
         let (promise, promised) = promise();
-        let (timer, begun) = (place.clone(), place.now());
-        let shutdown = async move {
-            for closed in listeners {
-                let _ = closed.await;
-            }
-            // What was accepted last may still be on its way to its loop. What follows it there finds it arrived.
-            for worker in hosts.expecting() {
-                let (promise, arrived) = netwright_core::promise::<(), PromiseError>();
-                let _ = worker.execute(move || promise.succeed(()));
-                let _ = arrived.await;
-            }
-            let left = deadline.saturating_sub(timer.now().saturating_duration_since(begun));
-            promise.complete(live.drain(&timer, left).await);
+        let shutdown = move || {
+            let Some(timer) = EventLoop::current() else { return };
+            let (place, begun) = (timer.clone(), timer.now());
+            // What was accepted last may still be on its way to its loop. What follows it there finds it arrived; a loop that stands
+            // still is not waited for, and what arrives there later is told then.
+            let arrived = async move {
+                for closed in listeners {
+                    let _ = closed.await;
+                }
+                for worker in hosts.expecting() {
+                    let (promise, arrived) = netwright_core::promise::<(), PromiseError>();
+                    let _ = worker.execute(move || promise.succeed(()));
+                    let _ = arrived.await;
+                }
+            };
+            let drained = async move {
+                let _ = time::timeout(deadline.min(ARRIVAL_MAX), arrived).await;
+                let left = deadline.saturating_sub(timer.now().saturating_duration_since(begun));
+                promise.complete(live.drain(&timer, left).await);
+            };
+            let _ = place.spawn_local(drained); // refused by a loop that ends: whoever waits learns that
         };
-        match place.spawn(shutdown) {
-            Ok(_) => promised,
-            Err(_) => self.inner.live.drain(&place, deadline), // the loops have ended, and their channels with them
+        // Whichever loop has time for it first: one that stands still must not hold the others up.
+        let shutdown = Arc::new(Mutex::new(Some(shutdown)));
+        let mut begun = false;
+        for place in group.iter() {
+            let shutdown = shutdown.clone();
+            let begin = move || {
+                let shutdown = shutdown.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(shutdown) = shutdown {
+                    shutdown();
+                }
+            };
+            begun |= place.execute(begin).is_ok();
         }
+        if begun {
+            return promised;
+        }
+        self.inner.live.drain(&group.next(), deadline) // the loops have ended, and their channels with them
     }
 
     /// Lets new connections wait in the system's queue until [`resume_accepting`](Self::resume_accepting).
