@@ -276,7 +276,8 @@ fn a_stage_that_is_told_of_room_after_the_end_can_find_out_why() {
 
 #[test]
 fn no_message_is_delivered_behind_a_close_of_the_application() {
-    for close in [AppContext::<'_, Closes>::close, AppContext::<'_, Closes>::close_when_flushed] {
+    let ways: [fn(&mut AppContext<'_, Closes>); 2] = [|cx| cx.close(), |cx| cx.close_when_flushed()];
+    for close in ways {
         let seen = Seen::default();
         let app = Closes { seen: seen.clone(), close };
         let mut channel: Bare = EmbeddedChannel::new(pipeline().add(inbound(Singles::default())).app(app));
@@ -342,6 +343,37 @@ fn no_message_is_delivered_behind_an_error_that_nobody_takes() {
 }
 
 // ---- async tails ----
+
+#[test]
+fn a_tail_that_runs_out_of_room_while_its_decoder_holds_messages_goes_on() {
+    async fn talks(mut peer: Peer<u8, Bytes>) -> Result<(), CloseCause> {
+        while peer.read().await?.is_some() {
+            for _ in 0..300 {
+                peer.write(Bytes::from_static(&[7; 1000])).await?;
+            }
+        }
+        Ok(())
+    }
+    let stages = pipeline().add(inbound(Singles::default())).serve(talks);
+    let mut channel: Bare = EmbeddedChannel::with_settings(stages, narrow());
+    channel.write_inbound("123");
+    assert_eq!(channel.outbound_bytes().len(), 3 * 300 * 1000);
+}
+
+#[test]
+fn a_service_ends_with_its_last_reply_when_the_peer_sends_no_more() {
+    let stages = pipeline().add(inbound(Singles::default())).service(NonZeroUsize::MIN, |_: u8| async {
+        time::sleep(Duration::from_secs(1)).await;
+        Bytes::from("reply ")
+    });
+    let mut channel: Bare = EmbeddedChannel::new(stages);
+    channel.write_inbound("12").close_input();
+    channel.advance(Duration::from_secs(1));
+    assert!(channel.is_open());
+    channel.advance(Duration::from_secs(1));
+    assert_eq!(channel.outbound_bytes(), b"reply reply ");
+    assert!(!channel.is_open());
+}
 
 #[test]
 fn the_echo_loop_ends_with_its_peer_though_it_waits_for_room() {

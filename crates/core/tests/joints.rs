@@ -167,6 +167,15 @@ fn the_stages_that_are_listed_are_those_that_run() {
 // ---- what the new segment is told ----
 
 /// Tells a log what happens to it, and passes it on.
+/// Reads, and says nothing.
+struct Silent;
+
+impl Application for Silent {
+    type Read = BytesMut;
+    type Write = Bytes;
+    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+}
+
 struct Tell {
     name: &'static str,
     log: Log,
@@ -259,7 +268,7 @@ impl GiveWay {
     fn give_way(&mut self, when: When) {
         if self.when == when {
             let rest = self.take();
-            self.switch.to_with(pipeline().add(Tell::new("new", &self.log)).handle(|_, _| ()), rest);
+            self.switch.to_with(pipeline().add(Tell::new("new", &self.log)).app(Silent), rest);
         }
     }
     fn take(&mut self) -> Leftover<BytesMut> {

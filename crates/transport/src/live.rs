@@ -93,6 +93,14 @@ impl Live {
         self.lock().channels.len()
     }
 
+    /// Tells the connections that the server wants to end, and those that still come.
+    pub(crate) fn warn(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.phase, Phase::Draining) == Phase::Open {
+            state.channels.values().for_each(|channel| channel.tell_of_shutdown());
+        }
+    }
+
     /// Tells the connections, and resolves when the last one has ended; at the deadline the rest is closed.
     pub(crate) fn drain(
         &self,
@@ -107,12 +115,9 @@ impl Live {
             promise.succeed(ServerShutdown { cut: 0 });
             return promised;
         }
-        state.phase = Phase::Draining;
         state.waiting.push(promise);
-        for channel in state.channels.values() {
-            channel.tell_of_shutdown();
-        }
         drop(state);
+        self.warn();
         let live = self.clone();
         match timer.schedule(deadline, move || live.cut()) {
             // Once it is over nothing stays behind for the rest of the time.
@@ -160,10 +165,10 @@ impl Drop for Guard {
         let mut state = live.lock();
         let gone = state.channels.remove(&id);
         let last = state.channels.is_empty();
-        if last && state.phase == Phase::Draining {
+        let waiting = if last { std::mem::take(&mut state.waiting) } else { Vec::new() };
+        if !waiting.is_empty() {
             state.phase = Phase::Over;
         }
-        let waiting = if last { std::mem::take(&mut state.waiting) } else { Vec::new() };
         drop(state);
         drop(gone);
         for promise in waiting {

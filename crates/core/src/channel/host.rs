@@ -417,6 +417,11 @@ where
         self.core.demand.is_away()
     }
 
+    /// Whether answers wait for the peer to take them, or messages for room for theirs.
+    pub fn is_answering(&self) -> bool {
+        self.core.outbound.has_flushed() || self.core.demand.is_full() && self.root.is_holding()
+    }
+
     /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.
     pub fn has_last_words(&self) -> bool {
         self.core.wishes.last_words && self.core.wishes.flush && self.core.outbound.has_flushed()

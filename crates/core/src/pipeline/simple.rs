@@ -211,6 +211,11 @@ impl<R: 'static, W: 'static> Handler for ClosureStage<R, W> {
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
         (self.call)(cx, msg);
     }
+    /// A closure is called with messages and hears of nothing else: with the last one its channel ends.
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        cx.flush();
+        cx.close_when_flushed();
+    }
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
     }

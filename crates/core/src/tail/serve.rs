@@ -133,8 +133,10 @@ where
         state.set_writable(writable)
     }
 
+    /// `read_complete` flushes while messages come. But it comes behind those that a decoder holds, and who waits for room does not
+    /// ask for these: what there is no room for is flushed at once, or there would never be any.
     fn flush_unless_reading(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.reading && std::mem::take(&mut self.unflushed) {
+        if (!self.reading || !cx.is_writable()) && std::mem::take(&mut self.unflushed) {
             cx.flush();
         }
     }

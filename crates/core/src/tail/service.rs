@@ -45,6 +45,8 @@ pub struct Service<R, W, F, T> {
     unflushed: bool,
     /// A message has come since the last `read_complete`, which will flush.
     reading: bool,
+    /// The peer sends no more: the channel ends with the last reply.
+    input_ended: bool,
     /// Messages came without being asked for before this stage was added, and do so when it has left.
     flowed: bool,
     reads: PhantomData<fn(R)>,
@@ -71,6 +73,7 @@ where
             waker: None,
             unflushed: false,
             reading: false,
+            input_ended: false,
             flowed: false,
             reads: PhantomData,
         }
@@ -94,6 +97,16 @@ where
             }
         }
         self.ask(cx);
+        self.end_if_done(cx);
+    }
+
+    /// Ends the channel when everything that was asked is answered and nothing more will be.
+    fn end_if_done(&mut self, cx: &mut Context<'_, Self>) {
+        if self.input_ended && self.calls.is_empty() {
+            self.unflushed = false;
+            cx.flush();
+            cx.close_when_flushed();
+        }
     }
 
     /// Asks for as many requests as may be worked on, unless the peer does not take its replies.
@@ -177,6 +190,11 @@ where
 
     fn writability(&mut self, cx: &mut Context<'_, Self>, _: bool) {
         self.ask(cx);
+    }
+
+    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        self.input_ended = true;
+        self.end_if_done(cx);
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {

@@ -141,7 +141,9 @@ impl Replies {
                 current.body.end(out, trailers.as_deref())?;
                 self.current = None;
                 self.waiting.pop_front();
-                Ok(current.then)
+                // Whether to go on may have been decided since the head was written: by a shutdown, or by the peer's end.
+                let ends = self.closing && self.waiting.is_empty() && current.then == Then::Next;
+                Ok(if ends { Then::Close } else { current.then })
             }
             Part::Interim(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
                 self.write_whole(head, Bytes::new(), out, unread)

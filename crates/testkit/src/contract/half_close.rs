@@ -28,6 +28,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
     behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
     behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
+    behaviour!(a_peer_that_sends_no_more_gets_all_answers_to_what_it_sent),
 ];
 
 fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(setup: Setup) {
@@ -303,4 +304,28 @@ fn a_client_with_a_linger_of_zero_resets_the_server(setup: Setup) {
     channel.close().soon();
     let cause = at_server.end();
     assert!(matches!(&cause, CloseCause::Io(error) if error.kind() == ErrorKind::ConnectionReset), "{cause}");
+}
+
+/// Without half-closure: its end is the channel's, but not before it has its answers.
+fn a_peer_that_sends_no_more_gets_all_answers_to_what_it_sent(setup: Setup) {
+    const LEN: usize = 1 << 20;
+    let (builder, loops) = setup.server();
+    let options = netwright_transport::StreamOptions::new().send_buffer_size(16 * 1024);
+    let mut bound = builder
+        .options(options)
+        .pipeline(|_| netwright_core::pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+        .bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    let mut stream = running.dial_narrow();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        writer.write_all(&pattern(LEN)).unwrap();
+        writer.shut_down().unwrap();
+    });
+    expect(&mut stream, &pattern(LEN));
+    expect_end(&mut stream);
+    sender.join().unwrap();
+    drop(stream);
+    running.wait_for_open(0);
+    running.assert_quiet();
 }

@@ -437,8 +437,8 @@ impl Drop for Listeners {
     }
 }
 
-/// How long a shutdown waits for connections that are on their way to their loops.
-const ARRIVAL_MAX: Duration = Duration::from_millis(100);
+/// How long a shutdown waits at least for connections that are on their way to their loops, however short its deadline is.
+const ARRIVAL_MIN: Duration = Duration::from_millis(100);
 
 /// A server that listens. Cheap to clone; when the last clone is dropped, it stops listening, and its loops end unless
 /// somebody else holds them.
@@ -571,7 +571,7 @@ impl Server {
             let Some(timer) = EventLoop::current() else { return };
             let (place, begun) = (timer.clone(), timer.now());
             // What was accepted last may still be on its way to its loop. What follows it there finds it arrived; a loop that stands
-            // still is not waited for, and what arrives there later is told then.
+            // still is not waited for past the deadline, and what arrives there later is closed then.
             let arrived = async move {
                 for closed in listeners {
                     let _ = closed.await;
@@ -583,7 +583,8 @@ impl Server {
                 }
             };
             let drained = async move {
-                let _ = time::timeout(deadline.min(ARRIVAL_MAX), arrived).await;
+                live.warn();
+                let _ = time::timeout(deadline.max(ARRIVAL_MIN), arrived).await;
                 let left = deadline.saturating_sub(timer.now().saturating_duration_since(begun));
                 promise.complete(live.drain(&timer, left).await);
             };

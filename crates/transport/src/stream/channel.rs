@@ -25,6 +25,9 @@ use std::{io, time::Duration};
 /// Reads of one channel before others get their turn.
 const READS_PER_TURN: usize = 16;
 
+/// A peer that sends no more has had its time for its answers. No signal of a stage: these have numbers of stages in them.
+const END_DUE: u64 = u64::MAX;
+
 /// Flushes of one channel before others get their turn: who writes whenever there is room, to a peer that reads as fast,
 /// would never come to an end.
 const FLUSHES_PER_TURN: usize = 16;
@@ -40,6 +43,8 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     /// How many seconds a close may wait for the peer.
     linger: u16,
     half_closure: bool,
+    /// How long a peer that sends no more may take for its answers.
+    answers_within: Duration,
     /// There may be something to read.
     readable: bool,
     /// The peer's end has been seen: read until it comes.
@@ -86,6 +91,7 @@ where
             token,
             linger: settings.linger,
             half_closure: settings.half_closure,
+            answers_within: settings.host.forsaken_after,
             readable: false,
             ending: false,
             broken: false,
@@ -118,6 +124,8 @@ where
             }
             if let Some(cause) = self.take_close() {
                 self.close(cause);
+            } else if self.end_waits {
+                self.end_if_idle();
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
                 break;
@@ -254,13 +262,18 @@ where
         self.end_if_idle();
     }
 
-    /// Nothing can happen any more, once what is under way on workers has come out.
+    /// Nothing can happen any more, once what is under way on workers has come out and the peer has taken its answers: it has said
+    /// that it sends no more, not that it does not read. It has as long for that as messages are kept for who does not ask.
     #[cold]
     fn end_if_idle(&mut self) {
-        self.end_waits = self.host.is_busy();
-        if self.end_waits {
+        let waits = self.host.is_busy() || self.host.is_answering();
+        if waits {
+            if !std::mem::replace(&mut self.end_waits, true) {
+                self.local.arm(self.token, self.answers_within, END_DUE);
+            }
             return;
         }
+        self.end_waits = false;
         let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
         self.close(cause);
     }
@@ -359,10 +372,6 @@ where
     fn run_commands(&mut self) -> Ready {
         self.called = false;
         self.host.run_commands();
-        if self.end_waits {
-            self.send();
-            self.end_if_idle();
-        }
         self.stream.as_mut().map_or(Ready::NONE, Stream::look)
     }
 
@@ -414,6 +423,11 @@ where
     fn signal(&mut self, signal: u64) {
         match &mut self.lingering {
             Some(lingering) if signal == LINGER => lingering.signal(),
+            _ if signal == END_DUE => {
+                if self.end_waits {
+                    self.close(CloseCause::PeerClosed);
+                }
+            }
             _ => self.host.signal(signal),
         }
         self.act();
