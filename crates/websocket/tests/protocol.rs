@@ -265,6 +265,7 @@ fn pongs_are_dropped_unless_asked_for() {
 fn pings_of_a_peer_that_does_not_read_pile_nothing_up() {
     let mut settings = HostSettings::default();
     settings.water_marks = WaterMarks::new(500, 1000).unwrap();
+    settings.hold_back = false; // it is listened to all the same
     let mut channel = EmbeddedChannel::with_settings(pipeline().add(WebSocket::server(quiet())), settings);
     channel.block_output(true);
     for n in 0..1000u32 {
