@@ -13,7 +13,10 @@ use netwright::{
 };
 use std::{
     error::Error,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// One side of a pair. Knows the other side once that is connected; until then it does not read.
@@ -51,10 +54,19 @@ impl Application for Side {
         }
     }
 
-    fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
         if let Some(other) = self.other() {
-            let _ = other.close_when_flushed();
+            end(other, &cause);
         }
+    }
+}
+
+/// One side is over, and so is the other: behind what it was sent, unless nobody is left to read what comes back. Who waits for
+/// that would wait for ever.
+fn end(other: &Channel<Bytes>, cause: &CloseCause) {
+    match cause {
+        CloseCause::Io(_) => drop(other.close()),
+        _ => drop(other.close_when_flushed()),
     }
 }
 
@@ -63,6 +75,8 @@ struct Front {
     side: Side,
     target: String,
     group: EventLoopGroup,
+    /// The client sends no more, which may be so before the other side is there.
+    input_ended: Arc<AtomicBool>,
 }
 
 impl Application for Front {
@@ -80,9 +94,16 @@ impl Application for Front {
             Ok(client) => client.connect(&self.target),
             Err(error) => return cx.fire_error(error),
         };
+        let input_ended = self.input_ended.clone();
         back.listen(move |back| match back {
             Ok(back) => {
                 let _ = to_back.set(back.clone());
+                // What has happened to the client meanwhile found nobody to tell.
+                if let Some(cause) = front.close_cause() {
+                    end(back, &cause);
+                } else if input_ended.load(Ordering::SeqCst) {
+                    drop(back.shut_down_output());
+                }
                 front.resume();
             }
             Err(error) => {
@@ -107,14 +128,15 @@ impl Application for Front {
     }
 
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+        self.input_ended.store(true, Ordering::SeqCst); // first: whoever connects looks there last
         if let Some(back) = self.side.other() {
             drop(back.shut_down_output());
         }
     }
 
-    fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
         if let Some(back) = self.side.other() {
-            let _ = back.close_when_flushed();
+            end(back, &cause);
         }
     }
 }
@@ -131,7 +153,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .half_closure(true)
         .pipeline(move |_| {
             let side = Side { other: Arc::default() };
-            pipeline().app(Front { side, target: to.clone(), group: loops.clone() })
+            let (target, group) = (to.clone(), loops.clone());
+            pipeline().app(Front { side, target, group, input_ended: Arc::default() })
         })
         .bind(listen)
         .wait()?;

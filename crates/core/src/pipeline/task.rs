@@ -319,6 +319,9 @@ impl<H: Handler> Context<'_, H> {
     /// Runs a future on this channel's loop, then calls back with its output. It need not be `Send`. When the stage leaves
     /// or the channel ends, it is dropped.
     ///
+    /// Reading goes on meanwhile. Who begins one with every message and does not want to be sent more of them than it can work on
+    /// [pauses](Self::pause) and resumes when it calls back; `service` and `serve` do that by themselves.
+    ///
     /// ```
     /// use netwright_core::{AppContext, Application, EmbeddedChannel, pipeline};
     /// use bytes::{Bytes, BytesMut};
