@@ -152,9 +152,9 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// has happened before the next. So a message costs a way to a worker and back, some ten microseconds, which only work that takes
     /// longer is worth.
     ///
-    /// Its context can do what others can, with one exception: futures ([`Context::spawn`], [`Context::offload`],
-    /// [`Context::schedule`]) belong to a loop, and asking for one from here is an error of the pipeline. A handler on
-    /// workers may simply wait; for later there is [`Context::arm`].
+    /// Its context can do what others can, with one exception: futures ([`Context::spawn`](super::Context::spawn), [`Context::offload`](super::Context::offload),
+    /// [`Context::schedule`](super::Context::schedule)) belong to a loop, and asking for one from here is an error of the pipeline. A handler on
+    /// workers may simply wait; for later there is [`Context::arm`](super::Context::arm).
     ///
     /// ```
     /// use netwright_core::{AppContext, Application, EmbeddedChannel, Workers, pipeline};
