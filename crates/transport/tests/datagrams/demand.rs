@@ -147,14 +147,17 @@ fn a_channel_that_holds_messages_back_keeps_few_events_of_what_was_not_delivered
             channel.write_and_flush(message).wait().unwrap();
             running.settle();
         }
-        assert!(counts.figures().undelivered > KEPT_MAX as u64, "{:?}", counts.figures());
+        let before = counts.figures().undelivered;
+        assert!(before > KEPT_MAX as u64, "{:?}", counts.figures());
         running.events.nothing();
         channel.resume();
         running.events.read();
         channel.resume();
         running.settle();
         let told = running.events.unreachable();
-        assert!((1..=KEPT_MAX).contains(&told), "{told} of {:?} were told", counts.figures());
+        // The kernel may report the last ones only now, when nothing is held any more: those are told as they come.
+        let late = (counts.figures().undelivered - before) as usize;
+        assert!((1..=KEPT_MAX + late).contains(&told), "{told} of {:?} were told, {late} late", counts.figures());
         // Nothing is held any more, so the next one is told.
         let message = if asked { to(dead, b"z") } else { bytes::Bytes::from("z").into() };
         channel.write_and_flush(message).wait().unwrap();
