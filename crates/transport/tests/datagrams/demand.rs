@@ -157,7 +157,11 @@ fn a_channel_that_holds_messages_back_keeps_few_events_of_what_was_not_delivered
         let told = running.events.unreachable();
         // The kernel may report the last ones only now, when nothing is held any more: those are told as they come.
         let late = (counts.figures().undelivered - before) as usize;
-        assert!((1..=KEPT_MAX + late).contains(&told), "{told} of {:?} were told, {late} late", counts.figures());
+        assert!(
+            (1..=KEPT_MAX + late).contains(&told),
+            "{told} of {:?} were told, {late} late",
+            counts.figures()
+        );
         // Nothing is held any more, so the next one is told.
         let message = if asked { to(dead, b"z") } else { bytes::Bytes::from("z").into() };
         channel.write_and_flush(message).wait().unwrap();
