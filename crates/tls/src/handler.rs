@@ -231,6 +231,13 @@ impl<W: Plain> Tls<W> {
         cx.close_because(CloseCause::Fault(fault));
     }
 
+    /// Ends without a goodbye: a peer that got one would take what has come for all there was.
+    fn break_off(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        let error = TlsError::ClosedInHandshake(cause.clone());
+        self.over(cx, error, &WriteError::Closed(cause.clone()));
+        cx.close_because(cause);
+    }
+
     /// Nothing is read or written any more.
     fn over(&mut self, cx: &mut Context<'_, Self>, why: TlsError, unwritten: &WriteError) {
         self.let_go(cx);
