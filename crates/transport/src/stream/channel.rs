@@ -90,7 +90,7 @@ where
             lingering: None,
             token,
             linger: settings.linger,
-            half_closure: settings.half_closure,
+            half_closure: settings.host.half_closure,
             answers_within: settings.host.forsaken_after,
             readable: false,
             ending: false,
