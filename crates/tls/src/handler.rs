@@ -36,7 +36,7 @@ use netwright_core::{
 };
 use rustls::{AlertDescription, server::Acceptor as HelloReader};
 use rustls_pki_types::ServerName;
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, time::Duration};
 
 /// TLS: reads and writes bytes in clear on the application's side, and records on the wire's. `W` is what is written:
 /// [`Bytes`], or [`Outgoing`](netwright_core::Outgoing) where files are sent, too.
@@ -83,7 +83,8 @@ pub struct Tls<W = Bytes> {
     batch_under_way: bool,
     /// What is needed until the handshake is done.
     setup: Option<Box<Setup>>,
-    half_closure: bool,
+    /// `None`: as the channel has it.
+    half_closure: Option<bool>,
     /// The next message passes as it is.
     first_in_clear: bool,
     /// It has passed: a client's handshake begins behind it, with the flush.
@@ -92,6 +93,9 @@ pub struct Tls<W = Bytes> {
     output_closed: bool,
     /// The peer has said so.
     input_closed: bool,
+    /// It has, and that ends the connection, when it has taken its answers or this is due.
+    ending: Option<StageTimer>,
+    answers_deadline: Duration,
     /// Our output is to be shut down when everything that was flushed is encrypted.
     shutting_down: Option<WritePromise>,
     handshake_max: usize,
@@ -175,6 +179,8 @@ impl<W: Plain> Tls<W> {
             begins_at_flush: false,
             output_closed: false,
             input_closed: false,
+            ending: None,
+            answers_deadline: common.limits.answers_deadline,
             shutting_down: None,
             handshake_max: common.limits.handshake_max,
             writes: PhantomData,
@@ -253,6 +259,9 @@ impl<W: Plain> Tls<W> {
                 promise.fail(why);
             }
         }
+        if let Some(deadline) = self.ending.take() {
+            cx.disarm(deadline);
+        }
         self.connection = None;
         self.ready = None;
         self.inbox.clear();
@@ -267,15 +276,30 @@ impl<W: Plain> Tls<W> {
     fn peer_closed(&mut self, cx: &mut Context<'_, Self>) {
         self.input_closed = true;
         self.inbox.clear();
-        if self.half_closure {
+        if self.half_closure.unwrap_or_else(|| cx.allows_half_closure()) {
             return cx.fire_input_closed();
         }
+        self.ending = Some(cx.arm(self.answers_deadline));
         // Behind what is flushed because of what came before it, as with the end of a socket.
-        cx.caller().call(|tls, cx| {
-            if tls.phase == Phase::Open {
-                tls.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        cx.caller().call(Self::end_if_idle);
+    }
+
+    /// Ends the connection when the peer has taken its answers: it has said that it sends no more, not that it does not read.
+    fn end_if_idle(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase != Phase::Open || self.ending.is_none() {
+            return;
+        }
+        if !self.queue.has_flushed() && cx.unsent_bytes() == 0 {
+            return self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        }
+        let caller = cx.caller();
+        let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+        sent.listen(move |sent| {
+            if sent.is_ok() {
+                caller.call(Self::end_if_idle);
             }
         });
+        cx.flush();
     }
 
     /// Says that we send no more, once.
@@ -441,8 +465,10 @@ impl<W: Plain> Handler for Tls<W> {
         }
     }
 
-    fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
-        if let Some(setup) = &mut self.setup {
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        if self.ending == Some(timer) {
+            self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        } else if let Some(setup) = &mut self.setup {
             setup.deadline = None;
             let limit = setup.common.limits.handshake_deadline;
             self.fail(cx, TlsError::HandshakeTimedOut { limit });
@@ -450,7 +476,8 @@ impl<W: Plain> Handler for Tls<W> {
     }
 
     fn is_busy(&self) -> bool {
-        self.phase != Phase::Over && (self.queue.has_flushed() || self.shutting_down.is_some())
+        let waits = self.queue.has_flushed() || self.shutting_down.is_some() || self.ending.is_some();
+        self.phase != Phase::Over && waits
     }
 
     fn leftover(&mut self) -> Leftover<BytesMut> {
