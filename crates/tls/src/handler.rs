@@ -217,6 +217,20 @@ impl<W: Plain> Tls<W> {
         matches!(self.phase, Phase::Hello | Phase::Resolving | Phase::Handshaking | Phase::Away)
     }
 
+    /// What has come is a part of something: the rest may come, if it is not too long for that.
+    fn wait_for_more(&mut self, cx: &mut Context<'_, Self>) {
+        let (max, got) = (self.handshake_max, self.inbox.len());
+        if got <= max {
+            return self.inbox.come_to_rest();
+        }
+        if let Some(connection) = &mut self.connection {
+            let ((), alert) = with_room(0, |out| connection.object(got, out));
+            cx.write(W::of(alert));
+            cx.flush();
+        }
+        self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
+    }
+
     // ---- the end ----
 
     /// Fails before there is a connection that could say so itself.
@@ -372,11 +386,7 @@ impl<W: Plain> Handler for Tls<W> {
             Ok(Progress::Data(data)) => return Some(data),
             Ok(Progress::PeerClosed) => self.peer_closed(cx),
             Ok(Progress::Ready | Progress::Blocked) => {
-                let (max, got) = (self.handshake_max, self.inbox.len());
-                if got > max {
-                    self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
-                }
-                self.inbox.come_to_rest();
+                self.wait_for_more(cx);
             }
             Err(error) => self.fail(cx, error.into()),
         }

@@ -1,6 +1,6 @@
 //! What a client says about itself first, and what follows from it.
 
-use crate::Certificate;
+use crate::{Certificate, inbox::HEADER};
 use rustls::{CipherSuite, ServerConfig, SignatureScheme, server::ClientHello};
 use rustls_pki_types::DnsName;
 use std::sync::Arc;
@@ -89,6 +89,7 @@ pub(crate) fn looks_like_answer(bytes: &[u8]) -> Option<bool> {
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
 const CLIENT_HELLO: u8 = 1;
+const TLS_1_2: u16 = 0x0303;
 /// Bytes that a record has at most, by RFC 5246 for encrypted ones.
 const RECORD_MAX: usize = 16 * 1024 + 2048;
 
@@ -117,7 +118,10 @@ pub(crate) fn server_name_in(bytes: &[u8]) -> Option<Option<String>> {
         return None;
     }
     let mut hello = Fields(message.of_length(3)?);
-    hello.take(2 + 32)?; // version, random
+    if hello.number(2)? < usize::from(TLS_1_2) {
+        return None;
+    }
+    hello.take(32)?; // random
     hello.of_length(1)?; // session
     hello.of_length(2)?; // cipher suites
     hello.of_length(1)?; // compression
@@ -135,6 +139,22 @@ pub(crate) fn server_name_in(bytes: &[u8]) -> Option<Option<String>> {
         }
     }
     Some(None)
+}
+
+/// Whether a ClientHello, in any records, is that of a client that knows nothing newer than TLS 1.1. rustls looks first for an
+/// extension that such clients do not have, and would refuse them for that.
+pub(crate) fn is_before_tls_1_2(mut bytes: impl Iterator<Item = u8>) -> bool {
+    /// The message's type, its length, the version.
+    const BEGINNING: usize = 1 + 3 + 2;
+    let mut beginning = Vec::with_capacity(BEGINNING);
+    while beginning.len() < BEGINNING {
+        let header: Vec<_> = bytes.by_ref().take(HEADER).collect();
+        let [_, _, _, high, low] = *header else { return false };
+        let content = usize::from(high) << 8 | usize::from(low);
+        let wanted = BEGINNING - beginning.len();
+        beginning.extend(bytes.by_ref().take(content).take(wanted));
+    }
+    beginning[4..] < TLS_1_2.to_be_bytes()[..]
 }
 
 /// Bytes that are taken apart from the front; `None` where there are not enough.

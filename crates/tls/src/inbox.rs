@@ -13,7 +13,7 @@
 use bytes::BytesMut;
 
 /// Bytes of a record's header: type, version, length.
-const HEADER: usize = 5;
+pub(crate) const HEADER: usize = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
@@ -56,7 +56,12 @@ impl Inbox {
 
     /// The first bytes, at most eight.
     pub(crate) fn first(&self) -> Vec<u8> {
-        self.front.iter().chain(&self.back).take(8).copied().collect()
+        self.bytes().take(8).collect()
+    }
+
+    /// All bytes, in order.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.front.iter().chain(&self.back).copied()
     }
 
     /// Everything, if it came as one.

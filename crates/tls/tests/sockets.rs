@@ -261,7 +261,9 @@ fn a_client_that_has_ended_its_side_gets_all_of_a_long_reply() {
                     socket.shutdown(std::net::Shutdown::Write).unwrap();
                 }
                 let end = Stream::new(&mut tls, &mut socket).read_to_end(&mut received);
-                let case = format!("{backend:?}, half-closure {half_closure}, goodbye {goodbye}, FIN {fin}: {end:?}");
+                let case = format!(
+                    "{backend:?}, half-closure {half_closure}, goodbye {goodbye}, FIN {fin}: {end:?}"
+                );
                 assert_eq!(received.len(), MEGABYTES, "{case}");
                 assert_eq!(end.is_ok(), goodbye, "{case}: who said goodbye gets one");
             }

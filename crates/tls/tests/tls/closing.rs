@@ -220,6 +220,10 @@ fn half_closure_is_as_the_channel_has_it_unless_tls_is_told_otherwise() {
         pump(&mut client, &mut server);
         drop(client.channel.channel().shut_down_output());
         pump(&mut client, &mut server);
-        assert_eq!((server.channel.is_open(), server.log.has("input closed")), (lives, lives), "{channel} {tls:?}");
+        assert_eq!(
+            (server.channel.is_open(), server.log.has("input closed")),
+            (lives, lives),
+            "{channel} {tls:?}"
+        );
     }
 }

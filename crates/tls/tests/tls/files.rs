@@ -141,7 +141,8 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_a_goodbye() 
     server.channel.block_output(true);
     let region = FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap();
     let mut cut = server.channel.channel().write_and_flush(region.into());
-    let mut behind = server.channel.channel().write_and_flush(Bytes::from("taken for the rest of the file").into());
+    let mut behind =
+        server.channel.channel().write_and_flush(Bytes::from("taken for the rest of the file").into());
     server.channel.run();
     fs::OpenOptions::new().write(true).open(&file.0).unwrap().set_len(300_000).unwrap();
     server.channel.block_output(false);
