@@ -270,3 +270,22 @@ fn a_client_that_has_ended_its_side_gets_all_of_a_long_reply() {
         }
     });
 }
+
+#[test]
+fn an_alert_reaches_a_peer_that_breaks_the_protocol() {
+    use std::io::{Read, Write};
+    // Half a ClientHello, and something else within it.
+    let offence = [22, 3, 1, 0, 5, 1, 0, 1, 0, 3, 23, 3, 3, 0, 2, 1, 2];
+    on_every_backend(|backend| {
+        let server = echo_server(backend);
+        for behind in [0, 1000] {
+            let mut socket = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let bytes = [&offence[..], &vec![7; behind]].concat();
+            socket.write_all(&bytes).unwrap();
+            let mut alert = Vec::new();
+            let _ = socket.read_to_end(&mut alert); // a reset, if it has not read everything
+            assert_eq!(alert, [21, 3, 3, 0, 2, 2, 10], "{backend:?}, {behind} bytes behind");
+        }
+    });
+}
