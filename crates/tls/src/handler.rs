@@ -22,7 +22,7 @@ mod seal;
 mod shake;
 
 use crate::{
-    Acceptor, Connector, Handshake, Plain, TlsError,
+    Acceptor, Connector, Handshake, Limits, Plain, TlsError,
     connection::{Connection, Progress},
     inbox::Inbox,
     queue::{Entry, Queue},
@@ -36,7 +36,7 @@ use netwright_core::{
 };
 use rustls::{AlertDescription, server::Acceptor as HelloReader};
 use rustls_pki_types::ServerName;
-use std::{fmt, marker::PhantomData, time::Duration};
+use std::{fmt, marker::PhantomData};
 
 /// TLS: reads and writes bytes in clear on the application's side, and records on the wire's. `W` is what is written:
 /// [`Bytes`], or [`Outgoing`](netwright_core::Outgoing) where files are sent, too.
@@ -95,10 +95,11 @@ pub struct Tls<W = Bytes> {
     input_closed: bool,
     /// It has, and that ends the connection, when it has taken its answers or this is due.
     ending: Option<StageTimer>,
-    answers_deadline: Duration,
     /// Our output is to be shut down when everything that was flushed is encrypted.
     shutting_down: Option<WritePromise>,
-    handshake_max: usize,
+    /// A part of a record is here, or was when this was armed; and how often something had been taken out of the inbox then.
+    unfinished: Option<(StageTimer, u32)>,
+    limits: Limits,
     writes: PhantomData<fn(W)>,
 }
 
@@ -180,9 +181,9 @@ impl<W: Plain> Tls<W> {
             output_closed: false,
             input_closed: false,
             ending: None,
-            answers_deadline: common.limits.answers_deadline,
             shutting_down: None,
-            handshake_max: common.limits.handshake_max,
+            unfinished: None,
+            limits: common.limits,
             writes: PhantomData,
         }
     }
@@ -219,8 +220,11 @@ impl<W: Plain> Tls<W> {
 
     /// What has come is a part of something: the rest may come, if it is not too long for that.
     fn wait_for_more(&mut self, cx: &mut Context<'_, Self>) {
-        let (max, got) = (self.handshake_max, self.inbox.len());
+        let (max, got) = (self.limits.handshake_max, self.inbox.len());
         if got <= max {
+            if got > 0 && self.phase == Phase::Open && self.unfinished.is_none() {
+                self.unfinished = Some((cx.arm(self.limits.record_deadline), self.inbox.taken()));
+            }
             return self.inbox.come_to_rest();
         }
         if let Some(connection) = &mut self.connection {
@@ -229,6 +233,19 @@ impl<W: Plain> Tls<W> {
             cx.flush();
         }
         self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
+    }
+
+    /// A record had begun when this was armed. If that is not whole it never will be, unless nobody wants to read it.
+    fn look_for_unfinished(&mut self, cx: &mut Context<'_, Self>, taken: u32) {
+        let (limit, got) = (self.limits.record_deadline, self.inbox.len());
+        if got == 0 {
+            self.unfinished = None;
+        } else if taken == self.inbox.taken() && !cx.is_paused() {
+            self.unfinished = None;
+            self.fail(cx, TlsError::RecordTimedOut { limit, got });
+        } else {
+            self.unfinished = Some((cx.arm(limit), self.inbox.taken()));
+        }
     }
 
     // ---- the end ----
@@ -273,8 +290,9 @@ impl<W: Plain> Tls<W> {
                 promise.fail(why);
             }
         }
-        if let Some(deadline) = self.ending.take() {
-            cx.disarm(deadline);
+        let unfinished = self.unfinished.take().map(|(timer, _)| timer);
+        for timer in self.ending.take().into_iter().chain(unfinished) {
+            cx.disarm(timer);
         }
         self.connection = None;
         self.ready = None;
@@ -293,7 +311,7 @@ impl<W: Plain> Tls<W> {
         if self.half_closure.unwrap_or_else(|| cx.allows_half_closure()) {
             return cx.fire_input_closed();
         }
-        self.ending = Some(cx.arm(self.answers_deadline));
+        self.ending = Some(cx.arm(self.limits.answers_deadline));
         // Behind what is flushed because of what came before it, as with the end of a socket.
         cx.caller().call(Self::end_if_idle);
     }
@@ -478,6 +496,10 @@ impl<W: Plain> Handler for Tls<W> {
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if self.ending == Some(timer) {
             self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        } else if let Some((of, taken)) = self.unfinished
+            && of == timer
+        {
+            self.look_for_unfinished(cx, taken);
         } else if let Some(setup) = &mut self.setup {
             setup.deadline = None;
             let limit = setup.common.limits.handshake_deadline;

@@ -24,6 +24,8 @@ pub(crate) struct Inbox {
     unseen: bool,
     /// `front` is a buffer of our own, not a part of the loop's.
     own: bool,
+    /// How often something was taken out: who looks twice sees whether it is still the same that is not whole.
+    taken: u32,
 }
 
 impl Inbox {
@@ -75,6 +77,11 @@ impl Inbox {
         &piece[piece.len().saturating_sub(count)..]
     }
 
+    /// How often something was taken out.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken
+    }
+
     /// Whether there is something that rustls could make progress with.
     pub(crate) fn has_news(&self) -> bool {
         if self.looked_at {
@@ -98,6 +105,7 @@ impl Inbox {
     /// Takes out what rustls is done with; what comes next it has not seen.
     pub(crate) fn take(&mut self, count: usize) -> BytesMut {
         self.looked_at = false;
+        self.taken = self.taken.wrapping_add(u32::from(count > 0));
         let count = count.min(self.front.len());
         if count < self.front.len() {
             return self.front.split_to(count);
@@ -153,7 +161,7 @@ impl Inbox {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { taken: self.taken, ..Self::default() };
     }
 
     /// Everything, for somebody else.

@@ -52,6 +52,10 @@
 //! - `STARTTLS`: [`Tls::start_tls`]. TLS or not on one port: [`looks_like_tls`].
 //! - On other threads, so that the loop's connections do not wait for signatures: [`AcceptorBuilder::handshakes_on`].
 //!
+//! # Deadlines
+//! What only this stage can see has a deadline here ([`Limits`]): the handshake, a record of which a part has come, and answers
+//! for a peer that has ended its side. How long nothing at all may come is for what lies behind to say.
+//!
 //! # The end
 //! A close, and a shutdown of output, says `close_notify` first. One that is received is what the end of a socket is: with
 //! half-closure allowed on the channel it is `input_closed`, without it the channel closes when the peer has taken its

@@ -19,6 +19,7 @@ mod alerts;
 mod alpn;
 mod basics;
 mod closing;
+mod deadlines;
 mod faults;
 mod files;
 mod reload;
