@@ -21,9 +21,9 @@
 //!   [`HttpError`].
 //! - What passes between stages: [`Part`], whole messages or streams. [`Aggregate`] makes the one of the other.
 //! - Who answers: a closure ([`respond`]), an async function with streaming bodies ([`serve`], [`Body`]), any `tower` service
-//!   (`tower`, a feature of this name).
+//!   (`tower`, feature `tower`).
 //! - Router, files, forms, cookies, content coding, CORS, events, access log: [`web`].
-//! - A pooled client: `client`, behind the feature of this name; `https` with the feature `tls`.
+//! - A pooled client: `client` (feature `client`, `http-client` of `netwright`); with `https` (feature `tls`, `https` of `netwright`).
 
 #![forbid(unsafe_code)]
 

@@ -59,8 +59,23 @@
 //!   each channel: [`ThreadPerChannel`].
 //! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
 //!   `bridge`, behind features of these names.
-//! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names.
+//! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names; their clients behind further ones.
 //! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
+//!
+//! # Features
+//! None is on unless asked for. The documentation of the parts names features as the part has them; where it is another name here, both
+//! are said.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `tls`, `self-signed` | TLS as a stage; certificates for development |
+//! | `http`, `tower`, `http-compress` | HTTP/1.1; `tower` services behind it; content coding |
+//! | `http-client`, `https` | the pooled HTTP client; with `https://` |
+//! | `websocket`, `websocket-client`, `wss` | WebSocket; clients by address; with `wss://` |
+//! | `protobuf`, `messagepack`, `json`, `cbor`, `postcard`, `thrift` | messages in these formats |
+//! | `gzip`, `zlib`, `deflate`, `zstd`, `brotli`, `lz4`, `snappy`, `compress` | compression by these formats; by all |
+//! | `base64`, `charsets` | text as bytes, and in other charsets than UTF-8 |
+//! | `tokio`, `futures`, `hyper`, `tokio-util` | bridges to these |
 //!
 //! This crate gathers what the others offer; it has no logic of its own.
 

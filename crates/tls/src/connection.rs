@@ -8,18 +8,28 @@
 //! 1. rustls holds no plaintext: a record is decrypted when `advance` is asked for it, and leaves at once. So there is always
 //!    a way to encrypt.
 //! 2. Whatever `out` gets has to be sent, in this order.
+//! 3. After an error `out` ends with an alert, unless the peer has sent one or we have said goodbye before.
 
-use crate::{inbox::Inbox, room::Out};
+use crate::{
+    inbox::{HEADER, Inbox},
+    room::Out,
+};
 use bytes::BytesMut;
 use rustls::{
-    CommonState, Error,
+    CommonState, Error, ProtocolVersion,
     client::UnbufferedClientConnection,
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic},
 };
 use std::ops::Deref;
 
-pub(crate) enum Connection {
+pub(crate) struct Connection {
+    side: Side,
+    /// No alert may follow it.
+    said_goodbye: bool,
+}
+
+enum Side {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
@@ -63,23 +73,36 @@ enum Step {
 macro_rules! either {
     ($self:expr, $connection:ident => $call:expr) => {
         match $self {
-            Connection::Client($connection) => $call,
-            Connection::Server($connection) => $call,
+            Side::Client($connection) => $call,
+            Side::Server($connection) => $call,
         }
     };
 }
 
 impl Connection {
-    /// Makes the most of what has arrived, up to one record of data. After an error `out` has the alert, if there is one.
+    pub(crate) fn client(connection: UnbufferedClientConnection) -> Self {
+        Self { side: Side::Client(connection), said_goodbye: false }
+    }
+
+    pub(crate) fn server(connection: UnbufferedServerConnection) -> Self {
+        Self { side: Side::Server(connection), said_goodbye: false }
+    }
+
+    /// Makes the most of what has arrived, up to one record of data.
     pub(crate) fn advance(&mut self, inbox: &mut Inbox, out: &mut Out) -> Result<Progress, Error> {
         loop {
             let (done, step) =
-                either!(&mut *self, conn => step(conn.process_tls_records(inbox.unprocessed()), out));
+                either!(&mut self.side, conn => step(conn.process_tls_records(inbox.unprocessed()), out));
             let step = match step {
                 Ok(step) => step,
                 Err(error) => {
+                    let noted = inbox.unprocessed().len();
                     inbox.take(done);
-                    self.last_words(out);
+                    if self.wants_write() {
+                        self.last_words(out);
+                    } else if !matches!(error, Error::AlertReceived(_)) {
+                        self.object(noted, out);
+                    }
                     return Err(error);
                 }
             };
@@ -87,7 +110,7 @@ impl Connection {
                 let record = inbox.take(done);
                 if matches!(step, Step::Data) {
                     let data =
-                        either!(&mut *self, conn => take_data(conn.process_tls_records(&mut []), record));
+                        either!(&mut self.side, conn => take_data(conn.process_tls_records(&mut []), record));
                     match data {
                         Some(data) if !data.is_empty() => return Ok(Progress::Data(data)),
                         _ => continue,
@@ -107,10 +130,39 @@ impl Connection {
     /// The alert that an error left behind. Nothing is read any more: rustls is asked only while it has something to send.
     fn last_words(&mut self, out: &mut Out) {
         while self.wants_write() {
-            let (_, step) = either!(&mut *self, conn => step(conn.process_tls_records(&mut []), out));
+            let (_, step) = either!(&mut self.side, conn => step(conn.process_tls_records(&mut []), out));
             if !matches!(step, Ok(Step::Again)) {
                 return;
             }
+        }
+    }
+
+    /// Ends the connection with an alert, for breaks of the protocol of which rustls says nothing to the peer, or that it does not
+    /// know. It has no call for that, but alerts for other breaks, encrypted as its state demands. So it is fed one of these, now
+    /// that nobody listens any more: where a message can begin a change of ciphers, which is an `unexpected_message`; else, as
+    /// behind a part of a handshake message, zeros, a `decode_error`.
+    ///
+    /// `noted`: how much it was given last. It skips at most so much, where it has noted messages or parts of one.
+    pub(crate) fn object(&mut self, noted: usize, out: &mut Out) {
+        if self.said_goodbye {
+            return;
+        }
+        // Within a handshake of TLS 1.3 a right one means nothing, so it has to be wrong there; elsewhere that is hard to decode.
+        let quiet = self.is_handshaking() && self.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let change = [20, 3, 3, 0, 1, if quiet { 2 } else { 1 }];
+        let mut offence = vec![0; change.len() + noted + HEADER];
+        offence[..change.len()].copy_from_slice(&change);
+        let mut rest = &mut offence[..];
+        // Messages that it has noted come out first, one for each call, and have four bytes at least.
+        for _ in 0..noted / 4 + 2 {
+            let (done, step) = either!(&mut self.side, conn => step(conn.process_tls_records(rest), out));
+            if self.wants_write() {
+                return self.last_words(out);
+            }
+            if step.is_ok() {
+                return;
+            }
+            rest = rest.split_at_mut(done.min(rest.len())).1;
         }
     }
 
@@ -121,6 +173,7 @@ impl Connection {
 
     /// Says that we send no more.
     pub(crate) fn close_notify(&mut self, inbox: &mut Inbox, out: &mut Out) -> Result<(), Error> {
+        self.said_goodbye = true;
         self.writing(inbox, out, |mut traffic, out| traffic.queue_close_notify(out), room_for(2))
     }
 
@@ -133,12 +186,12 @@ impl Connection {
     ) -> Result<(), Error> {
         loop {
             let processed = inbox.processed();
-            let wrote = match self {
-                Self::Client(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
+            let wrote = match &mut self.side {
+                Side::Client(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
                     Some(traffic) => write(Traffic::Client(traffic), out.room(room)),
                     None => continue,
                 },
-                Self::Server(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
+                Side::Server(conn) => match wait_to_write(conn.process_tls_records(processed), out)? {
                     Some(traffic) => write(Traffic::Server(traffic), out.room(room)),
                     None => continue,
                 },
@@ -162,7 +215,7 @@ impl Connection {
 impl Deref for Connection {
     type Target = CommonState;
     fn deref(&self) -> &CommonState {
-        either!(self, conn => conn)
+        either!(&self.side, conn => conn)
     }
 }
 

@@ -39,6 +39,13 @@ pub enum TlsError {
         /// Bytes that wait.
         got: usize,
     },
+    /// A part of a record came, and the rest did not in time.
+    RecordTimedOut {
+        /// The setting.
+        limit: Duration,
+        /// Bytes that came.
+        got: usize,
+    },
     /// The protocol was broken, a certificate was refused, the peer sent an alert: rustls says which.
     Protocol(rustls::Error),
     /// The connection ended before the handshake was done.
@@ -76,6 +83,9 @@ impl fmt::Display for TlsError {
                 write!(f, "the peer does not speak TLS: its first bytes are \"{}\"", first.escape_ascii())
             }
             Self::HandshakeTimedOut { limit } => write!(f, "the TLS handshake took longer than {limit:?}"),
+            Self::RecordTimedOut { limit, got } => {
+                write!(f, "a TLS record had begun, and after {limit:?} there were {got} bytes of it")
+            }
             Self::HandshakeTooLong { limit, max, got } => {
                 write!(f, "{got} bytes of a TLS handshake wait for their end, {limit} is {max}")
             }

@@ -22,7 +22,7 @@ mod seal;
 mod shake;
 
 use crate::{
-    Acceptor, Connector, Handshake, Plain, TlsError,
+    Acceptor, Connector, Handshake, Limits, Plain, TlsError,
     connection::{Connection, Progress},
     inbox::Inbox,
     queue::{Entry, Queue},
@@ -83,7 +83,8 @@ pub struct Tls<W = Bytes> {
     batch_under_way: bool,
     /// What is needed until the handshake is done.
     setup: Option<Box<Setup>>,
-    half_closure: bool,
+    /// `None`: as the channel has it.
+    half_closure: Option<bool>,
     /// The next message passes as it is.
     first_in_clear: bool,
     /// It has passed: a client's handshake begins behind it, with the flush.
@@ -92,9 +93,13 @@ pub struct Tls<W = Bytes> {
     output_closed: bool,
     /// The peer has said so.
     input_closed: bool,
+    /// It has, and that ends the connection, when it has taken its answers or this is due.
+    ending: Option<StageTimer>,
     /// Our output is to be shut down when everything that was flushed is encrypted.
     shutting_down: Option<WritePromise>,
-    handshake_max: usize,
+    /// A part of a record is here, or was when this was armed; and how often something had been taken out of the inbox then.
+    unfinished: Option<(StageTimer, u32)>,
+    limits: Limits,
     writes: PhantomData<fn(W)>,
 }
 
@@ -175,8 +180,10 @@ impl<W: Plain> Tls<W> {
             begins_at_flush: false,
             output_closed: false,
             input_closed: false,
+            ending: None,
             shutting_down: None,
-            handshake_max: common.limits.handshake_max,
+            unfinished: None,
+            limits: common.limits,
             writes: PhantomData,
         }
     }
@@ -211,6 +218,36 @@ impl<W: Plain> Tls<W> {
         matches!(self.phase, Phase::Hello | Phase::Resolving | Phase::Handshaking | Phase::Away)
     }
 
+    /// What has come is a part of something: the rest may come, if it is not too long for that.
+    fn wait_for_more(&mut self, cx: &mut Context<'_, Self>) {
+        let (max, got) = (self.limits.handshake_max, self.inbox.len());
+        if got <= max {
+            if got > 0 && self.phase == Phase::Open && self.unfinished.is_none() {
+                self.unfinished = Some((cx.arm(self.limits.record_deadline), self.inbox.taken()));
+            }
+            return self.inbox.come_to_rest();
+        }
+        if let Some(connection) = &mut self.connection {
+            let ((), alert) = with_room(0, |out| connection.object(got, out));
+            cx.write(W::of(alert));
+            cx.flush();
+        }
+        self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
+    }
+
+    /// A record had begun when this was armed. If that is not whole it never will be, unless nobody wants to read it.
+    fn look_for_unfinished(&mut self, cx: &mut Context<'_, Self>, taken: u32) {
+        let (limit, got) = (self.limits.record_deadline, self.inbox.len());
+        if got == 0 {
+            self.unfinished = None;
+        } else if taken == self.inbox.taken() && !cx.is_paused() {
+            self.unfinished = None;
+            self.fail(cx, TlsError::RecordTimedOut { limit, got });
+        } else {
+            self.unfinished = Some((cx.arm(limit), self.inbox.taken()));
+        }
+    }
+
     // ---- the end ----
 
     /// Fails before there is a connection that could say so itself.
@@ -231,6 +268,13 @@ impl<W: Plain> Tls<W> {
         cx.close_because(CloseCause::Fault(fault));
     }
 
+    /// Ends without a goodbye: a peer that got one would take what has come for all there was.
+    fn break_off(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        let error = TlsError::ClosedInHandshake(cause.clone());
+        self.over(cx, error, &WriteError::Closed(cause.clone()));
+        cx.close_because(cause);
+    }
+
     /// Nothing is read or written any more.
     fn over(&mut self, cx: &mut Context<'_, Self>, why: TlsError, unwritten: &WriteError) {
         self.let_go(cx);
@@ -246,6 +290,10 @@ impl<W: Plain> Tls<W> {
                 promise.fail(why);
             }
         }
+        let unfinished = self.unfinished.take().map(|(timer, _)| timer);
+        for timer in self.ending.take().into_iter().chain(unfinished) {
+            cx.disarm(timer);
+        }
         self.connection = None;
         self.ready = None;
         self.inbox.clear();
@@ -260,15 +308,30 @@ impl<W: Plain> Tls<W> {
     fn peer_closed(&mut self, cx: &mut Context<'_, Self>) {
         self.input_closed = true;
         self.inbox.clear();
-        if self.half_closure {
+        if self.half_closure.unwrap_or_else(|| cx.allows_half_closure()) {
             return cx.fire_input_closed();
         }
+        self.ending = Some(cx.arm(self.limits.answers_deadline));
         // Behind what is flushed because of what came before it, as with the end of a socket.
-        cx.caller().call(|tls, cx| {
-            if tls.phase == Phase::Open {
-                tls.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        cx.caller().call(Self::end_if_idle);
+    }
+
+    /// Ends the connection when the peer has taken its answers: it has said that it sends no more, not that it does not read.
+    fn end_if_idle(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase != Phase::Open || self.ending.is_none() {
+            return;
+        }
+        if !self.queue.has_flushed() && cx.unsent_bytes() == 0 {
+            return self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        }
+        let caller = cx.caller();
+        let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+        sent.listen(move |sent| {
+            if sent.is_ok() {
+                caller.call(Self::end_if_idle);
             }
         });
+        cx.flush();
     }
 
     /// Says that we send no more, once.
@@ -341,11 +404,7 @@ impl<W: Plain> Handler for Tls<W> {
             Ok(Progress::Data(data)) => return Some(data),
             Ok(Progress::PeerClosed) => self.peer_closed(cx),
             Ok(Progress::Ready | Progress::Blocked) => {
-                let (max, got) = (self.handshake_max, self.inbox.len());
-                if got > max {
-                    self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
-                }
-                self.inbox.come_to_rest();
+                self.wait_for_more(cx);
             }
             Err(error) => self.fail(cx, error.into()),
         }
@@ -434,8 +493,14 @@ impl<W: Plain> Handler for Tls<W> {
         }
     }
 
-    fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
-        if let Some(setup) = &mut self.setup {
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        if self.ending == Some(timer) {
+            self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
+        } else if let Some((of, taken)) = self.unfinished
+            && of == timer
+        {
+            self.look_for_unfinished(cx, taken);
+        } else if let Some(setup) = &mut self.setup {
             setup.deadline = None;
             let limit = setup.common.limits.handshake_deadline;
             self.fail(cx, TlsError::HandshakeTimedOut { limit });
@@ -443,7 +508,8 @@ impl<W: Plain> Handler for Tls<W> {
     }
 
     fn is_busy(&self) -> bool {
-        self.phase != Phase::Over && (self.queue.has_flushed() || self.shutting_down.is_some())
+        let waits = self.queue.has_flushed() || self.shutting_down.is_some() || self.ending.is_some();
+        self.phase != Phase::Over && waits
     }
 
     fn leftover(&mut self) -> Leftover<BytesMut> {

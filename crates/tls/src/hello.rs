@@ -1,6 +1,7 @@
 //! What a client says about itself first, and what follows from it.
 
-use crate::Certificate;
+use crate::{Certificate, inbox::HEADER};
+use netwright_core::detect::{self, Verdict};
 use rustls::{CipherSuite, ServerConfig, SignatureScheme, server::ClientHello};
 use rustls_pki_types::DnsName;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ pub enum Resolved {
 /// Whether bytes from a client are the beginning of TLS: `None` if they are too few to tell.
 ///
 /// A handshake begins with a record of type 22, a version that begins with 3, a length that such a record may have, and a
-/// ClientHello in it. Nothing that people type begins like that. For ports that serve both.
+/// ClientHello in it. Nothing that people type begins like that. For ports that serve both: by the same rule as
+/// [`detect::tls`].
 ///
 /// ```
 /// use netwright_tls::looks_like_tls;
@@ -78,34 +80,29 @@ pub enum Resolved {
 /// assert_eq!(looks_like_tls(&[22, 3]), None);
 /// ```
 pub fn looks_like_tls(bytes: &[u8]) -> Option<bool> {
-    begins_with(bytes, &[HANDSHAKE], Some(CLIENT_HELLO))
+    match detect::tls(bytes) {
+        Verdict::Take => Some(true),
+        Verdict::No => Some(false),
+        Verdict::More => None,
+    }
 }
 
 /// The same for what a server answers: a handshake, or an alert.
 pub(crate) fn looks_like_answer(bytes: &[u8]) -> Option<bool> {
-    begins_with(bytes, &[HANDSHAKE, ALERT], None)
+    if ![HANDSHAKE, ALERT].contains(bytes.first()?) || bytes.get(1).is_some_and(|&major| major != 3) {
+        return Some(false);
+    }
+    let [_, _, minor, high, low, ..] = *bytes else { return None };
+    let length = usize::from(high) << 8 | usize::from(low);
+    Some(minor <= 4 && (1..=PLAIN_MAX).contains(&length))
 }
 
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
 const CLIENT_HELLO: u8 = 1;
-/// Bytes that a record has at most, by RFC 5246 for encrypted ones.
-const RECORD_MAX: usize = 16 * 1024 + 2048;
-
-fn begins_with(bytes: &[u8], kinds: &[u8], first_message: Option<u8>) -> Option<bool> {
-    if !kinds.contains(bytes.first()?) || bytes.get(1).is_some_and(|&major| major != 3) {
-        return Some(false);
-    }
-    let [_, _, minor, high, low, rest @ ..] = bytes else { return None };
-    let length = usize::from(*high) << 8 | usize::from(*low);
-    if *minor > 4 || length == 0 || length > RECORD_MAX {
-        return Some(false);
-    }
-    match first_message {
-        None => Some(true),
-        Some(expected) => rest.first().map(|&message| message == expected),
-    }
-}
+const TLS_1_2: u16 = 0x0303;
+/// What may be in one record before anything is encrypted (RFC 8446, 5.1).
+const PLAIN_MAX: usize = 1 << 14;
 
 /// The name in a ClientHello that is whole and in one record, as nearly all are. `None` if it is not, or looks odd: then it is
 /// for rustls to say what it is. The name itself is `None` if none is asked for.
@@ -117,7 +114,10 @@ pub(crate) fn server_name_in(bytes: &[u8]) -> Option<Option<String>> {
         return None;
     }
     let mut hello = Fields(message.of_length(3)?);
-    hello.take(2 + 32)?; // version, random
+    if hello.number(2)? < usize::from(TLS_1_2) {
+        return None;
+    }
+    hello.take(32)?; // random
     hello.of_length(1)?; // session
     hello.of_length(2)?; // cipher suites
     hello.of_length(1)?; // compression
@@ -135,6 +135,22 @@ pub(crate) fn server_name_in(bytes: &[u8]) -> Option<Option<String>> {
         }
     }
     Some(None)
+}
+
+/// Whether a ClientHello, in any records, is that of a client that knows nothing newer than TLS 1.1. rustls looks first for an
+/// extension that such clients do not have, and would refuse them for that.
+pub(crate) fn is_before_tls_1_2(mut bytes: impl Iterator<Item = u8>) -> bool {
+    /// The message's type, its length, the version.
+    const BEGINNING: usize = 1 + 3 + 2;
+    let mut beginning = Vec::with_capacity(BEGINNING);
+    while beginning.len() < BEGINNING {
+        let header: Vec<_> = bytes.by_ref().take(HEADER).collect();
+        let [_, _, _, high, low] = *header else { return false };
+        let content = usize::from(high) << 8 | usize::from(low);
+        let wanted = BEGINNING - beginning.len();
+        beginning.extend(bytes.by_ref().take(content).take(wanted));
+    }
+    beginning[4..] < TLS_1_2.to_be_bytes()[..]
 }
 
 /// Bytes that are taken apart from the front; `None` where there are not enough.
@@ -181,6 +197,24 @@ mod tests {
             (b"\x80\x2e\x01\x03\x01", Some(false)),     // SSL 2
         ] {
             assert_eq!(looks_like_tls(bytes), expected, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn one_rule_says_what_tls_looks_like_here_and_to_those_who_detect_it() {
+        for length in [0, 1, 512, 1 << 14, (1 << 14) + 1, (1 << 14) + 2048, (1 << 14) + 2049, u16::MAX] {
+            let [high, low] = length.to_be_bytes();
+            let bytes = [22, 3, 1, high, low, 1];
+            for len in 0..=bytes.len() {
+                let detected = match detect::tls(&bytes[..len]) {
+                    Verdict::Take => Some(true),
+                    Verdict::No => Some(false),
+                    Verdict::More => None,
+                };
+                assert_eq!(looks_like_tls(&bytes[..len]), detected, "{len} bytes, a record of {length}");
+            }
+            let possible = (1..=1 << 14).contains(&length);
+            assert_eq!(looks_like_answer(&bytes[..5]), Some(possible), "a record of {length}");
         }
     }
 

@@ -13,7 +13,7 @@
 use bytes::BytesMut;
 
 /// Bytes of a record's header: type, version, length.
-const HEADER: usize = 5;
+pub(crate) const HEADER: usize = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
@@ -24,6 +24,8 @@ pub(crate) struct Inbox {
     unseen: bool,
     /// `front` is a buffer of our own, not a part of the loop's.
     own: bool,
+    /// How often something was taken out: who looks twice sees whether it is still the same that is not whole.
+    taken: u32,
 }
 
 impl Inbox {
@@ -56,7 +58,12 @@ impl Inbox {
 
     /// The first bytes, at most eight.
     pub(crate) fn first(&self) -> Vec<u8> {
-        self.front.iter().chain(&self.back).take(8).copied().collect()
+        self.bytes().take(8).collect()
+    }
+
+    /// All bytes, in order.
+    pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.front.iter().chain(&self.back).copied()
     }
 
     /// Everything, if it came as one.
@@ -68,6 +75,11 @@ impl Inbox {
     pub(crate) fn tail(&self, count: usize) -> &[u8] {
         let piece = if self.back.is_empty() { &self.front } else { &self.back };
         &piece[piece.len().saturating_sub(count)..]
+    }
+
+    /// How often something was taken out.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken
     }
 
     /// Whether there is something that rustls could make progress with.
@@ -93,6 +105,7 @@ impl Inbox {
     /// Takes out what rustls is done with; what comes next it has not seen.
     pub(crate) fn take(&mut self, count: usize) -> BytesMut {
         self.looked_at = false;
+        self.taken = self.taken.wrapping_add(u32::from(count > 0));
         let count = count.min(self.front.len());
         if count < self.front.len() {
             return self.front.split_to(count);
@@ -148,7 +161,7 @@ impl Inbox {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { taken: self.taken, ..Self::default() };
     }
 
     /// Everything, for somebody else.

@@ -52,10 +52,14 @@
 //! - `STARTTLS`: [`Tls::start_tls`]. TLS or not on one port: [`looks_like_tls`].
 //! - On other threads, so that the loop's connections do not wait for signatures: [`AcceptorBuilder::handshakes_on`].
 //!
+//! # Deadlines
+//! What only this stage can see has a deadline here ([`Limits`]): the handshake, a record of which a part has come, and answers
+//! for a peer that has ended its side. How long nothing at all may come is for what lies behind to say.
+//!
 //! # The end
-//! A close, and a shutdown of output, says `close_notify` first. One that is received closes the channel, as the end of a
-//! socket does; with half-closure allowed on the channel and here ([`AcceptorBuilder::half_closure`]), it is `input_closed`. An
-//! end without it is [`TlsError::Truncated`]: as the cause of `inactive`, or as an error before `input_closed`.
+//! A close, and a shutdown of output, says `close_notify` first. One that is received is what the end of a socket is: with
+//! half-closure allowed on the channel it is `input_closed`, without it the channel closes when the peer has taken its
+//! answers. [`AcceptorBuilder::half_closure`] decides otherwise for TLS alone. An end without it is [`TlsError::Truncated`]: as the cause of `inactive`, or as an error before `input_closed`.
 //!
 //! # What it costs
 //! Nothing is decrypted that nobody asked for, and no connection keeps a buffer while it is idle. In steady state a message that

@@ -19,6 +19,12 @@ use std::time::Duration;
 pub struct Limits {
     /// How long a handshake may take: 10 s.
     pub handshake_deadline: Duration,
+    /// How long a record may take once a part of it has come, or a handshake message of several: a minute, and twice that where
+    /// others came right before it. Nobody else can see such a part.
+    pub record_deadline: Duration,
+    /// How long a peer that has said that it sends no more (`close_notify`) may take for the answers that wait for it, where
+    /// that ends the connection: a minute.
+    pub answers_deadline: Duration,
     /// Bytes of a ClientHello, with the headers of its records: 16 KiB. Those of browsers have one or two; tickets with
     /// certificates in them may have some more.
     pub hello_max: usize,
@@ -29,6 +35,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { handshake_deadline: Duration::from_secs(10), hello_max: 16 * 1024, handshake_max: 128 * 1024 }
+        Self {
+            handshake_deadline: Duration::from_secs(10),
+            record_deadline: Duration::from_secs(60),
+            answers_deadline: Duration::from_secs(60),
+            hello_max: 16 * 1024,
+            handshake_max: 128 * 1024,
+        }
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Common {
     pub(crate) limits: Limits,
-    pub(crate) half_closure: bool,
+    /// `None`: as the channel has it.
+    pub(crate) half_closure: Option<bool>,
     pub(crate) workers: Option<Workers>,
 }
 
@@ -68,10 +69,10 @@ macro_rules! shared_settings {
                 self
             }
 
-            /// Whether a peer that has said that it sends no more (`close_notify`) may still read. As with sockets, it may
-            /// not unless this is set: the connection closes. To be set together with the channel's half-closure.
+            /// Whether a connection lives on when its peer has said that it sends no more (`close_notify`). As the channel has
+            /// it, unless it is said here. If not, it closes when the peer has taken the answers that wait for it.
             pub fn half_closure(mut self, allowed: bool) -> Self {
-                self.settings.common.half_closure = allowed;
+                self.settings.common.half_closure = Some(allowed);
                 self
             }
 

@@ -377,3 +377,20 @@ fn our_client_talks_to_openssl_and_resumes_its_session() {
         child.wait().unwrap();
     }
 }
+
+#[test]
+fn openssl_that_speaks_only_old_versions_hears_that_it_is_the_version() {
+    if !openssl() {
+        return;
+    }
+    let ours = Ours::new(Acceptor::new(Pair::new("localhost").certificate()).unwrap());
+    for version in ["-tls1", "-tls1_1"] {
+        let theirs = Theirs::connect(&ours, &[version, "-cipher", "DEFAULT@SECLEVEL=0"]);
+        let said = theirs.ends();
+        if said.contains("no protocols available") || said.contains("nknown option") {
+            println!("ignored: this openssl does not speak {version}");
+            continue;
+        }
+        assert!(said.contains("alert protocol version"), "{version}: {said}");
+    }
+}

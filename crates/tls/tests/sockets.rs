@@ -204,3 +204,88 @@ fn a_peer_that_vanishes_is_told_from_one_that_says_goodbye() {
         }
     });
 }
+
+/// Answers the first message with megabytes, and ends behind them.
+struct Megabytes;
+
+impl Application for Megabytes {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+        // As from another thread: an answer of its own would hold back the end behind the question.
+        cx.channel().send(Bytes::from(vec![7; MEGABYTES]));
+    }
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.close_when_flushed();
+    }
+}
+
+/// More than any socket's buffers take.
+const MEGABYTES: usize = 16 * 1024 * 1024;
+
+#[test]
+fn a_client_that_has_ended_its_side_gets_all_of_a_long_reply() {
+    use netwright_tls::rustls::{ClientConnection, Stream};
+    use std::io::{Read, Write};
+    on_every_backend(|backend| {
+        for half_closure in [true, false] {
+            // Nothing is said about half-closure here: the channel's setting is enough.
+            let acceptor = Acceptor::new(certificate()).unwrap();
+            let server = Server::builder()
+                .backend(backend)
+                .half_closure(half_closure)
+                .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).app(Megabytes))
+                .bind("127.0.0.1:0")
+                .wait()
+                .unwrap();
+            for (goodbye, fin) in [(true, false), (true, true), (false, true)] {
+                if half_closure && !goodbye {
+                    continue; // the end of an attack: told as an error, which closes the channel
+                }
+                let config = connector().config().clone();
+                let mut tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+                let mut socket = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                Stream::new(&mut tls, &mut socket).write_all(b"everything, please").unwrap();
+                // Its first byte shows that the question was read.
+                let mut received = vec![0; 1];
+                Stream::new(&mut tls, &mut socket).read_exact(&mut received).unwrap();
+                if goodbye {
+                    tls.send_close_notify();
+                    while tls.wants_write() {
+                        tls.write_tls(&mut socket).unwrap();
+                    }
+                }
+                if fin {
+                    socket.shutdown(std::net::Shutdown::Write).unwrap();
+                }
+                let end = Stream::new(&mut tls, &mut socket).read_to_end(&mut received);
+                let case = format!(
+                    "{backend:?}, half-closure {half_closure}, goodbye {goodbye}, FIN {fin}: {end:?}"
+                );
+                assert_eq!(received.len(), MEGABYTES, "{case}");
+                assert_eq!(end.is_ok(), goodbye, "{case}: who said goodbye gets one");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_alert_reaches_a_peer_that_breaks_the_protocol() {
+    use std::io::{Read, Write};
+    // Half a ClientHello, and something else within it.
+    let offence = [22, 3, 1, 0, 5, 1, 0, 1, 0, 3, 23, 3, 3, 0, 2, 1, 2];
+    on_every_backend(|backend| {
+        let server = echo_server(backend);
+        for behind in [0, 1000] {
+            let mut socket = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let bytes = [&offence[..], &vec![7; behind]].concat();
+            socket.write_all(&bytes).unwrap();
+            let mut alert = Vec::new();
+            let _ = socket.read_to_end(&mut alert); // a reset, if it has not read everything
+            assert_eq!(alert, [21, 3, 3, 0, 2, 2, 10], "{backend:?}, {behind} bytes behind");
+        }
+    });
+}

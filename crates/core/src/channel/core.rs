@@ -124,6 +124,8 @@ pub(crate) struct ChannelCore {
     pub(crate) never_pulls: bool,
     /// Since when a stage has read a message.
     pub(crate) delivered: Delivered,
+    /// The channel lives on when its peer sends no more.
+    pub(crate) half_closure: bool,
     /// The channel has ended, and nobody waits for what is still inside: messages are dropped where they are.
     pub(crate) forsaken: bool,
     /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows.
@@ -215,6 +217,7 @@ impl ChannelCore {
             waiting_inside: false,
             never_pulls: false,
             delivered: Delivered::default(),
+            half_closure: false,
             forsaken: false,
             handle: None,
             side: SideTable::default(),

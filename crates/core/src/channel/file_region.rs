@@ -75,6 +75,26 @@ impl FileRegion {
         self.begun
     }
 
+    /// What it means for the connection that the rest cannot be read. With a part of it on its way, the peer would take what
+    /// comes next for that rest: the connection has to end, with this error. `None`: only this write fails.
+    ///
+    /// ```
+    /// use netwright_core::FileRegion;
+    /// use std::io;
+    ///
+    /// let mut region = FileRegion::new(tempfile()?, 0, 10);
+    /// assert!(region.breaks_off(&io::ErrorKind::UnexpectedEof.into()).is_none());
+    /// region.advance(4); // these are sent
+    /// let error = region.breaks_off(&io::ErrorKind::UnexpectedEof.into()).unwrap();
+    /// assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    /// # fn tempfile() -> io::Result<std::fs::File> { std::fs::File::open(std::env::current_exe()?) }
+    /// # Ok::<(), io::Error>(())
+    /// ```
+    pub fn breaks_off(&self, error: &io::Error) -> Option<io::Error> {
+        let text = || format!("a file failed when a part of it was sent: {error}");
+        self.begun.then(|| io::Error::new(error.kind(), text()))
+    }
+
     /// Tells from any thread how far the region has got. Costs nothing unless it is asked for.
     pub fn progress(&mut self) -> FileProgress {
         let total = self.remaining;

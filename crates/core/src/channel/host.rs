@@ -62,6 +62,9 @@ pub struct HostSettings {
     /// How fast the peer has to take what waits for it; who does not is cut. `None`: it may take for ever. The transports of
     /// byte streams see to it.
     pub least_rate: Option<LeastRate>,
+    /// Whether a channel lives on when its peer sends no more. Transports act on it when the connection's input ends, and
+    /// stages whose own protocol has such an end, as that of TLS.
+    pub half_closure: bool,
     /// Whether each message arrives at the peer as one, so that an empty one has to be sent too. Byte streams: no.
     pub whole_messages: bool,
 }
@@ -80,6 +83,7 @@ impl Default for HostSettings {
             hold_back: true,
             forsaken_after: FORSAKEN_AFTER,
             least_rate: Some(LeastRate::default()),
+            half_closure: false,
             whole_messages: false,
         }
     }
@@ -132,6 +136,7 @@ where
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
         let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.side());
         core.set_handle(shared.clone());
+        core.half_closure = settings.half_closure;
         if settings.whole_messages {
             core.outbound.keep_empty_messages();
         }
@@ -422,9 +427,11 @@ where
         self.core.demand.is_away()
     }
 
-    /// Whether answers wait for the peer to take them, or messages for room for theirs.
+    /// Whether answers wait for the peer to take them, in the queue or in a stage, or messages for room for theirs.
     pub fn is_answering(&self) -> bool {
-        self.core.outbound.has_flushed() || self.core.demand.is_full() && self.root.is_holding()
+        self.core.outbound.has_flushed()
+            || self.root.is_busy()
+            || self.core.demand.is_full() && self.root.is_holding()
     }
 
     /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.

@@ -303,6 +303,11 @@ impl<H: Handler> Context<'_, H> {
         self.core.close_cause()
     }
 
+    /// Whether the channel lives on when its peer sends no more: what a stage goes by whose own protocol has such an end.
+    pub fn allows_half_closure(&self) -> bool {
+        self.core.half_closure
+    }
+
     /// Bytes accepted and not yet taken by the transport.
     pub fn pending_bytes(&self) -> usize {
         self.core.outbound.pending_bytes()

@@ -469,7 +469,10 @@ impl Inner {
         _: String,
     ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
         let url = format!("https://{}:{}", origin.host, origin.port);
-        Err(ClientError::Url { url, why: "https needs the feature `tls`" })
+        Err(ClientError::Url {
+            url,
+            why: "https needs the feature `https` of netwright, or `tls` of netwright-http",
+        })
     }
 }
 

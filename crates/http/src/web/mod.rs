@@ -12,7 +12,7 @@
 //! | `cookie`, `media_type`, `accept` | [`cookies`], [`SetCookie`], [`MediaType`], [`Coding`], [`choose_type`] |
 //! | `conditional`, `range` | [`Validators`], [`Ranges`]: what a client has, and what it wants of the rest |
 //! | `files` | [`Files`]: a directory as replies |
-//! | `coding` | `Compression`, `RequestDecompression`: bodies by negotiation (feature `compress`) |
+//! | `coding` | `Compression`, `RequestDecompression`: bodies by negotiation (feature `compress`, `http-compress` of `netwright`) |
 //! | `cors`, `sse`, `access_log` | [`Cors`], [`SseEvent`], [`AccessLog`] and their stages |
 //! | `reply` | [`Reply`]: what everybody answers |
 //! | `turns` | requests and replies in step, for stages that answer themselves |

@@ -175,7 +175,12 @@ impl<W: Plain> Tls<W> {
                 }
                 Err(error) => {
                     buffer.clear();
-                    return done.fail(WriteError::File(error.into()));
+                    let breaks_off = region.breaks_off(&error);
+                    done.fail(WriteError::File(error.into()));
+                    if let Some(error) = breaks_off {
+                        self.break_off(cx, CloseCause::io(error));
+                    }
+                    return;
                 }
             }
         }

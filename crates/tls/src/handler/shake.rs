@@ -8,10 +8,13 @@ use crate::{
     Handshake, Hello, Plain, Resolved, TlsError,
     acceptor::{Always, without_early_data},
     connection::{Connection, Driven, Progress, drive},
-    hello::{looks_like_answer, looks_like_tls, server_name_in},
+    hello::{is_before_tls_1_2, looks_like_answer, looks_like_tls, server_name_in},
 };
 use netwright_core::{CloseCause, Context, Event};
-use rustls::{AlertDescription, client::UnbufferedClientConnection, server::UnbufferedServerConnection};
+use rustls::{
+    AlertDescription, PeerIncompatible, client::UnbufferedClientConnection,
+    server::UnbufferedServerConnection,
+};
 use std::sync::Arc;
 
 impl<W: Plain> Tls<W> {
@@ -32,7 +35,7 @@ impl<W: Plain> Tls<W> {
             Side::Client(connector, name) => {
                 self.phase = Phase::Handshaking;
                 match UnbufferedClientConnection::new(connector.0.config.clone(), name.clone()) {
-                    Ok(connection) => self.run_here(cx, Box::new(Connection::Client(connection))),
+                    Ok(connection) => self.run_here(cx, Box::new(Connection::client(connection))),
                     Err(error) => self.fail(cx, error.into()),
                 }
             }
@@ -94,11 +97,18 @@ impl<W: Plain> Tls<W> {
                     return self.refuse(cx, AlertDescription::DecodeError, error);
                 }
                 Err((error, mut alert)) => {
-                    let mut out = Vec::new();
-                    if alert.write_all(&mut out).is_ok() && !out.is_empty() {
-                        cx.write(W::of(out.into()));
-                        cx.flush();
+                    let unsigned = PeerIncompatible::SignatureAlgorithmsExtensionRequired.into();
+                    if error == unsigned && is_before_tls_1_2(self.inbox.bytes()) {
+                        let error = rustls::Error::from(PeerIncompatible::Tls12NotOffered);
+                        return self.refuse(cx, AlertDescription::ProtocolVersion, error.into());
                     }
+                    let mut out = Vec::new();
+                    if alert.write_all(&mut out).is_err() || out.is_empty() {
+                        // It says nothing of records, or messages, that must not be there.
+                        return self.refuse(cx, AlertDescription::UnexpectedMessage, error.into());
+                    }
+                    cx.write(W::of(out.into()));
+                    cx.flush();
                     return self.fail(cx, error.into());
                 }
             }
@@ -146,7 +156,7 @@ impl<W: Plain> Tls<W> {
         };
         self.phase = Phase::Handshaking;
         match UnbufferedServerConnection::new(config) {
-            Ok(connection) => self.run(cx, Box::new(Connection::Server(connection))),
+            Ok(connection) => self.run(cx, Box::new(Connection::server(connection))),
             Err(error) => self.refuse(cx, AlertDescription::InternalError, error.into()),
         }
     }
@@ -205,12 +215,7 @@ impl<W: Plain> Tls<W> {
             }
             Ok(_) if shaking && news => self.shake_hands(cx, None),
             Ok(_) if shaking => {
-                let (max, got) = (self.handshake_max, self.inbox.len());
-                if got > max {
-                    let error = TlsError::HandshakeTooLong { limit: "handshake_max", max, got };
-                    return self.fail(cx, error);
-                }
-                self.inbox.come_to_rest();
+                self.wait_for_more(cx);
             }
             Ok(progress) => self.opened(cx, progress),
         }

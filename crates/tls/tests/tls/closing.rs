@@ -170,3 +170,60 @@ fn what_came_together_with_the_close_notify_is_still_answered() {
     assert_eq!(client.received(), b"the last question");
     assert!(client.log.has("input closed"));
 }
+
+/// A server that has a long reply to send when its client says that it sends no more, which ends the connection.
+fn answering() -> (End, End) {
+    let connector =
+        Connector::builder().roots(Roots::of(certificate()).unwrap()).half_closure(true).build().unwrap();
+    let (mut client, mut server) = pair_of(&acceptor(), &connector);
+    pump(&mut client, &mut server);
+    server.channel.block_output(true);
+    server.send(vec![7; 5_000_000]);
+    drop(client.channel.channel().shut_down_output());
+    server.channel.write_inbound(client.channel.run().outbound_bytes());
+    assert!(server.channel.is_open());
+    (client, server)
+}
+
+#[test]
+fn a_close_notify_ends_the_channel_when_the_answers_are_taken() {
+    let (mut client, mut server) = answering();
+    server.channel.advance(std::time::Duration::from_millis(59_999));
+    assert!(server.channel.is_open());
+    server.channel.block_output(false);
+    pump(&mut client, &mut server);
+    assert!(client.received() == vec![7; 5_000_000]);
+    assert!(matches!(server.channel.channel().close_cause(), Some(CloseCause::PeerClosed)));
+    assert!(client.log.has("input closed"), "{:?}", client.log.lines());
+}
+
+#[test]
+fn answers_that_are_not_taken_in_time_do_not_keep_a_connection_whose_peer_has_ended() {
+    let (_client, mut server) = answering();
+    server.channel.advance(std::time::Duration::from_millis(59_999));
+    assert!(server.channel.is_open());
+    server.channel.advance(std::time::Duration::from_millis(1));
+    assert!(matches!(server.channel.channel().close_cause(), Some(CloseCause::PeerClosed)));
+}
+
+#[test]
+fn half_closure_is_as_the_channel_has_it_unless_tls_is_told_otherwise() {
+    for (channel, tls, lives) in
+        [(true, None, true), (false, None, false), (true, Some(false), false), (false, Some(true), true)]
+    {
+        let builder = Acceptor::builder().certificate(certificate());
+        let builder = tls.into_iter().fold(builder, |builder, allowed| builder.half_closure(allowed));
+        let mut settings = netwright_core::HostSettings::default();
+        settings.half_closure = channel;
+        let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
+        let mut server: End = End::with(Tls::server(&builder.build().unwrap()), settings, true);
+        pump(&mut client, &mut server);
+        drop(client.channel.channel().shut_down_output());
+        pump(&mut client, &mut server);
+        assert_eq!(
+            (server.channel.is_open(), server.log.has("input closed")),
+            (lives, lives),
+            "{channel} {tls:?}"
+        );
+    }
+}

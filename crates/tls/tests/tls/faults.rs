@@ -9,7 +9,7 @@ use netwright_tls::{
 };
 use std::time::Duration;
 
-fn fault_of(end: &End) -> TlsError {
+pub(crate) fn fault_of(end: &End) -> TlsError {
     match end.channel.channel().close_cause() {
         Some(CloseCause::Fault(fault)) => fault.downcast_ref::<TlsError>().expect("an error of TLS").clone(),
         other => panic!("closed because {other:?}"),

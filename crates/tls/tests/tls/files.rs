@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use netwright_core::{Envelope, FileRegion, Outgoing, WriteError};
+use netwright_core::{CloseCause, Envelope, FileRegion, Outgoing, WriteError};
 use netwright_tls::Tls;
 use std::{fs, io::Write, path::PathBuf};
 
@@ -131,4 +131,31 @@ fn a_huge_message_is_encrypted_as_it_is_sent() {
     let mut done = server.channel.channel().write_and_flush(Bytes::from(vec![3; 5_000_000]).into());
     server.channel.run().close_by_peer();
     assert!(matches!(done.try_take(), Some(Err(WriteError::Closed(_)))));
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_a_goodbye() {
+    let file = Temporary::new("shrinks");
+    file.write(vec![7; 1_000_000]);
+    let (mut client, mut server) = ends();
+    server.channel.block_output(true);
+    let region = FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap();
+    let mut cut = server.channel.channel().write_and_flush(region.into());
+    let mut behind =
+        server.channel.channel().write_and_flush(Bytes::from("taken for the rest of the file").into());
+    server.channel.run();
+    fs::OpenOptions::new().write(true).open(&file.0).unwrap().set_len(300_000).unwrap();
+    server.channel.block_output(false);
+    pump(&mut client, &mut server);
+    assert!(matches!(cut.try_take(), Some(Err(WriteError::File(_)))));
+    assert!(matches!(behind.try_take(), Some(Err(WriteError::Closed(_)))));
+    let Some(CloseCause::Io(error)) = server.channel.channel().close_cause() else {
+        panic!("{:?}", server.channel.channel().close_cause())
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    // What came is a part of the file, and nothing says that it was all of it.
+    let received = client.received();
+    assert!(received.len() <= 300_000 && received.iter().all(|byte| *byte == 7), "{}", received.len());
+    client.channel.close_by_peer();
+    assert!(client.log.has("without a close_notify"), "{:?}", client.log.lines());
 }

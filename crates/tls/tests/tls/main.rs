@@ -15,13 +15,16 @@
 //! | 112 | too long: failure | `sni::a_client_hello_without_end_is_refused_at_the_limit` |
 //! | 112 | asynchronous mapping | `sni::a_future_may_choose_the_certificate_while_nothing_more_is_read` |
 
+mod alerts;
 mod alpn;
 mod basics;
 mod closing;
+mod deadlines;
 mod faults;
 mod files;
 mod reload;
 mod resumption;
+mod rogue;
 mod sni;
 mod start_tls;
 mod support;

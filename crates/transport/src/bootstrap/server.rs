@@ -176,7 +176,7 @@ impl ServerBuilder {
 
     /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
     pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.settings.half_closure = allowed;
+        self.settings.host.half_closure = allowed;
         self
     }
 

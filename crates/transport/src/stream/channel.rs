@@ -97,7 +97,7 @@ where
             least_rate: settings.host.least_rate,
             token,
             linger: settings.linger,
-            half_closure: settings.half_closure,
+            half_closure: settings.host.half_closure,
             answers_within: settings.host.forsaken_after,
             readable: false,
             ending: false,

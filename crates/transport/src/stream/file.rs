@@ -1,18 +1,13 @@
 //! Files that cannot be sent.
 
-use netwright_core::{FileRegion, Outbound, WriteError};
-use std::{io, sync::Arc};
+use netwright_core::{Outbound, WriteError};
+use std::io;
 
 /// The file at the front cannot be read: its write fails. `Err`: a part of it is with the peer already, who would take what comes
 /// next for the rest of it, so the connection has to end.
 #[cold]
 pub(crate) fn fail_file(outbound: &mut Outbound, error: io::Error) -> io::Result<()> {
-    let begun = outbound.first_file().is_some_and(FileRegion::is_begun);
-    let error = Arc::new(error);
-    outbound.fail_first(WriteError::File(error.clone()));
-    if begun {
-        let text = format!("a file failed when a part of it was sent: {error}");
-        return Err(io::Error::new(error.kind(), text));
-    }
-    Ok(())
+    let breaks_off = outbound.first_file().and_then(|region| region.breaks_off(&error));
+    outbound.fail_first(WriteError::File(error.into()));
+    breaks_off.map_or(Ok(()), Err)
 }

@@ -12,7 +12,6 @@ use std::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChannelSettings {
     pub(crate) host: HostSettings,
-    pub(crate) half_closure: bool,
     pub(crate) options: StreamOptions,
     /// How many seconds a close waits for the peer: our own affair, not one of the options that sockets are given.
     pub(crate) linger: u16,

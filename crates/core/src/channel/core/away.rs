@@ -32,6 +32,7 @@ pub(crate) struct Known {
     pending: usize,
     unsent: u64,
     marks: WaterMarks,
+    half_closure: bool,
     /// Why the channel had ended, if it had.
     ended: Option<CloseCause>,
 }
@@ -73,6 +74,7 @@ impl ChannelCore {
             pending: self.outbound.pending_bytes(),
             unsent: self.outbound.flushed_bytes(),
             marks: self.outbound.water_marks(),
+            half_closure: self.half_closure,
             ended: self.close_cause().cloned(),
         }
     }
@@ -101,6 +103,7 @@ impl ChannelCore {
             waiting_inside: false,
             never_pulls: false,
             delivered: Delivered::default(),
+            half_closure: known.half_closure,
             forsaken: false,
             handle: None,
             side,
