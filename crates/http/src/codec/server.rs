@@ -470,11 +470,14 @@ impl Handler for HttpServer {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, mut done: WritePromise) {
         if self.phase != Phase::Reading {
             return self.misused(cx, Misuse::AfterClose.into(), done);
         }
         if done.is_tracked() {
+            if !done.claim() {
+                return; // taken back in time; from here on it is a part of what its message says of itself
+            }
             self.out.pass_on(cx); // what somebody waits for is a piece of its own
         }
         if self.out.begin() && self.replies.date {
