@@ -9,6 +9,7 @@
 //! 1. Nothing is read that nobody wants: a request when there is room for one, a piece of a body when it is waited for.
 //! 2. Replies leave in the order of their requests, and a reply's body is asked for more only when there is room to write.
 //! 3. The futures run on the channel's loop, and end with the channel.
+//! 4. Demand is given back as it was found.
 
 use crate::{
     body::{Body, Piece, Pipe, broken_off},
@@ -64,6 +65,7 @@ where
         next: 0,
         incoming: None,
         sending: None,
+        flowed: None,
         asked: false,
         in_read: false,
         unflushed: false,
@@ -91,6 +93,8 @@ pub struct Serve<F> {
     incoming: Option<Incoming>,
     /// The body that is being sent.
     sending: Option<Sending>,
+    /// Whether messages came without being asked for before this stage, and do so when it has left.
+    flowed: Option<bool>,
     /// A message was asked for and has not come.
     asked: bool,
     /// Messages arrive, and `read_complete` will flush.
@@ -310,6 +314,7 @@ where
     type Write = ReplyPart;
 
     fn active(&mut self, cx: &mut Cx<'_, F>) {
+        self.flowed = Some(cx.is_flowing());
         cx.pause();
         self.ask(cx);
     }
@@ -354,5 +359,14 @@ where
 
     fn inactive(&mut self, _: &mut Cx<'_, F>, _: CloseCause) {
         self.break_off(broken_off());
+    }
+
+    /// Whoever comes in its place, a WebSocket perhaps, finds demand as it was.
+    fn leaving(&mut self, cx: &mut Cx<'_, F>) {
+        match self.flowed {
+            Some(true) => cx.resume(),
+            Some(false) => cx.pause(), // what was asked for and has not come was for this stage
+            None => {}
+        }
     }
 }
