@@ -19,7 +19,7 @@ use crate::{
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use netwright_core::{AppContext, Application, ApplicationStage, CloseCause, Event, Fault};
 use std::{
     collections::VecDeque,
@@ -87,7 +87,7 @@ pub struct Serve<F> {
     call: F,
     concurrency: usize,
     /// In the order of their requests. The last one has number `next - 1`.
-    calls: VecDeque<Option<Response<Body>>>,
+    calls: VecDeque<Call>,
     next: u64,
     /// The body that is being received.
     incoming: Option<Incoming>,
@@ -102,6 +102,12 @@ pub struct Serve<F> {
     unflushed: bool,
     /// The body that is being sent waits for room.
     blocked: bool,
+}
+
+struct Call {
+    /// Of the reply only the head was asked for.
+    head_only: bool,
+    reply: Option<Response<Body>>,
 }
 
 struct Incoming {
@@ -136,17 +142,20 @@ where
     fn begin(&mut self, cx: &mut Cx<'_, F>, head: RequestHead, body: Body) {
         let number = self.next;
         self.next += 1;
+        let head_only = head.method == Method::HEAD;
         let mut future = Box::pin((self.call)(Request::from_parts(head.into_parts(), body)));
         // Most are done at once, and need no waker. Those that are not are polled again, with one.
         match future.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(reply) => self.calls.push_back(Some(reply.map(Into::into))),
+            Poll::Ready(reply) => {
+                self.calls.push_back(Call { head_only, reply: Some(reply.map(Into::into)) })
+            }
             Poll::Pending => {
-                self.calls.push_back(None);
+                self.calls.push_back(Call { head_only, reply: None });
                 cx.spawn(future, move |stage: &mut ApplicationStage<Self>, cx, reply| {
                     stage.in_read = false;
                     let place = stage.calls.len() as u64 - (stage.next - number);
-                    if let Some(slot) = stage.calls.get_mut(place as usize) {
-                        *slot = Some(reply.map(Into::into));
+                    if let Some(call) = stage.calls.get_mut(place as usize) {
+                        call.reply = Some(reply.map(Into::into));
                     }
                     stage.go_on(cx);
                 });
@@ -188,11 +197,11 @@ where
             if self.sending.is_some() {
                 self.send(cx);
             }
-            if self.sending.is_some() || !matches!(self.calls.front(), Some(Some(_))) {
+            if self.sending.is_some() || !matches!(self.calls.front(), Some(Call { reply: Some(_), .. })) {
                 break;
             }
-            if let Some(Some(reply)) = self.calls.pop_front() {
-                self.reply(cx, reply);
+            if let Some(Call { head_only, reply: Some(reply) }) = self.calls.pop_front() {
+                self.reply(cx, reply, head_only);
             }
         }
         if !self.in_read && std::mem::take(&mut self.unflushed) {
@@ -215,7 +224,7 @@ where
         }
     }
 
-    fn reply(&mut self, cx: &mut Cx<'_, F>, reply: Response<Body>) {
+    fn reply(&mut self, cx: &mut Cx<'_, F>, reply: Response<Body>, head_only: bool) {
         self.unflushed = true;
         let (mut head, body) = reply.into_parts();
         let body = match body.into_full() {
@@ -236,6 +245,9 @@ where
             head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         }
         cx.write(Part::Head(head.into()));
+        if head_only {
+            return cx.write(Part::End(None)); // nobody gets the rest, which may have no end
+        }
         match body.into_file() {
             Ok(region) => {
                 cx.write(Part::File(region));
