@@ -2,7 +2,8 @@
 
 use super::*;
 use netwright_core::{CloseCause, Event, ShuttingDown};
-use std::time::Duration;
+use netwright_http::{Received, respond};
+use std::{convert::Infallible, time::Duration};
 
 const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -180,6 +181,27 @@ fn a_last_reply_that_nobody_takes_does_not_hold_its_connection_for_ever() {
         assert!(channel.is_open(), "{way}: it may still be taken");
         channel.advance(secs(122));
         assert!(!channel.is_open(), "{way}");
+    }
+}
+
+/// Reading stops while replies pile up, and with it whatever the peer says behind its requests, its end included.
+#[test]
+fn a_peer_that_takes_nothing_of_its_replies_does_not_stay_because_its_requests_are_not_read() {
+    for ends in [false, true] {
+        for requests in [2, 40, 5000] {
+            let large = |_: &Received| Response::new(Bytes::from(vec![b'x'; 100_000]));
+            let mut channel: EmbeddedChannel<Infallible, ReplyPart> =
+                EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(large)));
+            channel.block_output(true);
+            channel.write_inbound(GET.repeat(requests));
+            if ends {
+                channel.close_input();
+            }
+            channel.advance(secs(50));
+            assert!(channel.is_open(), "{requests} requests, end of input: {ends}: it may still take them");
+            channel.advance(secs(132));
+            assert!(!channel.is_open(), "{requests} requests, end of input: {ends}");
+        }
     }
 }
 

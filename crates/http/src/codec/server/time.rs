@@ -38,6 +38,8 @@ pub(super) struct Timers {
     pub(super) idle: Option<StageTimer>,
     /// Requests when the idle timer was armed.
     idle_decoded: u64,
+    /// What had been written then.
+    idle_written: (u64, u64),
     /// Bytes that waited to be sent then.
     idle_unsent: u64,
     pub(super) linger: Option<StageTimer>,
@@ -169,24 +171,28 @@ impl HttpServer {
     }
 
     fn idle_due(&mut self, cx: &mut Context<'_, Self>) {
-        let waits = match self.phase {
-            // A reply may take long to be sent; a peer that takes nothing of it for as long is gone.
+        // What stages nearer to the wire keep counts as well: it becomes less, while what they have passed on may stay as much.
+        let unsent = cx.unsent_bytes().saturating_add(cx.pending_bytes() as u64);
+        let same = unsent == self.timers.idle_unsent;
+        let over = match self.phase {
             Phase::Reading => {
-                self.timers.idle_decoded == self.decoded
+                let idle = self.timers.idle_decoded == self.decoded
                     && self.refused.is_none()
                     && self.replies.waiting() == 0
                     && self.decoder.is_between()
-                    && self.input.is_empty()
+                    && self.input.is_empty();
+                // A reply may take long to be sent; a peer that takes nothing of it for as long is gone. If nothing was written
+                // meanwhile, as many bytes are the same bytes. What the peer has sent, its end included, may be unread for that
+                // very reason: reading stops while replies pile up.
+                let stands = unsent > 0 && self.timers.idle_written == self.written();
+                same && (idle || stands)
             }
             // Whoever was to take over has not. What was written before is the next one's business.
-            Phase::Switched => true,
+            Phase::Switched => self.timers.idle_unsent != NOT_LOOKED,
             // Nothing is written any more: it can only become less.
-            Phase::Lingering | Phase::Closing => true,
+            Phase::Lingering | Phase::Closing => same,
         };
-        let unsent = cx.unsent_bytes();
-        let same = unsent == self.timers.idle_unsent;
-        let whole_period = self.timers.idle_unsent != NOT_LOOKED;
-        if waits && (same || self.phase == Phase::Switched && whole_period) {
+        if over {
             self.phase = Phase::Closing;
             return cx.close_because(CloseCause::TimedOut(self.limits.idle_time));
         }
@@ -194,8 +200,14 @@ impl HttpServer {
         self.timers.idle_unsent = unsent;
     }
 
+    /// What changes with everything that is written: replies that are over, and parts of others.
+    fn written(&self) -> (u64, u64) {
+        (self.answered(), self.replies.parts)
+    }
+
     pub(super) fn watch_idle(&mut self, cx: &mut Context<'_, Self>) {
         self.timers.idle_decoded = self.decoded;
+        self.timers.idle_written = self.written();
         self.timers.idle_unsent = 0;
         self.timers.idle = Some(cx.arm(self.limits.idle_time));
     }
