@@ -172,7 +172,8 @@ impl HttpServer {
 
     fn idle_due(&mut self, cx: &mut Context<'_, Self>) {
         // What stages nearer to the wire keep counts as well: it becomes less, while what they have passed on may stay as much.
-        let unsent = cx.unsent_bytes().saturating_add(cx.pending_bytes() as u64);
+        let flushed = cx.unsent_bytes();
+        let unsent = flushed.saturating_add(cx.pending_bytes() as u64);
         let same = unsent == self.timers.idle_unsent;
         let over = match self.phase {
             Phase::Reading => {
@@ -184,7 +185,7 @@ impl HttpServer {
                 // A reply may take long to be sent; a peer that takes nothing of it for as long is gone. If nothing was written
                 // meanwhile, as many bytes are the same bytes. What the peer has sent, its end included, may be unread for that
                 // very reason: reading stops while replies pile up.
-                let stands = unsent > 0 && self.timers.idle_written == self.written();
+                let stands = flushed > 0 && self.timers.idle_written == self.written();
                 same && (idle || stands)
             }
             // Whoever was to take over has not. What was written before is the next one's business.
