@@ -40,7 +40,7 @@ fn head(announced: Option<u64>) -> ReplyHead {
 
 /// Writes the parts of a broken reply to the first request, and a good one to the others.
 struct Parts {
-    make: fn() -> Vec<ReplyPart>,
+    make: BrokenParts,
     replies: usize,
 }
 
@@ -88,7 +88,9 @@ fn made(announced: Option<u64>, make: impl FnOnce(netwright_http::BodySender) + 
 
 type Broken = fn() -> Response<Body>;
 
-const BROKEN_PARTS: [(&str, fn() -> Vec<ReplyPart>); 10] = [
+type BrokenParts = fn() -> Vec<ReplyPart>;
+
+const BROKEN_PARTS: [(&str, BrokenParts); 10] = [
     ("a file that has become empty", || with_file(Some(ANNOUNCED), 0, true)),
     ("a file that has become shorter", || with_file(Some(ANNOUNCED), 40, true)),
     ("a file that cannot be read", || with_file(Some(ANNOUNCED), 100, false)),
