@@ -39,15 +39,17 @@ pub struct Limits {
     pub head_time: Duration,
     /// Bytes that earn a head one more second, at most three times `head_time` in all. Default: 500.
     pub head_rate: usize,
-    /// Bytes per second that a body has to come with while we wait for it, over [`body_time`](Self::body_time). Below: 408.
-    /// Zero: no such limit. Default: 240.
+    /// Bytes per second that a body has to come with while we wait for it, over [`body_time`](Self::body_time), those of chunk
+    /// heads and trailers included. Below: 408, or the connection ends if a reply has begun. So a body takes at most
+    /// [`body`](Self::body) by this rate, however it is cut. Zero: no such limit. Default: 240.
     pub body_rate: usize,
-    /// Over how long the rate of a body is measured. Default: 10 s.
+    /// Over how long the rate of a body is measured. Time in which nobody here wants the body does not count. Default: 10 s.
     pub body_time: Duration,
-    /// How long a connection may be without a request, and without taking anything of a reply, before it is closed; at most
-    /// twice that. Default: 60 s.
+    /// How long a connection may be without a request, and without taking anything of a last reply, before it is closed; at
+    /// most twice that. The same for one on which HTTP has ended (101, CONNECT) and that nobody takes over. Default: 60 s.
     pub idle_time: Duration,
-    /// How long what a refused peer still sends is read and thrown away, so that it can read why. Default: 2 s.
+    /// How long what a refused peer still sends is read and thrown away, from when its reply is sent, so that it can read why.
+    /// Default: 2 s.
     pub linger_time: Duration,
     /// How many bytes of that. Default: 1 MiB.
     pub linger: u64,

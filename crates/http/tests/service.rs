@@ -317,3 +317,26 @@ fn a_closure_that_panics_is_answered_for_with_500_behind_the_replies_before_it()
     assert!(text.contains("goodHTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n"), "{text}");
     assert!(!channel.is_open());
 }
+
+#[test]
+fn a_body_that_nobody_gets_because_only_the_head_was_asked_for_is_not_made() {
+    let pieces = Rc::new(RefCell::new(0));
+    let count = pieces.clone();
+    let endless = move |_: Request<Body>| {
+        let (mut sender, body) = Body::channel();
+        let count = count.clone();
+        let making = async move {
+            while *count.borrow() < 10_000 && sender.send("piece").await.is_ok() {
+                *count.borrow_mut() += 1;
+            }
+        };
+        drop(netwright_core::EventLoop::current().unwrap().spawn_local(making));
+        async { Response::new(body) }
+    };
+    let mut channel: Served = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(endless)));
+    channel.write_inbound("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK||");
+    assert_eq!(*pieces.borrow(), 0);
+    channel.write_inbound("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK||", "the connection goes on");
+}

@@ -35,13 +35,22 @@ pub struct FileRegion {
     remaining: u64,
     /// Whether bytes of it are on their way.
     begun: bool,
+    /// Whether its message has begun before it.
+    within: bool,
     progress: Option<FileProgress>,
 }
 
 impl FileRegion {
     /// The `len` bytes of `file` from `offset` on. Whether they exist is found out when they are sent.
     pub fn new(file: impl Into<Arc<File>>, offset: u64, len: u64) -> Self {
-        Self { file: file.into(), position: offset, remaining: len, begun: false, progress: None }
+        Self {
+            file: file.into(),
+            position: offset,
+            remaining: len,
+            begun: false,
+            within: false,
+            progress: None,
+        }
     }
 
     /// All bytes that `file` has now.
@@ -70,13 +79,29 @@ impl FileRegion {
         self.remaining
     }
 
-    /// Whether a part of it is on its way already: then a failure leaves the peer with a part of the message.
-    pub fn is_begun(&self) -> bool {
-        self.begun
+    /// The region is a part of a message whose beginning is written before it, such as a body behind the head that says how
+    /// long it is: should it fail, its channel ends, also if not a byte of the region itself was sent.
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// let region = netwright_core::FileRegion::whole(std::fs::File::open("film.mp4")?)?.within_message();
+    /// assert!(region.is_begun());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn within_message(mut self) -> Self {
+        self.within = true;
+        self
     }
 
-    /// What it means for the connection that the rest cannot be read. With a part of it on its way, the peer would take what
-    /// comes next for that rest: the connection has to end, with this error. `None`: only this write fails.
+    /// Whether a part of its message is on its way already: then a failure leaves the peer with a part of the message, and
+    /// whatever was sent next would be taken for the rest of it.
+    pub fn is_begun(&self) -> bool {
+        self.begun || self.within
+    }
+
+    /// What it means for the connection that the rest cannot be read. With a part of its message on its way, the peer would take
+    /// what comes next for that rest: the connection has to end, with this error. `None`: only this write fails.
     ///
     /// ```
     /// use netwright_core::FileRegion;
@@ -91,8 +116,8 @@ impl FileRegion {
     /// # Ok::<(), io::Error>(())
     /// ```
     pub fn breaks_off(&self, error: &io::Error) -> Option<io::Error> {
-        let text = || format!("a file failed when a part of it was sent: {error}");
-        self.begun.then(|| io::Error::new(error.kind(), text()))
+        let text = || format!("a file failed when a part of its message was sent: {error}");
+        self.is_begun().then(|| io::Error::new(error.kind(), text()))
     }
 
     /// Tells from any thread how far the region has got. Costs nothing unless it is asked for.
@@ -166,7 +191,8 @@ impl FileRegion {
 /// What remains, from the same open file, with a progress of its own: for the same file to many peers.
 impl Clone for FileRegion {
     fn clone(&self) -> Self {
-        Self::new(self.file.clone(), self.position, self.remaining)
+        let copy = Self::new(self.file.clone(), self.position, self.remaining);
+        Self { within: self.within, ..copy }
     }
 }
 
@@ -308,6 +334,16 @@ pub(super) mod tests {
         assert_eq!(second.read_chunk(9).unwrap(), "red");
         assert_eq!(first.read_chunk(9).unwrap(), "ared");
         assert_eq!(first.clone().read_chunk(9).unwrap(), "ared");
+    }
+
+    #[test]
+    fn a_region_within_a_message_is_begun_from_the_first_and_so_is_its_clone() {
+        let mut region = FileRegion::new(file_with(b"0123456789"), 0, 10);
+        assert!(!region.is_begun());
+        region.advance(1);
+        assert!(region.is_begun());
+        assert!(!region.clone().is_begun(), "nobody has got anything of it");
+        assert!(region.within_message().clone().is_begun());
     }
 
     #[test]

@@ -197,6 +197,13 @@ impl<H: Handler> Context<'_, H> {
         self.core.demand.is_paused()
     }
 
+    /// Whether messages come without being asked for, or do so as soon as there is room for their answers. A last stage that asks
+    /// for each message itself notes it before it pauses, and [resumes](Self::resume) in [`Handler::leaving`] if so, for
+    /// whoever comes in its place.
+    pub fn is_flowing(&self) -> bool {
+        self.core.demand.is_flowing()
+    }
+
     // ---- what a stage needs for itself: given back by itself when the stage leaves ----
 
     /// Stops delivery until [`release`](Self::release), whatever the application asks for: this stage can take no more
@@ -244,11 +251,6 @@ impl<H: Handler> Context<'_, H> {
     /// Takes a timer back. False if it was due already.
     pub fn disarm(&mut self, timer: StageTimer) -> bool {
         self.core.disarm(self.stage, timer)
-    }
-
-    /// Whether there is no limit to the messages that the application takes.
-    pub(crate) fn is_flowing(&self) -> bool {
-        self.core.demand.is_flowing()
     }
 
     /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.

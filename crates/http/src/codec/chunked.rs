@@ -10,6 +10,7 @@
 
 use super::{
     body::Piece,
+    extension::are_extensions,
     fields::{self, HeadScan, too_much},
     framing::Facts,
 };
@@ -150,7 +151,8 @@ fn check_extension(rest: &[u8], digits: usize, unfinished: bool) -> Result<(), H
         Some(_) if digits == 0 => Err(Grammar::ChunkSize.into()),
         Some(b';') => {
             let bad = |&byte: &u8| byte != b'\t' && (byte < 0x20 || byte == 0x7f);
-            if rest.iter().any(bad) { Err(Grammar::ChunkExtension.into()) } else { Ok(()) }
+            let good = if unfinished { !rest.iter().any(bad) } else { are_extensions(rest) };
+            if good { Ok(()) } else { Err(Grammar::ChunkExtension.into()) }
         }
         Some(_) => Err(Grammar::ChunkSize.into()),
     }
@@ -231,6 +233,22 @@ mod tests {
             (b"ffffffffffffffff0\r\n", grammar(Grammar::ChunkSize)),
             (b"5\nhello\r\n", grammar(Grammar::LineEnd)),
             (b"5;a\nhello\r\n", grammar(Grammar::LineEnd)),
+            (b"5;\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5; \r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;;a\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a;\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a \r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;=b\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=b c\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a b\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=b=c\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a(\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=\"b\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=\"b\\\"\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=\"b\"c\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;a=b\"\r\n", grammar(Grammar::ChunkExtension)),
+            (b"5;\xe4\r\n", grammar(Grammar::ChunkExtension)),
             (b"5;a\rb\r\n", grammar(Grammar::ChunkExtension)),
             (b"5;a\x00\r\n", grammar(Grammar::ChunkExtension)),
             (b"5;a\x7f\r\n", grammar(Grammar::ChunkExtension)),
@@ -252,6 +270,32 @@ mod tests {
         assert_eq!(read(&long, 1), Err(too_much(Limit::ChunkLine, 40, 40)));
         let trailer = [b"0\r\nx: ".as_slice(), &[b'a'; 100]].concat();
         assert_eq!(read(&trailer, 1), Err(too_much(Limit::Trailers, 60, 61)));
+    }
+
+    #[test]
+    fn extensions_are_names_with_or_without_values_and_nothing_else() {
+        for extension in [
+            ";a",
+            ";a;b",
+            ";a=b",
+            ";a=b;c=d",
+            "; a",
+            ";\ta",
+            ";a =b",
+            ";a= b",
+            ";a = b ; c",
+            ";!#$%&'*+-.^_`|~09az=b",
+            ";a=!#$%&'*+-.^_`|~09az",
+            ";a=\"\"",
+            ";a=\"b c;d=e\"",
+            ";a=\"\\\"\\\\\";b",
+        ] {
+            let body = format!("1{extension}\r\nx\r\n0{extension}\r\n\r\n");
+            for step in [1, 1000] {
+                assert_eq!(read(body.as_bytes(), step), Ok(Some((b"x".to_vec(), 0, 0))), "{extension}");
+            }
+        }
+        assert_eq!(read(b"1;a=\"\xe4\"\r\nx\r\n0\r\n\r\n", 1), Ok(Some((b"x".to_vec(), 0, 0))));
     }
 
     #[test]

@@ -339,12 +339,15 @@ impl Handler for HttpClient {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: RequestPart, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, part: RequestPart, mut done: WritePromise) {
         if self.phase != Phase::Reading {
             return done.fail(WriteError::Fault(Fault::new(HttpError::from(Misuse::AfterClose))));
         }
         if done.is_tracked() {
-            self.out.pass_on(cx);
+            if !done.claim() {
+                return; // taken back in time; from here on it is a part of what its message says of itself
+            }
+            self.out.pass_on(cx); // what somebody waits for is a piece of its own
         }
         self.out.begin();
         match self.encode(part) {

@@ -4,7 +4,8 @@
 //!   Head ─▶ [ Length(n) │ Chunked │ UntilClose │ Nothing ] ─▶ End
 //! ```
 //! Always true:
-//! 1. As many bytes are written as `Content-Length` says, or the message ends in an error and its connection with it.
+//! 1. As many bytes are written as `Content-Length` says, or the message ends in an error and its connection with it: also if a
+//!    file turns out to be shorter only when it is sent ([`FileRegion::within_message`]).
 //! 2. A peer can tell where the message ends: by a length, by chunks, or by the end of the connection.
 //! 3. Names, values, methods and targets are of types that hold no CR, LF or NUL.
 
@@ -53,12 +54,13 @@ impl BodyOut {
         Ok(())
     }
 
-    /// Appends a part of a file.
+    /// Appends a part of a file. How long it is has been said before it, so if it fails its connection has to end.
     pub(super) fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
         let len = file.remaining();
         if len == 0 {
             return Ok(());
         }
+        let file = file.within_message();
         match self {
             Self::Length { announced, left } => {
                 if len > *left {

@@ -13,6 +13,7 @@ mod body;
 mod chunked;
 mod client;
 mod encoder;
+mod extension;
 mod fields;
 mod framing;
 mod input;

@@ -33,6 +33,8 @@ pub(super) struct Replies {
     waiting: VecDeque<Asked>,
     current: Option<Current>,
     pub(super) closing: bool,
+    /// Parts that were written, but for replies in one piece.
+    pub(super) parts: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +60,7 @@ pub(super) enum Then {
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { date: true, waiting: VecDeque::new(), current: None, closing: false }
+        Self { date: true, waiting: VecDeque::new(), current: None, closing: false, parts: 0 }
     }
 }
 
@@ -115,6 +117,7 @@ impl Replies {
 
     #[inline(never)]
     fn write_rare(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
+        self.parts += 1;
         let mark = out.mark();
         match part {
             Part::Head(head) => match self.head(&mut out.buffer, &head, None, unread) {

@@ -14,9 +14,14 @@
 //! 2. At most [`Limits::in_flight`] requests wait for replies, and at most a head more is read.
 //! 3. Behind a request that may end HTTP on this connection nothing is looked at before its reply is known.
 //! 4. A connection that is idle between requests holds no buffer, and one timer.
+//! 5. A peer that has said that it sends no more is answered to its last request, then the connection ends.
 //!
-//! Not here: grammar (`request_decoder`, `fields`, `framing`, `chunked`), what replies look like (`replies`, `encoder`).
+//! Not here: grammar (`request_decoder`, `fields`, `framing`, `chunked`), what replies look like (`replies`, `encoder`), how long
+//! a peer may take (`time`).
 
+mod time;
+
+use self::time::Timers;
 use super::{
     input::Input,
     out::Out,
@@ -35,10 +40,7 @@ use netwright_core::{
     CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
     WritePromise,
 };
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::sync::{Arc, LazyLock};
 
 /// An event for the stages behind the codec: the peer broke the protocol or a limit, and the connection ends. A body that was
 /// being read will not be completed. The peer is told by the codec.
@@ -104,6 +106,8 @@ pub struct HttpServer {
     expecting: bool,
     /// The request that was read last may end HTTP here: nothing behind it is looked at before it is answered.
     may_switch: bool,
+    /// The peer has said that it sends no more.
+    input_over: bool,
     /// Reading from the transport is held.
     holding: bool,
     refused: Option<Refusal>,
@@ -123,23 +127,6 @@ struct Refusal {
     error: HttpError,
     /// It is about the body of the request that was decoded last, and not about one that never came to be.
     of_body: bool,
-}
-
-#[derive(Debug, Default)]
-struct Timers {
-    head: Option<StageTimer>,
-    /// How long the head has taken when its timer is due.
-    head_spent: Duration,
-    body: Option<StageTimer>,
-    /// Bytes since the body's timer was armed.
-    body_got: u64,
-    idle: Option<StageTimer>,
-    /// Requests when the idle timer was armed.
-    idle_decoded: u64,
-    /// Bytes that waited to be sent then.
-    idle_unsent: u64,
-    linger: Option<StageTimer>,
-    lingered: u64,
 }
 
 static DEFAULTS: LazyLock<Arc<Limits>> = LazyLock::new(Arc::default);
@@ -163,6 +150,7 @@ impl HttpServer {
             decoded: 0,
             expecting: false,
             may_switch: false,
+            input_over: false,
             holding: false,
             refused: None,
             timers: Timers::default(),
@@ -189,7 +177,8 @@ impl HttpServer {
     #[inline]
     fn asked(&mut self, cx: &mut Context<'_, Self>, mut asked: Asked, whole: bool) {
         self.decoded += 1;
-        asked.close |= self.decoded >= self.limits.requests;
+        asked.close |=
+            self.decoded >= self.limits.requests || self.input_over && whole && self.input.is_empty();
         self.may_switch = asked.connect || asked.upgrade;
         self.expecting = asked.expects && !whole && self.input.is_empty();
         self.replies.asked(asked);
@@ -202,18 +191,13 @@ impl HttpServer {
     #[inline]
     fn wait(&mut self, cx: &mut Context<'_, Self>) {
         self.input.put_aside();
+        if self.input_over {
+            return self.input_ended(cx);
+        }
         if !self.decoder.is_between() {
             self.wait_for_body(cx);
         } else if !self.input.is_empty() {
             self.wait_for_head(cx);
-        }
-    }
-
-    #[cold]
-    fn wait_for_head(&mut self, cx: &mut Context<'_, Self>) {
-        if self.timers.head.is_none() {
-            self.timers.head_spent = self.limits.head_time;
-            self.timers.head = Some(cx.arm(self.limits.head_time));
         }
     }
 
@@ -227,16 +211,17 @@ impl HttpServer {
             self.out.buffer.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.send(cx);
         }
-        if self.timers.body.is_none() && self.limits.body_rate > 0 {
-            self.timers.body_got = 0;
-            self.timers.body = Some(cx.arm(self.limits.body_time));
-        }
+        self.watch_body(cx);
     }
 
     /// The next request has to wait for a reply: what has come of it is kept, and soon nothing more is read.
     #[cold]
     fn wait_for_reply(&mut self, cx: &mut Context<'_, Self>) {
+        self.replies.closing |= self.input_over && self.input.is_empty();
         if self.replies.closing {
+            if self.replies.waiting() == 0 {
+                return self.finish(cx, CloseCause::Requested); // all was answered before it was known to be the last
+            }
             drop(self.input.take()); // nobody will look at it
             return;
         }
@@ -271,7 +256,7 @@ impl HttpServer {
             Then::Close => return self.finish(cx, CloseCause::Requested),
             Then::Switch => {
                 self.phase = Phase::Switched;
-                self.disarm_all(cx);
+                self.stop_reading(cx);
                 return self.send(cx);
             }
         }
@@ -349,7 +334,7 @@ impl HttpServer {
     fn finish(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         self.send(cx);
         self.release(cx);
-        self.disarm_all(cx);
+        self.stop_reading(cx);
         let unread = !self.decoder.is_between() || !self.input.is_empty();
         let in_order = !matches!(cause, CloseCause::Fault(_));
         if in_order && !unread {
@@ -358,7 +343,7 @@ impl HttpServer {
         }
         self.phase = Phase::Lingering;
         self.throw_away();
-        self.timers.linger = Some(cx.arm(self.limits.linger_time));
+        self.linger(cx);
         cx.shut_down_output();
     }
 
@@ -367,87 +352,43 @@ impl HttpServer {
         self.timers.lingered += self.input.take().len() as u64;
     }
 
-    fn disarm_all(&mut self, cx: &mut Context<'_, Self>) {
-        let timers = &mut self.timers;
-        for timer in [timers.head.take(), timers.body.take(), timers.idle.take()].into_iter().flatten() {
-            cx.disarm(timer);
-        }
-    }
-
-    /// The peer sends no more.
-    fn input_ended(&mut self, cx: &mut Context<'_, Self>, gone: bool) {
+    /// The peer sends no more. What has come is looked at first, as far as it is not waiting for replies.
+    fn input_ended(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase != Phase::Reading || self.refused.is_some() {
             return;
         }
-        let within = match (self.decoder.is_between(), self.input.is_empty()) {
+        self.input_over = true;
+        if self.decoder.is_between() && self.input.is_empty() {
+            self.replies.closing = true; // the last reply closes
+            self.finish_if_answered(cx, CloseCause::PeerClosed);
+        } else if let Some(within) = self.is_premature() {
+            self.refuse(cx, HttpError::Premature { within });
+        }
+    }
+
+    /// The channel has ended. Nobody is told but the stages behind.
+    fn ended(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Reading
+            && self.refused.is_none()
+            && let Some(within) = self.is_premature()
+        {
+            cx.fire_event(Event::new(Refused(HttpError::Premature { within })));
+        }
+    }
+
+    /// In what an end of input would be now.
+    fn is_premature(&self) -> Option<Within> {
+        match (self.decoder.is_between(), self.input.is_empty()) {
             (false, _) => Some(Within::Body),
             (true, false) if self.takes_requests() => Some(Within::Head),
             _ => None,
-        };
-        match within {
-            Some(within) if gone => {
-                self.refused = None;
-                cx.fire_event(Event::new(Refused(HttpError::Premature { within })));
-            }
-            Some(within) => self.refuse(cx, HttpError::Premature { within }),
-            None => {
-                self.replies.closing = true; // the last reply closes
-                if !gone && self.replies.waiting() == 0 {
-                    self.finish(cx, CloseCause::PeerClosed);
-                }
-            }
         }
     }
 
-    // ---- time ----
-
-    fn head_due(&mut self, cx: &mut Context<'_, Self>) {
-        let got = self.decoder.head_seen();
-        let spent = self.timers.head_spent;
-        let earned = Duration::from_secs((got / self.limits.head_rate.max(1)) as u64);
-        let allowed = (self.limits.head_time + earned).min(self.limits.head_time * 3);
-        if self.decoder.is_between() && !self.input.is_empty() && self.takes_requests() {
-            if allowed <= spent {
-                return self.refuse(cx, HttpError::HeadTooSlow { time: spent, got });
-            }
-            self.timers.head_spent = allowed;
-            self.timers.head = Some(cx.arm(allowed - spent));
+    fn finish_if_answered(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        if self.replies.waiting() == 0 {
+            self.finish(cx, cause);
         }
-    }
-
-    fn body_due(&mut self, cx: &mut Context<'_, Self>) {
-        if self.decoder.is_between() {
-            return;
-        }
-        let time = self.limits.body_time;
-        let least = (self.limits.body_rate as u64).saturating_mul(time.as_secs().max(1));
-        let got = std::mem::take(&mut self.timers.body_got);
-        // Whoever does not read cannot complain; and who was not told to send yet need not.
-        if got < least && !cx.is_paused() && !self.expecting && self.input.is_empty() {
-            return self.refuse(cx, HttpError::BodyTooSlow { time, least, got });
-        }
-        self.timers.body = Some(cx.arm(time));
-    }
-
-    fn idle_due(&mut self, cx: &mut Context<'_, Self>) {
-        let idle = self.timers.idle_decoded == self.decoded
-            && self.replies.waiting() == 0
-            && self.decoder.is_between()
-            && self.input.is_empty();
-        // A reply may take long to be sent; a peer that takes nothing of it for as long is gone.
-        let unsent = cx.unsent_bytes();
-        if idle && unsent == self.timers.idle_unsent {
-            self.phase = Phase::Closing;
-            return cx.close_because(CloseCause::TimedOut(self.limits.idle_time));
-        }
-        self.watch_idle(cx);
-        self.timers.idle_unsent = unsent;
-    }
-
-    fn watch_idle(&mut self, cx: &mut Context<'_, Self>) {
-        self.timers.idle_decoded = self.decoded;
-        self.timers.idle_unsent = 0;
-        self.timers.idle = Some(cx.arm(self.limits.idle_time));
     }
 }
 
@@ -471,7 +412,7 @@ impl Handler for HttpServer {
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         match self.phase {
             Phase::Reading if self.refused.is_none() => {
-                self.timers.body_got += bytes.len() as u64;
+                self.timers.came(bytes.len());
                 self.input.feed(bytes);
             }
             Phase::Reading => {} // the connection ends with what was refused
@@ -507,9 +448,7 @@ impl Handler for HttpServer {
             Ok(Some(part)) => {
                 match &part {
                     Part::End(_) => {
-                        if let Some(timer) = self.timers.body.take() {
-                            cx.disarm(timer);
-                        }
+                        self.body_is_over(cx);
                         self.expecting = false;
                     }
                     Part::Data(_) => self.expecting = false,
@@ -531,11 +470,14 @@ impl Handler for HttpServer {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, mut done: WritePromise) {
         if self.phase != Phase::Reading {
             return self.misused(cx, Misuse::AfterClose.into(), done);
         }
         if done.is_tracked() {
+            if !done.claim() {
+                return; // taken back in time; from here on it is a part of what its message says of itself
+            }
             self.out.pass_on(cx); // what somebody waits for is a piece of its own
         }
         if self.out.begin() && self.replies.date {
@@ -562,8 +504,9 @@ impl Handler for HttpServer {
         cx.fire_event(event);
         if ends && self.phase == Phase::Reading {
             self.replies.closing = true; // what was asked is answered, and no more
-            if self.replies.waiting() == 0 && self.decoder.is_between() && self.input.is_empty() {
-                self.finish(cx, CloseCause::ShutDown);
+            // The rest of a body is read; a head that is not whole is not a request.
+            if self.decoder.is_between() {
+                self.finish_if_answered(cx, CloseCause::ShutDown);
             }
         }
     }
@@ -571,14 +514,14 @@ impl Handler for HttpServer {
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Lingering {
             self.phase = Phase::Closing;
-            return cx.close();
+            return cx.close_when_flushed(); // it may still read
         }
-        self.input_ended(cx, false);
+        self.input_ended(cx);
         cx.fire_input_closed();
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.input_ended(cx, true);
+        self.ended(cx);
         self.phase = Phase::Closing;
         cx.fire_inactive(cause);
     }
@@ -594,24 +537,7 @@ impl Handler for HttpServer {
     }
 
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
-        let due = Some(timer);
-        if self.refused.is_some() && self.timers.linger != due {
-            return; // it ends with what was refused
-        }
-        if self.timers.head == due {
-            self.timers.head = None;
-            self.head_due(cx);
-        } else if self.timers.body == due {
-            self.timers.body = None;
-            self.body_due(cx);
-        } else if self.timers.idle == due {
-            self.timers.idle = None;
-            self.idle_due(cx);
-        } else if self.timers.linger == due {
-            self.timers.linger = None;
-            self.phase = Phase::Closing;
-            cx.close();
-        }
+        self.due(cx, timer);
     }
 
     /// Whoever was to answer has panicked: the peer hears that it was not the line.

@@ -9,6 +9,7 @@
 //! 1. Nothing is read that nobody wants: a request when there is room for one, a piece of a body when it is waited for.
 //! 2. Replies leave in the order of their requests, and a reply's body is asked for more only when there is room to write.
 //! 3. The futures run on the channel's loop, and end with the channel.
+//! 4. Demand is given back as it was found.
 
 use crate::{
     body::{Body, Piece, Pipe, broken_off},
@@ -18,7 +19,7 @@ use crate::{
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use netwright_core::{AppContext, Application, ApplicationStage, CloseCause, Event, Fault};
 use std::{
     collections::VecDeque,
@@ -64,6 +65,7 @@ where
         next: 0,
         incoming: None,
         sending: None,
+        flowed: None,
         asked: false,
         in_read: false,
         unflushed: false,
@@ -85,12 +87,14 @@ pub struct Serve<F> {
     call: F,
     concurrency: usize,
     /// In the order of their requests. The last one has number `next - 1`.
-    calls: VecDeque<Option<Response<Body>>>,
+    calls: VecDeque<Call>,
     next: u64,
     /// The body that is being received.
     incoming: Option<Incoming>,
     /// The body that is being sent.
     sending: Option<Sending>,
+    /// Whether messages came without being asked for before this stage, and do so when it has left.
+    flowed: Option<bool>,
     /// A message was asked for and has not come.
     asked: bool,
     /// Messages arrive, and `read_complete` will flush.
@@ -98,6 +102,12 @@ pub struct Serve<F> {
     unflushed: bool,
     /// The body that is being sent waits for room.
     blocked: bool,
+}
+
+struct Call {
+    /// Of the reply only the head was asked for.
+    head_only: bool,
+    reply: Option<Response<Body>>,
 }
 
 struct Incoming {
@@ -132,17 +142,20 @@ where
     fn begin(&mut self, cx: &mut Cx<'_, F>, head: RequestHead, body: Body) {
         let number = self.next;
         self.next += 1;
+        let head_only = head.method == Method::HEAD;
         let mut future = Box::pin((self.call)(Request::from_parts(head.into_parts(), body)));
         // Most are done at once, and need no waker. Those that are not are polled again, with one.
         match future.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(reply) => self.calls.push_back(Some(reply.map(Into::into))),
+            Poll::Ready(reply) => {
+                self.calls.push_back(Call { head_only, reply: Some(reply.map(Into::into)) })
+            }
             Poll::Pending => {
-                self.calls.push_back(None);
+                self.calls.push_back(Call { head_only, reply: None });
                 cx.spawn(future, move |stage: &mut ApplicationStage<Self>, cx, reply| {
                     stage.in_read = false;
                     let place = stage.calls.len() as u64 - (stage.next - number);
-                    if let Some(slot) = stage.calls.get_mut(place as usize) {
-                        *slot = Some(reply.map(Into::into));
+                    if let Some(call) = stage.calls.get_mut(place as usize) {
+                        call.reply = Some(reply.map(Into::into));
                     }
                     stage.go_on(cx);
                 });
@@ -184,11 +197,11 @@ where
             if self.sending.is_some() {
                 self.send(cx);
             }
-            if self.sending.is_some() || !matches!(self.calls.front(), Some(Some(_))) {
+            if self.sending.is_some() || !matches!(self.calls.front(), Some(Call { reply: Some(_), .. })) {
                 break;
             }
-            if let Some(Some(reply)) = self.calls.pop_front() {
-                self.reply(cx, reply);
+            if let Some(Call { head_only, reply: Some(reply) }) = self.calls.pop_front() {
+                self.reply(cx, reply, head_only);
             }
         }
         if !self.in_read && std::mem::take(&mut self.unflushed) {
@@ -211,7 +224,7 @@ where
         }
     }
 
-    fn reply(&mut self, cx: &mut Cx<'_, F>, reply: Response<Body>) {
+    fn reply(&mut self, cx: &mut Cx<'_, F>, reply: Response<Body>, head_only: bool) {
         self.unflushed = true;
         let (mut head, body) = reply.into_parts();
         let body = match body.into_full() {
@@ -232,6 +245,9 @@ where
             head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         }
         cx.write(Part::Head(head.into()));
+        if head_only {
+            return cx.write(Part::End(None)); // nobody gets the rest, which may have no end
+        }
         match body.into_file() {
             Ok(region) => {
                 cx.write(Part::File(region));
@@ -310,6 +326,7 @@ where
     type Write = ReplyPart;
 
     fn active(&mut self, cx: &mut Cx<'_, F>) {
+        self.flowed = Some(cx.is_flowing());
         cx.pause();
         self.ask(cx);
     }
@@ -354,5 +371,14 @@ where
 
     fn inactive(&mut self, _: &mut Cx<'_, F>, _: CloseCause) {
         self.break_off(broken_off());
+    }
+
+    /// Whoever comes in its place, a WebSocket perhaps, finds demand as it was.
+    fn leaving(&mut self, cx: &mut Cx<'_, F>) {
+        match self.flowed {
+            Some(true) => cx.resume(),
+            Some(false) => cx.pause(), // what was asked for and has not come was for this stage
+            None => {}
+        }
     }
 }

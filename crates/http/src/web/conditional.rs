@@ -83,14 +83,14 @@ impl Validators {
         matches!((date(headers, header::IF_RANGE), self.seconds()), (Some(date), Some(modified)) if date == modified)
     }
 
-    /// Writes `ETag` and `Last-Modified`.
+    /// Writes `ETag` and `Last-Modified`. What claims to have been changed in the future was changed now, as far as a client has
+    /// to know (RFC 9110, 8.8.2.1); conditions still go by the real time.
     pub fn write_to(&self, headers: &mut HeaderMap) {
         if let Some(etag) = &self.etag {
             headers.insert(header::ETAG, etag.clone());
         }
-        if let Some(Ok(date)) =
-            self.seconds().map(|time| HeaderValue::try_from(httpdate::fmt_http_date(time)))
-        {
+        let modified = self.seconds().map(|modified| modified.min(SystemTime::now()));
+        if let Some(Ok(date)) = modified.map(|time| HeaderValue::try_from(httpdate::fmt_http_date(time))) {
             headers.insert(header::LAST_MODIFIED, date);
         }
     }
@@ -203,6 +203,21 @@ mod tests {
         assert!(current().range_applies(&HeaderMap::new()));
         let weak = Validators { etag: Some(HeaderValue::from_static("W/\"a\"")), modified: None };
         assert!(!weak.range_applies(&headers(&[("if-range", "W/\"a\"")])));
+    }
+
+    #[test]
+    fn nothing_was_changed_later_than_now() {
+        let now = SystemTime::now();
+        let mut headers = HeaderMap::new();
+        let soon = Validators { etag: None, modified: Some(now + Duration::from_secs(3600)) };
+        soon.write_to(&mut headers);
+        let said = httpdate::parse_http_date(headers["last-modified"].to_str().unwrap()).unwrap();
+        assert!(said <= SystemTime::now(), "{said:?}");
+        assert!(said + Duration::from_secs(1) >= now, "{said:?}");
+        // That it was said does not make it true: nobody is told that it has what may still change.
+        let list = [("if-modified-since", headers["last-modified"].to_str().unwrap())];
+        let asked = self::headers(&list);
+        assert_eq!(soon.check(&Method::GET, &asked), Precondition::Holds);
     }
 
     #[test]

@@ -133,3 +133,32 @@ fn tracked_replies_are_pieces_of_their_own() {
     assert!(first.wait().is_ok() && second.wait().is_ok());
     assert_eq!(channel.read_outbound().map(|piece| piece.len()), Some(HELLO.len() + 4));
 }
+
+#[test]
+fn what_the_codec_has_written_cannot_be_taken_back_and_what_it_has_not_is_missed() {
+    let mut channel = server();
+    channel.write_inbound(GET.repeat(2));
+    let handle = channel.channel().clone();
+    handle.write(Part::Head(reply_with(200, &[("content-length", "8")])));
+    let early = handle.write_tracked(Part::Data("four".into()));
+    channel.run();
+    assert!(!early.cancel(), "the head says that it comes");
+    handle.write(Part::Data("more".into()));
+    handle.write(Part::End(None));
+    let whole = handle.write_tracked(hello());
+    channel.run();
+    assert!(!whole.cancel(), "another reply would be taken for it");
+    handle.flush();
+    channel.run();
+    assert_eq!(sent(&mut channel), format!("HTTP/1.1 200 OK|date: D|content-length: 8||fourmore{HELLO}"));
+
+    channel.write_inbound(GET);
+    handle.write(Part::Head(reply_with(200, &[("content-length", "8")])));
+    let late = handle.write_tracked(Part::Data("four".into()));
+    assert!(late.cancel(), "it is still on its way");
+    handle.write(Part::Data("more".into()));
+    handle.write(Part::End(None));
+    channel.run();
+    assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK|date: D|content-length: 8||more");
+    assert!(!channel.is_open(), "the body is too short");
+}

@@ -81,3 +81,36 @@ fn a_peer_that_has_said_all_still_gets_its_answers() {
     assert_eq!(sent(&mut channel), format!("{HELLO}{HELLO_CLOSE}"));
     assert!(!channel.is_open());
 }
+
+#[test]
+fn requests_that_wait_for_room_when_the_peer_says_that_they_were_all_are_answered() {
+    for requests in [1, 31, 32, 33, 100] {
+        for body in ["", "hello"] {
+            let one = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let mut channel = server();
+            channel.write_inbound(one.repeat(requests)).close_input();
+            let mut seen = 0;
+            for answered in 1..=requests {
+                seen += parts(&mut channel).iter().filter(|part| part.starts_with("whole")).count();
+                assert_eq!(seen, (answered + 31).min(requests), "of {requests}");
+                assert!(channel.is_open(), "{answered} of {requests}");
+                channel.write_outbound(hello());
+            }
+            let text = sent(&mut channel);
+            assert_eq!(text.matches("HTTP/1.1 200").count(), requests);
+            assert!(text.ends_with(HELLO_CLOSE), "the last one says so");
+            assert!(!channel.is_open(), "{requests}");
+        }
+    }
+}
+
+#[test]
+fn half_a_request_behind_others_that_wait_for_room_is_refused_in_its_turn() {
+    let mut channel = server();
+    channel.write_inbound(format!("{}GET / HT", GET.repeat(33))).close_input();
+    (0..33).for_each(|_| _ = channel.write_outbound(hello()));
+    let text = sent(&mut channel);
+    assert!(text.starts_with(&format!("{}HTTP/1.1 400 ", HELLO.repeat(33))), "{text}");
+    channel.advance(Limits::default().linger_time);
+    assert!(!channel.is_open());
+}

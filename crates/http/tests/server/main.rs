@@ -1,5 +1,6 @@
 //! The server's codec, driven by hand.
 
+mod deadlines;
 mod encode;
 mod keep_alive;
 mod refusals;

@@ -27,6 +27,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_region_that_ends_early_fails_and_its_channel_closes_behind_what_went_out)
         .shows(&[62])
         .not(VARIED),
+    behaviour!(a_region_within_a_message_closes_its_channel_also_if_nothing_of_it_was_sent).not(VARIED),
     behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel).shows(&[62]).not(VARIED),
     behaviour!(a_region_of_what_has_no_offsets_fails_alone).not(VARIED),
     behaviour!(a_file_that_breaks_fails_alone_whichever_call_finds_out).not(VARIED),
@@ -111,6 +112,31 @@ fn a_region_that_ends_early_fails_and_its_channel_closes_behind_what_went_out(se
     assert!(matches!(behind.soon(), Err(WriteError::Closed(_))));
     expect(&mut stream, b"short");
     expect_end(&mut stream);
+    running.wait_for_open(0);
+}
+
+/// What was written before it says how long it is, and what comes next would be taken for it.
+fn a_region_within_a_message_closes_its_channel_also_if_nothing_of_it_was_sent(setup: Setup) {
+    let (running, channels) = file_server(setup);
+    let only_written = file_with(b"secret", |options| {
+        options.read(false).write(true);
+    });
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"from a pipe").unwrap();
+    let files = [file_with(b"", |_| ()), only_written, File::from(OwnedFd::from(reader))];
+    for file in files {
+        let mut stream = running.dial();
+        let channel = channels.recv_timeout(PATIENCE).unwrap();
+        channel.write(Bytes::from_static(b"five bytes follow:").into());
+        let mut failed = channel.write_tracked(FileRegion::new(file, 0, 5).within_message().into());
+        let mut behind = channel.write_and_flush(Bytes::from_static(b"next").into());
+        let failed = failed.soon();
+        assert!(matches!(failed, Err(WriteError::File(_))), "{failed:?}");
+        assert!(matches!(channel.closed().soon(), CloseCause::Io(_)));
+        assert!(matches!(behind.soon(), Err(WriteError::Closed(_))));
+        expect(&mut stream, b"five bytes follow:");
+        expect_end(&mut stream);
+    }
     running.wait_for_open(0);
 }
 

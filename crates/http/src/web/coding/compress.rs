@@ -20,7 +20,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, header};
 use netwright_codec::{CompressError, Compressor, Flush};
-use netwright_core::{Context, Handler, InvalidArgument, WritePromise};
+use netwright_core::{CloseCause, Context, Fault, Handler, InvalidArgument, WriteError, WritePromise};
 use std::{error::Error, fmt, sync::Arc};
 
 /// A smaller body saves less than a packet; that is not worth the work.
@@ -252,7 +252,7 @@ impl Handler for ReplyCompression {
             Part::File(region) => {
                 self.settle(cx, false);
                 if matches!(self.now, Now::Coded { .. }) {
-                    cx.fire_error(FileInCoded { len: region.remaining() });
+                    give_up(cx, FileInCoded { len: region.remaining() }, done);
                 } else {
                     cx.write_with(Part::File(region), done);
                 }
@@ -263,7 +263,7 @@ impl Handler for ReplyCompression {
                     match squeeze(compressor, &[], Flush::Finish) {
                         Ok(last) if last.is_empty() => {}
                         Ok(last) => cx.write(Part::Data(last)),
-                        Err(error) => cx.fire_error(error),
+                        Err(error) => give_up(cx, error, WritePromise::untracked()),
                     }
                 }
                 cx.write_with(Part::End(trailers), done);
@@ -283,7 +283,7 @@ impl Handler for ReplyCompression {
             match squeeze(compressor, &[], Flush::Sync) {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => cx.write(Part::Data(data)),
-                Err(error) => cx.fire_error(error),
+                Err(error) => give_up(cx, error, WritePromise::untracked()),
             }
         }
         cx.flush();
@@ -353,9 +353,22 @@ impl ReplyCompression {
                     false => cx.write_with(Part::Data(coded), done),
                 }
             }
-            Err(error) => cx.fire_error(error),
+            Err(error) => give_up(cx, error, done),
         }
     }
+}
+
+/// A reply that has begun cannot be completed. Its connection ends, whatever anybody behind makes of errors: with the end of the
+/// reply, a part of it would be taken for the whole.
+#[cold]
+fn give_up(
+    cx: &mut Context<'_, ReplyCompression>,
+    error: impl Error + Send + Sync + 'static,
+    done: WritePromise,
+) {
+    let fault = Fault::new(error);
+    done.fail(WriteError::Fault(fault.clone()));
+    cx.close_because(CloseCause::Fault(fault));
 }
 
 /// Puts something in and takes out all that comes of it.
@@ -384,9 +397,10 @@ impl Error for FileInCoded {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HttpServer;
     use crate::web::testing::{Directory, HttpEmbedded, reply_head, request, shown};
     use netwright_codec::Decompressor;
-    use netwright_core::FileRegion;
+    use netwright_core::{AppContext, Application, EmbeddedChannel, FileRegion, pipeline};
 
     const TEXT: (&str, &str) = ("content-type", "text/plain");
 
@@ -556,6 +570,33 @@ mod tests {
         assert!(!channel.channel.is_open());
         let cause = channel.channel.channel().close_cause().unwrap().to_string();
         assert!(cause.contains("1000 bytes of a file"), "{cause}");
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_completed_does_not_look_complete_whatever_is_made_of_errors() {
+        struct Careless;
+        impl Application for Careless {
+            type Read = RequestPart;
+            type Write = ReplyPart;
+            fn read(&mut self, cx: &mut AppContext<'_, Self>, _: RequestPart) {
+                let directory = Directory::new();
+                directory.write("file", "x".repeat(1000));
+                let file = std::fs::File::open(directory.path().join("file")).unwrap();
+                cx.write(Part::Head(reply_head(200, &[TEXT])));
+                cx.write(Part::Data("some".into()));
+                cx.write(Part::File(FileRegion::new(file, 0, 1000)));
+                cx.write(Part::End(None));
+                cx.flush();
+            }
+            fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
+        }
+        let compression = Compression::new();
+        let stages = pipeline().add(HttpServer::new()).add(compression.stage()).app(Careless);
+        let mut channel = EmbeddedChannel::new(stages);
+        channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+        let text = channel.outbound_bytes();
+        assert!(!text.ends_with(b"0\r\n\r\n"), "{}", text.escape_ascii());
+        assert!(!channel.is_open());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Linux      openat2(root, path, BENEATH)      the kernel refuses to leave the root at any step
-//!                └ a link that leaves by an absolute path, or a kernel that does not know the call:
+//!                └ a link that leaves by an absolute path, renames that do not end, or a kernel that does not know the call:
 //!   elsewhere  canonicalise, compare with the root, open what came of it
 //! ```
 //! Always true:
@@ -14,6 +14,10 @@ use std::{
     io,
     path::{Path, PathBuf},
 };
+
+/// How often the kernel may ask to try again before links are followed here.
+#[cfg(target_os = "linux")]
+const TRIES: usize = 8;
 
 /// A directory, held open.
 #[derive(Debug)]
@@ -57,10 +61,17 @@ impl Root {
     fn open_any(&self, relative: &Path) -> io::Result<File> {
         use rustix::{fs::ResolveFlags, io::Errno};
         let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match self.open_at(relative, below) {
-            // A link by an absolute path may still lead to a place below the root. What it leads to now is opened without
-            // following any link.
-            Err(Errno::XDEV) => {
+        let mut opened = self.open_at(relative, below);
+        for _ in 0..TRIES {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            opened = self.open_at(relative, below);
+        }
+        match opened {
+            // A link by an absolute path may still lead to a place below the root; and of one with `..` in it the kernel cannot be
+            // certain while something is renamed, anywhere. What they lead to now is opened without following any link.
+            Err(Errno::XDEV | Errno::AGAIN) => {
                 let inside = self.resolve(relative)?;
                 Ok(self.open_at(&inside, below | ResolveFlags::NO_SYMLINKS)?)
             }
@@ -106,7 +117,10 @@ impl Root {
 mod tests {
     use super::*;
     use crate::web::testing::Directory;
-    use std::os::unix::fs::symlink;
+    use std::{
+        os::unix::fs::symlink,
+        sync::atomic::{AtomicBool, Ordering},
+    };
 
     fn kinds(root: &Root, open: impl Fn(&Root, &Path) -> io::Result<File>) -> Vec<bool> {
         [
@@ -144,6 +158,34 @@ mod tests {
         assert_eq!(kinds(&root, |root, path| root.open_below(path).map(|(file, _)| file)), expected);
         assert_eq!(kinds(&root, Root::open_resolved), expected, "also without openat2");
         assert!(root.open_below(Path::new("")).unwrap().1.is_dir());
+    }
+
+    /// Whatever is renamed anywhere: the kernel cannot be certain of `..` in a link meanwhile, and says to try again.
+    #[test]
+    fn a_file_is_found_while_others_are_renamed() {
+        let outer = Directory::new();
+        outer.write("root/file", "f").write("root/dir/inner", "i").write("root/other", "o");
+        let root_path = outer.path().join("root");
+        symlink("../dir/../file", root_path.join("dir/up")).unwrap();
+        let root = Root::open(&root_path).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for number in 0..2 {
+                let (from, to) =
+                    (outer.path().join(format!("a-{number}")), outer.path().join(format!("b-{number}")));
+                std::fs::write(&from, "x").unwrap();
+                let over = &over;
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        std::fs::rename(&from, &to).unwrap();
+                        std::fs::rename(&to, &from).unwrap();
+                    }
+                });
+            }
+            let failed = (0..20_000).find_map(|_| root.open_below(Path::new("dir/up")).err());
+            over.store(true, Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 
     #[test]

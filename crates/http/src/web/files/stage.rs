@@ -7,7 +7,7 @@ use netwright_core::{AppContext, Application, ApplicationStage, Workers};
 /// Answers all requests of a connection with files. Made by [`Files::server`].
 ///
 /// Disks are slow and loops must not wait: files are opened by workers, one request of a connection after the other, while
-/// reading is paused. What is sent then is sent by the system where it can; the next request is looked at when the file
+/// reading is held. What is sent then is sent by the system where it can; the next request is looked at when the file
 /// before it is sent, so a connection never has more than one open, whatever it asks for at once.
 ///
 /// ```no_run
@@ -49,7 +49,7 @@ impl Application for FileServer {
         let (Part::Head(head) | Part::Whole(head, _)) = part else { return }; // bodies mean nothing here
         let files = self.files.clone();
         let work = move || files.answer(&head);
-        cx.pause(); // so that replies stay in order
+        cx.hold(); // so that replies stay in order
         let then = |_: &mut Stage, cx: &mut AppContext<'_, Self>, reply: FileReply| {
             let has_file = reply.has_file();
             let mut parts = reply.into_parts().peekable();
@@ -57,13 +57,13 @@ impl Application for FileServer {
                 if has_file && parts.peek().is_none() {
                     let sent = cx.write_tracked(part);
                     cx.flush();
-                    cx.spawn(sent, |_, cx, _| cx.resume());
+                    cx.spawn(sent, |_, cx, _| cx.release());
                     return;
                 }
                 cx.write(part);
             }
             cx.flush();
-            cx.resume();
+            cx.release();
         };
         match &self.workers {
             Some(workers) => cx.offload_to(workers, work, then),
