@@ -100,6 +100,11 @@ impl Stream for SocketStream {
         unacknowledged(&self.socket)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn on_its_way(&mut self) -> Option<usize> {
+        unacknowledged(&self.socket).ok()
+    }
+
     fn reset_on_close(&mut self) {
         let _ = self.socket.set_linger(Some(Duration::ZERO));
     }

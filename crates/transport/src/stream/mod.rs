@@ -12,6 +12,7 @@
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
 //! | `settings` | how a channel behaves |
 //! | `adopt` | from a connection to its channel |
+//! | `pace` | a peer that does not take what waits for it |
 //! | `linger` | a close that waits for the peer |
 //! | `file` | files that cannot be sent |
 //! | `envelope` | what is more than bytes, on streams that carry bytes only |
@@ -23,6 +24,7 @@ mod channel;
 mod envelope;
 mod file;
 mod linger;
+mod pace;
 #[cfg(test)]
 mod scripted_tests;
 mod settings;
@@ -81,6 +83,11 @@ pub(crate) trait Stream: 'static {
     /// How much of what was sent, and of our end, the peer's system has not acknowledged.
     fn unacknowledged(&mut self) -> io::Result<usize> {
         Ok(0)
+    }
+
+    /// How much of what was taken by [`send`](Self::send) has not left for the peer's system, if that can be told.
+    fn on_its_way(&mut self) -> Option<usize> {
+        None
     }
 
     /// From now on the close is a reset.

@@ -200,6 +200,10 @@ impl Stream for UringStream {
         unacknowledged(&SockRef::from(&self.descriptor()?))
     }
 
+    fn on_its_way(&mut self) -> Option<usize> {
+        self.unacknowledged().ok()
+    }
+
     fn reset_on_close(&mut self) {
         // The ring closes later: until then the peer could take everything after all. This resets at once.
         let reset = |descriptor| Ok(rustix::net::connect_unspec(descriptor)?);
