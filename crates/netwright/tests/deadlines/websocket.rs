@@ -5,7 +5,7 @@ use crate::{
     row::{
         Drip::{Alive, Byte, Nothing, Takes},
         Limit::Ours,
-        Seen, Subject, Table, at, closed, cut, never, rows, timed_out,
+        Seen, Subject, Table, at, between, closed, cut, never, rows, timed_out,
     },
     wire::{self, much},
 };
@@ -70,9 +70,9 @@ pub(crate) const TABLE: Table = (
         a_close_is_seen_and_the_application_reads_nothing []
             by unwanted(b"\x81\x81\0\0\0\0h\x88\x80\0\0\0\0") => "application" Ours("it reads"), never, Nothing("nothing follows a close");
         a_message_waits_to_be_taken []
-            by speaks() => "LeastRate" at(30), cut, Takes;
+            by speaks() => "LeastRate" between(30, 40), cut, Takes;
         echoes_wait_to_be_taken_while_more_is_sent []
-            by echoes() => "LeastRate" at(30), cut, Byte(b'x');
+            by echoes() => "LeastRate" between(30, 40), cut, Byte(b'x');
     },
 );
 

@@ -9,6 +9,7 @@ use netwright::{
     Backend, CloseCause, EventLoopGroup, Link, ManualClock, Observer, Outgoing, PipelineBuilder, Segment,
     Server, Whole,
 };
+use socket2::{Domain, Socket, Type};
 use std::{
     fs::File,
     io::{Read, Write},
@@ -48,6 +49,13 @@ pub(crate) fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// A socket that keeps little of what it does not read, and no more with time.
+pub(crate) fn narrow() -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket
+}
+
 /// One loop, and its clock.
 pub(crate) struct Loops {
     clock: ManualClock,
@@ -69,6 +77,19 @@ impl Loops {
         while event_loop.figures().iterations < enough {
             event_loop.spawn(async {}).unwrap().wait().unwrap();
         }
+    }
+
+    /// The systems have moved what they move by themselves for a peer that does not read: nothing more arrives at it.
+    pub(crate) fn rest(&self, peer: &TcpStream) {
+        let (mut before, mut same) = (0, 0);
+        let rested = wait_until(|| {
+            self.settle();
+            let waiting = peer.peek(&mut [0; 65_536]).unwrap();
+            same = if waiting == before { same + 1 } else { 0 };
+            before = waiting;
+            same == 20
+        });
+        assert!(rested, "what is not read piles up");
     }
 
     /// In steps, as time passes: what looks at its peer now and then has to be given the time to.
@@ -151,7 +172,7 @@ where
     let served = serve(make);
     (&served.peer).write_all(bytes).unwrap();
     assert!(wait_until(|| served.watch.has_flushed()), "the server has something to say");
-    served.loops.settle();
+    served.loops.rest(&served.peer);
     served
 }
 
@@ -182,7 +203,9 @@ where
     let watched = watch.clone();
     let builder = Server::builder().group(loops.group.clone()).pipeline(move |_| make(&watched));
     let server = builder.bind("127.0.0.1:0").wait().unwrap();
-    let peer = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    let peer = narrow();
+    peer.connect(&server.local_addr().unwrap().into()).unwrap();
+    let peer = TcpStream::from(peer);
     assert!(wait_until(|| watch.is_active()), "the connection is accepted");
     Box::new(Served { loops, server, watch, peer })
 }
