@@ -3,20 +3,23 @@
 use crate::{
     embedded::subject,
     row::{
-        Drip::{Byte, Nothing},
+        Drip::{Byte, Nothing, Takes},
         Limit::Ours,
-        Seen, Subject, Table, at, never, rows, timed_out,
+        Seen, Subject, Table, at, between, cut, never, rows, timed_out,
     },
+    wire::{self, much},
 };
 use bytes::{Bytes, BytesMut};
 use netwright::{
     CloseCause, EmbeddedChannel, Outgoing, Workers,
     http::HttpServer,
-    pipeline,
+    observe, pipeline,
     tls::{Acceptor, Certificate, Connector, Resolved, Roots, Tls, TlsError},
 };
 use std::{
     future::pending,
+    io::{Read, Write},
+    net::TcpStream,
     sync::{OnceLock, mpsc},
     time::Duration,
 };
@@ -58,6 +61,8 @@ pub(crate) const TABLE: Table = (
             by http(b"GET / HTTP/1.1\r\n", RECORD) => "http::Limits::head_time" at(10), told, Byte(0);
         within_a_record_of_a_body []
             by http(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", RECORD) => "http::Limits::body_time" at(10), told, Byte(0);
+        a_message_waits_to_be_taken []
+            by speaks() => "LeastRate" between(30, 40), cut, Takes;
     },
 );
 
@@ -88,6 +93,10 @@ fn acceptor() -> Acceptor {
     Acceptor::new(certificate()).unwrap()
 }
 
+fn connector() -> Connector {
+    Connector::builder().roots(Roots::of(certificate()).unwrap()).build().unwrap()
+}
+
 type Embedded = EmbeddedChannel<BytesMut, Bytes>;
 
 fn speaker(tls: Tls<Bytes>) -> Embedded {
@@ -95,8 +104,7 @@ fn speaker(tls: Tls<Bytes>) -> Embedded {
 }
 
 fn speaking() -> Embedded {
-    let connector = Connector::builder().roots(Roots::of(certificate()).unwrap()).build().unwrap();
-    speaker(Tls::client(&connector, "localhost").unwrap())
+    speaker(Tls::client(&connector(), "localhost").unwrap())
 }
 
 /// A server that has read of a client's hello what this says.
@@ -156,8 +164,7 @@ fn away() -> Box<dyn Subject> {
 }
 
 fn before_start_tls() -> Box<dyn Subject> {
-    let connector = Connector::builder().roots(Roots::of(certificate()).unwrap()).build().unwrap();
-    subject(speaker(Tls::client(&connector, "localhost").unwrap().start_tls()))
+    subject(speaker(Tls::client(&connector(), "localhost").unwrap().start_tls()))
 }
 
 fn shake_hands<R: 'static, W: 'static>(client: &mut Embedded, server: &mut EmbeddedChannel<R, W>) {
@@ -192,4 +199,26 @@ fn http(words: &'static [u8], bytes: &[u8]) -> Box<dyn Subject> {
     client.write_outbound(Bytes::from_static(words));
     server.write_inbound(client.outbound_bytes()).write_inbound(bytes);
     subject(server)
+}
+
+/// A server whose client shakes hands, says a word, and takes nothing of the answer.
+fn speaks() -> Box<dyn Subject> {
+    let mut tls = Tls::client(&connector(), "localhost").unwrap();
+    let shaken = tls.handshake();
+    let mut client = speaker(tls);
+    let approach = move |mut peer: &TcpStream| {
+        while !shaken.is_done() {
+            peer.write_all(&client.outbound_bytes()).unwrap();
+            let mut bytes = [0; 4096];
+            let read = peer.read(&mut bytes).unwrap();
+            client.write_inbound(&bytes[..read]);
+        }
+        client.write_outbound(Bytes::from("hello"));
+        peer.write_all(&client.outbound_bytes()).unwrap();
+    };
+    let acceptor = acceptor();
+    wire::serving_who(approach, move |watch| {
+        let front = pipeline().add(observe(watch.onlooker::<Bytes>())).add(Tls::<Bytes>::server(&acceptor));
+        front.handle(|cx, _| cx.write_and_flush(much()))
+    })
 }

@@ -169,8 +169,21 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
+    serving_who(|mut peer| peer.write_all(bytes).unwrap(), make)
+}
+
+/// The same for a peer that has more to say before.
+pub(crate) fn serving_who<F, S, E, P, W>(approach: impl FnOnce(&TcpStream), make: F) -> Box<dyn Subject>
+where
+    F: Fn(&Watch) -> PipelineBuilder<S, E> + Send + Sync + 'static,
+    E: Whole + 'static,
+    S: Link<E::Segment, Linked = P> + 'static,
+    P: Segment<BytesMut, W, Tail: Send>,
+    W: Into<Outgoing> + 'static,
+{
     let served = serve(make);
-    (&served.peer).write_all(bytes).unwrap();
+    served.peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    approach(&served.peer);
     assert!(wait_until(|| served.watch.has_flushed()), "the server has something to say");
     served.loops.rest(&served.peer);
     served
