@@ -94,7 +94,7 @@ mod siege {
         convert::Infallible,
         io::{self, Read, Write},
         net::TcpStream,
-        path::PathBuf,
+        path::{Path, PathBuf},
         pin::Pin,
         sync::{Arc, LazyLock, OnceLock},
         task::{Context, Poll},
@@ -176,7 +176,8 @@ mod siege {
     }
 
     fn site() -> Site {
-        let pages = [("/", Bytes::from("hello")), ("/other", Bytes::from(vec![b'o'; 5000])), ("/large", large())];
+        let pages =
+            [("/", Bytes::from("hello")), ("/other", Bytes::from(vec![b'o'; 5000])), ("/large", large())];
         let pages = pages.map(|(path, body)| (path.to_owned(), body.to_vec().into()));
         Site { pages: pages.into(), echo: Some("/echo".to_owned()), socket: None }
     }
@@ -198,7 +199,10 @@ mod siege {
     async fn answer(request: Request<Body>) -> Response<Body> {
         if request.uri().path() == "/echo" {
             let (sender, body) = Body::channel();
-            drop(netwright::EventLoop::current().map(|here| here.spawn_local(echo(request.into_body(), sender))));
+            drop(
+                netwright::EventLoop::current()
+                    .map(|here| here.spawn_local(echo(request.into_body(), sender))),
+            );
             return Response::new(body);
         }
         reply(page(request.uri().path()).map(Body::from), Body::empty())
@@ -249,8 +253,9 @@ mod siege {
     }
 
     fn serving(builder: ServerBuilder, acceptor: Option<Acceptor>) -> (BoundPipeline, Site) {
-        let bound =
-            behind(builder, acceptor, || pipeline().add(HttpServer::with(limits())).app(serve(answer)).sealed());
+        let bound = behind(builder, acceptor, || {
+            pipeline().add(HttpServer::with(limits())).app(serve(answer)).sealed()
+        });
         (bound, site())
     }
 
@@ -270,8 +275,9 @@ mod siege {
     }
 
     fn towering(builder: ServerBuilder, acceptor: Option<Acceptor>) -> (BoundPipeline, Site) {
-        let bound =
-            behind(builder, acceptor, || pipeline().add(HttpServer::with(limits())).app(tower(Answers)).sealed());
+        let bound = behind(builder, acceptor, || {
+            pipeline().add(HttpServer::with(limits())).app(tower(Answers)).sealed()
+        });
         (bound, site())
     }
 
@@ -290,7 +296,7 @@ mod siege {
     fn directory() -> &'static PathBuf {
         static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
         DIRECTORY.get_or_init(|| {
-            let directory = std::env::temp_dir().join("netwright-hostile");
+            let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile");
             std::fs::create_dir_all(&directory).unwrap();
             for (name, path) in [("index.html", "/"), ("other", "/other"), ("large", "/large")] {
                 // Another run may be reading it: a file that is there as a whole takes its place.
@@ -311,7 +317,9 @@ mod siege {
         }
         let bound = builder.pipeline(move |_| {
             pipeline().add(acceptor.as_ref().map(Tls::<Outgoing>::server)).joint(|switch| {
-                let upgrade = Upgrade::new(switch, Accept::new(config()), |socket, _, _| pipeline().add(socket).serve(echo));
+                let upgrade = Upgrade::new(switch, Accept::new(config()), |socket, _, _| {
+                    pipeline().add(socket).serve(echo)
+                });
                 let answer = serve(answer);
                 pipeline().add(HttpServer::with(limits())).add(upgrade).app(answer).sealed()
             })

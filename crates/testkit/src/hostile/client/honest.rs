@@ -63,9 +63,12 @@ fn check(link: &mut dyn Link, exchange: &script::Exchange) -> Result<(), Failure
     let body = if exchange.head { Vec::new() } else { body_of(link, &head)? };
     let expected: &[u8] = if exchange.head { &[] } else { &exchange.body };
     if body != expected {
-        let at = body.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(body.len().min(expected.len()));
+        let at =
+            body.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(body.len().min(expected.len()));
         let (got, len) = (body.len(), expected.len());
-        return Err(Failure::Wrong(format!("a body of {got} bytes instead of {len}, other from byte {at} on")));
+        return Err(Failure::Wrong(format!(
+            "a body of {got} bytes instead of {len}, other from byte {at} on"
+        )));
     }
     Ok(())
 }

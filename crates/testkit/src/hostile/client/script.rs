@@ -75,7 +75,8 @@ fn page(numbers: &mut Numbers, site: &Site) -> Exchange {
     let (path, body) = &site.pages[at];
     let head = chance(numbers, 5);
     let method = if head { "HEAD" } else { "GET" };
-    let host = one_of(numbers, &["Host: example", "hOST:example:80", "Host: [::1]:8080", "Host:  127.0.0.1 "]);
+    let host =
+        one_of(numbers, &["Host: example", "hOST:example:80", "Host: [::1]:8080", "Host:  127.0.0.1 "]);
     let more = one_of(numbers, &["", "Accept: */*\r\n", "X-Empty:\r\n", "Connection: keep-alive\r\n"]);
     let bytes = format!("{method} {path} HTTP/1.1\r\n{host}\r\n{more}\r\n").into_bytes();
     Exchange { bytes, status: 200, body: body.to_vec(), head }
@@ -143,7 +144,10 @@ pub(super) fn plan(numbers: &mut Numbers, site: &Site) -> Plan {
         bytes,
         pieces,
         reading: one_of(numbers, &[Reading::All, Reading::Slowly, Reading::Nothing]),
-        ending: one_of(numbers, &[Ending::Finish, Ending::Close, Ending::Reset, Ending::Silence, Ending::Silence]),
+        ending: one_of(
+            numbers,
+            &[Ending::Finish, Ending::Close, Ending::Reset, Ending::Silence, Ending::Silence],
+        ),
         bare: chance(numbers, 6),
     }
 }
@@ -231,7 +235,15 @@ fn mutate(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
             bytes.drain(at..end);
         }
         _ => {
-            let header = one_of(numbers, &["Content-Length: 7\r\n", "Transfer-Encoding: chunked\r\n", "Host: b\r\n", "Connection: close\r\n"]);
+            let header = one_of(
+                numbers,
+                &[
+                    "Content-Length: 7\r\n",
+                    "Transfer-Encoding: chunked\r\n",
+                    "Host: b\r\n",
+                    "Connection: close\r\n",
+                ],
+            );
             if let Some(line) = bytes[at..].windows(2).position(|two| two == b"\r\n") {
                 let at = at + line + 2;
                 bytes.splice(at..at, header.bytes());

@@ -70,7 +70,9 @@ pub(super) fn converse(link: &mut dyn Link, path: &str, numbers: &mut Numbers) -
         if first != 0x82 || payload != *message {
             let got = payload.len();
             let expected = message.len();
-            return Err(Failure::Wrong(format!("a message of {expected} bytes came back as {got} bytes, {first:#x}")));
+            return Err(Failure::Wrong(format!(
+                "a message of {expected} bytes came back as {got} bytes, {first:#x}"
+            )));
         }
     }
     match next(link)? {
