@@ -83,7 +83,7 @@ mod siege {
     use http::{Request, Response};
     use netwright::{
         Backend, BoundPipeline, CloseCause, LeastRate, Link as Linked, Outgoing, Peer, PipelineBuilder,
-        Segment, Server, ServerBuilder, Whole,
+        Segment, Server, ServerBuilder, StreamOptions, Whole,
         http::{Body, HttpServer, Limits, respond, serve, tower, web::Files},
         pipeline,
         tls::{Acceptor, Certificate, Tls, rustls},
@@ -125,7 +125,10 @@ mod siege {
 
     /// The server is as it was before.
     pub(crate) fn withstand(backend: Backend, make: Serve, secure: bool, seed: u64) -> Result<(), String> {
-        let builder = Server::builder().forsaken_after(SHORT).least_rate(LeastRate::new(1, SHORT).unwrap());
+        let builder = Server::builder()
+            .forsaken_after(SHORT)
+            .least_rate(LeastRate::new(1, SHORT).unwrap())
+            .options(StreamOptions::new().send_buffer_size(64 * 1024));
         let builder = match backend {
             Backend::Blocking => builder.backend(backend), // a thread for each connection
             _ => builder.group(backend.event_loops(2).map_err(|error| error.to_string())?),
@@ -168,10 +171,10 @@ mod siege {
 
     // ---- what is served ----
 
-    /// More than systems keep for somebody who does not read.
+    /// More than is kept for somebody who does not read.
     fn large() -> Bytes {
         static LARGE: LazyLock<Bytes> =
-            LazyLock::new(|| (0..8_u32 << 20).map(|at| (at / 7 % 251) as u8).collect::<Vec<_>>().into());
+            LazyLock::new(|| (0..1_u32 << 20).map(|at| (at / 7 % 251) as u8).collect::<Vec<_>>().into());
         LARGE.clone()
     }
 

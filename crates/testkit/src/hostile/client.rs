@@ -72,10 +72,12 @@ pub struct Target {
 }
 
 /// Hostile connections of one attack, and how many of them at once.
-const CONNECTIONS: usize = 48;
+const CONNECTIONS: usize = 40;
 const AT_ONCE: usize = 8;
 /// How long a call may take before its connection is left to itself.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two connections of an honest client.
+const BETWEEN: Duration = Duration::from_millis(20);
 /// How often an honest client may be cut off before that counts: on a busy machine it may be as slow as a hostile one.
 const TRIES: usize = 5;
 
@@ -106,6 +108,7 @@ pub fn attack(target: &Target, seed: u64) -> Result<Siege, String> {
             let mut done = 0;
             while done < 3 || !over.load(Ordering::Acquire) {
                 done += ask(target, &mut numbers)?;
+                thread::sleep(BETWEEN);
             }
             Ok::<usize, String>(done)
         });
@@ -172,7 +175,7 @@ fn wrap(target: &Target, socket: TcpStream) -> io::Result<Box<dyn Link>> {
 /// One connection of a hostile client; it is given back if it is to be held.
 fn misbehave(target: &Target, numbers: &mut Numbers) -> Option<Box<dyn Link>> {
     let Plan { bytes, pieces, reading, ending, bare } = script::plan(numbers, &target.site);
-    let socket = dial(target, reading != Reading::All).ok()?;
+    let socket = dial(target, true).ok()?;
     // Without what belongs around it, its bytes are only noise to the server.
     let mut link = if bare { Box::new(socket) } else { wrap(target, socket).ok()? };
     // A server that does not read any more is not waited for: that is its way of being left alone.

@@ -69,7 +69,7 @@ pub(super) fn exchange(numbers: &mut Numbers, site: &Site) -> Exchange {
 
 fn page(numbers: &mut Numbers, site: &Site) -> Exchange {
     // The large one is asked for now and then, as it takes its time.
-    let large = site.pages.iter().position(|(_, body)| body.len() > 1 << 20);
+    let large = site.pages.iter().position(|(_, body)| body.len() > 100_000);
     let at = numbers.below(site.pages.len());
     let at = if Some(at) == large && !chance(numbers, 8) { 0 } else { at };
     let (path, body) = &site.pages[at];
