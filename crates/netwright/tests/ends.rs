@@ -42,16 +42,17 @@ mod ways {
     use bytes::{Bytes, BytesMut};
     use http::{Request, Response};
     use netwright::{
-        AppContext, Application, BindError, CloseCause, Outgoing, Peer, Promised, Server, StageTimer,
-        http::{Body, HttpServer, respond, serve},
-        pipeline, time,
+        AppContext, Application, BindError, CloseCause, Observer, Outgoing, Peer, Promised, Server,
+        StageTimer,
+        http::{Body, HttpServer, Part, ReplyPart, RequestPart, respond, serve, web::Files},
+        observe, pipeline, time,
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Close, Config, Message, WebSocket},
     };
     use netwright_testkit::contract::ends::{Guard, Place, SOON, Stream, Watch, Way};
     use std::{
         io::{Read, Write},
-        sync::{Arc, OnceLock},
+        sync::{Arc, LazyLock, OnceLock},
     };
 
     macro_rules! ways {
@@ -65,6 +66,7 @@ mod ways {
         a_handshake_of_tls by half_a_hello
         room_behind_tls by a_word_by_tls
         a_timer_behind_tls by words_by_tls
+        a_file_to_be_taken_behind_tls by requests_by_tls
         room_behind_a_websocket by frames
         a_timer_behind_a_websocket by frames
         a_message_by_websocket by frames
@@ -218,6 +220,42 @@ mod ways {
             .pipeline(move |_| {
                 let tls = Tls::<Bytes>::server(&acceptor);
                 pipeline().add(watch.stage()).add(tls).app(Slow::new(&watch))
+            })
+            .bind(place.at)
+    }
+
+    fn requests_by_tls(peer: &mut dyn Stream) {
+        speak_tls(peer, &[b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3).as_slice()]);
+    }
+
+    /// Tells when a file is on its way, behind which nothing is read before it is sent.
+    struct SeesFiles(Waits);
+
+    impl Observer for SeesFiles {
+        type Read = RequestPart;
+        type Write = ReplyPart;
+        fn sees_write(&mut self, part: &ReplyPart) {
+            if matches!(part, Part::File(_)) {
+                self.0.here();
+            }
+        }
+    }
+
+    fn a_file_to_be_taken_behind_tls(place: Place) -> Bound {
+        static FILES: LazyLock<Files> = LazyLock::new(|| {
+            let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ends");
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("much"), much()).unwrap();
+            let files = Files::below(&directory).unwrap();
+            files
+        });
+        let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
+        place
+            .builder
+            .pipeline(move |_| {
+                let front = pipeline().add(watch.stage::<Outgoing>()).add(Tls::<Outgoing>::server(&acceptor));
+                let sees = observe(SeesFiles(Waits::new(&watch)));
+                front.add(HttpServer::new()).add(sees).app(FILES.server())
             })
             .bind(place.at)
     }

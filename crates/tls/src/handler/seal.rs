@@ -56,16 +56,30 @@ impl<W: Plain> Tls<W> {
             let caller = cx.caller();
             let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
             sent.listen(move |sent| {
-                if sent.is_ok() {
-                    caller.call(|tls, cx| {
-                        tls.batch_under_way = false;
-                        tls.drain(cx);
-                        cx.flush();
-                    });
-                }
+                let sent = sent.clone();
+                caller.call(move |tls, cx| {
+                    tls.batch_under_way = false;
+                    match sent {
+                        Ok(()) => {
+                            tls.drain(cx);
+                            cx.flush();
+                        }
+                        Err(error) => tls.lose_rest(cx, &error),
+                    }
+                });
             });
         } else if let Some(done) = self.shutting_down.take() {
             self.shut_down(cx, done);
+        }
+    }
+
+    /// What was sent before it is lost, so the rest is not sent either. Who waits for it hears of it now: the end of the channel
+    /// may come behind messages that are only read when it is over.
+    fn lose_rest(&mut self, cx: &mut Context<'_, Self>, error: &WriteError) {
+        let counted = self.queue.fail_all(error);
+        self.let_go_of(cx, counted);
+        if let Some(done) = self.shutting_down.take() {
+            done.fail(error.clone());
         }
     }
 
