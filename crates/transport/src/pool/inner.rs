@@ -2,10 +2,11 @@
 
 use super::{PoolError, PoolFigures, Pooled, nest};
 use crate::bootstrap::ConnectError;
-use netwright_core::{Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, promise};
+use netwright_core::{
+    Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, internal::catch, promise,
+};
 use std::{
     collections::{HashMap, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -197,9 +198,9 @@ impl<W: Send + 'static> Inner<W> {
     }
 
     fn connect(self: &Arc<Self>, number: u64) {
-        let attempt = catch_unwind(AssertUnwindSafe(|| (self.settings.connect)()));
-        let attempt = Arc::new(attempt.unwrap_or_else(|_| {
-            Promised::ready(Err(ConnectError::Setup("the pool's way to connect panicked".to_owned())))
+        let attempt = catch(|| (self.settings.connect)());
+        let attempt = Arc::new(attempt.unwrap_or_else(|panic| {
+            Promised::ready(Err(ConnectError::Setup(format!("the pool's way to connect panicked: {panic}"))))
         }));
         let mut state = self.lock();
         let wanted = match state.attempts.get_mut(&number) {
@@ -318,8 +319,8 @@ impl<W: Send + 'static> Inner<W> {
 
     fn is_healthy(&self, channel: &Channel<W>) -> bool {
         is_alive(channel)
-            && catch_unwind(AssertUnwindSafe(|| (self.settings.healthy)(channel))).unwrap_or_else(|_| {
-                tracing::error!(channel = %channel.id(), "a pool's health check panicked, closing the connection");
+            && catch(|| (self.settings.healthy)(channel)).unwrap_or_else(|panic| {
+                tracing::error!(channel = %channel.id(), panic, "a pool's health check panicked, closing the connection");
                 false
             })
     }
