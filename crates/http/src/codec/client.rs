@@ -401,14 +401,6 @@ impl Handler for HttpClient {
         if self.phase != Phase::Reading {
             return done.fail(WriteError::Fault(Fault::new(HttpError::from(Misuse::AfterClose))));
         }
-        if self.awaited.is_empty()
-            && !self.input.is_empty()
-            && matches!(part, Part::Whole(..) | Part::Head(_))
-        {
-            // They came before anybody asked, and would be taken for the reply.
-            done.fail(WriteError::Fault(Fault::new(HttpError::from(Grammar::Unasked))));
-            return self.fail(cx, Grammar::Unasked.into());
-        }
         if done.is_tracked() {
             self.out.pass_on(cx);
         }
