@@ -6,7 +6,10 @@ use netwright_core::{
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -67,6 +70,7 @@ enum Phase {
 #[derive(Clone, Default)]
 pub(crate) struct Live {
     state: Arc<Mutex<State>>,
+    cut_slow: Arc<AtomicU64>,
 }
 
 impl Live {
@@ -87,6 +91,11 @@ impl Live {
             Phase::Over => Open::close(channel, CloseCause::ShutDown),
         }
         Guard { place: Some((self.clone(), id)), lease: None }
+    }
+
+    /// How many were cut because their peer was too slow.
+    pub(crate) fn cut_slow(&self) -> u64 {
+        self.cut_slow.load(Ordering::Relaxed)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -153,6 +162,13 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// The channel is cut because its peer is too slow.
+    pub(crate) fn count_slow(&self) {
+        if let Some((live, _)) = &self.place {
+            live.cut_slow.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn with(mut self, lease: Option<Lease>) -> Self {
         self.lease = lease.map(Box::new);
         self

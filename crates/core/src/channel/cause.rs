@@ -1,5 +1,6 @@
 //! Who ended a channel and why, what an error in a pipeline is, and why a write was not carried out.
 
+use super::LeastRate;
 use crate::promise::{Promise, PromiseError, Promised, promise};
 use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
@@ -78,6 +79,8 @@ pub enum CloseCause {
     Panicked(String),
     /// Nothing came, or nothing could be sent, for this long.
     TimedOut(Duration),
+    /// The peer did not take what waited for it as fast as it has to.
+    TooSlow(LeastRate),
     /// The channel's event loop, or its server, was shut down.
     ShutDown,
 }
@@ -98,6 +101,9 @@ impl fmt::Display for CloseCause {
             Self::Fault(fault) => write!(f, "unhandled error: {fault}"),
             Self::Panicked(message) => write!(f, "a handler panicked: {message}"),
             Self::TimedOut(time) => write!(f, "timed out after {time:?}"),
+            Self::TooSlow(rate) => {
+                write!(f, "the peer was too slow in taking what waited for it: less than {rate}")
+            }
             Self::ShutDown => f.write_str("the event loop was shut down"),
         }
     }

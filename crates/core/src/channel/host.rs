@@ -18,7 +18,8 @@
 //! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
 use super::{
-    Address, ChannelState, CloseCause, Fault, Outbound, Outgoing, WaterMarks, WriteError, WritePromise,
+    Address, ChannelState, CloseCause, Fault, LeastRate, Outbound, Outgoing, WaterMarks, WriteError,
+    WritePromise,
     core::{ChannelCore, Delivered},
     handle::Channel,
     shared::{ChannelShared, Command},
@@ -58,6 +59,9 @@ pub struct HostSettings {
     pub hold_back: bool,
     /// How long messages that nobody asks for are kept after the peer has gone. Each message that is asked for counts anew.
     pub forsaken_after: Duration,
+    /// How fast the peer has to take what waits for it; who does not is cut. `None`: it may take for ever. The transports of
+    /// byte streams see to it.
+    pub least_rate: Option<LeastRate>,
     /// Whether each message arrives at the peer as one, so that an empty one has to be sent too. Byte streams: no.
     pub whole_messages: bool,
 }
@@ -75,6 +79,7 @@ impl Default for HostSettings {
             auto_read: true,
             hold_back: true,
             forsaken_after: FORSAKEN_AFTER,
+            least_rate: Some(LeastRate::default()),
             whole_messages: false,
         }
     }

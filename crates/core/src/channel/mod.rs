@@ -10,6 +10,7 @@
 //! | `size` | what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
+//! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
 //! | `address` | where the two ends are |
@@ -28,6 +29,7 @@ mod handle;
 mod host;
 mod id;
 mod inlet;
+mod least_rate;
 mod line;
 mod outbound;
 mod shared;
@@ -48,6 +50,7 @@ pub use handle::{Channel, ChannelState, ShuttingDown};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
+pub use least_rate::{LeastRate, Pace};
 pub use outbound::{
     ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
 };

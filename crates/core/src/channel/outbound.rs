@@ -279,6 +279,8 @@ pub struct Outbound {
     outside: usize,
     /// Bytes of the first message that the transport has in its hands and has not reported as taken.
     lent: usize,
+    /// All bytes that the transport has taken so far.
+    taken: u64,
     marks: WaterMarks,
     /// Above the high mark, or not yet below the low one since.
     above: bool,
@@ -301,6 +303,7 @@ impl Outbound {
             queued: 0,
             outside: 0,
             lent: 0,
+            taken: 0,
             marks,
             above: false,
             user_bits: 0,
@@ -334,6 +337,11 @@ impl Outbound {
     /// threads.
     pub fn pending_bytes(&self) -> usize {
         self.queued.saturating_add(self.outside)
+    }
+
+    /// How many bytes the transport has taken since the channel began.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken
     }
 
     /// How many bytes the transport may send, those of files included. Walks along the flushed messages.
@@ -630,6 +638,7 @@ impl Outbound {
     /// If fewer were flushed.
     #[inline(always)]
     pub fn advance(&mut self, taken: usize) {
+        self.taken += taken as u64;
         // Nearly always: one message, taken as a whole, and nobody waits to hear of it.
         if self.flushed == 1 && self.entries.only().is_some_and(|entry| entry.is_plain_of(taken)) {
             let first = self.entries.take_only();

@@ -285,7 +285,8 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 /// What was true of the channel stays true: the new segment hears `active`, and behind the leftovers that the peer sends no
 /// more, or that the channel has ended, if that is so. Demand stays as the old segment left it, so one that
 /// [paused](super::Context::pause) resumes first, or in [`leaving`](super::Handler::leaving). Messages that wait behind the first
-/// stage of the old segment, because somebody paused, cannot be read by another one: they are dropped with a warning.
+/// stage of the old segment, because somebody paused, cannot be read by another one: they are dropped with a warning. What the
+/// old stages had under way ends with them: their timers, futures, and the requests of a `service` that are not answered.
 ///
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline};

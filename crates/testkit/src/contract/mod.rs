@@ -40,6 +40,7 @@ mod kills;
 mod lifecycle;
 mod linger;
 mod models;
+mod pace;
 mod quiet;
 mod signals;
 mod tails;
@@ -73,6 +74,7 @@ pub fn suite() -> &'static [Behaviour] {
             lifecycle::BEHAVIOURS,
             linger::BEHAVIOURS,
             models::BEHAVIOURS,
+            pace::BEHAVIOURS,
             quiet::BEHAVIOURS,
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,

@@ -12,8 +12,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, EventLoopGroup, Link, LocalLoop, Outgoing, PipelineBuilder, Promised, Segment,
-    WaterMarks, Whole, internal::catch, promise,
+    Address, Channel, EventLoopGroup, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder, Promised,
+    Segment, WaterMarks, Whole, internal::catch, promise,
 };
 use std::{
     fmt,
@@ -106,6 +106,14 @@ impl ClientBuilder {
     /// for counts anew.
     pub fn forsaken_after(mut self, time: Duration) -> Self {
         self.settings.host.forsaken_after = time;
+        self
+    }
+
+    /// How fast a peer has to take what waits for it. Who does not is cut with
+    /// [`CloseCause::TooSlow`](netwright_core::CloseCause::TooSlow). Default: [`LeastRate::default`]; `None`: a peer may
+    /// keep what waits for it waiting for ever.
+    pub fn least_rate(mut self, rate: impl Into<Option<LeastRate>>) -> Self {
+        self.settings.host.least_rate = rate.into();
         self
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
+    Address, EventLoop, EventLoopGroup, HostSettings, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder,
     PromiseError, Promised, Segment, WaterMarks, Whole, driver::Token, promise, time,
 };
 use std::{
@@ -163,6 +163,14 @@ impl ServerBuilder {
     /// for counts anew.
     pub fn forsaken_after(mut self, time: Duration) -> Self {
         self.settings.host.forsaken_after = time;
+        self
+    }
+
+    /// How fast a peer has to take what waits for it. Who does not is cut with
+    /// [`CloseCause::TooSlow`](netwright_core::CloseCause::TooSlow), and counted ([`ServerFigures::cut_slow`]). Default: [`LeastRate::default`]; `None`: a peer may
+    /// keep what waits for it waiting for ever.
+    pub fn least_rate(mut self, rate: impl Into<Option<LeastRate>>) -> Self {
+        self.settings.host.least_rate = rate.into();
         self
     }
 
@@ -499,6 +507,8 @@ pub struct ServerFigures {
     pub refused_ended: u64,
     /// Connections refused because too many waited for every loop that could host them.
     pub refused_stalled: u64,
+    /// Connections cut because their peer did not take what waited for it fast enough.
+    pub cut_slow: u64,
     /// How often accepting failed.
     pub accept_failures: u64,
     /// Whether accepting pauses at the moment because of that.
@@ -556,6 +566,7 @@ impl Server {
             refused: figures.refused.load(Ordering::Relaxed),
             refused_ended: figures.refused_ended.load(Ordering::Relaxed),
             refused_stalled: figures.refused_stalled.load(Ordering::Relaxed),
+            cut_slow: self.inner.live.cut_slow(),
             accept_failures: figures.failures.load(Ordering::Relaxed),
             paused: figures.paused.load(Ordering::Relaxed),
         }

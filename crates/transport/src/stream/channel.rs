@@ -7,17 +7,19 @@
 //! 3. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
 //! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends. What stages
 //!    have under way on workers then is part of that: an end of input waits for it, an error does not.
-//! 5. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]) or for the peer
+//! 5. While something waits to be sent, somebody looks whether the peer takes it ([`Watched`]).
+//! 6. The stream is closed before anybody is told. While a close waits for a send ([`Stream::close_later`]) or for the peer
 //!    ([`Lingering`]), nothing else happens to the channel.
 
 use super::{
     ChannelSettings, Received, Stream, Wrote,
     linger::{LINGER, Lingering},
+    pace::{Found, LOOK, Watched},
 };
 use crate::live::Guard;
 use bytes::BytesMut;
 use netwright_core::{
-    Address, CloseCause, Host, LocalLoop, Outgoing, Segment, WriteError,
+    Address, CloseCause, Host, LeastRate, LocalLoop, Outgoing, Segment, SourceTimer, WriteError,
     driver::{Event, Ready, Source, Token},
 };
 use std::{io, time::Duration};
@@ -39,6 +41,9 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     stream: Option<S>,
     /// A close that waits for the peer.
     lingering: Option<Box<Lingering<S>>>,
+    /// A peer that did not take everything at once.
+    watched: Option<Box<Watched>>,
+    least_rate: Option<LeastRate>,
     token: Token,
     /// How many seconds a close may wait for the peer.
     linger: u16,
@@ -56,7 +61,7 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
     /// That ends the channel, once what is under way on workers has come out.
-    end_waits: bool,
+    end_waits: Option<SourceTimer>,
     /// Our end has been announced to the peer.
     output_ended: bool,
     /// Bytes have been delivered and `read_complete` has not been told yet.
@@ -66,7 +71,7 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     /// A call for the next turn is under way.
     called: bool,
     /// Keeps whoever counts connections informed: dropped with the channel.
-    _guard: Guard,
+    guard: Guard,
 }
 
 impl<S, P, W> StreamChannel<S, P, W>
@@ -88,6 +93,8 @@ where
             local,
             stream: Some(stream),
             lingering: None,
+            watched: None,
+            least_rate: settings.host.least_rate,
             token,
             linger: settings.linger,
             half_closure: settings.half_closure,
@@ -97,12 +104,12 @@ where
             broken: false,
             until_empty: false,
             input_ended: false,
-            end_waits: false,
+            end_waits: None,
             output_ended: false,
             incomplete: false,
             blocked: false,
             called: false,
-            _guard: guard.unwrap_or_default(),
+            guard: guard.unwrap_or_default(),
         }
     }
 
@@ -124,7 +131,7 @@ where
             }
             if let Some(cause) = self.take_close() {
                 self.close(cause);
-            } else if self.end_waits {
+            } else if self.end_waits.is_some() {
                 self.end_if_idle();
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
@@ -268,12 +275,11 @@ where
     fn end_if_idle(&mut self) {
         let waits = self.host.is_busy() || self.host.is_answering();
         if waits {
-            if !std::mem::replace(&mut self.end_waits, true) {
-                self.local.arm(self.token, self.answers_within, END_DUE);
+            if self.end_waits.is_none() {
+                self.end_waits = Some(self.local.arm(self.token, self.answers_within, END_DUE));
             }
             return;
         }
-        self.end_waits = false;
         let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
         self.close(cause);
     }
@@ -291,8 +297,8 @@ where
             flushes += 1;
             let Some(stream) = &mut self.stream else { return };
             match stream.send(self.host.outbound()) {
-                Ok(Wrote::All) => {}
-                Ok(Wrote::Blocked) => self.blocked = true,
+                Ok(Wrote::All) => self.drained(),
+                Ok(Wrote::Blocked) => self.block(),
                 Ok(Wrote::Enough) => {
                     self.host.wants_flush_again();
                     self.call_again();
@@ -303,6 +309,47 @@ where
             }
             self.host.wrote(); // there may be room again, and so a new wish to flush
         }
+    }
+
+    /// No more is taken for now.
+    #[inline]
+    fn block(&mut self) {
+        self.blocked = true;
+        if self.watched.is_none()
+            && let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream)
+        {
+            let watched = Watched::begin(rate, stream, self.host.outbound(), &self.local, self.token);
+            self.watched = Some(watched);
+        }
+    }
+
+    #[inline]
+    fn drained(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.drained();
+        }
+    }
+
+    /// Has the peer taken what it has to since the last look?
+    #[cold]
+    fn look_at_pace(&mut self) {
+        let (Some(mut watched), Some(stream)) = (self.watched.take(), &mut self.stream) else { return };
+        match watched.look(stream, self.host.outbound(), &self.local, self.token) {
+            Found::Nothing => {}
+            Found::Taken => self.watched = Some(watched),
+            Found::TooSlow => self.cut_off(),
+        }
+    }
+
+    /// The peer is too slow: what the system keeps for it goes as well.
+    #[cold]
+    fn cut_off(&mut self) {
+        let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream) else { return };
+        tracing::debug!(channel = %self.host.channel().id(), %rate, "cut: the peer does not take what waits for it");
+        self.guard.count_slow();
+        stream.reset_on_close();
+        self.linger = 0;
+        self.close(CloseCause::TooSlow(rate));
     }
 
     #[cold]
@@ -340,8 +387,19 @@ where
         }
     }
 
+    /// What is not sent now will not be: nobody looks after it any more.
+    fn disarm(&mut self) {
+        if let Some(timer) = self.end_waits.take() {
+            self.local.disarm(timer);
+        }
+        if let Some(watched) = self.watched.take() {
+            watched.end(&self.local);
+        }
+    }
+
     /// Nothing of ours is under way any more: closes, behind the peer's acknowledgement if that is wanted.
     fn end(&mut self, cause: CloseCause) {
+        self.disarm();
         // A connection that has failed acknowledges nothing any more.
         if self.linger == 0 || matches!(cause, CloseCause::Io(_)) {
             return self.close_now(cause);
@@ -355,6 +413,12 @@ where
     }
 
     fn close_now(&mut self, cause: CloseCause) {
+        self.disarm();
+        if let (Some(stream), Some(rate)) = (&mut self.stream, self.least_rate)
+            && !matches!(cause, CloseCause::Io(_))
+        {
+            stream.keep_at_most(rate.grace());
+        }
         drop(self.stream.take());
         self.host.closed(cause);
     }
@@ -408,6 +472,9 @@ where
             }
             if ready.contains(Ready::WRITE) && std::mem::take(&mut self.blocked) {
                 self.sent();
+                if !self.host.outbound().has_flushed() {
+                    self.drained();
+                }
                 self.host.wants_flush_again();
             }
             if ready.contains(Ready::ERROR) {
@@ -424,10 +491,11 @@ where
         match &mut self.lingering {
             Some(lingering) if signal == LINGER => lingering.signal(),
             _ if signal == END_DUE => {
-                if self.end_waits {
+                if self.end_waits.take().is_some() {
                     self.close(CloseCause::PeerClosed);
                 }
             }
+            _ if signal == LOOK => self.look_at_pace(),
             _ => self.host.signal(signal),
         }
         self.act();

@@ -12,6 +12,7 @@
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
 //! | `settings` | how a channel behaves |
 //! | `adopt` | from a connection to its channel |
+//! | `pace` | a peer that does not take what waits for it |
 //! | `linger` | a close that waits for the peer |
 //! | `file` | files that cannot be sent |
 //! | `envelope` | what is more than bytes, on streams that carry bytes only |
@@ -23,6 +24,7 @@ mod channel;
 mod envelope;
 mod file;
 mod linger;
+mod pace;
 #[cfg(test)]
 mod scripted_tests;
 mod settings;
@@ -35,7 +37,7 @@ pub(crate) use settings::ChannelSettings;
 
 use bytes::BytesMut;
 use netwright_core::{CloseCause, Outbound, driver::Ready};
-use std::io;
+use std::{io, time::Duration};
 
 /// What carries the bytes of one channel. Lives on the channel's loop; dropping it deregisters and closes.
 pub(crate) trait Stream: 'static {
@@ -81,6 +83,16 @@ pub(crate) trait Stream: 'static {
     /// How much of what was sent, and of our end, the peer's system has not acknowledged.
     fn unacknowledged(&mut self) -> io::Result<usize> {
         Ok(0)
+    }
+
+    /// How much of what was taken by [`send`](Self::send) has not left for the peer's system, if that can be told.
+    fn on_its_way(&mut self) -> Option<usize> {
+        None
+    }
+
+    /// Behind the close, the system is to keep what the peer has not taken no longer than this, if it can be told so.
+    fn keep_at_most(&mut self, time: Duration) {
+        let _ = time;
     }
 
     /// From now on the close is a reset.

@@ -15,6 +15,7 @@ use std::{
     collections::VecDeque,
     io,
     rc::Rc,
+    time::Duration,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,8 +173,8 @@ impl Application for Echo {
     }
 }
 
-/// Runs a channel over the script until nothing is left of it.
-fn run(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop) {
+/// A channel over the script, on a loop of its own: what it records, the loop, and its place there.
+fn begin(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop, Token) {
     let record = Rc::new(Record::default());
     let stream = Scripted {
         reads: reads.to_vec().into(),
@@ -183,7 +184,7 @@ fn run(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop) {
     };
     let mut manual = ManualLoop::new();
     let echo = Echo(record.clone());
-    let token: Token = manual.enter(|| {
+    let token = manual.enter(|| {
         let local = LocalLoop::current().unwrap();
         let host = Host::new(local.clone(), pipeline().app(echo).into_segment(), HostSettings::default());
         let here = local.clone();
@@ -193,11 +194,19 @@ fn run(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop) {
         };
         local.register_with(make).unwrap()
     });
-    for _ in 0..reads.len() + sends.len() + 2 {
-        manual.enter(|| LocalLoop::current().unwrap().call(token));
-        manual.run_until_idle();
-    }
-    (record, manual) // the channel lives in the loop
+    (record, manual, token) // the channel lives in the loop
+}
+
+fn call(manual: &mut ManualLoop, token: Token) {
+    manual.enter(|| LocalLoop::current().unwrap().call(token));
+    manual.run_until_idle();
+}
+
+/// Runs a channel over the script until nothing is left of it.
+fn run(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop) {
+    let (record, mut manual, token) = begin(reads, sends);
+    (0..reads.len() + sends.len() + 2).for_each(|_| call(&mut manual, token));
+    (record, manual)
 }
 
 fn check(reads: &[Read], sends: &[Send]) {
@@ -263,4 +272,49 @@ fn sixteen_reads_are_a_turn_and_the_rest_comes_in_the_next() {
     let (record, _manual) = run(&[Read::More; 40], &[]);
     assert_eq!(record.read.borrow().len(), 80);
     assert_eq!(*record.taken.borrow(), *record.read.borrow());
+}
+
+/// Has a stream of which nothing is taken at first take as `sends` say, a step each second; if it is cut, in which.
+fn take_by_seconds(sends: &[Send]) -> (Rc<Record>, Option<usize>) {
+    const SECONDS: usize = 100;
+    let mut script = vec![Send::Blocked];
+    script.extend(sends);
+    script.extend([Send::Blocked; SECONDS]);
+    let (record, mut manual, token) = begin(&[Read::Some], &script);
+    call(&mut manual, token);
+    assert_eq!(*record.read.borrow(), [0, 1]);
+    let cut = (1..=SECONDS).find(|_| {
+        manual.advance(Duration::from_secs(1));
+        call(&mut manual, token);
+        record.drops.get() > 0
+    });
+    (record, cut)
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_cut_after_thirty_seconds_and_not_before() {
+    let (record, cut) = take_by_seconds(&[]);
+    assert_eq!(cut, Some(30));
+    assert_eq!(*record.events.borrow(), ["active", "inactive: other", "removed"]);
+    assert!(record.writes.borrow().iter().all(|written| written.is_done()));
+}
+
+#[test]
+fn a_peer_that_drips_below_the_least_rate_is_cut() {
+    // One byte of two after 29 seconds: a 240th of a second more.
+    let mut sends = [Send::Blocked; 29];
+    sends[28] = Send::OneByte;
+    let (record, cut) = take_by_seconds(&sends);
+    assert_eq!(cut, Some(31));
+    assert_eq!(record.taken.borrow().len(), 1);
+}
+
+#[test]
+fn a_peer_that_takes_the_rest_in_time_stays() {
+    let mut sends = [Send::Blocked; 29];
+    sends[28] = Send::All;
+    let (record, cut) = take_by_seconds(&sends);
+    assert_eq!(cut, None);
+    assert_eq!(record.taken.borrow().len(), 2);
+    assert_eq!(*record.events.borrow(), ["active"]);
 }
