@@ -9,7 +9,7 @@ pub use auto_scale::{AutoScale, AutoScaleBuilder, AutoScaleFigures};
 pub use chooser::{Chooser, LeastLoaded, RoundRobin};
 
 use crate::{
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
     event_loop::{EventLoop, LoopConfig, Patience, Rejection, Shared, Termination},
@@ -67,6 +67,7 @@ impl EventLoopGroup {
         EventLoopGroupBuilder {
             loops: None,
             config: LoopConfig::default(),
+            clock: Arc::new(SystemClock),
             pinned: false,
             driver: Box::new(|_| Ok(Box::new(ParkSeed::new()))),
             chooser: Box::new(RoundRobin::new()),
@@ -201,6 +202,7 @@ type DriverFactory = Box<dyn FnMut(usize) -> io::Result<Box<dyn DriverSeed>> + S
 pub struct EventLoopGroupBuilder {
     loops: Option<usize>,
     config: LoopConfig,
+    clock: Arc<dyn Clock>,
     pinned: bool,
     driver: DriverFactory,
     chooser: Box<dyn Chooser>,
@@ -217,6 +219,26 @@ impl EventLoopGroupBuilder {
     /// The loops are called `name-0`, `name-1` and so on. Default: `netwright-loop`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.config.name = name.into();
+        self
+    }
+
+    /// Where the loops get the time from. Default: the system. A [`ManualClock`](crate::ManualClock) moves the time of channels
+    /// over real connections by hand; loops that wait do not see that it was moved, so whoever moves it gives them a task.
+    ///
+    /// ```
+    /// use netwright_core::{EventLoopGroup, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let group = EventLoopGroup::builder().loops(1).clock(clock.clone()).build()?;
+    /// let mut tea = group.next().schedule(Duration::from_secs(240), || "ready")?;
+    /// clock.advance(Duration::from_secs(240));
+    /// group.next().execute(|| {})?; // looks at the clock
+    /// assert_eq!(tea.wait()?, "ready");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -298,7 +320,7 @@ impl EventLoopGroupBuilder {
             true => core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect(),
             false => Vec::new(),
         };
-        let mut recipe = recipe(self.config, cores, self.driver)?;
+        let mut recipe = recipe(self.config, self.clock, cores, self.driver)?;
         let mut loops = Vec::with_capacity(count);
         for index in 0..count {
             // On an error the loops made so far are dropped here, and that shuts them down.
@@ -314,6 +336,7 @@ impl EventLoopGroupBuilder {
 /// How to make each loop of a group; `cores`: those to bind them to, if any.
 fn recipe(
     config: LoopConfig,
+    clock: Arc<dyn Clock>,
     cores: Vec<usize>,
     mut driver: DriverFactory,
 ) -> Result<Recipe, InvalidArgument> {
@@ -325,6 +348,6 @@ fn recipe(
         let mut config = config.clone();
         config.name = format!("{}-{index}", config.name);
         config.pin_to_core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-        Ok(EventLoop::new_handle(Shared::new(config, Arc::new(SystemClock), driver(index)?)))
+        Ok(EventLoop::new_handle(Shared::new(config, clock.clone(), driver(index)?)))
     }))
 }
