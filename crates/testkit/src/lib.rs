@@ -7,6 +7,7 @@
 //! - `Wire`, behind the same feature: a channel in memory that costs nothing itself, for what messages may cost.
 //! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
 //!   every transport.
+//! - `hostile`, behind the feature of that name: peers that do everything they should not, drawn from a seed.
 
 mod allocations;
 // What a full queue, a reset before accept or a descriptor limit look like is the system's affair, and the contract says how
@@ -15,6 +16,9 @@ mod allocations;
 #[allow(clippy::needless_borrows_for_generic_args)]
 // what waits for loops takes them by value or by reference
 pub mod contract;
+
+#[cfg(feature = "hostile")]
+pub mod hostile;
 
 #[cfg(feature = "verify")]
 pub mod verify;

@@ -1,0 +1,7 @@
+//! Peers that do everything they should not. What they do is drawn from a seed, so that it can be done again.
+//!
+//! | module | whom it plays |
+//! | --- | --- |
+//! | [`server`] | a server of HTTP that answers rightly, wrongly, early, late, in part or not at all |
+
+pub mod server;
