@@ -109,12 +109,13 @@ pub use workers::{
     WorkersFigures,
 };
 
-/// Parts of public signatures that are nobody's business.
+/// Parts of public signatures, and what the other crates share with this one: nobody else's business.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
         channel::Collector,
         pipeline::{End, Inbound, Op, Out, Signal},
+        task_error::catch,
     };
 }
 

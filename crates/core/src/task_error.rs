@@ -81,7 +81,7 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// Runs user code and turns a panic into its message. Executors hand nothing of `f` on after a panic, so no broken
 /// value of ours can be seen: hence `AssertUnwindSafe`.
 #[inline]
-pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(take_message)
 }
 

@@ -45,7 +45,7 @@ pub mod web;
 pub use aggregate::Aggregate;
 pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
-pub use codec::{HttpClient, HttpServer, Refused};
+pub use codec::{HttpClient, HttpServer, LastReply, Refused};
 pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};
 pub use head::{Head, ReplyHead, RequestHead};
 pub use limits::Limits;

@@ -194,3 +194,59 @@ fn a_request_that_cannot_be_written_is_an_error() {
         assert_eq!(sent(&mut channel), "");
     }
 }
+
+#[test]
+fn what_a_request_says_about_the_end_of_its_connection_holds() {
+    let mut channel = client();
+    let mut last = head("GET", "http://a/");
+    last.headers.insert("connection", "close".parse().unwrap());
+    channel.write_outbound(Part::Whole(last, Bytes::new()));
+    channel.write_outbound(Part::Whole(head("GET", "http://a/behind"), Bytes::new()));
+    assert_eq!(sent(&mut channel), "GET / HTTP/1.1|host: a|connection: close||", "and nothing behind it");
+
+    let mut old = head("GET", "http://a/");
+    old.version = Version::HTTP_10;
+    for last in [old, {
+        let mut last = head("GET", "http://a/");
+        last.headers.insert("connection", "close".parse().unwrap());
+        last
+    }] {
+        let mut channel = client();
+        channel.write_outbound(Part::Whole(last, Bytes::new()));
+        channel.write_inbound("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        assert_eq!(parts(&mut channel), ["whole 200 [hi]"]);
+        assert!(!channel.is_open());
+    }
+}
+
+#[test]
+fn what_came_before_a_request_is_not_its_reply() {
+    let mut channel = asked(&["GET"]);
+    channel.channel().pause();
+    channel.channel().request();
+    channel.run();
+    channel.write_inbound(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong",
+    );
+    channel.write_outbound(Part::Whole(head("GET", "http://a/"), Bytes::new()));
+    channel.channel().resume();
+    assert_eq!(parts(&mut channel), ["whole 200 [hi]"]);
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_target_has_a_path() {
+    for (method, uri, line) in [
+        ("GET", "http://a?x=1", "GET /?x=1"),
+        ("GET", "http://a", "GET /"),
+        ("GET", "http://a/?x=1", "GET /?x=1"),
+        ("OPTIONS", "http://a?x", "OPTIONS /?x"),
+    ] {
+        let mut channel = client();
+        channel.write_outbound(Part::Whole(head(method, uri), Bytes::new()));
+        assert!(sent(&mut channel).starts_with(&format!("{line} HTTP/1.1|")), "{uri}");
+    }
+    let mut proxied = EmbeddedChannel::new(pipeline().add(HttpClient::new().absolute_targets(true)));
+    proxied.write_outbound(Part::Whole(head("GET", "http://a?x=1"), Bytes::new()));
+    assert!(sent(&mut proxied).starts_with("GET http://a/?x=1 HTTP/1.1|"));
+}

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //!   "[::1]:80"        ──▶ parsed ─────────────────────────────▶ Promised, done already
-//!   "example.org:80"  ──▶ a worker thread: the system's resolver ─▶ Promised<Vec<SocketAddr>>
+//!   "example.org:80"  ──▶ in line for one of the process's few threads: the system's resolver ─▶ Promised<Vec<SocketAddr>>
 //!                                                   └─ interleave ─▶ v6 v4 v6 v4 …  (RFC 8305)
 //! ```
 //! Always true:
 //! 1. A literal address needs no thread and is there at once.
 //! 2. A list that is resolved is not empty, names no address twice, and is in the resolver's order.
 //! 3. Errors name the input as it was given.
+//! 4. However many clients, servers and hosts there are, their names share as many threads as [`THREADS`] says, and no more
+//!    than [`WAITING_MAX`] of them wait for one, in the order in which they came.
 //!
 //! Not here: connecting, and the delay between two attempts (transports); caching (the system's own resolver does it).
 
-use netwright_core::{Promise, PromiseError, Promised, RefusedWhy, Workers, WorkersError, promise};
+use netwright_core::{
+    Promise, PromiseError, Promised, RefusedWhy, Workers, WorkersError, internal::catch, promise,
+};
 use std::{
     collections::HashSet,
     error::Error,
@@ -59,12 +63,26 @@ where
     }
 }
 
-/// Threads of a resolver that has a pool of its own: a name server that does not answer holds one for many seconds.
-const THREADS: usize = 4;
+/// Asks a resolver. It may be a user's, and what it throws is its answer.
+pub(crate) async fn look_up(resolver: &dyn Resolve, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
+    match catch(|| resolver.resolve(name)) {
+        Ok(looking) => looking.await,
+        Err(panic) => Err(ResolveError::Panicked { name: name.to_owned(), panic }),
+    }
+}
+
+/// Threads that look names up, for the whole process. A name server that does not answer holds one for many seconds, and
+/// the names behind it should not have to wait for that.
+const THREADS: usize = 8;
+/// Names that may wait for one of these threads: as many as a busy proxy asks for in the seconds in which a name server is
+/// out of order, and too few to be a burden.
+const WAITING_MAX: usize = 4096;
 
 /// The system's resolver, which blocks, on threads that may.
 ///
-/// A handle: clones are the same resolver.
+/// A handle: clones are the same resolver. All that [`new`](Self::new) makes share eight threads of the process, and up to
+/// 4,096 names wait for one of them; one more is refused, and the error names this limit. For others there is
+/// [`on`](Self::on).
 ///
 /// ```
 /// use netwright_transport::{Resolve, Resolver};
@@ -77,27 +95,33 @@ const THREADS: usize = 4;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Resolver {
-    workers: Arc<Mutex<Option<Workers>>>,
+    /// None: those of the process.
+    workers: Option<Workers>,
 }
 
 impl Resolver {
-    /// A resolver with four threads of its own, which start with the first name that is not a literal address.
+    /// A resolver on the threads that the whole process shares, which start with the first name that is not a literal
+    /// address.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A resolver that uses threads of others.
     pub fn on(workers: Workers) -> Self {
-        Self { workers: Arc::new(Mutex::new(Some(workers))) }
+        Self { workers: Some(workers) }
     }
 
     fn workers(&self) -> Result<Workers, WorkersError> {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(workers) = &*workers {
+        /// Empty until they are needed, and again if they could not be started.
+        static SHARED: Mutex<Option<Workers>> = Mutex::new(None);
+        if let Some(workers) = &self.workers {
             return Ok(workers.clone());
         }
-        let started = Workers::builder().threads(THREADS).name("resolver").build()?;
-        Ok(workers.insert(started).clone())
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*shared {
+            Some(workers) => Ok(workers.clone()),
+            None => Ok(shared.insert(start_workers("resolver")?).clone()),
+        }
     }
 
     fn start(&self, target: Target) -> Result<Promised<Vec<SocketAddr>, ResolveError>, ResolveError> {
@@ -110,6 +134,10 @@ impl Resolver {
             .map_err(|refused| ResolveError::Refused { name, why: refused.why })?;
         Ok(promised)
     }
+}
+
+fn start_workers(name: &str) -> Result<Workers, WorkersError> {
+    Workers::builder().threads(THREADS).max_pending(WAITING_MAX).name(name).build()
 }
 
 impl Resolve for Resolver {
@@ -198,6 +226,13 @@ pub enum ResolveError {
         /// Why they did not.
         why: RefusedWhy,
     },
+    /// A resolver of somebody's own panicked.
+    Panicked {
+        /// What was given.
+        name: String,
+        /// What it said.
+        panic: String,
+    },
     /// The promise itself failed: cancelled, abandoned, or waited for on a loop.
     Promise(PromiseError),
 }
@@ -220,6 +255,9 @@ impl fmt::Display for ResolveError {
             Self::Malformed { name, expected } => write!(f, "malformed name {name:?}: expected {expected}"),
             Self::Unresolvable { name, error } => write!(f, "unresolvable name {name:?}: {error}"),
             Self::Refused { name, why } => write!(f, "the name {name:?} could not be looked up: {why}"),
+            Self::Panicked { name, panic } => {
+                write!(f, "the resolver that was asked for {name:?} panicked: {panic}")
+            }
             Self::Promise(error) => write!(f, "the lookup has no result: {error}"),
         }
     }
@@ -230,7 +268,7 @@ impl Error for ResolveError {
         match self {
             Self::Unresolvable { error, .. } => Some(&**error),
             Self::Promise(error) => Some(error),
-            Self::Malformed { .. } | Self::Refused { .. } => None,
+            Self::Malformed { .. } | Self::Refused { .. } | Self::Panicked { .. } => None,
         }
     }
 }
@@ -246,7 +284,9 @@ impl From<ResolveError> for io::Error {
         let kind = match &error {
             ResolveError::Malformed { .. } => io::ErrorKind::InvalidInput,
             ResolveError::Unresolvable { error, .. } => error.kind(),
-            ResolveError::Refused { .. } | ResolveError::Promise(_) => io::ErrorKind::Other,
+            ResolveError::Refused { .. } | ResolveError::Panicked { .. } | ResolveError::Promise(_) => {
+                io::ErrorKind::Other
+            }
         };
         io::Error::new(kind, error)
     }
@@ -310,6 +350,13 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    /// One that would have to refuse what needs a thread.
+    fn without_threads() -> Resolver {
+        let workers = Workers::new(1).unwrap();
+        workers.shutdown_gracefully(Duration::MAX).wait().unwrap();
+        Resolver::on(workers)
+    }
+
     #[test]
     fn families_alternate_and_keep_their_own_order() {
         use FamilyPreference::{AsResolved, V4, V6};
@@ -329,12 +376,11 @@ mod tests {
 
     #[test]
     fn a_literal_address_is_there_at_once_and_starts_no_thread() {
-        let resolver = Resolver::new();
+        let resolver = without_threads();
         for literal in ["127.0.0.1:80", "[::1]:443", "[fe80::1%3]:1"] {
             let promised = &mut resolver.resolve(literal);
             assert_eq!(promised.try_take().unwrap().unwrap(), addresses([literal]));
         }
-        assert!(resolver.workers.lock().unwrap().is_none());
     }
 
     #[test]
@@ -344,8 +390,74 @@ mod tests {
         assert!(!found.is_empty());
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
         assert_eq!(found.iter().collect::<HashSet<_>>().len(), found.len());
-        let workers = resolver.workers.lock().unwrap().clone().unwrap();
-        assert_eq!(workers.figures().threads, THREADS);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn many_clients_look_names_up_on_the_same_few_threads() {
+        use netwright_core::pipeline;
+        let group = crate::event_loops(1).unwrap();
+        let clients: Vec<_> = (0..20)
+            .map(|_| {
+                let builder = crate::Client::builder().group(group.clone());
+                builder.pipeline(|| pipeline().handle(|_, _| {})).unwrap()
+            })
+            .collect();
+        for (number, client) in clients.iter().enumerate() {
+            // Refused by the system without asking the network.
+            let name = format!("{}{number}.invalid:80", "x".repeat(64));
+            client.connect(name).wait().unwrap_err();
+        }
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        assert_eq!(names.filter(|name| name.starts_with("resolver-")).count(), THREADS);
+    }
+
+    #[test]
+    fn a_name_too_many_is_refused_with_the_limit_and_those_that_wait_are_looked_up_in_order() {
+        let workers = Workers::builder().threads(1).max_pending(3).build().unwrap();
+        let (begun, running) = mpsc::channel::<()>();
+        let (go, wait) = mpsc::channel::<()>();
+        let busy = move || {
+            begun.send(()).unwrap();
+            wait.recv().unwrap();
+        };
+        workers.execute(busy).unwrap();
+        running.recv().unwrap();
+        let resolver = Resolver::on(workers);
+        let (sent, done) = mpsc::channel();
+        for port in 1..=3 {
+            let sent = sent.clone();
+            resolver.resolve(&format!("localhost:{port}")).listen(move |_| sent.send(port).unwrap());
+        }
+        let error = resolver.resolve("localhost:4").wait().unwrap_err().to_string();
+        assert!(error.contains("localhost:4") && error.contains("limit is 3"), "{error}");
+        go.send(()).unwrap();
+        assert_eq!(done.iter().take(3).collect::<Vec<i32>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_all_resolvers_share_is_bounded() {
+        let workers = start_workers("bounded").unwrap();
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let (begun, running) = mpsc::channel::<()>();
+        for _ in 0..THREADS {
+            let (wait, begun) = (wait.clone(), begun.clone());
+            let busy = move || {
+                begun.send(()).unwrap();
+                let _ = wait.lock().unwrap_or_else(PoisonError::into_inner).recv(); // until it is hung up
+            };
+            workers.execute(busy).unwrap();
+        }
+        // The first of them has the lock and the others wait for it: all are busy.
+        (0..THREADS).for_each(|_| running.recv().unwrap());
+        let resolver = Resolver::on(workers);
+        let waiting: Vec<_> = (0..WAITING_MAX).map(|_| resolver.resolve("localhost:1")).collect();
+        let error = resolver.resolve("localhost:2").wait().unwrap_err().to_string();
+        assert!(error.contains("localhost:2") && error.contains("limit is 4096"), "{error}");
+        assert!(waiting.iter().all(Promised::cancel));
+        drop(go);
     }
 
     #[test]
@@ -363,7 +475,7 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_refused_with_what_would_be() {
-        let resolver = Resolver::new();
+        let resolver = without_threads();
         for (name, expected) in [
             ("localhost", "host:port"),
             ("", "host:port"),
@@ -377,7 +489,6 @@ mod tests {
             let error = resolver.resolve(name).wait().unwrap_err();
             assert_eq!(error.to_string(), format!("malformed name {name:?}: expected {expected}"));
         }
-        assert!(resolver.workers.lock().unwrap().is_none());
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(crate) type Addresses = (Option<Address>, Option<Address>);
 pub(crate) struct Side {
     /// Ours and the peer's, once connected.
     pub(crate) addresses: Option<Addresses>,
+    /// Somebody has asked for the end, by a handle or in the pipeline.
+    pub(crate) closing: bool,
     /// The channel has left its loop: nobody will look here again.
     gone: bool,
     /// What most channels never have: one pointer until one does.
@@ -681,6 +683,7 @@ impl ChannelCore {
     pub(crate) fn close_when_flushed(&mut self) {
         self.ask(|| Asked::CloseWhenFlushed);
         self.wishes.close_when_flushed = true;
+        self.let_know_of_close();
     }
 
     /// An async tail has ended, and the channel with it; unless the tail has given way to another segment, which goes on.
@@ -716,8 +719,14 @@ impl ChannelCore {
         self.wishes.shut_down_output.then_some(WriteError::OutputShutDown)
     }
 
+    /// Whoever looks at the channel from outside is to see that it is about to end.
+    fn let_know_of_close(&self) {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner).closing = true;
+    }
+
     /// The first cause counts.
     pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
+        self.let_know_of_close();
         self.wishes.close.get_or_insert_with(|| Box::new(cause));
         if done.is_tracked() {
             self.wishes.close_done.push_back(done);

@@ -201,6 +201,24 @@ impl<W: 'static> Channel<W> {
         shared!(self.way, shared => shared.state())
     }
 
+    /// Whether the end has come or was asked for, by a handle or by the pipeline: what is written now may not be sent any
+    /// more. Known at once, while [`state`](Self::state) tells of the end itself. A channel on which this is false may
+    /// still end at any moment, because its peer may.
+    ///
+    /// ```
+    /// use netwright_core::{ChannelState, EmbeddedChannel, pipeline};
+    ///
+    /// let embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+    /// let channel = embedded.channel();
+    /// assert!(!channel.is_closing());
+    /// channel.close_when_flushed();
+    /// assert!(channel.is_closing());
+    /// assert_eq!(channel.state(), ChannelState::Active); // until its loop comes to it
+    /// ```
+    pub fn is_closing(&self) -> bool {
+        shared!(self.way, shared => shared.is_closing())
+    }
+
     /// Our host and port, once connected; `None` if the channel is not on the network.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local().as_ref().and_then(Address::ip)
@@ -313,12 +331,14 @@ impl<W: 'static> Channel<W> {
 
     /// Closes the channel for a reason that everybody will be told.
     pub fn close_because(&self, cause: CloseCause) -> Closed<W> {
+        shared!(self.way, shared => shared.side().closing = true);
         shared!(self.way, shared => shared.send(Command::Close(cause, WritePromise::untracked())));
         self.closed()
     }
 
     /// Closes the channel once everything that was flushed is sent.
     pub fn close_when_flushed(&self) -> Closed<W> {
+        shared!(self.way, shared => shared.side().closing = true);
         shared!(self.way, shared => shared.send(Command::CloseWhenFlushed));
         self.closed()
     }

@@ -307,6 +307,10 @@ impl<W> ChannelShared<W> {
         }
     }
 
+    pub(super) fn is_closing(&self) -> bool {
+        self.side().closing || self.lock().closed.is_some()
+    }
+
     pub(super) fn wake(&self) {
         let wakers = self.lock().rare.as_mut().map(|rare| rare.wakers.take_all()).unwrap_or_default();
         wakers.into_iter().for_each(task_error::wake);

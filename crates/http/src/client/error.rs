@@ -25,6 +25,13 @@ pub enum ClientError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The port of a URL, or of a proxy, is none.
+    Port {
+        /// What stands for the port.
+        port: String,
+        /// Where it stands: the host and the port.
+        authority: String,
+    },
     /// There is no connection.
     Connect(ConnectError),
     /// All connections to this peer are in use, and none became free.
@@ -54,6 +61,8 @@ pub enum ClientError {
     },
     /// TLS cannot be set up.
     Tls(String),
+    /// Something that a request needs panicked, with these words.
+    Panicked(String),
     /// The client's event loop has ended.
     LoopEnded,
     /// Waiting was asked for on a loop's own thread.
@@ -88,6 +97,12 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { url, why } => write!(f, "{url:?} cannot be asked: {why}"),
+            Self::Port { port, authority } => {
+                write!(
+                    f,
+                    "{authority:?} cannot be connected to: its port is {port:?}, and ports go from 0 to 65535"
+                )
+            }
             Self::Connect(error) => write!(f, "{error}"),
             Self::Pool(error) => write!(f, "no connection is free: {error}"),
             Self::Closed(cause) => write!(f, "the connection ended before the reply was complete: {cause}"),
@@ -98,6 +113,7 @@ impl fmt::Display for ClientError {
             }
             Self::Proxy { status } => write!(f, "the proxy answered {status}"),
             Self::Tls(why) => write!(f, "{why}"),
+            Self::Panicked(panic) => write!(f, "the request ended in a panic: {panic}"),
             Self::LoopEnded => f.write_str("the client's event loop has ended"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")

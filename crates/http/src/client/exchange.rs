@@ -6,19 +6,31 @@
 //!                  body     ◀── [ pipe ]       ◀── Data …      received when somebody reads
 //! ```
 //! Always true:
-//! 1. A connection goes back to its pool when the reply is over and the request is sent; otherwise it is closed.
+//! 1. A connection goes back to its pool when [`Dues`] say so; otherwise it is closed.
 //! 2. Every promise is kept or broken: by the reply, by the deadline, or by the end of the connection.
+//! 3. What cannot be written any more comes back unsent.
+//!
+//! | state | deadline |
+//! | --- | --- |
+//! | something of the request is unsent | [`Times::head`] without any of it being taken, at most half of that longer |
+//! | the request is sent, the head of the reply has not come | [`Times::head`] |
+//! | all of it | [`Times::total`] |
 
-use super::ClientError;
+use super::{
+    ClientError,
+    ask::{Ask, Failure, Parts, Times},
+    dues::{self, Dues, Verdict},
+};
 use crate::{
+    LastReply,
     body::{Body, Piece, Pipe, broken_off},
-    error::HttpError,
+    error::{HttpError, Within},
     head::ReplyHead,
     message::{Part, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
-use netwright_core::{CloseCause, Context, Fault, Handler, Promise, StageTimer, WritePromise};
+use http::{HeaderValue, Response, header};
+use netwright_core::{CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise};
 use netwright_transport::Pooled;
 use std::{
     convert::Infallible,
@@ -28,49 +40,32 @@ use std::{
     time::Duration,
 };
 
-/// A request, and who waits for its reply.
-pub(super) struct Ask {
-    pub(super) request: Request<Body>,
-    pub(super) reply: Promise<Response<Body>, ClientError>,
-    /// The connection that this is written to, to be given back when it is free.
-    pub(super) pooled: Pooled<Ask>,
-    pub(super) times: Times,
-}
-
-impl Ask {
-    /// It will not be answered, and its connection is of no use.
-    #[cfg(feature = "tls")]
-    pub(super) fn refuse(self, error: ClientError) {
-        self.reply.fail(error);
-        self.pooled.discard();
-    }
-}
-
-/// How long things may take. Zero: no limit.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) head: Duration,
-    pub(super) total: Duration,
-}
-
 /// One exchange after the other.
 #[derive(Default)]
 pub(super) struct Exchange {
     current: Option<Current>,
     /// A message was asked for and has not come.
     asked: bool,
+    /// Nothing can be written any more.
+    over: bool,
     /// What was asked before there was a connection to ask.
-    before: Vec<Ask>,
+    before: Option<Ask>,
 }
 
 struct Current {
-    reply: Option<Promise<Response<Body>, ClientError>>,
+    reply: Option<Promise<Response<Body>, Failure>>,
     pooled: Option<Pooled<Ask>>,
     incoming: Option<Arc<Pipe>>,
     sending: Option<Sending>,
-    /// The reply is over.
-    replied: bool,
-    head_timer: Option<(StageTimer, Duration)>,
+    dues: Dues,
+    /// Its end has a promise that tells when it is sent. What has no body has none: it costs more than it tells.
+    tracked: bool,
+    /// Something of a reply has come.
+    heard: bool,
+    limit: Duration,
+    /// Watches over the request until it is sent, then over the head of the reply.
+    watch: Option<StageTimer>,
+    upload: Upload,
     total_timer: Option<(StageTimer, Duration)>,
 }
 
@@ -80,29 +75,64 @@ enum Sending {
     Waiting,
 }
 
+/// How sending gets on, looked at twice within the limit.
+#[derive(Default)]
+struct Upload {
+    /// Bytes of the body that were written so far.
+    written: u64,
+    /// What was written, unsent and pending at the last look.
+    seen: Option<(u64, u64, usize)>,
+    /// Looks since anything changed.
+    unchanged: u32,
+}
+
+/// A timer is never for no time at all.
+const SOON: Duration = Duration::from_millis(1);
+/// Looks without any change that are too many: the time between them is half of the limit.
+const UNCHANGED_MAX: u32 = 2;
+
 type Cx<'a> = Context<'a, Exchange>;
 
 impl Exchange {
     /// One that takes over what was asked before it was there.
     #[cfg(feature = "tls")]
-    pub(super) fn after(asked: Vec<Ask>) -> Self {
+    pub(super) fn after(asked: Option<Ask>) -> Self {
         Self { before: asked, ..Self::default() }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
-        let Ask { request, reply, pooled, times } = ask;
-        if self.current.is_some() {
-            reply.fail(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
-            return; // the pool lends to one at a time
+        if self.over || cx.close_cause().is_some() {
+            let cause = cx.close_cause().cloned().unwrap_or(CloseCause::Requested);
+            return ask.give_back(ClientError::Closed(cause));
         }
-        let mut arm = |limit: Duration| (!limit.is_zero()).then(|| (cx.arm(limit), limit));
-        let (head_timer, total_timer) = (arm(times.head), arm(times.total));
+        if self.current.is_some() {
+            // The pool lends to one at a time.
+            return ask.give_back(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
+        }
+        let Times { head: limit, total } = ask.times;
+        let waited = ask.since.map_or(Duration::ZERO, |since| cx.event_loop().now().duration_since(since));
+        let Some(Parts { request, reply, pooled }) = ask.take() else { return };
+        let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
         let (mut head, body) = request.into_parts();
-        let sending = match body.into_full() {
-            Ok(bytes) => {
+        let mut current = Current {
+            reply: Some(reply),
+            pooled: Some(pooled),
+            incoming: None,
+            sending: None,
+            dues: Dues { request: dues::Request::Written, replied: false, last: false },
+            tracked: true,
+            heard: false,
+            limit,
+            watch: None,
+            upload: Upload::default(),
+            total_timer,
+        };
+        match body.into_full() {
+            Ok(bytes) if bytes.is_empty() => {
+                current.tracked = false;
                 cx.write(Part::Whole(head.into(), bytes));
-                None
             }
+            Ok(bytes) => self.write_last(cx, Part::Whole(head.into(), bytes)),
             Err(body) => {
                 if let Some(len) = body.len()
                     && !head.headers.contains_key(header::CONTENT_LENGTH)
@@ -113,37 +143,56 @@ impl Exchange {
                 match body.into_file() {
                     Ok(region) => {
                         cx.write(Part::File(region));
-                        cx.write(Part::End(None));
-                        None
+                        self.write_last(cx, Part::End(None));
                     }
-                    Err(body) => Some(Sending::Body(body)),
+                    Err(body) => {
+                        current.dues.request = dues::Request::Begun;
+                        current.sending = Some(Sending::Body(body));
+                    }
                 }
             }
-        };
-        self.current = Some(Current {
-            reply: Some(reply),
-            pooled: Some(pooled),
-            incoming: None,
-            sending,
-            replied: false,
-            head_timer,
-            total_timer,
-        });
+        }
+        current.watch = current.watch_time().map(|time| cx.arm(time));
+        self.current = Some(current);
         cx.flush();
+        self.go_on(cx);
+    }
+
+    /// Writes the end of a request with a body, and hears when it is sent.
+    fn write_last(&mut self, cx: &mut Cx<'_>, part: RequestPart) {
+        let written = cx.write_tracked(part);
+        // One that fails is told otherwise: by the error, or by the end.
+        cx.spawn(written, |stage: &mut Self, cx, written| {
+            if written.is_ok() {
+                stage.request_sent(cx);
+            }
+        });
+    }
+
+    fn request_sent(&mut self, cx: &mut Cx<'_>) {
+        let Some(current) = &mut self.current else { return };
+        current.dues.request = dues::Request::Sent;
+        if let Some(watch) = current.watch.take() {
+            cx.disarm(watch);
+        }
+        if current.reply.is_some() {
+            current.watch = current.watch_time().map(|time| cx.arm(time)); // from now on for the head
+        }
         self.go_on(cx);
     }
 
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         self.send(cx);
         let Some(current) = &self.current else { return };
-        if current.replied && current.sending.is_none() {
-            return self.over(cx);
+        match current.dues.verdict() {
+            Verdict::Wait => {}
+            verdict => return self.over(cx, verdict),
         }
         if current.incoming.as_ref().is_some_and(|pipe| pipe.is_left()) {
             return self.break_off(cx, ClientError::Closed(CloseCause::Requested));
         }
         let wanted = current.incoming.as_ref().is_none_or(|pipe| pipe.is_wanted());
-        if wanted && !current.replied && !self.asked {
+        if wanted && !current.dues.replied && !self.asked {
             self.asked = true;
             cx.request();
         }
@@ -192,12 +241,18 @@ impl Exchange {
 
     fn sent(&mut self, cx: &mut Cx<'_>, piece: Result<Piece, HttpError>) {
         match piece {
-            Ok(Piece::Data(bytes)) => cx.write(Part::Data(bytes)),
+            Ok(Piece::Data(bytes)) => {
+                if let Some(current) = &mut self.current {
+                    current.upload.written += bytes.len() as u64;
+                }
+                cx.write(Part::Data(bytes));
+            }
             Ok(Piece::End(trailers)) => {
                 if let Some(current) = &mut self.current {
                     current.sending = None;
+                    current.dues.request = dues::Request::Written;
                 }
-                cx.write(Part::End(trailers));
+                self.write_last(cx, Part::End(trailers));
             }
             Err(error) => self.break_off(cx, error.into()),
         }
@@ -205,12 +260,20 @@ impl Exchange {
 
     fn head(&mut self, cx: &mut Cx<'_>, head: ReplyHead, body: Option<Bytes>) {
         let Some(current) = &mut self.current else { return };
-        if let Some((timer, _)) = current.head_timer.take() {
-            cx.disarm(timer);
+        if !current.tracked {
+            match cx.unsent_bytes() + cx.pending_bytes() as u64 {
+                0 => current.dues.request = dues::Request::Sent,
+                _ => current.dues.last = true, // an answer to what the server cannot have
+            }
+        }
+        if current.dues.request == dues::Request::Sent
+            && let Some(watch) = current.watch.take()
+        {
+            cx.disarm(watch);
         }
         let body = match body {
             Some(bytes) => {
-                current.replied = true;
+                current.dues.replied = true;
                 Body::from(bytes)
             }
             None => {
@@ -226,17 +289,23 @@ impl Exchange {
         }
     }
 
-    /// The exchange is complete: the connection is free.
-    fn over(&mut self, cx: &mut Cx<'_>) {
-        if let Some(mut current) = self.current.take() {
-            current.disarm(cx);
-            drop(current.pooled.take());
+    /// The exchange is complete.
+    fn over(&mut self, cx: &mut Cx<'_>, verdict: Verdict) {
+        let Some(mut current) = self.current.take() else { return };
+        current.disarm(cx);
+        let Some(pooled) = current.pooled.take() else { return };
+        if verdict == Verdict::Lend {
+            drop(pooled); // goes back
+        } else {
+            self.over = true;
+            pooled.discard();
         }
     }
 
     /// The exchange will not be completed, and the connection cannot be used again.
     fn break_off(&mut self, cx: &mut Cx<'_>, error: ClientError) {
         let Some(mut current) = self.current.take() else { return };
+        self.over = true;
         current.disarm(cx);
         current.fail(error);
         cx.close();
@@ -244,8 +313,19 @@ impl Exchange {
 }
 
 impl Current {
+    /// How long until somebody looks again at the request, or the reply is late.
+    fn watch_time(&self) -> Option<Duration> {
+        let limit = (!self.limit.is_zero()).then_some(self.limit)?;
+        Some(if self.is_uploading() { (limit / UNCHANGED_MAX).max(SOON) } else { limit })
+    }
+
+    fn is_uploading(&self) -> bool {
+        self.tracked && self.dues.request != dues::Request::Sent
+    }
+
     fn disarm(&mut self, cx: &mut Cx<'_>) {
-        for (timer, _) in [self.head_timer.take(), self.total_timer.take()].into_iter().flatten() {
+        let total = self.total_timer.take().map(|(timer, _)| timer);
+        for timer in [self.watch.take(), total].into_iter().flatten() {
             cx.disarm(timer);
         }
     }
@@ -259,11 +339,25 @@ impl Current {
             }));
         }
         if let Some(reply) = self.reply.take() {
-            reply.fail(error);
+            let ended = matches!(
+                error,
+                ClientError::Closed(_) | ClientError::Http(HttpError::Premature { within: Within::Waiting })
+            );
+            reply.fail(Failure::Sent { unanswered: ended && !self.heard, error });
         }
         if let Some(pooled) = self.pooled.take() {
             pooled.discard();
         }
+    }
+}
+
+impl Upload {
+    /// Whether the server has taken nothing for too long. While nothing waits for it, our own side is what is slow.
+    fn is_stuck(&mut self, unsent: u64, pending: usize) -> bool {
+        let now = (self.written, unsent, pending);
+        let changed = self.seen.replace(now) != Some(now);
+        self.unchanged = if changed || (unsent, pending) == (0, 0) { 0 } else { self.unchanged + 1 };
+        self.unchanged >= UNCHANGED_MAX
     }
 }
 
@@ -284,13 +378,16 @@ impl Handler for Exchange {
         // A server may close what nobody uses: that is seen only if somebody reads.
         self.asked = true;
         cx.request();
-        for ask in std::mem::take(&mut self.before) {
+        if let Some(ask) = self.before.take() {
             self.begin(cx, ask);
         }
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {
         self.asked = false;
+        if let Some(current) = &mut self.current {
+            current.heard = true;
+        }
         match part {
             Part::Whole(head, body) => self.head(cx, head, Some(body)),
             Part::Head(head) => self.head(cx, head, None),
@@ -301,7 +398,7 @@ impl Handler for Exchange {
             }
             Part::End(trailers) => {
                 if let Some(current) = &mut self.current {
-                    current.replied = true;
+                    current.dues.replied = true;
                     if let Some(pipe) = current.incoming.take() {
                         pipe.end(Ok(trailers));
                     }
@@ -310,7 +407,7 @@ impl Handler for Exchange {
             Part::Interim(_) | Part::File(_) => {}
         }
         self.go_on(cx);
-        if self.current.is_none() && !self.asked {
+        if self.current.is_none() && !self.asked && !self.over {
             self.asked = true;
             cx.request();
         }
@@ -327,7 +424,29 @@ impl Handler for Exchange {
         }
     }
 
+    fn event(&mut self, _: &mut Cx<'_>, event: Event) {
+        if event.get::<LastReply>().is_none() {
+            return;
+        }
+        match &mut self.current {
+            Some(current) => current.dues.last = true,
+            None => self.over = true,
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>, cause: CloseCause, done: WritePromise) {
+        self.over = true;
+        cx.close_with(cause, done);
+    }
+
+    fn input_closed(&mut self, _: &mut Cx<'_>) {
+        if self.current.is_none() {
+            self.over = true;
+        }
+    }
+
     fn error(&mut self, cx: &mut Cx<'_>, fault: Fault) {
+        self.over = true;
         let error = match fault.downcast_ref::<HttpError>() {
             Some(error) => ClientError::Http(error.clone()),
             None => ClientError::Closed(CloseCause::Fault(fault.clone())),
@@ -340,18 +459,24 @@ impl Handler for Exchange {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, timer: StageTimer) {
-        let Some(current) = &self.current else { return };
-        let due = |timer_of: Option<(StageTimer, Duration)>| {
-            timer_of.filter(|(armed, _)| *armed == timer).map(|(_, limit)| limit)
-        };
-        if let Some(limit) = due(current.head_timer) {
-            self.break_off(cx, ClientError::TimedOut { what: "the reply", limit });
-        } else if let Some(limit) = due(current.total_timer) {
+        let Some(current) = &mut self.current else { return };
+        let limit = current.limit;
+        if let Some((armed, limit)) = current.total_timer
+            && armed == timer
+        {
             self.break_off(cx, ClientError::TimedOut { what: "the end of the reply", limit });
+        } else if current.watch != Some(timer) {
+        } else if !current.is_uploading() {
+            self.break_off(cx, ClientError::TimedOut { what: "the reply", limit });
+        } else if current.upload.is_stuck(cx.unsent_bytes(), cx.pending_bytes()) {
+            self.break_off(cx, ClientError::TimedOut { what: "room for more of the request", limit });
+        } else {
+            current.watch = current.watch_time().map(|time| cx.arm(time));
         }
     }
 
     fn inactive(&mut self, cx: &mut Cx<'_>, cause: CloseCause) {
+        self.over = true;
         if let Some(mut current) = self.current.take() {
             current.fail(ClientError::Closed(cause.clone()));
         }

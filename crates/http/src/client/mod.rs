@@ -9,39 +9,46 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `exchange` | the last stage of a connection: a request, then its reply |
+//! | `ask` | a request on its way to one, and what comes of it |
+//! | `dues` | when a connection may be lent again |
 //! | `tunnel` | the way through a proxy: `CONNECT`, then TLS in it |
 //! | `redirect` | where a redirect leads, and what may go along |
+//! | `origin` | scheme, host and port |
 //! | `error` | why there is no reply |
 //!
 //! Always true:
-//! 1. A connection is used by one exchange at a time, and again only if that was complete.
-//! 2. A request that a connection took with it into its end is sent once more, if it may be: nothing of a reply had come,
-//!    the connection had been used before, the method can be repeated, and the body is still there.
+//! 1. A connection is used by one exchange at a time, and again only if everything that was written is sent and everything that
+//!    was to come has come (`dues`).
+//! 2. A request of which nothing was written goes to another connection as it is.
+//! 3. A request that a connection took with it into its end is sent once more, if it may be: nothing of a reply had come,
+//!    the connection had been used or had waited before, the method can be repeated, and the body is still there.
 
+mod ask;
+mod dues;
 mod error;
 mod exchange;
+mod origin;
 mod redirect;
+#[cfg(test)]
+mod tests;
 #[cfg(feature = "tls")]
 mod tunnel;
 
 pub use error::ClientError;
 
-use crate::{
-    Body,
-    codec::HttpClient,
-    error::{HttpError, Within},
-    limits::Limits,
-};
+use crate::{Body, codec::HttpClient, error::HttpError, limits::Limits};
+use ask::{Ask, Failure, Times};
 use bytes::Bytes;
-use exchange::{Ask, Exchange, Times};
-use http::{HeaderValue, Method, Request, Response, Uri, header, request::Parts, uri::Authority};
+use exchange::Exchange;
+use http::{HeaderValue, Method, Request, Response, Uri, header, request::Parts};
 use netwright_core::{Channel, EventLoopGroup, JoinHandle, Promised, TaskError, pipeline, promise};
-use netwright_transport::{self as transport, ConnectError, Pool, PoolError, Pooled};
+use netwright_transport::{self as transport, ConnectError, Pool, Pooled};
+use origin::Origin;
 use std::{
     collections::HashMap,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -75,13 +82,8 @@ struct Inner {
 /// Pools that are kept. Beyond that, those without a connection are let go.
 const POOLS_MAX: usize = 1024;
 
-/// Whom a connection leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Origin {
-    tls: bool,
-    host: String,
-    port: u16,
-}
+/// New connections on which nothing could be written before one gives up: a server that closes them at once is not there.
+const UNUSABLE_MAX: u32 = 3;
 
 /// Sets up a [`Client`].
 ///
@@ -104,7 +106,8 @@ pub struct ClientBuilder {
     times: Times,
     redirects: usize,
     connections: usize,
-    proxy: Option<Authority>,
+    /// Its host and port.
+    proxy: Option<String>,
     user_agent: Option<HeaderValue>,
     limits: Limits,
     #[cfg(feature = "tls")]
@@ -118,13 +121,14 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one attempt to connect may take. Default: 10 s.
+    /// How long one attempt to connect may take, and so may a proxy's answer to `CONNECT`. Default: 10 s.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
     }
 
-    /// How long the head of a reply may take, from when its request is written. Zero: no limit. Default: 30 s.
+    /// How long the head of a reply may take, from when its request is sent. While that is being sent, the server may be
+    /// without taking any of it for as long, and at most half of that longer. Zero: no limit. Default: 30 s.
     pub fn head_timeout(mut self, limit: Duration) -> Self {
         self.times.head = limit;
         self
@@ -151,13 +155,9 @@ impl ClientBuilder {
     /// A proxy, as `host:port`: it is asked for everything in plain HTTP, and to connect to everything in TLS.
     ///
     /// # Errors
-    /// That is no host and port.
+    /// That is no host and port, or more than these.
     pub fn proxy(mut self, proxy: &str) -> Result<Self, ClientError> {
-        let authority = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
-        let parsed: Option<Authority> = authority.parse().ok();
-        self.proxy = Some(parsed.filter(|proxy| proxy.port_u16().is_some()).ok_or_else(|| {
-            ClientError::Url { url: proxy.to_owned(), why: "a proxy is a host and a port" }
-        })?);
+        self.proxy = Some(origin::proxy_address(proxy)?);
         Ok(self)
     }
 
@@ -230,6 +230,19 @@ impl Client {
         self.ask(Method::POST, url.as_ref(), body.into())
     }
 
+    /// What the client holds just now.
+    pub fn figures(&self) -> ClientFigures {
+        let pools: Vec<Pool<Ask>> = self.inner.pools().values().cloned().collect();
+        let mut all = ClientFigures { hosts: pools.len(), ..ClientFigures::default() };
+        for figures in pools.iter().map(Pool::figures) {
+            all.idle += figures.idle;
+            all.in_use += figures.in_use;
+            all.connecting += figures.connecting;
+            all.waiting += figures.waiting;
+        }
+        all
+    }
+
     fn ask(&self, method: Method, url: &str, body: Body) -> Asking {
         match url.parse::<Uri>() {
             Ok(uri) => {
@@ -249,6 +262,28 @@ impl Client {
             Err(_) => Asking::failed(ClientError::LoopEnded),
         }
     }
+}
+
+/// What a [`Client`] holds: connections of all hosts together.
+///
+/// ```
+/// let client = netwright_http::client::Client::builder().build()?;
+/// assert_eq!((client.figures().hosts, client.figures().idle), (0, 0)); // nothing before the first request
+/// # Ok::<_, netwright_http::client::ClientError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ClientFigures {
+    /// Schemes, hosts and ports that it knows.
+    pub hosts: usize,
+    /// Connections that wait to be used.
+    pub idle: usize,
+    /// Connections with an exchange on them.
+    pub in_use: usize,
+    /// Connections that are being made.
+    pub connecting: usize,
+    /// Requests that wait for a connection.
+    pub waiting: usize,
 }
 
 /// A request that is under way: a future of its reply. It goes on if this is dropped.
@@ -285,6 +320,7 @@ impl Asking {
 fn lost(error: TaskError) -> ClientError {
     match error {
         TaskError::WouldBlockLoop => ClientError::WouldBlockLoop,
+        TaskError::Panicked(panic) => ClientError::Panicked(panic),
         _ => ClientError::LoopEnded,
     }
 }
@@ -350,46 +386,52 @@ impl Inner {
         }
     }
 
-    /// Asks once, or twice if a connection that had been idle took the request with it into its end.
+    /// Asks until a connection has taken the request, and once more for each that had waited and took it with it into its
+    /// end. Each of these is one connection less, so that in the end a new one is asked.
     async fn ask(&self, kept: &Repeatable, mut stream: Option<Body>) -> Result<Response<Body>, ClientError> {
         let origin = Origin::of(&kept.head.uri)?;
-        let mut tries = 0;
+        let mut unusable = 0;
         loop {
-            let pool = self.pool(&origin)?;
-            let created = pool.figures().created;
-            let pooled = pool.acquire().await?;
-            let used_before = pool.figures().created == created;
+            let pooled = self.pool(&origin)?.acquire().await?;
+            let fresh = pooled.is_fresh();
             let body = match (stream.take(), &kept.body) {
                 (Some(body), _) => body,
                 (None, Some(bytes)) => Body::from(bytes.clone()),
                 (None, None) => return Err(HttpError::Aborted("its body was sent before".into()).into()),
             };
             let request = Request::from_parts(kept.head.clone(), body);
-            let error = match self.exchange(pooled, request).await {
+            match self.exchange(pooled, request).await {
                 Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            tries += 1;
-            let may_repeat = kept.head.method.is_idempotent() && kept.body.is_some();
-            if !(used_before && may_repeat && tries < 3 && is_stale(&error)) {
-                return Err(error);
+                Err(Failure::Unsent(request, error)) => {
+                    unusable += u32::from(fresh);
+                    if unusable == UNUSABLE_MAX {
+                        return Err(error);
+                    }
+                    stream = kept.body.is_none().then(|| request.into_body());
+                }
+                Err(Failure::Sent { error, unanswered }) => {
+                    let may_repeat = kept.head.method.is_idempotent() && kept.body.is_some();
+                    if fresh || !unanswered || !may_repeat {
+                        return Err(error);
+                    }
+                }
             }
         }
     }
 
-    async fn exchange(
-        &self,
-        pooled: Pooled<Ask>,
-        request: Request<Body>,
-    ) -> Result<Response<Body>, ClientError> {
-        let (reply, promised): (_, Promised<Response<Body>, ClientError>) = promise();
+    async fn exchange(&self, pooled: Pooled<Ask>, request: Request<Body>) -> Result<Response<Body>, Failure> {
+        let (reply, promised): (_, Promised<Response<Body>, Failure>) = promise();
         let channel: Channel<Ask> = (*pooled).clone();
-        channel.send(Ask { request, reply, pooled, times: self.settings.times });
+        channel.send(Ask::new(ask::Parts { request, reply, pooled }, self.settings.times));
         promised.await
     }
 
+    fn pools(&self) -> MutexGuard<'_, HashMap<Origin, Pool<Ask>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pool(&self, origin: &Origin) -> Result<Pool<Ask>, ClientError> {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools();
         if let Some(pool) = pools.get(origin) {
             return Ok(pool.clone());
         }
@@ -413,8 +455,8 @@ impl Inner {
         let limits = self.limits.clone();
         let proxy = self.settings.proxy.as_ref();
         let address = match proxy {
-            Some(proxy) => proxy.to_string(),
-            None => format!("{}:{}", origin.host, origin.port),
+            Some(proxy) => proxy.clone(),
+            None => origin.address(),
         };
         let pool = if origin.tls {
             self.tls_pool(origin, builder(), address)?
@@ -448,10 +490,9 @@ impl Inner {
         // A name that is none is found here, and not on the loop.
         Tls::<netwright_core::Outgoing>::client(&connector, &name).map_err(tls_error)?;
         if self.settings.proxy.is_some() {
-            let target = format!("{}:{}", origin.host, origin.port);
-            let client = builder.pipeline(move || {
-                tunnel::through(target.clone(), name.clone(), connector.clone(), limits.clone())
-            });
+            let (target, time) = (origin.address(), self.settings.connect_timeout);
+            let way = tunnel::Way { target, name, connector, limits, time };
+            let client = builder.pipeline(move || tunnel::through(way.clone()));
             return Ok(Pool::to(&client.map_err(ClientError::Connect)?, address));
         }
         let client = builder.pipeline(move || {
@@ -468,42 +509,15 @@ impl Inner {
         _: transport::ClientBuilder,
         _: String,
     ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
-        let url = format!("https://{}:{}", origin.host, origin.port);
-        Err(ClientError::Url {
-            url,
-            why: "https needs the feature `https` of netwright, or `tls` of netwright-http",
-        })
-    }
-}
-
-/// Whether a connection ended that its server had closed before the request came.
-fn is_stale(error: &ClientError) -> bool {
-    matches!(
-        error,
-        ClientError::Http(HttpError::Premature { within: Within::Waiting })
-            | ClientError::Closed(_)
-            | ClientError::Pool(PoolError::Closed)
-    )
-}
-
-impl Origin {
-    fn of(uri: &Uri) -> Result<Self, ClientError> {
-        let bad = |why| ClientError::Url { url: uri.to_string(), why };
-        let tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            Some(_) => return Err(bad("only http and https are known")),
-            None => return Err(bad("it has no scheme")),
-        };
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("it has no host"))?;
-        let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        Ok(Self { tls, host: host.to_ascii_lowercase(), port })
+        let url = format!("https://{}", origin.address());
+        let why = "https needs the feature `https` of netwright, or `tls` of netwright-http";
+        Err(ClientError::Url { url, why })
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pools = self.inner.pools.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let pools = self.inner.pools().len();
         f.debug_struct("Client").field("hosts", &pools).finish_non_exhaustive()
     }
 }

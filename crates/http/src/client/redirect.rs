@@ -8,6 +8,7 @@
 //!
 //! Credentials go to the same scheme, host and port only.
 
+use super::origin::same_origin;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 
 /// What to ask next.
@@ -31,7 +32,7 @@ pub(super) fn next(status: StatusCode, headers: &HeaderMap, asked: &Uri, method:
         _ => return None,
     };
     let uri = resolve(asked, location)?;
-    let same_origin = origin(&uri) == origin(asked);
+    let same_origin = same_origin(&uri, asked);
     Some(Next { uri, method, body, same_origin })
 }
 
@@ -54,11 +55,6 @@ pub(super) fn remove_body_headers(headers: &mut HeaderMap) {
     ] {
         headers.remove(name);
     }
-}
-
-fn origin(uri: &Uri) -> (Option<&str>, Option<String>, u16) {
-    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
-    (uri.scheme_str(), uri.host().map(str::to_ascii_lowercase), port)
 }
 
 /// A reference as RFC 3986, section 5.2 has it, without its fragment.
@@ -166,7 +162,7 @@ mod tests {
         }
         assert!(ask(304, "/y", Method::GET).is_none());
         assert!(ask(200, "/y", Method::GET).is_none());
-        for other in ["http://b/", "https://a/", "http://a:81/"] {
+        for other in ["http://b/", "https://a/", "http://a:81/", "http://a:65616/", "http://a:99999/"] {
             assert!(!ask(302, other, Method::GET).unwrap().same_origin, "{other}");
         }
         assert!(ask(302, "http://A:80/", Method::GET).unwrap().same_origin);

@@ -4,11 +4,10 @@
 //!   codec ─▶ Tunnel     CONNECT host:port ─▶ 2xx ──▶ switch ──▶ TLS ─▶ codec ─▶ Exchange
 //!                       what is asked meanwhile waits
 //! ```
+//! Always true: the answer to `CONNECT` comes within the time that a connection has to be made, because it is a part of that;
+//! and what is asked is not written before it, so that it comes back if the connection ends.
 
-use super::{
-    ClientError,
-    exchange::{Ask, Exchange},
-};
+use super::{ClientError, ask::Ask, exchange::Exchange};
 use crate::{
     codec::HttpClient,
     head::RequestHead,
@@ -18,34 +17,49 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use http::{Method, Uri};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, Switch, WritePromise, pipeline,
+    CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, StageTimer, Switch, WritePromise,
+    pipeline,
 };
 use netwright_tls::{Connector, Tls};
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 type Pipeline = PipelineBuilder<(), Joint<BytesMut, Outgoing, Ask>>;
 
-/// A pipeline that goes through a proxy to `target` (host and port), and does TLS with `name` there.
-pub(super) fn through(target: String, name: String, connector: Connector, limits: Arc<Limits>) -> Pipeline {
+/// Where a tunnel leads, and what is done there.
+#[derive(Clone)]
+pub(super) struct Way {
+    /// The host and the port that the proxy is asked for.
+    pub(super) target: String,
+    /// Who has to be there.
+    pub(super) name: String,
+    pub(super) connector: Connector,
+    pub(super) limits: Arc<Limits>,
+    /// How long the proxy may take. Zero: no limit.
+    pub(super) time: Duration,
+}
+
+/// A pipeline that goes through a proxy, and does TLS at the other end.
+pub(super) fn through(way: Way) -> Pipeline {
     pipeline().joint(move |switch| {
-        let codec = HttpClient::with(limits.clone());
-        pipeline().add(codec).last(Tunnel { target, name, connector, limits, switch, asked: Vec::new() })
+        let codec = HttpClient::with(way.limits.clone());
+        pipeline().add(codec).last(Tunnel { way, switch, asked: None, answer_due: None, total_due: None })
     })
 }
 
 struct Tunnel {
-    target: String,
-    name: String,
-    connector: Connector,
-    limits: Arc<Limits>,
+    way: Way,
     switch: Switch<BytesMut, Outgoing, Ask>,
-    asked: Vec<Ask>,
+    /// The pool lends to one at a time.
+    asked: Option<Ask>,
+    answer_due: Option<StageTimer>,
+    /// When what was asked has to be over, and how long that is.
+    total_due: Option<(StageTimer, Duration)>,
 }
 
 impl Tunnel {
-    fn fail(&mut self, cx: &mut Context<'_, Self>, error: &ClientError) {
-        for ask in self.asked.drain(..) {
-            ask.refuse(error.clone());
+    fn fail(&mut self, cx: &mut Context<'_, Self>, error: ClientError) {
+        if let Some(ask) = self.asked.take() {
+            ask.refuse(error);
         }
         cx.close();
     }
@@ -58,16 +72,17 @@ impl Handler for Tunnel {
     type WriteOut = RequestPart;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.answer_due = (!self.way.time.is_zero()).then(|| cx.arm(self.way.time));
         let mut head = RequestHead::new();
         head.method = Method::CONNECT;
-        match self.target.parse::<Uri>() {
+        match self.way.target.parse::<Uri>() {
             Ok(target) => {
                 head.uri = target;
                 cx.write_and_flush(Part::Whole(head, Bytes::new()));
             }
             Err(_) => {
-                let error = ClientError::Url { url: self.target.clone(), why: "it is not a host and a port" };
-                self.fail(cx, &error);
+                let (url, why) = (self.way.target.clone(), "it is not a host and a port");
+                self.fail(cx, ClientError::Url { url, why });
             }
         }
     }
@@ -75,28 +90,43 @@ impl Handler for Tunnel {
     fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
         let (Part::Whole(head, _) | Part::Head(head)) = part else { return };
         if !head.status.is_success() {
-            return self.fail(cx, &ClientError::Proxy { status: head.status.as_u16() });
+            return self.fail(cx, ClientError::Proxy { status: head.status.as_u16() });
         }
-        match Tls::client(&self.connector, &self.name) {
+        match Tls::client(&self.way.connector, &self.way.name) {
             Ok(tls) => {
-                let exchange = Exchange::after(std::mem::take(&mut self.asked));
-                self.switch.to(pipeline().add(tls).add(HttpClient::with(self.limits.clone())).last(exchange));
+                let (codec, exchange) =
+                    (HttpClient::with(self.way.limits.clone()), Exchange::after(self.asked.take()));
+                self.switch.to(pipeline().add(tls).add(codec).last(exchange));
             }
-            Err(error) => self.fail(cx, &ClientError::Tls(error.to_string())),
+            Err(error) => self.fail(cx, ClientError::Tls(error.to_string())),
         }
     }
 
-    fn write(&mut self, _: &mut Context<'_, Self>, ask: Ask, done: WritePromise) {
-        self.asked.push(ask);
+    fn write(&mut self, cx: &mut Context<'_, Self>, mut ask: Ask, done: WritePromise) {
+        ask.since = Some(cx.event_loop().now());
+        let total = ask.times.total;
+        self.total_due = (!total.is_zero()).then(|| (cx.arm(total), total));
+        self.asked = Some(ask);
         done.succeed();
     }
 
+    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+        if self.answer_due == Some(timer) {
+            let (what, limit) = ("the proxy's answer to CONNECT", self.way.time);
+            self.fail(cx, ClientError::TimedOut { what, limit });
+        } else if let Some((due, limit)) = self.total_due
+            && due == timer
+        {
+            self.fail(cx, ClientError::TimedOut { what: "the end of the reply", limit });
+        }
+    }
+
     fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
-        self.fail(cx, &ClientError::Closed(CloseCause::Fault(fault)));
+        self.fail(cx, ClientError::Closed(CloseCause::Fault(fault)));
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.fail(cx, &ClientError::Closed(cause.clone()));
+        self.fail(cx, ClientError::Closed(cause.clone()));
         cx.fire_inactive(cause);
     }
 }

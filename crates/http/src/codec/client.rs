@@ -6,9 +6,10 @@
 //! ```
 //! Always true:
 //! 1. Replies are read as what their requests make them: those to HEAD have no body, a 2xx to CONNECT ends HTTP.
-//! 2. A connection that the server wants closed is closed when the reply is over; requests that still wait for replies
-//!    then fail with [`HttpError::Premature`].
+//! 2. A connection that the server or a request wants closed is closed when the reply is over; requests that still wait for
+//!    replies then fail with [`HttpError::Premature`]. Whoever is behind is told before ([`LastReply`]).
 //! 3. A reply that ends with its connection is complete only if the peer ended it in order.
+//! 4. What came before a request was written is never its reply.
 
 use super::{
     encoder::{BodyOut, Said as Written, content_length},
@@ -25,7 +26,9 @@ use crate::{
 };
 use bytes::BytesMut;
 use http::{Method, Version};
-use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Outgoing, WriteError, WritePromise};
+use netwright_core::{
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, WriteError, WritePromise,
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, LazyLock},
@@ -33,6 +36,36 @@ use std::{
 
 /// Answers before an answer. Servers send one or two.
 const INTERIM_MAX: u32 = 32;
+
+/// Told by [`HttpClient`] to the stages behind it, once and before the part that ends the reply: no other reply will come on
+/// this connection. The server or the request said that it closes, what follows is not HTTP any more, or bytes lie behind the
+/// reply that nobody asked for. Whoever keeps connections for later does not keep this one.
+///
+/// ```
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, Event, pipeline};
+/// use netwright_http::{HttpClient, LastReply, ReplyPart, RequestPart};
+///
+/// #[derive(Default)]
+/// struct Keeps { not_this_one: bool }
+///
+/// impl Application for Keeps {
+///     type Read = ReplyPart;
+///     type Write = RequestPart;
+///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: ReplyPart) {
+///         assert!(self.not_this_one);
+///     }
+///     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
+///         self.not_this_one |= event.get::<LastReply>().is_some();
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().add(HttpClient::new()).app(Keeps::default()));
+/// channel.write_outbound(http::Request::get("http://example/").body("").unwrap().into());
+/// channel.write_inbound("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+/// assert!(!channel.is_open());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastReply;
 
 /// HTTP/1.1 as a client speaks it: the stage next to the wire, or behind TLS.
 ///
@@ -65,6 +98,8 @@ pub struct HttpClient {
     interim: u32,
     /// The connection ends with the reply that is being read.
     closes: bool,
+    /// That was told.
+    told_last: bool,
     phase: Phase,
 }
 
@@ -97,6 +132,7 @@ impl HttpClient {
             current: None,
             interim: 0,
             closes: false,
+            told_last: false,
             phase: Phase::Reading,
         }
     }
@@ -152,6 +188,9 @@ impl HttpClient {
         if self.current.is_some() {
             return Err(Misuse::HeadWithinBody.into());
         }
+        if self.awaited.back().is_some_and(|last| last.close) {
+            return Err(Misuse::AfterClose.into());
+        }
         let http10 = head.version == Version::HTTP_10;
         let out = &mut self.out.buffer;
         out.extend_from_slice(head.method.as_str().as_bytes());
@@ -192,11 +231,12 @@ impl HttpClient {
             head: head.method == Method::HEAD,
             connect: head.method == Method::CONNECT,
             upgrade: said.upgrade,
+            close: said.close || http10, // we never ask a server of HTTP/1.0 to keep it
         });
         Ok(body)
     }
 
-    fn said(&mut self, said: Said) -> Result<(), HttpError> {
+    fn said(&mut self, cx: &mut Context<'_, Self>, said: Said, awaited: Awaited) -> Result<(), HttpError> {
         match said {
             Said::Interim => {
                 self.interim += 1;
@@ -207,17 +247,30 @@ impl HttpClient {
             }
             Said::Reply { close, switches } => {
                 self.interim = 0;
-                self.closes |= close && !switches;
+                self.closes |= (close || awaited.close) && !switches;
                 if switches {
                     self.phase = Phase::Switched;
+                }
+                if switches || self.closes {
+                    self.tell_last(cx);
                 }
             }
         }
         Ok(())
     }
 
+    #[cold]
+    fn tell_last(&mut self, cx: &mut Context<'_, Self>) {
+        if !std::mem::replace(&mut self.told_last, true) {
+            cx.fire_event(Event::new(LastReply));
+        }
+    }
+
     fn over(&mut self, cx: &mut Context<'_, Self>) {
         self.awaited.pop_front();
+        if self.awaited.is_empty() && !self.input.is_empty() {
+            self.tell_last(cx); // nobody has asked for what is behind it
+        }
         if self.closes {
             self.phase = Phase::Over;
             cx.close_when_flushed();
@@ -277,7 +330,12 @@ fn target(out: &mut BytesMut, head: &RequestHead, absolute: bool) -> Result<(), 
         Some(path) if path.as_str() == "*" && head.method != Method::OPTIONS => {
             return Err(Misuse::Target.into());
         }
-        Some(path) => out.extend_from_slice(path.as_str().as_bytes()),
+        Some(path) => {
+            if path.as_str().starts_with('?') {
+                out.extend_from_slice(b"/"); // a target has a path (RFC 9112, section 3.2.1)
+            }
+            out.extend_from_slice(path.as_str().as_bytes());
+        }
         None => out.extend_from_slice(b"/"),
     }
     Ok(())
@@ -319,7 +377,7 @@ impl Handler for HttpClient {
         };
         match self.decoder.next(&mut self.input.bytes, &self.limits, awaited) {
             Ok(Some((part, said))) => {
-                if let Err(error) = said.map_or(Ok(()), |said| self.said(said)) {
+                if let Err(error) = said.map_or(Ok(()), |said| self.said(cx, said, awaited)) {
                     self.fail(cx, error);
                     return None;
                 }

@@ -25,6 +25,6 @@ mod same_again;
 mod seen;
 mod server;
 
-pub use client::HttpClient;
+pub use client::{HttpClient, LastReply};
 pub(crate) use same_again::recycle_request;
 pub use server::{HttpServer, Refused};

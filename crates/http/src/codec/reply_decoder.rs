@@ -28,6 +28,8 @@ pub(super) struct Awaited {
     pub(super) head: bool,
     pub(super) connect: bool,
     pub(super) upgrade: bool,
+    /// The request said that the connection closes behind its reply.
+    pub(super) close: bool,
 }
 
 /// What a head says beside its part.

@@ -1,7 +1,7 @@
 //! Connecting: what can go wrong has a name of its own, and the address is in the text.
 
 use super::{
-    Behaviour, Need, Setup, Variation, behaviour,
+    Behaviour, Need, ON_PURPOSE, Setup, Variation, behaviour,
     support::{
         Echo, ForeignListener, Hold, PATIENCE, Refusing, Soon, Unanswering, assert_quiet, expect,
         in_own_process, loops_of, round_trip, script, settle, wait_until,
@@ -12,6 +12,7 @@ use netwright_core::{Channel, Promised, Segment, pipeline};
 use netwright_transport::{Client, ConnectError, ResolveError, StreamOptions};
 use std::{
     net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -30,6 +31,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .shows(&[44])
         .needs(&[Need::Network])
         .in_one_model(),
+    behaviour!(a_factory_that_panics_is_what_the_connect_reports_and_the_next_one_succeeds).in_one_model(),
+    behaviour!(a_resolver_that_panics_is_what_the_connect_reports).needs(&[Need::Network]).in_one_model(),
     behaviour!(a_cancelled_connect_is_given_up_at_once).shows(&[54]).needs(&[Need::Network]).in_one_model(),
     behaviour!(a_connect_cancelled_before_it_begins_never_begins).in_one_model(),
     behaviour!(a_connect_cannot_be_cancelled_once_it_has_succeeded).in_one_model(),
@@ -128,6 +131,39 @@ fn a_resolver_that_fails_fails_the_connect_and_one_that_finds_nothing_as_well(se
     let client = setup.client_with(script().0, |builder| builder.resolver(finds_nothing));
     let failed = error(client.connect("nowhere:1"));
     assert!(failed.to_string().contains("nowhere:1"), "{failed:?}: {failed}");
+}
+
+fn a_factory_that_panics_is_what_the_connect_reports_and_the_next_one_succeeds(setup: Setup) {
+    let server = setup.echo();
+    let (calls, (script, events)) = (AtomicUsize::new(0), script());
+    let builder = setup.client_builder();
+    let client = builder
+        .pipeline(move || {
+            assert!(calls.fetch_add(1, Ordering::SeqCst) % 2 == 1, "broken {ON_PURPOSE}");
+            pipeline().app(script.probe())
+        })
+        .unwrap();
+    for _ in 0..2 {
+        let error = error(client.connect(server.address()));
+        assert!(error.to_string().contains(&format!("panicked: broken {ON_PURPOSE}")), "{error}");
+        assert!(matches!(error, ConnectError::Panicked(_)), "{error:?}");
+        let channel = client.connect(server.address()).soon().unwrap();
+        events.active();
+        channel.close();
+        events.end();
+    }
+    assert_clean(&client);
+}
+
+fn a_resolver_that_panics_is_what_the_connect_reports(setup: Setup) {
+    let panics = |name: &str| -> Promised<Vec<SocketAddr>, ResolveError> { panic!("no {name} {ON_PURPOSE}") };
+    let (script, events) = script();
+    let client = setup.client_with(script, |builder| builder.resolver(panics));
+    let error = error(client.connect("somebody:1"));
+    assert!(error.to_string().contains(&format!("panicked: no somebody:1 {ON_PURPOSE}")), "{error}");
+    assert!(matches!(error, ConnectError::Resolve(ResolveError::Panicked { .. })), "{error:?}");
+    assert_clean(&client);
+    events.nothing();
 }
 
 fn a_cancelled_connect_is_given_up_at_once(setup: Setup) {

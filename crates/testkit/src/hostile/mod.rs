@@ -3,5 +3,7 @@
 //! | module | whom it plays |
 //! | --- | --- |
 //! | [`client`] | clients of HTTP and WebSocket, and honest ones beside them |
+//! | [`server`] | a server of HTTP that answers rightly, wrongly, early, late, in part or not at all |
 
 pub mod client;
+pub mod server;

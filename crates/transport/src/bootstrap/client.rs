@@ -6,14 +6,14 @@ use crate::{
     live::Guard,
     local,
     options::StreamOptions,
-    resolve::{FamilyPreference, Resolve, Resolver, interleave},
+    resolve::{FamilyPreference, Resolve, Resolver, interleave, look_up},
     socket::ConnectSettings,
     stream::{Adoption, ChannelSettings, Connection, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
     Address, Channel, EventLoopGroup, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder, Promised,
-    Segment, WaterMarks, Whole, promise,
+    Segment, WaterMarks, Whole, internal::catch, promise,
 };
 use std::{
     fmt,
@@ -341,6 +341,7 @@ where
         peer: Address,
         lease: Option<Lease>,
     ) -> Result<Channel<P::Tail>, ConnectError> {
+        let pipeline = catch(|| (self.make)()).map_err(ConnectError::Panicked)?;
         #[cfg(unix)]
         let credentials = connection.credentials(&peer);
         let adoption = Adoption {
@@ -349,7 +350,7 @@ where
             peer: Some(peer.clone()),
             #[cfg(unix)]
             credentials,
-            pipeline: (self.make)(),
+            pipeline,
             settings: &self.settings,
         };
         let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
@@ -362,7 +363,7 @@ async fn find(resolver: &dyn Resolve, text: &str) -> Result<Vec<Address>, Connec
     if let Some(address) = Address::parse_prefixed(text) {
         return Ok(vec![address?]);
     }
-    let found = resolver.resolve(text).await?;
+    let found = look_up(resolver, text).await?;
     Ok(interleave(&found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect())
 }
 

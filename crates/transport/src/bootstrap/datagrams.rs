@@ -6,12 +6,12 @@ use super::{Backend, BindError, ConnectError};
 use crate::{
     datagram::{Datagram, DatagramSettings, Opening, open},
     options::DatagramOptions,
-    resolve::{Resolve, Resolver},
+    resolve::{Resolve, Resolver, look_up},
     socket::sock_addr,
 };
 use netwright_core::{
     Address, Channel, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
-    Promised, Segment, WaterMarks, Whole, promise,
+    Promised, Segment, WaterMarks, Whole, internal::catch, promise,
 };
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -359,7 +359,7 @@ where
         if let Some(address) = Address::parse_prefixed(text) {
             return Ok(address?);
         }
-        let found = self.resolver.resolve(text).await?;
+        let found = look_up(&*self.resolver, text).await?;
         let first = found.first().copied().map(Address::Ip);
         first.ok_or_else(|| BindError::Setup(format!("{text:?} has no address to receive at")))
     }
@@ -368,7 +368,7 @@ where
         if let Some(address) = Address::parse_prefixed(text) {
             return Ok(vec![address?]);
         }
-        Ok(self.resolver.resolve(text).await?.iter().copied().map(Address::Ip).collect())
+        Ok(look_up(&*self.resolver, text).await?.iter().copied().map(Address::Ip).collect())
     }
 
     /// On the loop of the calling thread. Also gives the address that was taken.
@@ -376,7 +376,8 @@ where
         let refused = |error| BindError::io(address.clone(), error);
         let (socket, domain) = self.socket(&address, shared).map_err(refused)?;
         let file = bind(&socket, &address).map_err(refused)?;
-        let channel = self.open(socket, domain, None, file).map_err(refused)?;
+        let pipeline = catch(|| (self.make)()).map_err(BindError::Panicked)?;
+        let channel = self.open(socket, domain, pipeline, None, file).map_err(refused)?;
         let taken = channel.local().unwrap_or_else(|| address.clone());
         Ok((channel, taken))
     }
@@ -408,15 +409,22 @@ where
     fn connect_here(&self, text: &str, addresses: Vec<Address>) -> Result<Channel<P::Tail>, ConnectError> {
         let mut last = ConnectError::Setup(format!("{text:?} has no address to connect to"));
         for address in addresses {
-            match self.connect_to(&address) {
-                Ok(channel) => return Ok(channel),
-                Err(error) => last = ConnectError::io(address, Duration::ZERO, error),
+            match self.connect_to(address) {
+                Err(error @ ConnectError::Io { .. } | error @ ConnectError::Refused(_)) => last = error,
+                decided => return decided,
             }
         }
         Err(last)
     }
 
-    fn connect_to(&self, peer: &Address) -> io::Result<Channel<P::Tail>> {
+    fn connect_to(&self, peer: Address) -> Result<Channel<P::Tail>, ConnectError> {
+        let failed = |error| ConnectError::io(peer.clone(), Duration::ZERO, error);
+        let (socket, domain, file) = self.connected(&peer).map_err(failed)?;
+        let pipeline = catch(|| (self.make)()).map_err(ConnectError::Panicked)?;
+        self.open(socket, domain, pipeline, Some(peer.clone()), file).map_err(failed)
+    }
+
+    fn connected(&self, peer: &Address) -> io::Result<(Socket, Domain, Option<Box<dyn Any>>)> {
         let (socket, domain) = self.socket(peer, false)?;
         let mut file = None;
         if let Some(from) = &self.from {
@@ -427,7 +435,7 @@ where
             socket.bind(&socket2::SockAddr::unix("")?)?;
         }
         socket.connect(&sock_addr(peer)?)?;
-        self.open(socket, domain, Some(peer.clone()), file)
+        Ok((socket, domain, file))
     }
 
     fn socket(&self, address: &Address, shared: bool) -> io::Result<(Socket, Domain)> {
@@ -446,11 +454,11 @@ where
         &self,
         socket: Socket,
         domain: Domain,
+        pipeline: P,
         peer: Option<Address>,
         file: Option<Box<dyn Any>>,
     ) -> io::Result<Channel<P::Tail>> {
         let local = LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))?;
-        let pipeline = (self.make)();
         open(Opening {
             local: &local,
             socket,

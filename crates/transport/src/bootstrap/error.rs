@@ -31,6 +31,8 @@ pub enum BindError {
     },
     /// A setting cannot work.
     Setup(String),
+    /// The function that makes the pipeline panicked, with these words.
+    Panicked(String),
     /// The event loop ended before the server listened.
     LoopEnded,
     /// Waiting was asked for on a loop's own thread.
@@ -53,6 +55,7 @@ impl fmt::Display for BindError {
             Self::Resolve(error) => error.fmt(f),
             Self::Io { address, error } => write!(f, "cannot listen on {address}: {error}"),
             Self::Setup(text) => f.write_str(text),
+            Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
             Self::LoopEnded => f.write_str("the event loop ended before the server listened"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
@@ -119,6 +122,8 @@ pub enum ConnectError {
     NoThread(ThreadError),
     /// A setting cannot work.
     Setup(String),
+    /// The function that makes the pipeline panicked, with these words.
+    Panicked(String),
     /// Whoever asked for the connection changed their mind.
     Cancelled,
     /// The event loop ended before the connection was there.
@@ -146,6 +151,7 @@ impl fmt::Display for ConnectError {
             Self::Io { address, error } => write!(f, "cannot connect to {address}: {error}"),
             Self::NoThread(error) => error.fmt(f),
             Self::Setup(text) => f.write_str(text),
+            Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
             Self::Cancelled => f.write_str("the connect was cancelled"),
             Self::LoopEnded => f.write_str("the event loop ended before the connection was there"),
             Self::WouldBlockLoop => {

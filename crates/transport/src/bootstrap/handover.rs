@@ -15,10 +15,9 @@ use crate::{
     socket::{ListenerFigures, OnAccept},
     stream::Connection,
 };
-use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy};
+use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy, internal::catch};
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -182,17 +181,13 @@ impl Parcel {
         let Some((connection, peer)) = self.connection.take() else { return };
         let (from, lease) = (peer.clone(), self.lease.take());
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch_unwind(AssertUnwindSafe(|| (self.adopt)(local, connection, peer, lease))) {
+        match catch(|| (self.adopt)(local, connection, peer, lease)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
             }
-            Err(payload) => {
-                tracing::error!(peer = %from, "making the pipeline of an accepted connection panicked");
-                // The payload is the user's too, and may panic when it is dropped; what that carries is leaked.
-                if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                    std::mem::forget(second);
-                }
+            Err(panic) => {
+                tracing::error!(peer = %from, panic, "making the pipeline of an accepted connection panicked");
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     blocking::ThreadPerChannel,
     live::{Live, ServerShutdown},
     options::{ListenerOptions, StreamOptions},
-    resolve::{Resolve, Resolver},
+    resolve::{Resolve, Resolver, look_up},
     socket::{self, ListenerFigures},
     stream::{Adoption, ChannelSettings, Connection, adopt},
 };
@@ -369,7 +369,7 @@ impl Plan {
         for address in addresses {
             let address = match Address::parse_prefixed(&address) {
                 Some(parsed) => parsed?,
-                None => match resolver.resolve(&address).await?.first() {
+                None => match look_up(&*resolver, &address).await?.first() {
                     Some(first) => Address::Ip(*first),
                     None => {
                         return Err(BindError::Setup(format!("{address:?} has no address to listen on")));

@@ -71,7 +71,8 @@ impl<W: Send + 'static> PoolBuilder<W> {
         self
     }
 
-    /// Whether health is checked when a connection comes back, and not only before it is lent. Default: yes.
+    /// Whether [`healthy`](Self::healthy) is asked when a connection comes back, and not only before it is lent again. Default:
+    /// yes. A connection that has ended, or is about to, is never lent again in any case.
     pub fn check_on_release(mut self, check: bool) -> Self {
         self.settings.check_on_release = check;
         self

@@ -26,8 +26,10 @@ pub enum PoolError {
         waited: Duration,
         /// How many connections the pool may have.
         max_connections: usize,
-        /// How many of them were on loan at the end; the others were being connected.
+        /// How many of them were on loan at the end.
         in_use: usize,
+        /// How many of them were being connected.
+        connecting: usize,
     },
     /// As many wait already as may wait.
     TooManyWaiting {
@@ -50,9 +52,10 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => error.fmt(f),
-            Self::TimedOut { waited, max_connections, in_use } => write!(
+            Self::TimedOut { waited, max_connections, in_use, connecting } => write!(
                 f,
-                "no connection became free within {waited:?}: {in_use} of at most {max_connections} are in use"
+                "no connection became free within {waited:?}: of at most {max_connections}, {in_use} are in use and \
+                 {connecting} are being connected"
             ),
             Self::TooManyWaiting { max_waiting, max_connections } => write!(
                 f,

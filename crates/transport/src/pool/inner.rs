@@ -2,10 +2,11 @@
 
 use super::{PoolError, PoolFigures, Pooled, nest};
 use crate::bootstrap::ConnectError;
-use netwright_core::{Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, promise};
+use netwright_core::{
+    Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, internal::catch, promise,
+};
 use std::{
     collections::{HashMap, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -108,7 +109,7 @@ impl<W: Send + 'static> Inner<W> {
             let Some(channel) = state.idle.pop() else { return self.wait_in_line(state) };
             state.in_use += 1;
             drop(state);
-            let pooled = Pooled::new(self.clone(), channel);
+            let pooled = Pooled::new(self.clone(), channel, false);
             if self.is_healthy(&pooled) {
                 return Promised::ready(Ok(pooled));
             }
@@ -166,9 +167,9 @@ impl<W: Send + 'static> Inner<W> {
     }
 
     fn expire(&self, number: u64) {
-        let max_connections = self.settings.max_connections;
-        let (waited, in_use) = (self.settings.acquire_timeout, self.lock().in_use);
-        self.answer(number, || PoolError::TimedOut { waited, max_connections, in_use });
+        let Settings { max_connections, acquire_timeout: waited, .. } = self.settings;
+        let PoolFigures { in_use, connecting, .. } = self.figures();
+        self.answer(number, || PoolError::TimedOut { waited, max_connections, in_use, connecting });
     }
 
     /// Ends the wait of one who is still in the line.
@@ -197,9 +198,9 @@ impl<W: Send + 'static> Inner<W> {
     }
 
     fn connect(self: &Arc<Self>, number: u64) {
-        let attempt = catch_unwind(AssertUnwindSafe(|| (self.settings.connect)()));
-        let attempt = Arc::new(attempt.unwrap_or_else(|_| {
-            Promised::ready(Err(ConnectError::Setup("the pool's way to connect panicked".to_owned())))
+        let attempt = catch(|| (self.settings.connect)());
+        let attempt = Arc::new(attempt.unwrap_or_else(|panic| {
+            Promised::ready(Err(ConnectError::Setup(format!("the pool's way to connect panicked: {panic}"))))
         }));
         let mut state = self.lock();
         let wanted = match state.attempts.get_mut(&number) {
@@ -239,7 +240,7 @@ impl<W: Send + 'static> Inner<W> {
                         inner.ended(id);
                     }
                 });
-                self.give(channel);
+                self.give(channel, Given::New);
             }
             Err(error) => {
                 let waiter = if attempt.is_some() { state.waiting.pop_front() } else { None };
@@ -257,34 +258,54 @@ impl<W: Send + 'static> Inner<W> {
 
     /// A connection comes back.
     pub(super) fn release(self: &Arc<Self>, channel: Channel<W>, discarded: bool) {
-        let unchecked = !self.settings.check_on_release;
-        if !discarded && (unchecked || self.is_healthy(&channel)) {
-            let inner = self.clone();
-            return nest::run(move || inner.give(channel));
+        // Whoever waits gets it without a further look, so that this is also the look before it is lent.
+        let looked_at = self.settings.check_on_release || !self.lock().waiting.is_empty();
+        let usable = || if looked_at { self.is_healthy(&channel) } else { is_alive(&channel) };
+        if discarded || !usable() {
+            return self.put_away(&channel);
         }
+        let inner = self.clone();
+        nest::run(move || match inner.give(channel, Given::Back { looked_at }) {
+            None => {}
+            // Somebody has come to wait between the two looks.
+            Some(channel) if inner.is_healthy(&channel) => {
+                inner.give(channel, Given::Back { looked_at: true });
+            }
+            Some(channel) => inner.put_away(&channel),
+        });
+    }
+
+    /// A connection on loan is of no use any more, and its place is free.
+    fn put_away(self: &Arc<Self>, channel: &Channel<W>) {
         channel.close();
         self.lock().in_use -= 1;
         self.connect_for_waiters();
     }
 
-    /// Passes a connection that counts as in use to the first waiter, or lays it down.
-    fn give(self: &Arc<Self>, channel: Channel<W>) {
+    /// Passes a connection that counts as in use to the first waiter, or lays it down. It comes back if it has to be looked at
+    /// before.
+    fn give(self: &Arc<Self>, channel: Channel<W>, given: Given) -> Option<Channel<W>> {
         let mut state = self.lock();
+        if matches!(given, Given::Back { looked_at: false }) && !state.waiting.is_empty() {
+            return Some(channel);
+        }
         if let Some(waiter) = state.waiting.pop_front() {
             drop(state);
-            return waiter.answer(Ok(Pooled::new(self.clone(), channel)));
+            waiter.answer(Ok(Pooled::new(self.clone(), channel, matches!(given, Given::New))));
+            return None;
         }
         state.in_use -= 1;
         if state.closed {
             drop(state);
             channel.close();
-            return;
+            return None;
         }
         state.idle.push(channel.clone());
         drop(state);
         if channel.state() == ChannelState::Closed {
             self.ended(channel.id()); // it ended before it was idle, so nobody has looked for it here
         }
+        None
     }
 
     /// A connection has ended: if it is idle, it leaves.
@@ -297,9 +318,9 @@ impl<W: Send + 'static> Inner<W> {
     }
 
     fn is_healthy(&self, channel: &Channel<W>) -> bool {
-        channel.state() == ChannelState::Active
-            && catch_unwind(AssertUnwindSafe(|| (self.settings.healthy)(channel))).unwrap_or_else(|_| {
-                tracing::error!(channel = %channel.id(), "a pool's health check panicked, closing the connection");
+        is_alive(channel)
+            && catch(|| (self.settings.healthy)(channel)).unwrap_or_else(|panic| {
+                tracing::error!(channel = %channel.id(), panic, "a pool's health check panicked, closing the connection");
                 false
             })
     }
@@ -338,4 +359,21 @@ impl<W: Send + 'static> Inner<W> {
             created: state.created,
         }
     }
+}
+
+/// Where a connection comes from that is to be given to somebody.
+#[derive(Clone, Copy)]
+enum Given {
+    /// It was just made.
+    New,
+    /// It was on loan.
+    Back {
+        /// Whether it was asked after its health.
+        looked_at: bool,
+    },
+}
+
+/// Whether a connection can be lent at all, whatever its users think of it: it is there, and nobody has asked for its end.
+fn is_alive<W: 'static>(channel: &Channel<W>) -> bool {
+    channel.state() == ChannelState::Active && !channel.is_closing()
 }

@@ -13,7 +13,8 @@
 //!    are not needed grow old together.
 //! 4. A [`Pooled`] goes back when it is dropped, wherever that happens: also in the hands of somebody who gave up waiting.
 //!    It knows its pool, so that giving it to another one cannot be written.
-//! 5. No lock is held while a closure of the user, a promise or a drop of a connection runs.
+//! 5. A connection that has ended, or whose end was asked for, is not lent again, whatever is checked beside.
+//! 6. No lock is held while a closure of the user, a promise or a drop of a connection runs.
 //!
 //! | file | what it is |
 //! | --- | --- |

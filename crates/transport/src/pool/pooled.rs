@@ -28,12 +28,19 @@ pub struct Pooled<W: Send + 'static> {
     channel: Channel<W>,
     inner: Arc<Inner<W>>,
     discarded: bool,
+    fresh: bool,
 }
 
 impl<W: Send + 'static> Pooled<W> {
     /// For a connection that counts as in use.
-    pub(super) fn new(inner: Arc<Inner<W>>, channel: Channel<W>) -> Self {
-        Self { channel, inner, discarded: false }
+    pub(super) fn new(inner: Arc<Inner<W>>, channel: Channel<W>, fresh: bool) -> Self {
+        Self { channel, inner, discarded: false, fresh }
+    }
+
+    /// Whether the connection was made for this loan: nobody has used it before, and it has not waited. Peers close what
+    /// waits too long, and that may be seen only when something is written to it.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Closes the connection instead of giving it back: after an error, or half an answer.

@@ -159,7 +159,10 @@ fn an_acquire_times_out_and_the_text_names_time_and_limit() {
     assert!(!late.is_done());
     manual.advance(Duration::from_millis(1));
     let error = refused(&mut late);
-    assert_eq!(error.to_string(), "no connection became free within 5s: 1 of at most 1 are in use");
+    assert_eq!(
+        error.to_string(),
+        "no connection became free within 5s: of at most 1, 1 are in use and 0 are being connected"
+    );
     assert_eq!(pool.figures().waiting, 0);
     drop(first);
     assert_eq!(pool.figures().idle, 1, "nobody waits for it any more");
@@ -284,6 +287,96 @@ fn with_the_check_on_release_off_it_is_found_on_acquire() {
     let _acquire = pool.acquire();
     assert!(!peer.run().is_open());
     assert_eq!(figures(&pool), (0, 0, 1, 1, 1));
+}
+
+#[test]
+fn with_the_check_on_release_off_whoever_waits_gets_no_connection_that_has_ended_or_is_not_healthy() {
+    for (healthy, kill) in [(true, true), (false, false)] {
+        let (manual, attempts) = (ManualLoop::new(), Attempts::default());
+        let pool =
+            pool(&manual, &attempts, 1).healthy(move |_| healthy).check_on_release(false).build().unwrap();
+        let mut acquire = pool.acquire();
+        let mut ended = attempts.succeed();
+        let lent = taken(&mut acquire);
+        let mut waits = pool.acquire();
+        if kill {
+            ended.close_by_peer();
+        }
+        drop(lent);
+        assert!(!waits.is_done(), "it is not lent on");
+        let new = attempts.succeed();
+        assert_eq!(taken(&mut waits).id(), new.channel().id());
+        ended.run();
+    }
+}
+
+#[test]
+fn a_connection_whose_end_was_asked_for_is_not_lent_again() {
+    use netwright_core::Event;
+    struct Leave;
+    let ways: [fn(&mut Connection, &Pooled<Bytes>); 3] = [
+        |_, pooled| drop(pooled.close()),
+        |_, pooled| drop(pooled.close_when_flushed()),
+        |connection, pooled| {
+            connection.block_output(true);
+            pooled.send(Bytes::from("what keeps it"));
+            pooled.fire_event(Event::new(Leave));
+            connection.run();
+            assert_eq!(connection.channel().state(), netwright_core::ChannelState::Active);
+        },
+    ];
+    /// Closes when everything is sent, if it is told to.
+    struct Polite;
+    impl netwright_core::Application for Polite {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, _: &mut netwright_core::AppContext<'_, Self>, _: BytesMut) {}
+        fn event(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, _: Event) {
+            cx.close_when_flushed();
+        }
+    }
+    for ask_for_the_end in ways {
+        let (manual, attempts) = (ManualLoop::new(), Attempts::default());
+        let pool = pool(&manual, &attempts, 1).build().unwrap();
+        let mut acquire = pool.acquire();
+        let mut leaving = EmbeddedChannel::new(pipeline().app(Polite));
+        attempts.next().succeed(leaving.channel().clone());
+        let pooled = taken(&mut acquire);
+        ask_for_the_end(&mut leaving, &pooled);
+        let mut waits = pool.acquire();
+        drop(pooled);
+        assert!(!waits.is_done(), "it is not lent on");
+        let new = attempts.succeed();
+        assert_eq!(taken(&mut waits).id(), new.channel().id());
+    }
+}
+
+#[test]
+fn a_loan_says_whether_its_connection_was_made_for_it() {
+    let (manual, attempts) = (ManualLoop::new(), Attempts::default());
+    let pool = pool(&manual, &attempts, 2).build().unwrap();
+    let mut first = pool.acquire();
+    let _one = attempts.succeed();
+    let first = taken(&mut first);
+    assert!(first.is_fresh());
+    // Two wait: one for a connect, one for whatever comes first, which is not the new one.
+    let (mut second, mut third) = (pool.acquire(), pool.acquire());
+    let _two = attempts.succeed();
+    assert!(taken(&mut second).is_fresh());
+    drop(first);
+    assert!(!taken(&mut third).is_fresh());
+    assert!(!taken(&mut pool.acquire()).is_fresh(), "one that has waited");
+}
+
+#[test]
+fn a_timeout_tells_how_many_are_being_connected() {
+    let (mut manual, attempts) = (ManualLoop::new(), Attempts::default());
+    let pool = pool(&manual, &attempts, 2).acquire_timeout(Duration::from_secs(5)).build().unwrap();
+    let mut acquire = pool.acquire();
+    manual.advance(Duration::from_secs(5));
+    let error = refused(&mut acquire);
+    assert!(matches!(error, PoolError::TimedOut { in_use: 0, connecting: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("of at most 2, 0 are in use and 1 are being connected"), "{error}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use netwright_core::{Address, Envelope, FileRegion, WriteError};
-use netwright_transport::{DatagramError, DatagramSocket};
+use netwright_core::{Address, Envelope, FileRegion, Promised, WriteError, pipeline};
+use netwright_transport::{BindError, ConnectError, DatagramError, DatagramSocket, Datagrams, ResolveError};
 use std::{fs::File, net::SocketAddr};
 
 #[track_caller]
@@ -38,6 +38,27 @@ fn a_port_where_nobody_receives_is_an_event_once_and_the_channel_lives_on() {
     peer.send_to(b"yes", channel.addr()).unwrap();
     assert_eq!(channel.events.read().bytes, b"yes");
     assert_eq!(DatagramSocket::of(&channel.channel).unwrap().figures().undelivered, 1);
+}
+
+#[test]
+fn a_factory_or_a_resolver_that_panics_is_what_is_reported_and_not_the_end_of_the_loop() {
+    fn factory() -> Probe {
+        panic!("no pipeline")
+    }
+    let broken = Datagrams::builder().pipeline(|| pipeline().app(factory())).unwrap();
+    let error = broken.bind(ANY_PORT).wait().unwrap_err();
+    assert!(matches!(&error, BindError::Panicked(panic) if panic == "no pipeline"), "{error:?}");
+    let error = broken.bind_shared(ANY_PORT).wait().unwrap_err();
+    assert!(matches!(&error, BindError::Panicked(panic) if panic == "no pipeline"), "{error:?}");
+    let error = broken.connect(dead_port()).wait().unwrap_err();
+    assert!(matches!(&error, ConnectError::Panicked(panic) if panic == "no pipeline"), "{error:?}");
+
+    let resolve = |_: &str| -> Promised<Vec<SocketAddr>, ResolveError> { panic!("no resolver") };
+    let lost = Datagrams::builder().resolver(resolve).pipeline(|| pipeline().app(probe().0)).unwrap();
+    let error = lost.bind("somewhere:1").wait().unwrap_err().to_string();
+    assert!(error.contains("somewhere:1") && error.contains("panicked: no resolver"), "{error}");
+    let error = lost.connect("somewhere:1").wait().unwrap_err().to_string();
+    assert!(error.contains("somewhere:1") && error.contains("panicked: no resolver"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Whom a connection leads to: the scheme, the host and the port of a URL, and of a proxy.
+
+use super::ClientError;
+use crate::authority::{BadAuthority, HostAndPort};
+use http::Uri;
+
+/// Whom a connection leads to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Origin {
+    pub(super) tls: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Origin {
+    pub(super) fn of(uri: &Uri) -> Result<Self, ClientError> {
+        let bad = |why| ClientError::Url { url: uri.to_string(), why };
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(_) => return Err(bad("only http and https are known")),
+            None => return Err(bad("it has no scheme")),
+        };
+        let authority = uri.authority().ok_or_else(|| bad("it has no host"))?.as_str();
+        let authority = authority.rsplit('@').next().unwrap_or_default();
+        let parsed = HostAndPort::parse(authority).map_err(|error| refused(error, authority, bad))?;
+        let port = parsed.port.unwrap_or(if tls { 443 } else { 80 });
+        Ok(Self { tls, host: parsed.host.to_ascii_lowercase(), port })
+    }
+
+    /// Where it is, for a resolver.
+    pub(super) fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// Whether two URLs have the same scheme, host and port. What has none of these is like nothing.
+pub(super) fn same_origin(one: &Uri, other: &Uri) -> bool {
+    Origin::of(one).is_ok_and(|one| Origin::of(other).is_ok_and(|other| one == other))
+}
+
+/// The host and the port of a proxy. Its credentials are in no error.
+pub(super) fn proxy_address(proxy: &str) -> Result<String, ClientError> {
+    let address = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
+    let told = address.rsplit('@').next().unwrap_or_default();
+    let bad = |why| ClientError::Url { url: told.to_owned(), why };
+    if told.len() < address.len() {
+        return Err(bad("a proxy is a host and a port; its credentials are not taken with its address"));
+    }
+    let not_one = |_| bad("a proxy is a host and a port");
+    if address.contains('/') {
+        return Err(not_one("")); // another scheme, or a path
+    }
+    let parsed = HostAndPort::parse(address).map_err(|error| refused(error, address, not_one))?;
+    match parsed.port {
+        Some(port) => Ok(format!("{}:{port}", parsed.host)),
+        None => Err(not_one("")),
+    }
+}
+
+fn refused(
+    error: BadAuthority,
+    authority: &str,
+    bad: impl FnOnce(&'static str) -> ClientError,
+) -> ClientError {
+    match error {
+        BadAuthority::Port => {
+            let behind = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
+            let port = behind.split_once(':').map_or(behind, |(_, port)| port).to_owned();
+            ClientError::Port { port, authority: authority.to_owned() }
+        }
+        BadAuthority::NoHost => bad("it has no host"),
+        BadAuthority::Address => bad("what is in brackets is not an address"),
+        BadAuthority::Host | BadAuthority::User => bad("its host has a byte that no host has"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Origin, ClientError> {
+        Origin::of(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn ports_are_those_of_the_scheme_unless_one_is_said() {
+        for (url, address) in [
+            ("http://a/", "a:80"),
+            ("https://A.example/", "a.example:443"),
+            ("http://a:/", "a:80"),
+            ("https://a:65535/", "a:65535"),
+            ("http://user:secret@a:81/", "a:81"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("https://[::1]?x", "[::1]:443"),
+        ] {
+            assert_eq!(of(url).unwrap().address(), address, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_none_is_like_no_origin_and_its_own_error() {
+        for port in ["65536", "99999", "184467440737095516160"] {
+            let url = format!("http://a:{port}/");
+            let error = of(&url).unwrap_err();
+            assert!(matches!(&error, ClientError::Port { port: said, .. } if said == port), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("a:{port}")) && text.contains("65535"), "{text}");
+            let uri: Uri = url.parse().unwrap();
+            assert!(!same_origin(&uri, &"http://a/".parse().unwrap()), "{url}");
+            assert!(!same_origin(&uri, &uri), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_a_host_and_a_port() {
+        assert_eq!(proxy_address("http://proxy:3128/").unwrap(), "proxy:3128");
+        assert_eq!(proxy_address("[::1]:3128").unwrap(), "[::1]:3128");
+        for (proxy, why) in [
+            ("proxy", "a host and a port"),
+            ("", "a host and a port"),
+            ("https://proxy:1", "a host and a port"),
+            ("proxy:66000", "65535"),
+            ("ada:secret@proxy:1", "credentials"),
+        ] {
+            let error = proxy_address(proxy).unwrap_err().to_string();
+            assert!(error.contains(why) && !error.contains("secret"), "{proxy}: {error}");
+        }
+    }
+}

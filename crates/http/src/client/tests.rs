@@ -1,0 +1,295 @@
+//! Exchanges on a connection in memory, with the clock moved by hand.
+
+use super::{
+    ask::{self, Ask, Failure, Times},
+    exchange::Exchange,
+    *,
+};
+use netwright_core::{EmbeddedChannel, ManualLoop};
+use std::convert::Infallible;
+
+const HEAD: Duration = Duration::from_secs(30);
+const REPLY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+
+type Replied = Promised<Response<Body>, Failure>;
+
+/// One connection, and the pool that it belongs to.
+struct Rig {
+    connection: EmbeddedChannel<Infallible, Ask>,
+    pool: Pool<Ask>,
+    _timer: ManualLoop,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::on(EmbeddedChannel::new(pipeline().add(HttpClient::new()).last(Exchange::default())))
+    }
+
+    fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
+        let (timer, channel) = (ManualLoop::new(), connection.channel().clone());
+        let pool = Pool::with(timer.handle().clone(), move || Promised::ready(Ok(channel.clone())));
+        Self { connection, pool: pool.max_connections(1).build().unwrap(), _timer: timer }
+    }
+
+    fn lend(&self) -> Pooled<Ask> {
+        self.pool.acquire().try_take().expect("there is one").ok().expect("and it is free")
+    }
+
+    fn send(&mut self, pooled: Pooled<Ask>, body: impl Into<Body>, total: Duration) -> Replied {
+        let (reply, promised) = promise();
+        let channel = (*pooled).clone();
+        let request = Request::post("http://a/").body(body.into()).unwrap();
+        channel.send(Ask::new(ask::Parts { request, reply, pooled }, Times { head: HEAD, total }));
+        self.connection.run();
+        promised
+    }
+
+    fn ask(&mut self, body: impl Into<Body>) -> Replied {
+        let pooled = self.lend();
+        self.send(pooled, body, Duration::ZERO)
+    }
+
+    /// `(idle, in use)`
+    fn figures(&self) -> (usize, usize) {
+        (self.pool.figures().idle, self.pool.figures().in_use)
+    }
+}
+
+fn error(mut replied: Replied) -> ClientError {
+    match replied.try_take().expect("it is over").expect_err("without a reply") {
+        Failure::Sent { error, .. } => error,
+        Failure::Unsent(_, error) => panic!("nothing was written: {error}"),
+    }
+}
+
+fn late(replied: Replied) -> (&'static str, Duration) {
+    match error(replied) {
+        ClientError::TimedOut { what, limit } => (what, limit),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_time_for_the_head_begins_when_the_request_is_sent() {
+    let mut rig = Rig::new();
+    let (mut sender, body) = Body::channel();
+    let replied = rig.ask(body);
+    for _ in 0..10 {
+        sender.try_send("our own side is slow".into()).unwrap();
+        rig.connection.advance(HEAD);
+        assert!(!replied.is_done());
+    }
+    sender.end();
+    rig.connection.run();
+    rig.connection.advance(HEAD - Duration::from_secs(1));
+    assert!(!replied.is_done());
+    rig.connection.advance(Duration::from_secs(1));
+    assert_eq!(late(replied), ("the reply", HEAD));
+    assert!(!rig.connection.is_open());
+    assert_eq!(rig.figures(), (0, 0));
+}
+
+#[test]
+fn a_request_without_a_body_has_its_reply_in_time_or_none() {
+    let mut rig = Rig::new();
+    let replied = rig.ask(());
+    rig.connection.advance(HEAD - Duration::from_secs(1));
+    assert!(!replied.is_done());
+    rig.connection.advance(Duration::from_secs(1));
+    assert_eq!(late(replied), ("the reply", HEAD));
+}
+
+#[test]
+fn a_server_that_takes_nothing_of_a_request_is_given_up_and_one_that_takes_it_slowly_is_not() {
+    for whole in [true, false] {
+        let mut rig = Rig::new();
+        rig.connection.block_output(true);
+        let (mut sender, streamed) = Body::channel();
+        for _ in 0..40 {
+            sender.try_send(Bytes::from(vec![7; 10_000])).unwrap();
+        }
+        let body = if whole { Body::from(vec![7; 400_000]) } else { streamed };
+        let replied = rig.ask(body);
+        if !whole {
+            // Each time as much is taken as fits between the marks.
+            for _ in 0..3 {
+                rig.connection.advance(HEAD - Duration::from_secs(1));
+                rig.connection.block_output(false).run().block_output(true);
+                sender.try_send(Bytes::from(vec![7; 100_000])).unwrap();
+                rig.connection.run();
+                assert!(!replied.is_done());
+            }
+        }
+        rig.connection.advance(HEAD - Duration::from_secs(1));
+        assert!(!replied.is_done(), "not before its time");
+        rig.connection.advance(HEAD / 2 + Duration::from_secs(1));
+        rig.connection.advance(HEAD / 2);
+        assert_eq!(late(replied), ("room for more of the request", HEAD));
+        assert_eq!(rig.figures(), (0, 0));
+    }
+}
+
+#[test]
+fn a_server_that_answers_and_does_not_take_the_rest_is_given_up_too() {
+    let mut rig = Rig::new();
+    rig.connection.block_output(true);
+    let mut replied = rig.ask(vec![7; 400_000]);
+    rig.connection.write_inbound(REPLY);
+    assert!(replied.try_take().unwrap().is_ok());
+    rig.connection.advance(HEAD);
+    assert_eq!(rig.figures(), (0, 1));
+    rig.connection.advance(HEAD);
+    assert_eq!(rig.figures(), (0, 0));
+    assert!(!rig.connection.is_open());
+}
+
+#[test]
+fn a_connection_is_not_lent_before_its_request_is_sent_although_the_reply_has_come() {
+    let mut rig = Rig::new();
+    rig.connection.block_output(true);
+    let mut replied = rig.ask(vec![7; 400_000]);
+    rig.connection.write_inbound(REPLY);
+    assert!(replied.try_take().unwrap().is_ok());
+    assert_eq!(rig.figures(), (0, 1));
+    rig.connection.block_output(false).run();
+    assert_eq!(rig.figures(), (1, 0));
+
+    // The same for one that is still being written.
+    let (sender, body) = Body::channel();
+    let mut replied = rig.ask(body);
+    rig.connection.write_inbound(REPLY);
+    assert!(replied.try_take().unwrap().is_ok());
+    assert_eq!(rig.figures(), (0, 1));
+    sender.end();
+    rig.connection.run();
+    assert_eq!(rig.figures(), (1, 0));
+}
+
+#[test]
+fn a_connection_that_the_server_closes_with_an_early_reply_is_not_kept_for_the_rest_of_the_request() {
+    let mut rig = Rig::new();
+    rig.connection.block_output(true);
+    let mut replied = rig.ask(vec![7; 400_000]);
+    rig.connection.write_inbound(LAST);
+    assert!(replied.try_take().unwrap().is_ok());
+    assert_eq!(rig.figures(), (0, 0));
+    rig.connection.run();
+    assert!(!rig.connection.is_open());
+}
+
+#[test]
+fn an_answer_to_what_the_server_cannot_have_ends_the_connection() {
+    let mut rig = Rig::new();
+    rig.connection.block_output(true);
+    let _replied = rig.ask(());
+    rig.connection.write_inbound(REPLY).run();
+    assert_eq!(rig.figures(), (0, 0));
+    assert!(!rig.connection.is_open());
+}
+
+#[test]
+fn what_finds_its_connection_ended_comes_back_as_it_was() {
+    type End = fn(&mut Rig);
+    let ends: [End; 3] = [
+        |rig| _ = rig.connection.close_by_peer(),
+        |rig| _ = rig.connection.channel().close(),
+        |rig| _ = rig.connection.write_inbound("nobody has asked for this"),
+    ];
+    for end in ends {
+        let mut rig = Rig::new();
+        let pooled = rig.lend();
+        end(&mut rig);
+        let mut replied = rig.send(pooled, "the body", Duration::ZERO);
+        let failure = replied.try_take().expect("it is known at once").expect_err("without a reply");
+        let Failure::Unsent(request, error) = failure else { panic!("something was written") };
+        assert!(matches!(error, ClientError::Closed(_)), "{error}");
+        assert_eq!(request.into_body().into_full().ok().unwrap(), "the body");
+        assert_eq!(rig.figures(), (0, 0));
+    }
+}
+
+#[test]
+fn a_connection_is_given_up_after_a_last_reply_of_every_kind() {
+    for (ours, theirs) in [
+        ("close", REPLY),
+        ("", LAST),
+        ("upgrade", "HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n"),
+        ("", "HTTP/1.1 200 OK\r\n\r\nuntil the end"),
+        ("", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"),
+        ("", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+    ] {
+        let mut rig = Rig::new();
+        let pooled = rig.lend();
+        let (reply, mut promised) = promise::<_, Failure>();
+        let mut request = Request::get("http://a/").header("connection", ours).body(Body::empty()).unwrap();
+        if ours == "upgrade" {
+            request.headers_mut().insert("upgrade", HeaderValue::from_static("other"));
+        }
+        let times = Times { head: HEAD, total: Duration::ZERO };
+        rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, pooled }, times));
+        rig.connection.write_inbound(theirs);
+        let mut body = promised.try_take().unwrap().ok().unwrap().into_body();
+        let mut waker = Context::from_waker(std::task::Waker::noop());
+        let mut read = |rig: &mut Rig| {
+            while let Poll::Ready(Ok(Some(_))) = body.poll_read(&mut waker) {}
+            rig.connection.run();
+        };
+        read(&mut rig);
+        if theirs.ends_with("end") {
+            rig.connection.close_by_peer();
+            read(&mut rig);
+        }
+        assert_eq!(rig.figures(), (0, 0), "{ours:?} {theirs:?}");
+        assert!(!rig.connection.is_open(), "{ours:?} {theirs:?}");
+    }
+}
+
+#[cfg(feature = "tls")]
+mod tunnels {
+    use super::*;
+    use netwright_tls::{Certificate, Connector, Roots};
+
+    fn tunnel() -> Rig {
+        let certificate = Certificate::self_signed(["a"]).unwrap();
+        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        let limits = Arc::new(Limits::client());
+        let (target, name) = ("a:443".to_owned(), "a".to_owned());
+        let way = tunnel::Way { target, name, connector, limits, time: Duration::from_secs(10) };
+        Rig::on(EmbeddedChannel::with_joint(tunnel::through(way)))
+    }
+
+    #[test]
+    fn a_proxy_that_does_not_answer_is_given_up_after_the_time_to_connect() {
+        let mut rig = tunnel();
+        let pooled = rig.lend();
+        let replied = rig.send(pooled, "", Duration::ZERO);
+        rig.connection.advance(Duration::from_secs(9));
+        assert!(!replied.is_done());
+        rig.connection.advance(Duration::from_secs(1));
+        assert_eq!(late(replied), ("the proxy's answer to CONNECT", Duration::from_secs(10)));
+        assert!(!rig.connection.is_open());
+        assert_eq!(rig.figures(), (0, 0));
+    }
+
+    #[test]
+    fn the_time_for_all_of_it_counts_the_tunnel() {
+        const TOTAL: Duration = Duration::from_secs(8);
+        let mut rig = tunnel();
+        let pooled = rig.lend();
+        let replied = rig.send(pooled, "", TOTAL);
+        rig.connection.advance(TOTAL);
+        assert_eq!(late(replied), ("the end of the reply", TOTAL));
+
+        let mut rig = tunnel();
+        let pooled = rig.lend();
+        let replied = rig.send(pooled, "", TOTAL);
+        rig.connection.advance(Duration::from_secs(5));
+        rig.connection.write_inbound("HTTP/1.1 200 OK\r\n\r\n");
+        rig.connection.advance(Duration::from_secs(2));
+        assert!(!replied.is_done());
+        rig.connection.advance(Duration::from_secs(1));
+        assert_eq!(late(replied), ("the end of the reply", TOTAL));
+        assert_eq!(rig.figures(), (0, 0));
+    }
+}
