@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod authority;
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
@@ -42,6 +43,7 @@ mod service;
 pub mod web;
 
 pub use aggregate::Aggregate;
+pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
 pub use codec::{HttpClient, HttpServer, Refused};
 pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};

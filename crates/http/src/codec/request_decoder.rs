@@ -17,6 +17,7 @@ use super::{
     seen::Seen,
 };
 use crate::{
+    authority::{self, HostAndPort},
     error::{Framing, Grammar, HttpError, Limit},
     head::RequestHead,
     limits::Limits,
@@ -338,15 +339,13 @@ fn uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
 #[cold]
 fn rare_uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
     let bad = || HttpError::from(Grammar::Target);
-    if !target.is_ascii() || memchr::memchr2(b'#', b'@', &target).is_some() {
+    if !target.is_ascii() || memchr(b'#', &target).is_some() {
         return Err(bad());
     }
     if *method == Method::CONNECT {
-        let authority = Authority::from_maybe_shared(target).map_err(|_| bad())?;
-        if authority.port_u16().is_none_or(|port| port == 0) || authority.host().is_empty() {
-            return Err(bad());
-        }
-        return Ok(Uri::from(authority));
+        let (_, port) = authority::split(&target).map_err(|_| bad())?;
+        port.filter(|&port| port > 0).ok_or_else(bad)?;
+        return Authority::from_maybe_shared(target).map(Uri::from).map_err(|_| bad());
     }
     if &target[..] == b"*" {
         return if *method == Method::OPTIONS {
@@ -357,5 +356,5 @@ fn rare_uri(target: Bytes, method: &Method) -> Result<Uri, HttpError> {
     }
     let uri = Uri::from_maybe_shared(target).map_err(|_| bad())?;
     let known = uri.scheme_str().is_some_and(|scheme| scheme == "http" || scheme == "https");
-    if known && uri.host().is_some_and(|host| !host.is_empty()) { Ok(uri) } else { Err(bad()) }
+    if known && HostAndPort::of(&uri).is_ok() { Ok(uri) } else { Err(bad()) }
 }

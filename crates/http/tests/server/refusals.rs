@@ -90,6 +90,39 @@ fn what_is_not_in_the_grammar_is_refused() {
 }
 
 #[test]
+fn a_host_that_is_none_is_refused_wherever_a_request_names_it() {
+    let bad = [
+        "[", "]", "[]", "[::1", "::1", "[::1]x", "[gg::1]", "a[b]", "a:b", "a:-1", "a:80:80", "%", "%zz",
+        "a:65536", ":80", "u@a", "a:80@b",
+    ];
+    for host in bad {
+        refused(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400);
+        refused(format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n"), 400);
+        refused(format!("GET http://{host}/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        refused(format!("GET http://a/ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400);
+        refused(format!("GET http://{host}?x HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        refused(format!("CONNECT {host} HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+        refused(format!("CONNECT {host}:80 HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+    }
+    for target in ["a:", "a:0", "[::1]", "[::1]:", "a:99999", ":443"] {
+        refused(format!("CONNECT {target} HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+    }
+    for head in [
+        "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a%41:\r\n\r\n",
+        "GET http://[::1]:80/@b:c HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a:?b@c HTTP/1.1\r\nHost: a\r\n\r\n",
+        "CONNECT [::1]:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        let mut channel = server();
+        channel.write_inbound(head);
+        let seen = parts(&mut channel);
+        assert!(matches!(seen.as_slice(), [part] if part.starts_with("whole")), "{head}: {seen:?}");
+    }
+}
+
+#[test]
 fn lengths_that_two_readers_could_read_differently_are_refused() {
     let post = |fields: &str| {
         format!(
