@@ -20,23 +20,22 @@ use http::{Method, Uri};
 use netwright_core::{
     CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, Switch, WritePromise, pipeline,
 };
-use netwright_tls::{Connector, Tls};
+use netwright_tls::{Destination, Tls};
 use std::{convert::Infallible, sync::Arc};
 
 type Pipeline = PipelineBuilder<(), Joint<BytesMut, Outgoing, Ask>>;
 
-/// A pipeline that goes through a proxy to `target` (host and port), and does TLS with `name` there.
-pub(super) fn through(target: String, name: String, connector: Connector, limits: Arc<Limits>) -> Pipeline {
+/// A pipeline that goes through a proxy to `target` (host and port), and does TLS with the server there.
+pub(super) fn through(target: String, server: Destination, limits: Arc<Limits>) -> Pipeline {
     pipeline().joint(move |switch| {
         let codec = HttpClient::with(limits.clone());
-        pipeline().add(codec).last(Tunnel { target, name, connector, limits, switch, asked: Vec::new() })
+        pipeline().add(codec).last(Tunnel { target, server, limits, switch, asked: Vec::new() })
     })
 }
 
 struct Tunnel {
     target: String,
-    name: String,
-    connector: Connector,
+    server: Destination,
     limits: Arc<Limits>,
     switch: Switch<BytesMut, Outgoing, Ask>,
     asked: Vec<Ask>,
@@ -77,13 +76,9 @@ impl Handler for Tunnel {
         if !head.status.is_success() {
             return self.fail(cx, &ClientError::Proxy { status: head.status.as_u16() });
         }
-        match Tls::client(&self.connector, &self.name) {
-            Ok(tls) => {
-                let exchange = Exchange::after(std::mem::take(&mut self.asked));
-                self.switch.to(pipeline().add(tls).add(HttpClient::with(self.limits.clone())).last(exchange));
-            }
-            Err(error) => self.fail(cx, &ClientError::Tls(error.to_string())),
-        }
+        let exchange = Exchange::after(std::mem::take(&mut self.asked));
+        let tls = Tls::to(&self.server);
+        self.switch.to(pipeline().add(tls).add(HttpClient::with(self.limits.clone())).last(exchange));
     }
 
     fn write(&mut self, _: &mut Context<'_, Self>, ask: Ask, done: WritePromise) {
