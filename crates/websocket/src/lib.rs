@@ -72,6 +72,7 @@ mod message;
 mod stage;
 mod text;
 mod utf8;
+mod watch;
 
 pub use close::{Close, CloseCode};
 pub use config::{CLOSE_DEADLINE, Config, LINGER, MESSAGE_MAX, PING_AFTER, PONG_DEADLINE};
