@@ -11,19 +11,27 @@
 //! | `upgrade` | the stage of a server, behind its HTTP codec |
 //! | `request` | what a client asks, and what it makes of the reply: pure |
 //! | `opening` | the stage of a client, behind its HTTP codec |
-//! | `client` | connections by address, with TLS if wanted |
+//! | `error` | why there is no WebSocket |
+//! | `client` | connections by address, with TLS for those that are to be encrypted |
+//! | `socket` | what a client has of a connection, and why it has none |
 
 mod accept;
 #[cfg(feature = "client")]
 mod client;
+mod error;
 mod opening;
 mod request;
+#[cfg(feature = "client")]
+mod socket;
 mod upgrade;
 
 pub use accept::{Accept, Opened, Refusal};
 #[cfg(feature = "client")]
-pub use client::{ConnectRefused, Socket, WebSocketClient};
-pub use request::{BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Request};
+pub use client::WebSocketClient;
+pub use error::{BadRequest, HandshakeError, REJECTION_MAX, Rejection};
+pub use request::{HANDSHAKE_DEADLINE, Request};
+#[cfg(feature = "client")]
+pub use socket::{OpenError, Socket, SocketClosed};
 pub use upgrade::{Upgrade, Upgraded};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
