@@ -88,7 +88,7 @@ pub use deflate::{Agreed, Deflate};
 pub use error::{ClosedByPeer, NoClose, Violation};
 pub use handshake::{
     Accept, BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Opened, REJECTION_MAX, Refusal, Rejection,
-    Request, Upgrade, Upgraded, accept_key,
+    Request, Upgrade, Upgraded, accept_key, new_key,
 };
 #[cfg(feature = "client")]
 pub use handshake::{OpenError, Socket, SocketClosed, WebSocketClient};

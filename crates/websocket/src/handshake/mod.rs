@@ -49,6 +49,18 @@ pub fn accept_key(key: &str) -> String {
     STANDARD.encode(digest)
 }
 
+/// A key for [`Request::head`]: 16 random bytes in base64. Of one connection only, so that an answer to another one, which somebody
+/// on the way may have kept, does not fit.
+///
+/// ```
+/// use netwright_websocket::{accept_key, new_key};
+///
+/// assert_ne!(accept_key(&new_key()), accept_key(&new_key()));
+/// ```
+pub fn new_key() -> String {
+    STANDARD.encode(rand::random::<[u8; 16]>())
+}
+
 /// Whether this is a key: 16 bytes in base64.
 fn is_key(key: &str) -> bool {
     key.len() == 24 && STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16)

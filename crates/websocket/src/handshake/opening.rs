@@ -7,9 +7,8 @@
 //! ```
 //! Always true: a request for `wss` is written when TLS has said that the connection is encrypted, and never otherwise.
 
-use super::{HandshakeError, Opened, REJECTION_MAX, Rejection, Request};
+use super::{HandshakeError, Opened, REJECTION_MAX, Rejection, Request, new_key};
 use crate::WebSocket;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Event, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch,
@@ -113,7 +112,7 @@ impl Request {
         });
         let opening = Opening {
             request: self,
-            key: STANDARD.encode(rand::random::<[u8; 16]>()),
+            key: new_key(),
             exchange: Some(exchange),
             timer: None,
             secrecy,
