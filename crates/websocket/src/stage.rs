@@ -344,8 +344,12 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
     /// Looks after the peer, which may be gone.
     fn look(&mut self, cx: &mut Context<'_, Self>) {
         let Some(ping_after) = self.config.ping_after else { return };
-        let seen =
-            Seen { paused: cx.is_paused(), written: self.gather.written(), waiting: cx.unsent_bytes() };
+        let seen = Seen {
+            paused: cx.is_paused(),
+            waits: cx.unsent_bytes() > 0,
+            written: self.gather.written(),
+            pending: cx.pending_bytes() as u64,
+        };
         match self.watch.due(seen, ping_after, self.config.pong_deadline) {
             Next::Look(time) => self.look_after(cx, time),
             Next::Ping(time) => {

@@ -33,9 +33,9 @@ pub(crate) struct Watch {
     silent: u8,
     /// Parts in which nothing of what waits was taken.
     stuck: u8,
-    /// What waited at the last look, and what had been taken until then.
-    waiting: u64,
-    taken: u64,
+    /// Whether something waited at the last look, and how much had been taken until then.
+    waited: bool,
+    taken: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,13 @@ enum Suspicion {
 pub(crate) struct Seen {
     /// Whether nobody listens to the peer.
     pub(crate) paused: bool,
+    /// Whether something waits for the peer to take it.
+    pub(crate) waits: bool,
     /// Bytes that were written so far.
     pub(crate) written: u64,
-    /// How many of them wait for the peer to take them. What lies between may add some of its own.
-    pub(crate) waiting: u64,
+    /// How many of them are not taken. What lies between may count some more for each message, or for those that it makes of
+    /// them; what was taken is the difference, which grows by whatever is taken, and by nothing else.
+    pub(crate) pending: u64,
 }
 
 /// What to do.
@@ -94,9 +97,9 @@ impl Watch {
     /// The time of the last answer is over.
     pub(crate) fn due(&mut self, seen: Seen, ping_after: Duration, pong_deadline: Duration) -> Next {
         let heard = std::mem::take(&mut self.heard) || seen.paused;
-        let total = seen.written.saturating_sub(seen.waiting);
-        let taken = seen.waiting == 0 || self.waiting == 0 || total > self.taken;
-        (self.waiting, self.taken) = (seen.waiting, total);
+        let total = seen.written.cast_signed() - seen.pending.cast_signed();
+        let taken = !seen.waits || !self.waited || total > self.taken;
+        (self.waited, self.taken) = (seen.waits, total);
         match self.deadline.take() {
             Some(Suspicion::Silent) if !heard => return Next::GiveUp,
             Some(Suspicion::Stuck) if !taken => return Next::GiveUp,
@@ -127,12 +130,12 @@ mod tests {
     const QUARTER: Duration = Duration::from_secs(5);
 
     fn nothing() -> Seen {
-        Seen { paused: false, written: 0, waiting: 0 }
+        Seen { paused: false, waits: false, written: 0, pending: 0 }
     }
 
     /// So many bytes were written, and so many of them taken.
     fn seen(written: u64, taken: u64) -> Seen {
-        Seen { paused: true, written, waiting: written - taken }
+        Seen { paused: true, waits: written > taken, written, pending: written - taken }
     }
 
     fn due(watch: &mut Watch, seen: Seen) -> Next {
@@ -192,6 +195,17 @@ mod tests {
         for look in 0..500 {
             let taken = look / 4;
             assert_ne!(due(&mut watch, seen(1000 + taken, taken)), Next::GiveUp, "as much waits as before");
+        }
+    }
+
+    #[test]
+    fn what_messages_are_counted_for_beside_their_bytes_does_not_matter() {
+        let mut watch = Watch::default();
+        watch.begin(PING);
+        // A hundred short messages count for ten times their bytes, and one after the other is taken, one in four looks.
+        for look in 0..300 {
+            let seen = Seen { paused: true, waits: true, written: 1000, pending: 10_000 - 100 * (look / 4) };
+            assert_ne!(due(&mut watch, seen), Next::GiveUp, "at look {look}");
         }
     }
 

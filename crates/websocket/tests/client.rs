@@ -265,6 +265,60 @@ mod together {
         }
     }
 
+    #[test]
+    fn a_peer_that_sends_and_never_reads_is_given_up_whatever_carries_the_bytes() {
+        let certificate = Certificate::self_signed(["localhost"]).unwrap();
+        let acceptor = Acceptor::new(&certificate).unwrap();
+        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        let mut backends = vec![Backend::Readiness, Backend::Blocking];
+        backends.extend(Probe::run(Backend::Uring).works().then_some(Backend::Uring));
+        for (backend, tls) in backends.into_iter().flat_map(|backend| [(backend, false), (backend, true)]) {
+            let acceptor = tls.then(|| acceptor.clone());
+            let (tell, told) = mpsc::channel();
+            let server = Server::builder()
+                .group(backend.event_loops(1).unwrap())
+                .pipeline(move |_| {
+                    let config = Config::default().ping_after(Some(Duration::from_millis(200)));
+                    let mut socket = WebSocket::server(config.pong_deadline(Duration::from_millis(100)));
+                    let tell = tell.clone();
+                    socket.over().listen(move |cause| drop(tell.send(cause.clone())));
+                    pipeline().add(acceptor.as_ref().map(Tls::server)).add(socket).serve(echo)
+                })
+                .bind("127.0.0.1:0")
+                .wait()
+                .unwrap();
+            let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            socket.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+            let message = frame(Opcode::Binary, vec![7; 500_000]);
+            let refused = if tls {
+                let name = "localhost".try_into().unwrap();
+                let mut tls = ClientConnection::new(connector.config().clone(), name).unwrap();
+                while tls.is_handshaking() {
+                    tls.complete_io(&mut socket).unwrap();
+                }
+                let mut pieces = message.chunks(10_000).cycle();
+                loop {
+                    tls.writer().write_all(pieces.next().unwrap()).unwrap();
+                    if let Err(error) =
+                        std::iter::from_fn(|| tls.wants_write().then(|| tls.write_tls(&mut socket)))
+                            .collect::<Result<Vec<_>, _>>()
+                    {
+                        break error;
+                    }
+                }
+            } else {
+                loop {
+                    if let Err(error) = socket.write_all(&message) {
+                        break error;
+                    }
+                }
+            };
+            assert_ne!(refused.kind(), ErrorKind::WouldBlock, "{backend}, with TLS: {tls}: it is kept");
+            let cause = told.recv_timeout(Duration::from_secs(60)).expect("it has ended").unwrap();
+            assert!(matches!(cause, CloseCause::TimedOut(_)), "{backend}, with TLS: {tls}: {cause}");
+        }
+    }
+
     /// A connector that trusts nobody who is there.
     fn connector() -> Connector {
         let certificate = Certificate::self_signed(["localhost"]).unwrap();
