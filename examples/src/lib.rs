@@ -14,6 +14,8 @@ mod pages {
     mod from_netty {}
     #[doc = include_str!("../../docs/guide/from-tokio.md")]
     mod from_tokio {}
+    #[doc = include_str!("../../docs/guide/websocket.md")]
+    mod websocket {}
     #[doc = include_str!("../../docs/http.md")]
     mod http {}
     #[doc = include_str!("../../docs/compression.md")]

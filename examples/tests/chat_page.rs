@@ -1,39 +1,23 @@
-//! The chat page in a real browser: two of them, and what one types the other sees.
+//! The chat page in a real browser: two of them, what one types the other sees, and what both say when the server goes and comes back.
 //!
 //! The browser is driven by Node's package `playwright-core`, which is installed below the target folder, once. Without Node, the
 //! package or a Chromium the test is skipped with a line that says so; `NETWRIGHT_PEERS=required` makes that a failure.
 
 use std::{
     env, fs,
-    io::{self, BufRead, BufReader, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 /// What the driver ends with if there is no browser.
 const NO_BROWSER: i32 = 77;
 
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Cargo builds examples before tests, beside them.
-fn chat() -> (Running, String) {
+fn chat() -> PathBuf {
     let test = env::current_exe().expect("a program has a path");
     let folder = test.parent().and_then(Path::parent).expect("…/deps/chat_page");
-    let mut command = Command::new(folder.join("examples/websocket_chat"));
-    let mut child = command.arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().expect("the example is built");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("it says where it listens");
-    let url = line.split(" on ").nth(1).unwrap_or_else(|| panic!("no address in {line:?}")).trim().to_owned();
-    (Running(child), url)
+    folder.join("examples/websocket_chat")
 }
 
 /// Where the driver's package is, installed when it is not there yet.
@@ -54,10 +38,10 @@ fn packages() -> Result<PathBuf, String> {
     Ok(folder.join("node_modules"))
 }
 
-fn drive(url: &str) -> Result<(), String> {
+fn drive(server: &Path) -> Result<(), String> {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/chat_page.cjs");
     let mut node = Command::new("node");
-    node.env("NODE_PATH", packages()?).arg(driver).arg(url);
+    node.env("NODE_PATH", packages()?).arg(driver).arg(server);
     let output = node.output().map_err(|error| format!("node: {error}"))?;
     let said = [&output.stdout[..], &output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
@@ -69,9 +53,8 @@ fn drive(url: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_one_browser_types_the_other_sees() {
-    let (_running, url) = chat();
-    match drive(&url) {
+fn what_one_browser_types_the_other_sees_and_both_tell_of_an_outage_and_come_back() {
+    match drive(&chat()) {
         Ok(()) => {}
         Err(reason) if env::var("NETWRIGHT_PEERS").is_ok_and(|peers| peers == "required") => {
             panic!("{reason}")

@@ -41,7 +41,7 @@ where
 /// What comes back of these messages.
 fn answers(server: &Server, messages: Vec<Message>) -> Vec<Message> {
     let (heard, hears) = mpsc::channel();
-    let tail = async move |mut peer: Socket| {
+    let tail = async move |mut peer: Socket, _| {
         for message in messages {
             peer.write(message).await?;
             match peer.read().await? {
@@ -53,8 +53,7 @@ fn answers(server: &Server, messages: Vec<Message>) -> Vec<Message> {
     };
     let client = WebSocketClient::new(loops(1));
     let request = Request::new(&format!("ws://{}/", server.address())).expect("an address");
-    let socket =
-        client.connect(request.config(config()), tail).expect("a request").wait().expect("it listens");
+    let socket = client.connect(request.config(config()), tail).wait().expect("it listens");
     let all = hears.iter().collect();
     let _ = socket.closed().wait();
     all

@@ -396,3 +396,45 @@ fn a_peer_that_takes_no_replies_is_not_asked_for_requests() {
     channel.block_output(false).run();
     assert_eq!(channel.outbound_bytes().len(), 100 * 10_000);
 }
+
+/// Takes every message apart, and knows better than the transport why it ended.
+#[derive(Default)]
+struct KnowsWhy(Bytewise);
+
+impl Handler for KnowsWhy {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+    fn read(&mut self, _: &mut Context<'_, Self>, msg: BytesMut) {
+        self.0.0.extend(msg);
+    }
+    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
+        self.0.0.pop_front().map(|byte| BytesMut::from(&[byte][..]))
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, _: CloseCause) {
+        cx.fire_inactive(CloseCause::Fault(netwright_core::Fault::new("something was missing")));
+    }
+}
+
+#[test]
+fn a_read_tells_the_cause_that_came_through_the_pipeline_also_if_writers_heard_another_one_before() {
+    let (log, seen) = log();
+    let tail = async move |mut peer: Bare| {
+        time::sleep(Duration::from_secs(1)).await; // what comes meanwhile waits, and the end behind it
+        loop {
+            match peer.read().await {
+                Ok(Some(bytes)) => note(&log, text(&bytes)),
+                Ok(None) => return note(&log, "nothing was missing"),
+                Err(cause) => return note(&log, cause),
+            }
+        }
+    };
+    let mut channel = EmbeddedChannel::new(pipeline().add(KnowsWhy::default()).serve(tail));
+    channel.run().write_inbound(b"ab").close_by_peer();
+    channel.advance(Duration::from_secs(1));
+    assert_eq!(*seen.borrow(), ["a", "b", "unhandled error: something was missing"]);
+}

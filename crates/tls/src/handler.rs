@@ -22,7 +22,7 @@ mod seal;
 mod shake;
 
 use crate::{
-    Acceptor, Connector, Handshake, Limits, Plain, TlsError,
+    Acceptor, Connector, Destination, Handshake, Limits, Plain, TlsError,
     connection::{Connection, Progress},
     inbox::Inbox,
     queue::{Entry, Queue},
@@ -144,13 +144,17 @@ impl<W: Plain> Tls<W> {
     /// # Errors
     /// This is no name of a server.
     pub fn client(connector: &Connector, server_name: &str) -> Result<Self, TlsError> {
-        let name = ServerName::try_from(server_name.to_owned())
-            .map_err(|_| TlsError::ServerName(server_name.to_owned()))?;
-        let mut tls = Self::new(Side::Client(connector.clone(), name), &connector.0.common);
+        Ok(Self::to(&connector.to(server_name)?))
+    }
+
+    /// The client's side of a connection to a server whose name was checked before.
+    pub fn to(server: &Destination) -> Self {
+        let side = Side::Client(server.connector.clone(), server.server_name.clone());
+        let mut tls = Self::new(side, &server.connector.0.common);
         if let Some(setup) = &mut tls.setup {
-            setup.server_name = Some(server_name.to_ascii_lowercase());
+            setup.server_name = Some(server.name().to_owned());
         }
-        Ok(tls)
+        tls
     }
 
     fn new(side: Side, common: &Common) -> Self {

@@ -24,11 +24,11 @@
 //!     .wait()?;
 //!
 //! let connector = Connector::builder().roots(Roots::of(&certificate)?).build()?; // or Connector::system()
+//! let localhost = connector.to("localhost")?;
 //! let (tell, told) = std::sync::mpsc::channel();
 //! let client = Client::builder().pipeline(move || {
-//!     let tls = Tls::client(&connector, "localhost").expect("a name");
 //!     let tell = tell.clone();
-//!     pipeline().add(tls).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+//!     pipeline().add(Tls::to(&localhost)).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
 //!         peer.write(Bytes::from("hello")).await?; // waits for the handshake by itself
 //!         let _ = tell.send(peer.read().await?);
 //!         Ok::<(), CloseCause>(())
@@ -72,6 +72,7 @@ mod alpn;
 mod certificate;
 mod connection;
 mod connector;
+mod destination;
 mod error;
 mod handler;
 mod handshake;
@@ -88,6 +89,7 @@ pub use acceptor::{Acceptor, AcceptorBuilder};
 pub use alpn::Alpn;
 pub use certificate::{Certificate, CertificateSource, Reloadable};
 pub use connector::{Connector, ConnectorBuilder};
+pub use destination::Destination;
 pub use error::TlsError;
 pub use handler::Tls;
 pub use handshake::Handshake;

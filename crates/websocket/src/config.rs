@@ -60,7 +60,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The longest message, decompressed, and the longest frame. A longer one ends the connection with 1009.
+    /// The longest message, decompressed, and the longest frame. A longer one ends the connection with 1009. A frame that is
+    /// compressed may be as long as a frame of that length can become by it.
     pub fn max_message(mut self, bytes: usize) -> Self {
         (self.message_max, self.frame_max) = (bytes, bytes as u64);
         self
@@ -85,7 +86,8 @@ impl Config {
         self
     }
 
-    /// A peer that is silent for so long gets a ping, and is given up if it stays silent. `None`: for ever.
+    /// A peer that is silent for so long gets a ping, at most a quarter of that time later, and is given up if it stays silent.
+    /// One that takes nothing of what waits for it is given up after as long a time, whatever it sends. `None`: for ever.
     pub fn ping_after(mut self, silence: Option<Duration>) -> Self {
         self.ping_after = silence;
         self

@@ -13,9 +13,9 @@
 //! Not here: what becomes of messages, pings and closes (`stage`).
 
 use crate::{
-    Close, Message, Text, Violation,
-    deflate::Inflater,
-    frame::{FrameHead, FrameRules, HEAD_MAX, Opcode},
+    Close, Config, Message, Text, Violation,
+    deflate::{Inflater, compressed_max},
+    frame::{FrameHead, FrameRules, HEAD_MAX, Opcode, Role},
     mask::{mask, rotated},
     utf8::Utf8,
 };
@@ -29,6 +29,10 @@ const ROOM_UNPROVEN: u64 = 16 * 1024;
 pub(crate) struct Decoder {
     rules: FrameRules,
     message_max: usize,
+    /// The longest frame, unless it is compressed.
+    frame_max: u64,
+    /// The longest frame that is a message of its own: it keeps both.
+    alone_max: u64,
     inflater: Option<Box<Inflater>>,
     /// The beginning of a head that was split.
     head: [u8; HEAD_MAX],
@@ -59,10 +63,16 @@ struct Open {
 }
 
 impl Decoder {
-    pub(crate) fn new(rules: FrameRules, message_max: usize, inflater: Option<Inflater>) -> Self {
+    /// With an inflater frames may be longer by what compressing adds to a message that becomes no smaller.
+    pub(crate) fn new(role: Role, config: &Config, inflater: Option<Inflater>) -> Self {
+        let (message_max, frame_max) = (config.message_max, config.frame_max);
+        let compression = inflater.is_some();
+        let len_max = if compression { compressed_max(frame_max) } else { frame_max };
         Self {
-            rules,
+            rules: FrameRules { role, compression, len_max },
             message_max,
+            frame_max,
+            alone_max: frame_max.min(message_max as u64),
             inflater: inflater.map(Box::new),
             head: [0; HEAD_MAX],
             head_len: 0,
@@ -137,8 +147,8 @@ impl Decoder {
         }
         let alone = fin && !compressed && opcode != Opcode::Continuation;
         if alone && len <= input.len() as u64 {
-            if !opcode.is_control() {
-                self.check_len(len)?;
+            if len > self.alone_max && !opcode.is_control() {
+                return Err(self.too_long(len));
             }
             let mut payload = take(input, len as usize);
             if let Some(key) = key {
@@ -150,11 +160,13 @@ impl Decoder {
         Ok(None)
     }
 
-    fn check_len(&self, len: u64) -> Result<(), Violation> {
-        if len > self.message_max as u64 {
-            return Err(Violation::MessageTooLong { len, limit: self.message_max as u64 });
+    /// A frame of so many bytes, or a message, is too long.
+    #[cold]
+    fn too_long(&self, len: u64) -> Violation {
+        match self.frame_max {
+            limit if len > limit => Violation::FrameTooLong { len, limit },
+            _ => Violation::MessageTooLong { len, limit: self.message_max as u64 },
         }
-        Ok(())
     }
 
     fn begin_slowly(&mut self, head: FrameHead) -> Result<(), Violation> {
@@ -174,7 +186,13 @@ impl Decoder {
         if so_far == 0 {
             open.bytes.reserve_exact(len.min(ROOM_UNPROVEN) as usize);
         }
-        self.check_len(so_far + len)
+        if len > self.frame_max {
+            return Err(self.too_long(len));
+        }
+        if so_far + len > self.message_max as u64 {
+            return Err(Violation::MessageTooLong { len: so_far + len, limit: self.message_max as u64 });
+        }
+        Ok(())
     }
 
     /// What has come of the payload. The message, if it ends with it.

@@ -39,9 +39,15 @@ pub(crate) struct Outgoing {
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     buffer: BytesMut,
+    written: u64,
 }
 
 impl Gather {
+    /// How many bytes of frames it was given.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Takes a frame.
     #[inline]
     pub(crate) fn write<H, W>(&mut self, cx: &mut Context<'_, H>, frame: Outgoing, mut done: WritePromise)
@@ -57,6 +63,7 @@ impl Gather {
             self.pass_on(cx);
         }
         let len = head_len + payload.len();
+        self.written += len as u64;
         if payload.len() <= GATHER_MAX {
             self.make_room(len);
             self.buffer.extend_from_slice(&head[..head_len]);

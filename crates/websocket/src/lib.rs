@@ -40,12 +40,20 @@
 //! # }
 //! ```
 //!
-//! A client: [`Request::pipeline`] with the transport's `Client`, or `WebSocketClient` (feature `client`; `wss` with feature `tls`).
+//! A client: `WebSocketClient`, which connects by address, or [`Request::pipeline`] with the transport's `Client`.
+//!
+//! # Features
+//! | here | in `netwright` | what it adds |
+//! | --- | --- | --- |
+//! | | `websocket` | this crate |
+//! | `client` | `websocket-client` | `WebSocketClient`: connections by address |
+//! | `tls` | `wss` | `wss` addresses in it |
 //!
 //! # What is done by itself
 //! - Pings are answered, also while nobody writes; a silent peer gets a ping, and is given up if it stays silent.
 //! - Text is checked as it comes, fragments are put together, compressed messages unpacked, all within limits ([`Config`]).
 //! - A peer that breaks a rule gets a close frame with the right code, and the channel ends with a [`Violation`] as its cause.
+//! - A peer that takes nothing of what waits for it is given up as well, however much it sends.
 //! - A channel that is closed, by whomever on our side, says goodbye first and waits for the answer, but not for ever. A server that
 //!   shuts down gracefully says 1001.
 //!
@@ -72,17 +80,18 @@ mod message;
 mod stage;
 mod text;
 mod utf8;
+mod watch;
 
 pub use close::{Close, CloseCode};
 pub use config::{CLOSE_DEADLINE, Config, LINGER, MESSAGE_MAX, PING_AFTER, PONG_DEADLINE};
 pub use deflate::{Agreed, Deflate};
 pub use error::{ClosedByPeer, NoClose, Violation};
 pub use handshake::{
-    Accept, BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Opened, Refusal, Request, Upgrade, Upgraded,
-    accept_key,
+    Accept, BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Opened, REJECTION_MAX, Refusal, Rejection,
+    Request, Upgrade, Upgraded, accept_key, new_key,
 };
 #[cfg(feature = "client")]
-pub use handshake::{ConnectRefused, Socket, WebSocketClient};
+pub use handshake::{OpenError, Socket, SocketClosed, WebSocketClient};
 pub use message::Message;
 pub use stage::{PeerClosed, TooLongForControl, WebSocket};
 pub use text::Text;

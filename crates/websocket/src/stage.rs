@@ -12,22 +12,24 @@
 //!    if it ends with a panic.
 //! 4. The peer's close is answered when the application has asked for what follows its last message, so that it can answer that.
 //! 5. Of pings that come while there is no room to write only the last one is answered, when there is.
+//! 6. Behind a close handshake, or a violation, it no longer matters how the socket ends: the cause is what was said.
 //!
-//! Not here: frames (`decode`, `gather`), the handshake before (`handshake`).
+//! Not here: frames (`decode`, `gather`), when a peer counts as gone (`watch`), the handshake before (`handshake`).
 
 use crate::{
     Close, CloseCode, ClosedByPeer, Config, Message, NoClose, Violation,
     decode::Decoder,
     deflate::{Agreed, Deflater, Inflater},
-    frame::{CONTROL_MAX, FrameRules, Opcode, Role},
+    frame::{CONTROL_MAX, Opcode, Role},
     gather::{Gather, Outgoing as Frame},
+    watch::{Next, Seen, Watch},
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Event, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
-    WritePromise, count_bytes_of,
+    CloseCause, Context, Event, Handler, Leftover, Outgoing, Promise, PromiseError, SharedPromised,
+    ShuttingDown, StageTimer, WriteError, WritePromise, count_bytes_of, promise,
 };
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 /// Frames to messages and back, with everything that belongs to it: pings, the close handshake, limits, compression.
 ///
@@ -55,8 +57,7 @@ pub struct WebSocket<W = Outgoing> {
     deliver: bool,
     /// Delivery was insisted on.
     insists: bool,
-    /// Something has come since the timer was set.
-    heard: bool,
+    watch: Watch,
     decoder: Decoder,
     input: BytesMut,
     gather: Gather,
@@ -64,7 +65,15 @@ pub struct WebSocket<W = Outgoing> {
     config: Arc<Config>,
     deflater: Option<Box<Deflater>>,
     rare: Option<Box<Rare>>,
+    /// Who wants to hear how it all ended, once they do.
+    over: Option<Box<Over>>,
     writes: PhantomData<fn() -> W>,
+}
+
+struct Over {
+    promise: Promise<CloseCause>,
+    promised: SharedPromised<CloseCause, PromiseError>,
+    cause: Option<CloseCause>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +90,7 @@ enum Phase {
 /// What the timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    Ping,
-    Pong,
+    Look,
     Close,
 }
 
@@ -127,13 +135,13 @@ impl WebSocket {
 
     fn new(role: Role, config: Arc<Config>) -> Self {
         count_bytes_of(|message: &Message| message.payload().len());
-        let decoder = decoder(role, &config, None);
+        let decoder = Decoder::new(role, &config, None);
         Self {
             role,
             phase: Phase::Open,
             deliver: true,
             insists: false,
-            heard: false,
+            watch: Watch::default(),
             decoder,
             input: BytesMut::new(),
             gather: Gather::default(),
@@ -141,17 +149,10 @@ impl WebSocket {
             config,
             deflater: None,
             rare: None,
+            over: None,
             writes: PhantomData,
         }
     }
-}
-
-fn decoder(role: Role, config: &Config, inflater: Option<Inflater>) -> Decoder {
-    let compression = inflater.is_some();
-    // What cannot be compressed grows a little, and is not to be refused for that.
-    let slack = if compression { config.frame_max / 1000 + 64 } else { 0 };
-    let rules = FrameRules { role, compression, len_max: config.frame_max.saturating_add(slack) };
-    Decoder::new(rules, config.message_max, inflater)
 }
 
 impl<W> WebSocket<W> {
@@ -163,7 +164,7 @@ impl<W> WebSocket<W> {
             Role::Server => Role::Client,
             Role::Client => Role::Server,
         };
-        self.decoder = decoder(self.role, &self.config, Some(Inflater::new(&agreed, &ours, peer)));
+        self.decoder = Decoder::new(self.role, &self.config, Some(Inflater::new(&agreed, &ours, peer)));
         self.deflater = Deflater::new(&agreed, &ours, self.role).map(Box::new);
         self
     }
@@ -175,7 +176,7 @@ impl<W> WebSocket<W> {
             phase: self.phase,
             deliver: self.deliver,
             insists: self.insists,
-            heard: self.heard,
+            watch: self.watch,
             decoder: self.decoder,
             input: self.input,
             gather: self.gather,
@@ -183,8 +184,35 @@ impl<W> WebSocket<W> {
             config: self.config,
             deflater: self.deflater,
             rare: self.rare,
+            over: self.over,
             writes: PhantomData,
         }
+    }
+
+    /// The end, for others: resolves when everything behind this stage is over, too, to the cause that it was told. To be
+    /// asked before the stage is put into a pipeline.
+    ///
+    /// The end of the channel itself ([`Channel::closed`](netwright_core::Channel::closed)) is the end of its socket. That may
+    /// come while messages are still to be read, and does not know whether the peer has said goodbye. Fails if the pipeline
+    /// does not hear of the end, because it panicked.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+    /// use netwright_websocket::{Config, NoClose, WebSocket};
+    ///
+    /// let mut socket = WebSocket::client(Config::default());
+    /// let over = socket.over();
+    /// let mut channel = EmbeddedChannel::new(pipeline().add(socket).handle(|_, _| {}));
+    /// channel.close_by_peer(); // without a close frame
+    /// drop(channel);
+    /// assert!(matches!(over.wait(), Ok(CloseCause::Fault(fault)) if fault.downcast_ref::<NoClose>().is_some()));
+    /// ```
+    pub fn over(&mut self) -> SharedPromised<CloseCause, PromiseError> {
+        let over = self.over.get_or_insert_with(|| {
+            let (promise, promised) = promise();
+            Box::new(Over { promise, promised: promised.shared(), cause: None })
+        });
+        over.promised.clone()
     }
 
     fn rare(&mut self) -> &mut Rare {
@@ -302,17 +330,56 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
 
     // ---- time ----
 
-    fn set_timer(&mut self, cx: &mut Context<'_, Self>, due: Option<(std::time::Duration, Due)>) {
+    fn set_timer(&mut self, cx: &mut Context<'_, Self>, due: Option<(Duration, Due)>) {
         if let Some((timer, _)) = self.timer.take() {
             cx.disarm(timer);
         }
         self.timer = due.map(|(delay, due)| (cx.arm(delay), due));
     }
 
-    fn watch(&mut self, cx: &mut Context<'_, Self>) {
-        self.heard = false;
-        let ping = self.config.ping_after.map(|silence| (silence, Due::Ping));
-        self.set_timer(cx, ping);
+    fn look_after(&mut self, cx: &mut Context<'_, Self>, time: Duration) {
+        self.set_timer(cx, Some((time, Due::Look)));
+    }
+
+    /// Looks after the peer, which may be gone.
+    fn look(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(ping_after) = self.config.ping_after else { return };
+        let seen = Seen {
+            paused: cx.is_paused(),
+            waits: cx.unsent_bytes() > 0,
+            written: self.gather.written(),
+            pending: cx.pending_bytes() as u64,
+        };
+        match self.watch.due(seen, ping_after, self.config.pong_deadline) {
+            Next::Look(time) => self.look_after(cx, time),
+            Next::Ping(time) => {
+                self.control(cx, Opcode::Ping, Bytes::new());
+                self.look_after(cx, time);
+            }
+            Next::GiveUp => {
+                let silent = ping_after + self.config.pong_deadline;
+                self.finish(cx, CloseCause::TimedOut(silent), WritePromise::untracked());
+            }
+        }
+    }
+
+    #[cold]
+    fn first_heard(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(ping_after) = self.config.ping_after else { return };
+        let time = self.watch.first(ping_after);
+        if self.phase == Phase::Open {
+            self.look_after(cx, time);
+        }
+    }
+
+    #[cold]
+    fn answered(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(ping_after) = self.config.ping_after
+            && self.phase == Phase::Open
+            && let Some(time) = self.watch.answered(ping_after)
+        {
+            self.look_after(cx, time);
+        }
     }
 }
 
@@ -323,13 +390,18 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
     type WriteOut = W;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        self.watch(cx);
+        if let Some(ping_after) = self.config.ping_after {
+            let time = self.watch.begin(ping_after);
+            self.look_after(cx, time);
+        }
         cx.fire_active();
     }
 
     #[inline]
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.heard = true;
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        if self.watch.hears() {
+            self.first_heard(cx);
+        }
         if matches!(self.phase, Phase::Failed | Phase::Over)
             || self.rare.as_ref().is_some_and(|rare| rare.close.is_some())
         {
@@ -367,7 +439,8 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
                 Message::Text(_) | Message::Binary(_) if deliver => return Some(message),
                 Message::Text(_) | Message::Binary(_) => continue,
                 Message::Ping(payload) if self.phase == Phase::Open => self.pong(cx, payload.clone()),
-                Message::Ping(_) | Message::Pong(_) => {}
+                Message::Ping(_) => {}
+                Message::Pong(_) => self.answered(cx),
                 Message::Close(close) if self.phase == Phase::Open && cx.is_paused() => {
                     self.input = BytesMut::new();
                     self.rare().close = Some(close.clone());
@@ -415,16 +488,20 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         self.timer = None;
-        let known = self.rare.as_mut().and_then(|rare| {
-            let closed = rare.close.take();
-            rare.cause.take().or_else(|| closed.as_ref().map(cause_of))
-        });
-        let cause = match (known, cause) {
+        let closed = self.rare.as_mut().and_then(|rare| rare.close.take());
+        let known = self.rare.as_mut().and_then(|rare| rare.cause.take());
+        // Both have said what they had to, or one of them has said what was wrong: a socket may end as it likes.
+        let settled = closed.is_some() || matches!(self.phase, Phase::Failed | Phase::Over);
+        let cause = match (known.or_else(|| closed.as_ref().map(cause_of)), cause) {
             (Some(known), CloseCause::PeerClosed | CloseCause::Requested) => known,
+            (Some(known), CloseCause::Io(_)) if settled => known,
             (None, CloseCause::PeerClosed) if self.phase == Phase::Open => CloseCause::Fault(NoClose.into()),
             (_, cause) => cause,
         };
         self.phase = Phase::Over;
+        if let Some(over) = &mut self.over {
+            over.cause = Some(cause.clone());
+        }
         for done in self.rare.take().map(|rare| rare.waiting).unwrap_or_default() {
             done.succeed(); // they waited for the end
         }
@@ -494,17 +571,7 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         let Some((_, due)) = self.timer.take_if(|(armed, _)| *armed == timer) else { return };
         match due {
-            // Who does not read cannot hear: the peer is not to blame.
-            Due::Ping | Due::Pong if self.heard || cx.is_paused() => self.watch(cx),
-            Due::Ping => {
-                self.control(cx, Opcode::Ping, Bytes::new());
-                let deadline = self.config.pong_deadline;
-                self.set_timer(cx, Some((deadline, Due::Pong)));
-            }
-            Due::Pong => {
-                let silent = self.config.ping_after.unwrap_or_default() + self.config.pong_deadline;
-                self.finish(cx, CloseCause::TimedOut(silent), WritePromise::untracked());
-            }
+            Due::Look => self.look(cx),
             Due::Close => self.finish(cx, CloseCause::Requested, WritePromise::untracked()),
         }
     }
@@ -513,6 +580,15 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
         if self.phase == Phase::Open {
             self.phase = Phase::Over;
             self.control(cx, Opcode::Close, Close::from(CloseCode::INTERNAL).payload());
+        }
+    }
+
+    /// What lies behind has been removed before, so nothing of it is left now.
+    fn removed(&mut self) {
+        if let Some(over) = self.over.take()
+            && let Some(cause) = over.cause
+        {
+            over.promise.succeed(cause);
         }
     }
 

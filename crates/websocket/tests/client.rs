@@ -97,7 +97,8 @@ fn a_reply_that_is_not_right_ends_the_connection() {
     assert_eq!(cause(&channel), HandshakeError::Proof);
     let mut channel = client(Rc::default());
     channel.write_inbound("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
-    assert_eq!(cause(&channel), HandshakeError::Status(http::StatusCode::FORBIDDEN));
+    let HandshakeError::Rejected(rejection) = cause(&channel) else { panic!("{:?}", cause(&channel)) };
+    assert_eq!((rejection.status.as_u16(), &rejection.body[..], rejection.complete), (403, &b"no"[..], true));
 }
 
 #[test]
@@ -118,10 +119,10 @@ mod together {
         rustls::{ClientConnection, StreamOwned},
     };
     use netwright_transport::{Backend, Probe, Server, event_loops};
-    use netwright_websocket::{Accept, Config, ConnectRefused, Deflate, Upgrade, WebSocket, WebSocketClient};
+    use netwright_websocket::{Accept, Config, Deflate, OpenError, Upgrade, WebSocket, WebSocketClient};
     use std::{
-        io::{Read, Write},
-        net::TcpStream,
+        io::{ErrorKind, Read, Write},
+        net::{TcpListener, TcpStream},
         sync::{Arc, mpsc},
     };
 
@@ -163,7 +164,7 @@ mod together {
 
     fn run(client: &WebSocketClient, request: Request) {
         let (tell, told) = mpsc::channel();
-        let channel = client.connect(request, |peer| rounds(peer, tell)).unwrap().wait().unwrap();
+        let channel = client.connect(request, |peer, _| rounds(peer, tell)).wait().unwrap();
         let cause = channel.closed().wait().unwrap();
         assert_eq!(told.recv(), Ok(632_323), "ended by {cause}");
         assert!(matches!(cause, CloseCause::Requested | CloseCause::PeerClosed), "{cause}");
@@ -182,8 +183,9 @@ mod together {
             let client = WebSocketClient::new(event_loops(1).unwrap());
             let url = format!("ws://{}/", server.local_addr().unwrap());
             run(&client, Request::new(&url).unwrap().config(config));
-            assert!(matches!(client.connect("wss://localhost/", echo), Err(ConnectRefused::NoTls)));
-            assert!(matches!(client.connect("http://localhost/", echo), Err(ConnectRefused::Request(_))));
+            let refused = |url: &str| client.connect(url, |peer, _| echo(peer)).wait().unwrap_err();
+            assert!(matches!(refused("wss://localhost/"), OpenError::NoTls));
+            assert!(matches!(refused("http://localhost/"), OpenError::Request(_)));
         }
     }
 
@@ -204,14 +206,14 @@ mod together {
         let (tell, told) = mpsc::channel();
         let url = format!("ws://{}/", server.local_addr().unwrap());
         let request = Request::new(&url).unwrap().config(Config::default().show_control(true));
-        let serve = |mut peer: Peer<Message, Message>| async move {
+        let serve = |mut peer: Peer<Message, Message>, _| async move {
             peer.write(Message::from("are you there?")).await?;
             while let Some(message) = peer.read().await? {
                 let _ = tell.send(message);
             }
             Ok::<(), CloseCause>(())
         };
-        let channel = client.connect(request, serve).unwrap().wait().unwrap();
+        let channel = client.connect(request, serve).wait().unwrap();
         assert_eq!(told.recv().unwrap(), Message::from("are you there?"));
         server.shutdown_gracefully(Duration::from_secs(5)).wait().unwrap();
         let Message::Close(close) = told.recv().unwrap() else { panic!("no close") };
@@ -261,5 +263,102 @@ mod together {
             let close = (Opcode::Close, false, 1011_u16.to_be_bytes().to_vec());
             assert_eq!(frames_of(Role::Server, &said), [close], "{backend}, with TLS: {tls}");
         }
+    }
+
+    #[test]
+    fn a_peer_that_sends_and_never_reads_is_given_up_whatever_carries_the_bytes() {
+        let certificate = Certificate::self_signed(["localhost"]).unwrap();
+        let acceptor = Acceptor::new(&certificate).unwrap();
+        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        let mut backends = vec![Backend::Readiness, Backend::Blocking];
+        backends.extend(Probe::run(Backend::Uring).works().then_some(Backend::Uring));
+        for (backend, tls) in backends.into_iter().flat_map(|backend| [(backend, false), (backend, true)]) {
+            let acceptor = tls.then(|| acceptor.clone());
+            let (tell, told) = mpsc::channel();
+            let server = Server::builder()
+                .group(backend.event_loops(1).unwrap())
+                .pipeline(move |_| {
+                    let config = Config::default().ping_after(Some(Duration::from_millis(200)));
+                    let mut socket = WebSocket::server(config.pong_deadline(Duration::from_millis(100)));
+                    let tell = tell.clone();
+                    socket.over().listen(move |cause| drop(tell.send(cause.clone())));
+                    pipeline().add(acceptor.as_ref().map(Tls::server)).add(socket).serve(echo)
+                })
+                .bind("127.0.0.1:0")
+                .wait()
+                .unwrap();
+            let mut socket = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+            socket.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+            let message = frame(Opcode::Binary, vec![7; 500_000]);
+            let refused = if tls {
+                let name = "localhost".try_into().unwrap();
+                let mut tls = ClientConnection::new(connector.config().clone(), name).unwrap();
+                while tls.is_handshaking() {
+                    tls.complete_io(&mut socket).unwrap();
+                }
+                let mut pieces = message.chunks(10_000).cycle();
+                loop {
+                    tls.writer().write_all(pieces.next().unwrap()).unwrap();
+                    if let Err(error) =
+                        std::iter::from_fn(|| tls.wants_write().then(|| tls.write_tls(&mut socket)))
+                            .collect::<Result<Vec<_>, _>>()
+                    {
+                        break error;
+                    }
+                }
+            } else {
+                loop {
+                    if let Err(error) = socket.write_all(&message) {
+                        break error;
+                    }
+                }
+            };
+            assert_ne!(refused.kind(), ErrorKind::WouldBlock, "{backend}, with TLS: {tls}: it is kept");
+            let cause = told.recv_timeout(Duration::from_secs(60)).expect("it has ended").unwrap();
+            assert!(matches!(cause, CloseCause::TimedOut(_)), "{backend}, with TLS: {tls}: {cause}");
+        }
+    }
+
+    /// A connector that trusts nobody who is there.
+    fn connector() -> Connector {
+        let certificate = Certificate::self_signed(["localhost"]).unwrap();
+        Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap()
+    }
+
+    #[test]
+    fn wss_to_a_host_that_tls_has_no_name_for_is_refused_and_sends_nothing() {
+        let client = WebSocketClient::new(event_loops(1).unwrap()).tls(connector());
+        for host in ["127.1", "2130706433", "0x7f.1", "0"] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            let url = format!("wss://{host}:{}/", listener.local_addr().unwrap().port());
+            let error = client.connect(&*url, |peer, _| echo(peer)).wait().unwrap_err();
+            assert!(matches!(error, OpenError::Tls(_)), "{url}: {error}");
+            assert!(error.to_string().contains(host), "{error}");
+            assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{url}: somebody came");
+        }
+    }
+
+    #[test]
+    fn a_wss_request_leaves_on_an_encrypted_connection_or_not_at_all() {
+        let request = || Request::new("wss://localhost/secret").unwrap();
+        // Nothing in front.
+        let mut channel: Outside = EmbeddedChannel::with_joint(
+            request().pipeline(|socket, _, _| pipeline().add(socket).serve(echo)),
+        );
+        assert_eq!((cause(&channel), channel.outbound_bytes().len()), (HandshakeError::NotSecure, 0));
+        // Something, which is no TLS.
+        let open = |switch| request().open(switch, |socket, _, _| pipeline().add(socket).serve(echo));
+        let mut channel: Outside = EmbeddedChannel::with_joint(pipeline().joint(open));
+        channel.advance(netwright_websocket::HANDSHAKE_DEADLINE);
+        assert!(!channel.is_open());
+        assert_eq!(channel.outbound_bytes(), b"");
+        // TLS: a handshake, and nothing else before it is done.
+        let localhost = connector().to("localhost").unwrap();
+        let front = pipeline().add(Tls::<netwright_core::Outgoing>::to(&localhost));
+        let mut channel: Outside = EmbeddedChannel::with_joint(front.joint(open));
+        let sent = channel.outbound_bytes();
+        assert_eq!(sent[0], 22, "a record of a handshake");
+        assert!(!sent.windows(6).any(|bytes| bytes == b"secret"));
     }
 }

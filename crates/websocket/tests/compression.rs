@@ -35,7 +35,7 @@ fn quiet() -> Config {
 }
 
 fn packed(engine: &mut Compress, message: &[u8]) -> Vec<u8> {
-    let mut packed = Vec::with_capacity(message.len() + 100);
+    let mut packed = Vec::with_capacity(message.len() * 9 / 8 + 100);
     engine.compress_vec(message, &mut packed, FlushCompress::Sync).unwrap();
     packed.truncate(packed.len() - 4);
     packed
@@ -168,6 +168,54 @@ fn messages_that_are_not_compressed_leave_the_context_alone() {
         channel.write_inbound(frame(Opcode::Binary, "plain"));
         assert_eq!(channel.read_inbound(), Some(Message::from(sentence(n))));
         assert_eq!(channel.read_inbound(), Some(Message::Binary(Bytes::from_static(b"plain"))));
+    }
+}
+
+#[test]
+fn messages_that_repeat_themselves_come_through_however_small_they_become() {
+    const MAX: usize = 64 << 20;
+    for len in [(1 << 20) + 1, 3_000_000, MAX] {
+        let packed = packed(&mut engine(), &vec![b'x'; len]);
+        let mut channel = compressed_server(quiet().max_message(MAX), Agreed::default());
+        channel.write_inbound(raw(true, true, Opcode::Text, &packed, Some(KEY)));
+        let message = channel.read_inbound().map(|message| message.payload().len());
+        assert_eq!(message, Some(len), "of {} bytes, a ratio of {}", packed.len(), len / packed.len());
+    }
+}
+
+/// Bytes in which nothing repeats itself.
+fn noise(len: usize) -> Vec<u8> {
+    let next =
+        |n: &u64| Some(n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(1u64), next).map(|n| (n >> 56) as u8).take(len).collect()
+}
+
+#[test]
+fn messages_up_to_the_limit_come_through_although_compression_makes_them_longer() {
+    const MAX: usize = 100_000;
+    // Stored blocks, and codes that take nine bits for some bytes: what becomes longer by the most.
+    for level in [Compression::none(), Compression::fast(), Compression::best()] {
+        for len in [MAX - 250, MAX - 1, MAX] {
+            let packed = packed(&mut Compress::new(level, false), &noise(len));
+            let mut channel = compressed_server(quiet().max_message(MAX), Agreed::default());
+            channel.write_inbound(raw(true, true, Opcode::Binary, &packed, Some(KEY)));
+            channel.write_inbound(raw(false, true, Opcode::Binary, &packed[..10], Some(KEY)));
+            channel.write_inbound(frame(Opcode::Continuation, &packed[10..]));
+            for way in ["one frame", "fragments"] {
+                let message = channel.read_inbound().map(|message| message.payload().len());
+                assert_eq!(message, Some(len), "{len} of {MAX} bytes as {} in {way}", packed.len());
+            }
+        }
+        let packed = packed(&mut Compress::new(level, false), &noise(MAX + 1));
+        let mut channel = compressed_server(quiet().max_message(MAX), Agreed::default());
+        channel.write_inbound(raw(true, true, Opcode::Binary, &packed, Some(KEY)));
+        assert_eq!(close_code(&mut channel), 1009, "one byte too many");
+    }
+    // What is not compressed is as long as it says.
+    for frame in [frame(Opcode::Binary, vec![0; MAX + 1]), fragment(Opcode::Binary, vec![0; MAX + 1])] {
+        let mut channel = compressed_server(quiet().max_message(MAX), Agreed::default());
+        channel.write_inbound(&frame[..14]);
+        assert_eq!(close_code(&mut channel), 1009);
     }
 }
 

@@ -191,7 +191,7 @@ fn connected(server: &str) {
         }
         let (tell, told) = mpsc::channel();
         let request = Request::new(url.trim()).unwrap().config(config).protocols(["echo"]);
-        let channel = client.connect(request, |peer| talk(peer, tell)).unwrap().wait().unwrap();
+        let channel = client.connect(request, |peer, _| talk(peer, tell)).wait().unwrap();
         let cause = channel.closed().wait().unwrap();
         assert_eq!(told.iter().collect::<Vec<_>>(), ["talked", "4321 as you wish"], "ended by {cause}");
     }

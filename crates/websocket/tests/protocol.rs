@@ -11,14 +11,14 @@ mod common;
 use bytes::Bytes;
 use common::*;
 use netwright_core::{
-    AppContext, Application, CloseCause, EmbeddedChannel, Event, HostSettings, Peer, ShuttingDown,
-    WaterMarks, WriteError, pipeline,
+    AppContext, Application, CloseCause, EmbeddedChannel, Event, Host, HostSettings, LocalLoop, ManualLoop,
+    Outgoing, Peer, ShuttingDown, WaterMarks, WriteError, pipeline,
 };
 use netwright_websocket::{
     Close, CloseCode, ClosedByPeer, Config, LINGER, Message, NoClose, PeerClosed, Violation, WebSocket,
     frame::{Opcode, Role},
 };
-use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
+use std::{cell::RefCell, convert::Infallible, io::ErrorKind, rc::Rc, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -291,22 +291,105 @@ fn our_pings_are_sent_and_may_not_be_too_long() {
 
 // ---- silence ----
 
+fn watchful() -> Config {
+    Config::default().ping_after(Some(20 * SECOND)).pong_deadline(5 * SECOND)
+}
+
+#[track_caller]
+fn assert_given_up<R: 'static>(channel: &EmbeddedChannel<R, Message>) {
+    let cause = channel.channel().close_cause();
+    assert!(matches!(cause, Some(CloseCause::TimedOut(time)) if time == 25 * SECOND), "{cause:?}");
+}
+
 #[test]
 fn a_silent_peer_gets_a_ping_and_is_given_up_if_it_stays_silent() {
-    let mut channel = server(Config::default().ping_after(Some(20 * SECOND)).pong_deadline(5 * SECOND));
-    channel.advance(19 * SECOND).write_inbound(frame(Opcode::Text, "x")).advance(20 * SECOND);
+    let mut channel = server(watchful());
+    channel.advance(19 * SECOND).write_inbound(frame(Opcode::Text, "x")).advance(19 * SECOND);
     assert!(sent(&mut channel).is_empty(), "bytes are life");
     channel.advance(SECOND);
     assert_eq!(sent(&mut channel), [(Opcode::Ping, vec![])]);
-    channel.advance(4 * SECOND).write_inbound(frame(Opcode::Pong, "")).advance(20 * SECOND);
-    assert!(channel.is_open() && sent(&mut channel).is_empty(), "the answer counts from when it was due");
-    channel.advance(5 * SECOND);
+    channel.advance(4 * SECOND).write_inbound(frame(Opcode::Pong, ""));
+    channel.advance(19 * SECOND);
+    assert!(channel.is_open() && sent(&mut channel).is_empty(), "the answer counts from when it came");
+    channel.advance(SECOND);
+    assert_eq!(sent(&mut channel), [(Opcode::Ping, vec![])]);
+    channel.advance(4 * SECOND);
     assert!(channel.is_open());
     channel.advance(SECOND);
-    assert!(!channel.is_open());
-    assert!(
-        matches!(channel.channel().close_cause(), Some(CloseCause::TimedOut(silent)) if silent == 25 * SECOND)
-    );
+    assert_given_up(&channel);
+}
+
+#[test]
+fn a_ping_comes_at_most_a_quarter_of_its_interval_late() {
+    for heard in 0..60 {
+        let mut channel = server(watchful());
+        for _ in 0..heard {
+            channel.advance(SECOND).write_inbound(frame(Opcode::Pong, ""));
+        }
+        let mut silent = 0;
+        while sent(&mut channel).is_empty() {
+            channel.advance(SECOND);
+            silent += 1;
+            assert!(silent <= 25, "heard for {heard} s, then silent for {silent} s without a ping");
+        }
+        assert!(silent >= 20, "heard for {heard} s, and asked after {silent} s");
+    }
+}
+
+#[test]
+fn a_peer_that_sends_and_never_reads_is_given_up() {
+    let marks = WaterMarks::new(500, 1000).unwrap();
+    let question = frame(Opcode::Binary, [7; 600]);
+    for hold_back in [true, false] {
+        let mut settings = HostSettings::default();
+        (settings.water_marks, settings.hold_back) = (marks, hold_back);
+        let echo = pipeline().add(WebSocket::server(watchful()));
+        let echo = echo.handle(|cx, message: Message| {
+            if cx.is_writable() {
+                cx.write_and_flush(message)
+            }
+        });
+        let mut channel = EmbeddedChannel::with_settings(echo, settings);
+        channel.block_output(true);
+        let mut passed = 0;
+        while channel.is_open() {
+            assert!(passed < 60, "it is kept, held back: {hold_back}");
+            channel.write_inbound(&question).advance(SECOND);
+            passed += 1;
+        }
+        assert_given_up(&channel);
+        assert!(passed > 20, "it is given time: {passed} s");
+    }
+}
+
+#[test]
+fn a_tail_whose_peer_never_reads_comes_to_its_end() {
+    async fn echo(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
+        while let Some(message) = peer.read().await? {
+            peer.write(message).await?;
+        }
+        Ok(())
+    }
+    let mut channel = EmbeddedChannel::new(pipeline().add(WebSocket::server(watchful())).serve(echo));
+    channel.run().block_output(true);
+    for _ in 0..10 {
+        channel.write_inbound(frame(Opcode::Binary, vec![7; 100_000]));
+    }
+    assert!(!channel.wants_read(), "answers hold questions back");
+    channel.advance(60 * SECOND);
+    assert_given_up(&channel);
+}
+
+#[test]
+fn a_peer_that_reads_now_and_then_stays() {
+    let echo =
+        pipeline().add(WebSocket::server(watchful())).handle(|cx, message| cx.write_and_flush(message));
+    let mut channel = EmbeddedChannel::new(echo);
+    for _ in 0..20 {
+        channel.block_output(true).write_inbound(frame(Opcode::Binary, vec![7; 100_000]));
+        channel.advance(15 * SECOND).block_output(false).run();
+        assert!(channel.is_open());
+    }
 }
 
 #[test]
@@ -438,6 +521,85 @@ fn a_peer_that_vanishes_is_told_from_one_that_closes() {
     channel.write_inbound(&frame(Opcode::Text, "unfinished")[..5]).close_by_peer();
     let Some(CloseCause::Fault(fault)) = cause.take() else { panic!("no fault") };
     assert!(fault.downcast_ref::<NoClose>().is_some());
+}
+
+/// A channel that its transport ends with a reset, behind what was read.
+fn reset_after(socket: WebSocket, bytes: &[u8]) -> CloseCause {
+    let cause = Rc::new(RefCell::new(None));
+    let notes = Notes { cause: cause.clone(), ..Notes::default() };
+    ManualLoop::new().enter(|| {
+        let pipeline = pipeline().add(socket).app(notes).into_segment();
+        let mut host: Host<_, Outgoing> =
+            Host::new(LocalLoop::current().unwrap(), pipeline, HostSettings::default());
+        host.activate(None, None);
+        host.received(bytes.into());
+        host.read_complete();
+        host.closed(CloseCause::io(ErrorKind::ConnectionReset.into()));
+        host.remove();
+    });
+    cause.take().expect("it has ended")
+}
+
+#[test]
+fn a_reset_behind_a_completed_close_handshake_is_no_error() {
+    let client = || WebSocket::client(quiet());
+    let close = |payload: &[u8]| raw(true, false, Opcode::Close, payload, None);
+    assert!(matches!(reset_after(client(), &close(b"\x03\xe8")), CloseCause::PeerClosed));
+    let CloseCause::Fault(fault) = reset_after(client(), &close(b"\x0f\xa0bye")) else { panic!() };
+    assert_eq!(fault.to_string(), "the peer closed with 4000 bye");
+    let CloseCause::Fault(fault) = reset_after(client(), &[0xff]) else { panic!() };
+    assert!(fault.downcast_ref::<Violation>().is_some(), "{fault}");
+    let message = raw(true, false, Opcode::Text, b"and then", None);
+    assert!(matches!(reset_after(client(), &message), CloseCause::Io(_)), "nobody had said goodbye");
+}
+
+/// What a stage says at the end of all, of a channel that nobody else has closed.
+fn over_after(mut socket: WebSocket, bytes: &[u8]) -> (CloseCause, CloseCause) {
+    let over = socket.over();
+    let heard = Rc::new(RefCell::new(None));
+    let notes = Notes { cause: heard.clone(), ..Notes::default() };
+    let mut channel = EmbeddedChannel::new(pipeline().add(socket).app(notes));
+    channel.write_inbound(bytes);
+    assert!(!over.is_done());
+    channel.close_by_peer();
+    drop(channel);
+    (over.wait().expect("a cause"), heard.take().expect("a cause"))
+}
+
+#[test]
+fn the_end_says_outside_what_it_says_inside() {
+    let close = raw(true, false, Opcode::Close, b"\x0f\xa0bye", None);
+    for bytes in [&close[..], b"\xff", b"\x81", b""] {
+        let (outside, inside) = over_after(WebSocket::client(quiet()), bytes);
+        assert_eq!(outside.to_string(), inside.to_string());
+        assert!(matches!(outside, CloseCause::Fault(_)), "{outside}");
+    }
+}
+
+#[test]
+fn the_end_comes_when_the_function_has_handled_what_had_come() {
+    let mut socket = WebSocket::client(quiet());
+    let over = socket.over();
+    let got = Rc::new(RefCell::new(Vec::new()));
+    let notes = got.clone();
+    let tail = async move |mut peer: Peer<Message, Message>| {
+        loop {
+            netwright_core::time::sleep(SECOND).await; // it has its own pace
+            let Some(message) = peer.read().await? else { return Ok::<(), CloseCause>(()) };
+            notes.borrow_mut().push(message);
+        }
+    };
+    let mut channel = EmbeddedChannel::new(pipeline().add(socket).serve(tail));
+    let close = raw(true, false, Opcode::Close, b"\x0f\xa0", None);
+    let texts: Vec<Vec<u8>> = (b'a'..=b'c').map(|n| raw(true, false, Opcode::Text, &[n], None)).collect();
+    channel.run().write_inbound([texts.concat(), close].concat()).close_by_peer();
+    for handled in 0..3 {
+        assert!(!over.is_done(), "{handled} of three");
+        channel.advance(SECOND);
+    }
+    assert_eq!(*got.borrow(), [text("a"), text("b"), text("c")]);
+    drop(channel);
+    assert!(over.wait().unwrap().to_string().contains("4000"));
 }
 
 // ---- straight-line ----

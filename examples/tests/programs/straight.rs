@@ -1,9 +1,10 @@
 //! The straight-line programs.
 
-use crate::support::{LOOPBACK, Server, Talk, run};
+use crate::support::{LOOPBACK, Server, Talk, program, run};
 use std::{
     io::{Read, Write},
     net::Shutdown,
+    process::Stdio,
 };
 
 #[test]
@@ -45,6 +46,36 @@ fn everybody_in_the_chat_hears_everybody_else() {
     first.says("bye");
     first.hears(""); // the end
     second.hears("has left");
+}
+
+#[test]
+fn a_websocket_client_prints_what_comes_back_of_what_is_typed() {
+    let server = Server::start("websocket_echo", &[LOOPBACK]);
+    let url = format!("ws://{}/", server.address);
+    let (said, told) = type_into("websocket_client", &url, "hello\ngrüße ✓\n");
+    assert_eq!(said, "hello\ngrüße ✓\n");
+    assert!(told.contains("echo, compressed") && told.contains("ended: "), "{told}");
+}
+
+#[test]
+fn a_websocket_client_tells_what_a_server_says_that_has_none() {
+    let server = Server::start("axum_server", &[LOOPBACK]);
+    let (said, told) = type_into("websocket_client", &format!("ws://{}/nowhere", server.address), "");
+    assert_eq!(said, "");
+    assert!(told.contains("404"), "{told}");
+}
+
+/// What a program prints on standard output, and on standard error, when this is typed.
+fn type_into(name: &str, argument: &str, input: &str) -> (String, String) {
+    let mut command = program(name);
+    command.arg(argument).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the example is built");
+    let mut typing = child.stdin.take().expect("piped");
+    let _ = typing.write_all(input.as_bytes()); // who has ended reads nothing
+    drop(typing);
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), text(output.stderr))
 }
 
 #[test]

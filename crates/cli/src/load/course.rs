@@ -47,6 +47,8 @@ pub(super) type Outcome = Option<Problem>;
 /// What went wrong on a connection.
 #[derive(Debug)]
 pub(super) enum Problem {
+    /// The server did not agree to what was asked for first.
+    Refused(String),
     WrongByte {
         position: u64,
         expected: u8,
@@ -72,6 +74,7 @@ pub(super) enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Refused(why) => f.write_str(why),
             Self::WrongByte { position, expected, got } => {
                 write!(
                     f,

@@ -295,6 +295,7 @@ impl Load {
             };
             let Some(problem) = outcome else { continue };
             let count = match problem {
+                Problem::Refused(_) => &mut self.errors.refused,
                 Problem::WrongByte { .. } | Problem::Unasked { .. } | Problem::Answer { .. } => {
                     &mut self.errors.wrong_bytes
                 }

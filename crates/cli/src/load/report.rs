@@ -26,6 +26,8 @@ pub(super) struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     pub(super) not_connected: u64,
+    /// Connections whose server did not agree to speak what was asked for.
+    pub(super) refused: u64,
     pub(super) wrong_bytes: u64,
     pub(super) ended_early: u64,
     /// Connections whose last messages had not come back when we stopped waiting.
@@ -35,7 +37,7 @@ pub(super) struct Errors {
 
 impl Errors {
     pub(super) fn total(&self) -> u64 {
-        self.not_connected + self.wrong_bytes + self.ended_early + self.unanswered
+        self.not_connected + self.refused + self.wrong_bytes + self.ended_early + self.unanswered
     }
 }
 
@@ -77,6 +79,7 @@ impl Report {
             "errors": {
                 "total": self.errors.total(),
                 "not_connected": self.errors.not_connected,
+                "refused": self.errors.refused,
                 "wrong_bytes": self.errors.wrong_bytes,
                 "ended_early": self.errors.ended_early,
                 "unanswered": self.errors.unanswered,
@@ -111,9 +114,10 @@ impl fmt::Display for Report {
         }
         write!(
             f,
-            "errors    {}: {} not connected, {} with wrong bytes, {} ended early, {} unanswered",
+            "errors    {}: {} not connected, {} refused, {} with wrong bytes, {} ended early, {} unanswered",
             errors.total(),
             errors.not_connected,
+            errors.refused,
             errors.wrong_bytes,
             errors.ended_early,
             errors.unanswered,

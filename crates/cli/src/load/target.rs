@@ -13,9 +13,9 @@ use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError,
     EventLoopGroup, Fault, Link, Outgoing, PipelineBuilder, Promised, Segment, Whole,
-    http::{HttpClient, Part, ReplyPart, RequestPart},
+    http::{BadAuthority, HostAndPort, HttpClient, Part, ReplyPart, RequestPart},
     pipeline,
-    tls::{Connector, Tls},
+    tls::{Connector, Destination, Tls},
     websocket::{Config, Request},
 };
 use std::{
@@ -47,7 +47,13 @@ pub(super) struct Url {
     text: String,
     path: Uri,
     host: HeaderValue,
-    tls: Option<(Connector, String)>,
+    way: Way,
+}
+
+/// What the bytes of a connection go through.
+enum Way {
+    Plain,
+    Tls(Destination),
 }
 
 /// Makes one more connection of the load.
@@ -72,19 +78,23 @@ impl Target {
         let (Some(scheme), Some(authority)) = (url.scheme_str(), url.authority()) else {
             return Err(wrong("has no scheme or no host"));
         };
-        let is_secure = scheme == secure;
-        if !is_secure && scheme != plain {
+        let is_secure = scheme.eq_ignore_ascii_case(secure);
+        if !is_secure && !scheme.eq_ignore_ascii_case(plain) {
             return Err(wrong(&format!("has the scheme {scheme} instead of {plain} or {secure}")));
         }
-        let host = authority.host();
-        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let address = resolve(&format!("{host}:{port}"), remote)?;
-        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = is_secure.then(|| connector(insecure).map(|connector| (connector, bare))).transpose()?;
+        let place = HostAndPort::parse(authority.as_str())
+            .map_err(|error| wrong(&format!("has no proper host and port: {error}")))?;
+        let port = place.port.unwrap_or(if is_secure { 443 } else { 80 });
+        let address = resolve(&format!("{}:{port}", place.host), remote)?;
+        let way = match is_secure {
+            true => Way::Tls(connector(insecure)?.to(place.bare_host())?),
+            false => Way::Plain,
+        };
         let path = url.path_and_query().map_or("/", |path| path.as_str());
+        let path = format!("{}{path}", if path.starts_with('/') { "" } else { "/" });
         let path = path.parse().map_err(|error| wrong(&format!("has no path: {error}")))?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?;
-        Ok((address, Url { text: text.to_owned(), path, host, tls }))
+        Ok((address, Url { text: text.to_owned(), path, host, way }))
     }
 
     /// What connections are made by. An HTTP server is asked once before: what it answers is what it has to answer always.
@@ -157,17 +167,15 @@ impl Url {
         T: Send + 'static,
     {
         let builder = builder(group);
-        match self.tls.clone() {
-            None => {
+        match &self.way {
+            Way::Plain => {
                 let client = builder.pipeline(make)?;
                 Ok(Box::new(move |address| client.connect(address)))
             }
-            Some((connector, name)) => {
-                drop(Tls::<Outgoing>::client(&connector, &name)?); // a name that TLS knows, or said now that it is none
-                let client = builder.pipeline(move || {
-                    let tls = Tls::<Outgoing>::client(&connector, &name).expect("it was one before");
-                    pipeline().add(tls).joint(|_| make())
-                })?;
+            Way::Tls(server) => {
+                let server = server.clone();
+                let client = builder
+                    .pipeline(move || pipeline().add(Tls::<Outgoing>::to(&server)).joint(|_| make()))?;
                 Ok(Box::new(move |address| client.connect(address)))
             }
         }
@@ -255,6 +263,9 @@ fn resolve(name: &str, remote: bool) -> Result<Address, Failure> {
     refuse_local(name)?;
     if let Some(address) = Address::parse_prefixed(name) {
         return address.map_err(|error| Failure::usage(error.to_string())); // on this machine by its kind
+    }
+    if let Err(error @ BadAuthority::Port) = HostAndPort::parse(name) {
+        return Err(Failure::usage(format!("{name} is no HOST:PORT: {error}")));
     }
     let unknown = |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot resolve {name}: {error}"));
     let found = name.to_socket_addrs().map_err(|error| unknown(&error))?.next();

@@ -15,7 +15,7 @@ use netwright::{
     CloseCause, Context, Fault, Handler, Outgoing, Switch, WritePromise,
     http::{Part, ReplyPart, RequestPart},
     pipeline,
-    websocket::{Config, Message, Request, WebSocket},
+    websocket::{Config, Message, Request, WebSocket, new_key},
 };
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
@@ -32,11 +32,9 @@ pub(super) struct Opening {
     course: Option<Course>,
     switch: Switch<BytesMut, Outgoing, Order>,
     wanted: Arc<Wanted>,
+    key: String,
     go: bool,
 }
-
-/// Any sixteen bytes in base64 are a key; it is no secret, only a proof that the server has read it.
-const KEY: &str = "bmV0d3JpZ2h0IGxvYWQhIQ==";
 
 impl Opening {
     pub(super) fn new(
@@ -44,7 +42,7 @@ impl Opening {
         switch: Switch<BytesMut, Outgoing, Order>,
         wanted: Arc<Wanted>,
     ) -> Self {
-        Self { course: Some(course), switch, wanted, go: false }
+        Self { course: Some(course), switch, wanted, key: new_key(), go: false }
     }
 }
 
@@ -55,19 +53,19 @@ impl Handler for Opening {
     type WriteOut = RequestPart;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.write_and_flush(Part::Whole(self.wanted.request.head(KEY), Bytes::new()));
+        cx.write_and_flush(Part::Whole(self.wanted.request.head(&self.key), Bytes::new()));
     }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
         let (Part::Head(head) | Part::Whole(head, _)) = part else { return };
         let Some(mut course) = self.course.take() else { return };
-        match self.wanted.request.check(KEY, &head) {
+        match self.wanted.request.check(&self.key, &head) {
             Ok(_) => {
                 let socket = WebSocket::client(self.wanted.config.clone());
                 self.switch.to(pipeline().add(socket).last(WsLoad::new(course, self.go)));
             }
             Err(error) => {
-                course.fail(Problem::Answer { number: 0, why: error.to_string() });
+                course.fail(Problem::Refused(error.to_string()));
                 self.course = Some(course);
                 cx.close();
             }
@@ -78,7 +76,8 @@ impl Handler for Opening {
         match (order, &mut self.course) {
             (Order::Go, _) => self.go = true,
             (Order::Finish, Some(course)) => {
-                course.fail(Problem::Answer { number: 0, why: "the WebSocket was never opened".to_owned() });
+                course
+                    .fail(Problem::Refused("the server never answered a request for a WebSocket".to_owned()));
                 cx.close();
             }
             (Order::Finish, None) => {}
@@ -218,8 +217,13 @@ mod tests {
         (EmbeddedChannel::with_joint(load), shared, outcomes)
     }
 
-    fn opened() -> String {
-        let proof = accept_key(KEY);
+    /// The server's agreement to what the client has asked for.
+    fn opened(channel: &mut Client) -> String {
+        let asked = String::from_utf8(channel.outbound_bytes()).unwrap();
+        assert!(asked.starts_with("GET / HTTP/1.1\r\n"), "{asked}");
+        let mut fields = asked.lines().filter_map(|line| line.split_once(": "));
+        let key = fields.find(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-key")).expect("a key").1;
+        let proof = accept_key(key);
         format!(
             "HTTP/1.1 101 x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: {proof}\r\n\r\n"
         )
@@ -233,10 +237,10 @@ mod tests {
     #[test]
     fn what_was_ordered_before_the_websocket_is_open_is_sent_when_it_is() {
         let (mut channel, shared, outcomes) = client(4, 1);
-        assert!(channel.outbound_bytes().starts_with(b"GET / HTTP/1.1\r\n"));
+        let opened = opened(&mut channel);
         channel.write_outbound(Order::Go);
         assert!(channel.outbound_bytes().is_empty());
-        let sent = channel.write_inbound(opened()).outbound_bytes();
+        let sent = channel.write_inbound(opened).outbound_bytes();
         assert_eq!((&sent[..2], sent.len()), (&[0x82, 0x84][..], 10));
         let sent = channel.write_inbound([&[0x82, 4], &unmasked(&sent)[..]].concat()).outbound_bytes();
         assert_eq!(shared.requests.load(Ordering::Relaxed), 1);
@@ -247,21 +251,37 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_message_and_a_refusal_are_problems() {
+    fn a_wrong_message_is_a_problem() {
         let (mut channel, _, outcomes) = client(4, 1);
-        channel.write_outbound(Order::Go).write_inbound(opened()).write_inbound(*b"\x82\x04abcd");
+        let opened = opened(&mut channel);
+        channel.write_outbound(Order::Go).write_inbound(opened).write_inbound(*b"\x82\x04abcd");
         channel.write_inbound([0x88, 2, 0x03, 0xe8]).close_by_peer();
         assert!(matches!(outcomes.try_recv().unwrap(), Some(Problem::Answer { number: 1, .. })));
+    }
 
+    #[test]
+    fn a_refusal_is_a_problem_of_its_own_and_no_wrong_byte() {
+        let refused = |reply: &dyn Fn(&mut Client) -> String| {
+            let (mut channel, _, outcomes) = client(4, 1);
+            let reply = reply(&mut channel);
+            channel.write_inbound(reply);
+            match outcomes.try_recv().unwrap() {
+                Some(Problem::Refused(why)) => why,
+                other => panic!("{other:?}"),
+            }
+        };
+        let not_found = |_: &mut Client| "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
+        assert!(refused(&not_found).contains("404"));
+        let no_proof = |channel: &mut Client| opened(channel).replace("accept: ", "accept: x");
+        assert!(refused(&no_proof).contains("Sec-WebSocket-Accept"));
         let (mut channel, _, outcomes) = client(4, 1);
-        channel.write_inbound("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
-        let problem = outcomes.try_recv().unwrap().expect("a problem").to_string();
-        assert!(problem.contains("404"), "{problem}");
+        channel.write_outbound(Order::Finish);
+        assert!(matches!(outcomes.try_recv().unwrap(), Some(Problem::Refused(_))), "no answer");
+    }
 
-        let (mut channel, _, outcomes) = client(4, 1);
-        channel.write_inbound(opened().replace("accept: ", "accept: x"));
-        assert!(
-            outcomes.try_recv().unwrap().expect("a problem").to_string().contains("Sec-WebSocket-Accept")
-        );
+    #[test]
+    fn each_connection_has_a_key_of_its_own() {
+        let asked = || client(4, 1).0.outbound_bytes();
+        assert_ne!(asked(), asked());
     }
 }

@@ -148,6 +148,7 @@ fn a_load_compares_every_message_of_a_websocket_server() {
     right(&["ws", &format!("ws://{plain}/")]);
     right(&["ws", &format!("ws://{plain}/any"), "--depth", "8", "--size", "70000"]);
     right(&["ws", &format!("wss://{secure}/"), "--insecure"]);
+    right(&["ws", &format!("WS://{plain}?any")]);
 }
 
 #[test]
@@ -158,8 +159,13 @@ fn wrong_answers_fail_a_load() {
     assert_eq!((code, &report["errors"]["wrong_bytes"]), (Some(1), &Value::from(4)), "{report:#}");
     assert!(report["errors"]["examples"][0].as_str().unwrap().contains("405"), "{report:#}");
     let (code, report) = load(&["ws", &format!("ws://{address}/")]);
-    assert_eq!(code, Some(1), "{report:#}");
-    assert!(report["errors"]["examples"][0].as_str().unwrap().contains("a request for a WebSocket with 200"));
+    let errors = &report["errors"];
+    assert_eq!(
+        (code, &errors["refused"], &errors["wrong_bytes"]),
+        (Some(1), &4.into(), &0.into()),
+        "{report:#}"
+    );
+    assert!(errors["examples"][0].as_str().unwrap().contains("a request for a WebSocket with 200"));
 }
 
 /// What cannot be run: the exit code, and words of the one line that says why.
@@ -186,6 +192,11 @@ fn what_cannot_be_served_or_asked_is_refused_in_words() {
     refused(&[&tls[..], &listen].concat(), 1, &["key.pem"]);
     refused(&["load", "http", "127.0.0.1:1"], 2, &["127.0.0.1:1", "http://HOST:PORT/PATH"]);
     refused(&["load", "ws", "http://127.0.0.1:1/"], 2, &["scheme http", "ws"]);
+    for place in ["ws ws://127.0.0.1:70000/", "http http://[::1]:70000/", "echo 127.0.0.1:70000"] {
+        let (protocol, url) = place.split_once(' ').unwrap();
+        refused(&["load", protocol, url], 2, &["70000", "65535"]);
+    }
+    refused(&["load", "ws", "wss://127.1:1/", "--insecure"], 1, &["127.1", "no name"]);
     refused(&["load", "http", "http://192.0.2.1/"], 2, &["192.0.2.1", "--allow-remote"]);
     refused(&["load", "echo", "127.0.0.1:1", "--insecure"], 2, &["--insecure"]);
     let (_server, address) = serve(&["hello", "--tls"]);

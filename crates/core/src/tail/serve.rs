@@ -278,7 +278,8 @@ where
 
     fn removed(&mut self) {
         self.future = None;
-        let waiting = self.state.borrow_mut().ended(CloseCause::ShutDown); // if nothing else was said before
+        let cause = self.state.borrow().end().unwrap_or(CloseCause::ShutDown);
+        let waiting = self.state.borrow_mut().ended(cause);
         waiting.into_iter().for_each(Waker::wake);
     }
 

@@ -107,6 +107,8 @@ impl<R, W> State<R, W> {
                 _ => Input::Failed,
             };
         }
+        // Stages on its way may know more than the transport, which has told writers before.
+        self.closed = Some(cause.clone());
         let mut wakers = self.cut(cause);
         wakers.extend(self.reader.take());
         wakers

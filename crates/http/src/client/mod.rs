@@ -485,19 +485,18 @@ impl Inner {
             Some(connector) => connector.clone(),
             None => Connector::system().map_err(tls_error)?,
         };
-        let name = origin.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = origin.host.trim_start_matches('[').trim_end_matches(']');
         let limits = self.limits.clone();
         // A name that is none is found here, and not on the loop.
-        Tls::<netwright_core::Outgoing>::client(&connector, &name).map_err(tls_error)?;
+        let server = connector.to(name).map_err(tls_error)?;
         if self.settings.proxy.is_some() {
             let (target, time) = (origin.address(), self.settings.connect_timeout);
-            let way = tunnel::Way { target, name, connector, limits, time };
+            let way = tunnel::Way { target, server, limits, time };
             let client = builder.pipeline(move || tunnel::through(way.clone()));
             return Ok(Pool::to(&client.map_err(ClientError::Connect)?, address));
         }
         let client = builder.pipeline(move || {
-            let tls = Tls::client(&connector, &name).expect("the same name was one before");
-            pipeline().add(tls).add(HttpClient::with(limits.clone())).last(Exchange::default())
+            pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::default())
         });
         Ok(Pool::to(&client.map_err(ClientError::Connect)?, address))
     }

@@ -20,7 +20,7 @@ use netwright_core::{
     CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, StageTimer, Switch, WritePromise,
     pipeline,
 };
-use netwright_tls::{Connector, Tls};
+use netwright_tls::{Destination, Tls};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 type Pipeline = PipelineBuilder<(), Joint<BytesMut, Outgoing, Ask>>;
@@ -31,8 +31,7 @@ pub(super) struct Way {
     /// The host and the port that the proxy is asked for.
     pub(super) target: String,
     /// Who has to be there.
-    pub(super) name: String,
-    pub(super) connector: Connector,
+    pub(super) server: Destination,
     pub(super) limits: Arc<Limits>,
     /// How long the proxy may take. Zero: no limit.
     pub(super) time: Duration,
@@ -92,14 +91,9 @@ impl Handler for Tunnel {
         if !head.status.is_success() {
             return self.fail(cx, ClientError::Proxy { status: head.status.as_u16() });
         }
-        match Tls::client(&self.way.connector, &self.way.name) {
-            Ok(tls) => {
-                let (codec, exchange) =
-                    (HttpClient::with(self.way.limits.clone()), Exchange::after(self.asked.take()));
-                self.switch.to(pipeline().add(tls).add(codec).last(exchange));
-            }
-            Err(error) => self.fail(cx, ClientError::Tls(error.to_string())),
-        }
+        let codec = HttpClient::with(self.way.limits.clone());
+        let exchange = Exchange::after(self.asked.take());
+        self.switch.to(pipeline().add(Tls::to(&self.way.server)).add(codec).last(exchange));
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, mut ask: Ask, done: WritePromise) {

@@ -66,7 +66,7 @@ impl Inflater {
         };
         loop {
             if message.capacity() - message.len() < ROOM_MIN / 4 {
-                message.reserve((4 * piece.len()).clamp(ROOM_MIN, ROOM_MAX));
+                make_room(message, (4 * piece.len()).clamp(ROOM_MIN, ROOM_MAX), limit);
             }
             let (taken, made) = (engine.total_in(), engine.total_out());
             let status = engine.decompress_vec(piece, message, FlushDecompress::None).map_err(|error| {
@@ -97,6 +97,13 @@ impl Inflater {
     }
 }
 
+/// Room for more of a message: twice of what it has, as far as it may become that long. One byte beyond the limit is enough to
+/// see that there is more.
+fn make_room(message: &mut Vec<u8>, more: usize, limit: usize) {
+    let wanted = (message.len() + more).max(2 * message.capacity()).min(limit.saturating_add(1));
+    message.reserve_exact(wanted.saturating_sub(message.len()));
+}
+
 fn lend(bits: u8, takeover: bool) -> Box<Decompress> {
     let spare = if bits == WINDOW_BITS_MAX && !takeover {
         SPARE.with(|spare| spare.borrow_mut().take())
@@ -110,5 +117,28 @@ fn lend(bits: u8, takeover: bool) -> Box<Decompress> {
         }
         // A window of 8 bits is part of one of 9, which is the smallest that there is.
         None => Box::new(Decompress::new_with_window_bits(false, bits.clamp(9, WINDOW_BITS_MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compress, Compression, FlushCompress};
+
+    #[test]
+    fn a_bomb_is_refused_one_byte_beyond_the_limit_and_takes_no_more_memory() {
+        const BOMB: usize = 10 << 20;
+        let mut packed = Vec::with_capacity(BOMB / 500);
+        let mut engine = Compress::new(Compression::default(), false);
+        engine.compress_vec(&vec![0; BOMB], &mut packed, FlushCompress::Sync).unwrap();
+        for limit in [0, 1, 100, 1000, 65_536, 1_000_000, 5_000_001] {
+            let mut inflater = Inflater::new(&Agreed::default(), &Deflate::default(), Role::Client);
+            let mut message = Vec::new();
+            let refused =
+                packed.chunks(4096).find_map(|piece| inflater.push(piece, &mut message, limit).err());
+            let (len, limit) = (limit as u64 + 1, limit as u64);
+            assert_eq!(refused, Some(Violation::MessageTooLong { len, limit }));
+            assert!(message.capacity() as u64 <= len, "{} bytes for {limit}", message.capacity());
+        }
     }
 }

@@ -22,12 +22,19 @@ pub use negotiate::{BadExtension, accept, check, offer};
 
 /// Messages below this many bytes are not compressed: a few bytes are gained, a hash table is filled.
 pub const COMPRESS_MIN: usize = 256;
-/// Bytes that may come of one compressed byte. Deflate reaches 1032.
-pub const RATIO_MAX: u64 = 1000;
+/// Bytes that may come of one compressed byte: what deflate itself can reach, four codes of two bits for 258 bytes each. So
+/// no message is refused because it repeats itself; the largest message is the limit then.
+pub const RATIO_MAX: u64 = 1032;
 /// Bytes that a message may become before the ratio counts.
 pub const RATIO_GRACE: u64 = 1024 * 1024;
 /// What zlib itself takes when nothing is said.
 pub const LEVEL: u32 = 6;
+
+/// How long the compressed form of so many bytes may be: nine bits for a byte, which is what the longest codes of those who do
+/// not look for better ones take, and some for the heads of blocks, however short these are.
+pub(crate) fn compressed_max(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 8).saturating_add(bytes / 64).saturating_add(64)
+}
 
 /// The largest window of the format: 32 KiB.
 const WINDOW_BITS_MAX: u8 = 15;

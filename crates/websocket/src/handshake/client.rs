@@ -1,97 +1,69 @@
 //! Connections to servers, by address.
+//!
+//! ```text
+//!   connect ─▶ way: in clear, or TLS to a name that was checked ─▶ connection ─▶ handshake ─▶ Socket, and the function runs
+//!                 └ refused                                          └ failed       └ rejected: OpenError
+//! ```
 
-use super::{BadRequest, Request};
-use crate::Message;
-use netwright_core::{CloseCause, EventLoopGroup, Outcome, Peer, Promised, pipeline};
+use super::{OpenError, Opened, Request, Socket};
+use crate::{Message, WebSocket};
+use bytes::BytesMut;
+use http::HeaderMap;
+use netwright_core::{
+    Channel, CloseCause, EventLoopGroup, Outcome, Outgoing, Peer, PipelineBuilder, Promise, PromiseError,
+    Promised, Segment, SharedPromised, Switch, Whole, pipeline, promise,
+};
+use netwright_http::ReplyHead;
 #[cfg(feature = "tls")]
-use netwright_tls::{Connector, Tls};
-use netwright_transport::{Client, ConnectError};
+use netwright_tls::{Connector, Destination, Tls};
+use netwright_transport::{Client, ConnectError, Resolver};
 use std::{
     convert::Infallible,
-    error::Error,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// Opens WebSockets; each is served by an async function, on one of the group's loops.
 ///
 /// ```no_run
-/// use netwright_core::{CloseCause, EventLoopGroup, Peer};
-/// use netwright_websocket::{Message, WebSocketClient};
+/// use netwright_core::{CloseCause, Peer};
+/// use netwright_websocket::{Message, Opened, WebSocketClient};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// async fn greet(mut peer: Peer<Message, Message>) -> Result<(), CloseCause> {
-///     peer.write(Message::from("hello")).await?;
+/// async fn greet(mut peer: Peer<Message, Message>, opened: Opened) -> Result<(), CloseCause> {
+///     peer.write(Message::from(format!("hello, in {:?}", opened.protocol))).await?;
 ///     println!("{:?}", peer.read().await?);
 ///     Ok(())
 /// }
 ///
 /// let client = WebSocketClient::new(netwright_transport::event_loops(1)?);
-/// let channel = client.connect("ws://127.0.0.1:7010/", greet)?.wait()?;
-/// println!("{}", channel.closed().wait()?);
+/// let socket = client.connect("ws://127.0.0.1:7010/", greet).wait()?; // or `.await`; the server has agreed
+/// println!("{:?}", socket.opened());
+/// println!("{}", socket.closed().wait()?); // `greet` has ended
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct WebSocketClient {
     group: EventLoopGroup,
+    resolver: Resolver,
     #[cfg(feature = "tls")]
     connector: Option<Connector>,
 }
 
-/// Why no connection was tried.
-///
-/// ```
-/// use netwright_websocket::ConnectRefused;
-///
-/// assert!(ConnectRefused::NoTls.to_string().contains("TLS"));
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectRefused {
-    /// That cannot be asked for.
-    Request(BadRequest),
-    /// `wss` needs TLS: the feature `tls`, and a connector.
-    NoTls,
-    /// TLS or the transport cannot be set up so.
-    Setup(String),
+/// What the bytes of a connection go through. There is no third way: what is to be encrypted has somebody who does it.
+enum Way {
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(Destination),
 }
-
-impl fmt::Display for ConnectRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(error) => error.fmt(f),
-            Self::NoTls => f.write_str("a wss address needs TLS, and this client has none"),
-            Self::Setup(why) => f.write_str(why),
-        }
-    }
-}
-
-impl Error for ConnectRefused {}
-
-impl From<BadRequest> for ConnectRefused {
-    fn from(error: BadRequest) -> Self {
-        Self::Request(error)
-    }
-}
-
-/// A connected WebSocket, as the outside has it: it can be closed and waited for.
-///
-/// ```
-/// use netwright_websocket::Socket;
-///
-/// async fn end(socket: &Socket) {
-///     socket.close();
-///     println!("ended: {:?}", socket.closed().await);
-/// }
-/// ```
-pub type Socket = netwright_core::Channel<Infallible>;
 
 impl WebSocketClient {
     /// Connections live on these loops.
     pub fn new(group: EventLoopGroup) -> Self {
         Self {
             group,
+            resolver: Resolver::new(),
             #[cfg(feature = "tls")]
             connector: None,
         }
@@ -104,64 +76,149 @@ impl WebSocketClient {
         self
     }
 
-    /// Connects, asks for a WebSocket and has `serve` do the rest. The future resolves when the connection is there; if
-    /// the server then does not agree, the channel ends with a [`HandshakeError`](super::HandshakeError) as its cause.
+    /// Connects, asks for a WebSocket, and has `serve` do the rest: it is given the peer, and what was agreed to.
     ///
-    /// # Errors
-    /// There cannot be such a connection.
-    pub fn connect<R, F, T>(
-        &self,
-        request: R,
-        serve: F,
-    ) -> Result<Promised<Socket, ConnectError>, ConnectRefused>
+    /// The future resolves when the server has agreed, which may take it as long as the
+    /// [request](Request::deadline) says. If it did not, the error tells what it answered instead. Cancelling it gives the
+    /// attempt up.
+    pub fn connect<R, F, T>(&self, request: R, serve: F) -> Promised<Socket, OpenError>
     where
         R: TryInto<Request>,
-        ConnectRefused: From<R::Error>,
-        F: FnOnce(Peer<Message, Message>) -> T + Send + 'static,
+        OpenError: From<R::Error>,
+        F: FnOnce(Peer<Message, Message>, Opened) -> T + Send + 'static,
         T: Future<Output: Outcome> + 'static,
     {
-        let request: Request = request.try_into()?;
-        let address = request.address();
-        #[cfg(feature = "tls")]
-        let tls = match (&self.connector, request.is_secure()) {
-            (Some(connector), true) => Some((connector.clone(), request.host().to_owned())),
-            (None, true) => return Err(ConnectRefused::NoTls),
-            (_, false) => None,
-        };
-        #[cfg(not(feature = "tls"))]
-        if request.is_secure() {
-            return Err(ConnectRefused::NoTls);
-        }
-        let serve = Arc::new(Mutex::new(Some(serve)));
-        let builder = Client::builder().group(self.group.clone());
-        let made = builder.pipeline(move || {
-            let serve = serve.clone();
-            let open = move |socket, _: &_, _: &_| {
-                let serve = serve.lock().unwrap_or_else(PoisonError::into_inner).take();
-                pipeline().add(socket).serve(move |peer| async move {
-                    match serve {
-                        Some(serve) => serve(peer).await.into_result(),
-                        None => Err(CloseCause::Requested), // one connection is made, so it is there
-                    }
-                })
-            };
-            #[cfg(feature = "tls")]
-            let front =
-                pipeline().add(tls.as_ref().and_then(|(connector, host)| Tls::client(connector, host).ok()));
-            #[cfg(not(feature = "tls"))]
-            let front = pipeline();
-            let request = request.clone();
-            front.joint(|switch| request.open(switch, open))
+        let request = request.try_into().map_err(OpenError::from);
+        let begun = request.and_then(|request| {
+            let way = self.way(&request)?;
+            self.begin(request, way, serve)
         });
-        let client = made.map_err(|error| ConnectRefused::Setup(error.to_string()))?;
-        Ok(client.connect(address))
+        begun.unwrap_or_else(|error| Promised::ready(Err(error)))
+    }
+
+    /// How to connect for this request. What is to be encrypted can be, or is refused here.
+    fn way(&self, request: &Request) -> Result<Way, OpenError> {
+        if !request.is_secure() {
+            return Ok(Way::Plain);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(connector) = &self.connector {
+            return Ok(Way::Tls(connector.to(request.host()).map_err(OpenError::Tls)?));
+        }
+        Err(OpenError::NoTls)
+    }
+
+    fn begin<F, T>(
+        &self,
+        request: Request,
+        way: Way,
+        serve: F,
+    ) -> Result<Promised<Socket, OpenError>, OpenError>
+    where
+        F: FnOnce(Peer<Message, Message>, Opened) -> T + Send + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        let (promise, promised) = promise();
+        let task = Arc::new(Task { serve: Mutex::new(Some(serve)), answer: Mutex::new(Some(promise)) });
+        let (address, told) = (request.address(), task.clone());
+        let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
+        let connecting = match way {
+            Way::Plain => builder
+                .pipeline(move || pipeline().joint(|switch| task.clone().open(request.clone(), switch)))
+                .map(|client| client.connect(address)),
+            #[cfg(feature = "tls")]
+            Way::Tls(server) => builder
+                .pipeline(move || {
+                    let tls = pipeline().add(Tls::to(&server));
+                    tls.joint(|switch| task.clone().open(request.clone(), switch))
+                })
+                .map(|client| client.connect(address)),
+        };
+        watch(connecting.map_err(OpenError::Connect)?, &promised, told);
+        Ok(promised)
     }
 }
 
-impl From<Infallible> for ConnectRefused {
-    fn from(never: Infallible) -> Self {
-        match never {}
+/// Tells of a connection that there is none, and gives it up if nobody wants it any more.
+fn watch<F: Send + 'static>(
+    connecting: Promised<Channel<Infallible>, ConnectError>,
+    promised: &Promised<Socket, OpenError>,
+    task: Arc<Task<F>>,
+) {
+    let channel = Arc::new(OnceLock::new());
+    let connected = channel.clone();
+    connecting.listen(move |result| match result {
+        Ok(channel) => drop(connected.set(channel.clone())),
+        Err(error) => task.fail(OpenError::Connect(error.clone())),
+    });
+    promised.listen(move |result| {
+        if matches!(result, Err(OpenError::Connect(ConnectError::Cancelled)))
+            && !connecting.cancel()
+            && let Some(channel) = channel.get()
+        {
+            drop(channel.close());
+        }
+    });
+}
+
+/// What is to be done with one connection: who serves it, and who waits for it. Each is taken once.
+struct Task<F> {
+    serve: Mutex<Option<F>>,
+    answer: Mutex<Option<Promise<Socket, OpenError>>>,
+}
+
+fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl<F> Task<F> {
+    fn fail(&self, error: OpenError) {
+        if let Some(answer) = take(&self.answer) {
+            answer.fail(error);
+        }
     }
+}
+
+impl<F, T> Task<F>
+where
+    F: FnOnce(Peer<Message, Message>, Opened) -> T + Send + 'static,
+    T: Future<Output: Outcome> + 'static,
+{
+    /// The handshake, and behind it the function.
+    fn open(
+        self: Arc<Self>,
+        request: Request,
+        switch: Switch<BytesMut, Outgoing, Infallible>,
+    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>> {
+        let unopened = self.clone();
+        let make = move |mut stage: WebSocket, reply: &ReplyHead, opened: &Opened| {
+            let (headers, opened, over) = (reply.headers.clone(), opened.clone(), stage.over());
+            let (serve, answer) = (take(&self.serve), take(&self.answer));
+            pipeline().add(stage).serve(move |peer| run(serve, answer, peer, opened, headers, over))
+        };
+        request.open_or(switch, make, Some(Box::new(move |cause| unopened.fail(cause.into()))))
+    }
+}
+
+/// Hands the socket to whoever waits for it, and serves it, if somebody does.
+async fn run<F, T>(
+    serve: Option<F>,
+    answer: Option<Promise<Socket, OpenError>>,
+    peer: Peer<Message, Message>,
+    opened: Opened,
+    headers: HeaderMap,
+    over: SharedPromised<CloseCause, PromiseError>,
+) -> Result<(), CloseCause>
+where
+    F: FnOnce(Peer<Message, Message>, Opened) -> T,
+    T: Future<Output: Outcome>,
+{
+    let (Some(serve), Some(mut answer)) = (serve, answer) else { return Ok(()) };
+    if !answer.claim() {
+        return Ok(()); // cancelled at the last moment
+    }
+    answer.succeed(Socket { channel: peer.channel(), opened: opened.clone(), headers, over });
+    serve(peer, opened).await.into_result()
 }
 
 impl fmt::Debug for WebSocketClient {

@@ -11,19 +11,27 @@
 //! | `upgrade` | the stage of a server, behind its HTTP codec |
 //! | `request` | what a client asks, and what it makes of the reply: pure |
 //! | `opening` | the stage of a client, behind its HTTP codec |
-//! | `client` | connections by address, with TLS if wanted |
+//! | `error` | why there is no WebSocket |
+//! | `client` | connections by address, with TLS for those that are to be encrypted |
+//! | `socket` | what a client has of a connection, and why it has none |
 
 mod accept;
 #[cfg(feature = "client")]
 mod client;
+mod error;
 mod opening;
 mod request;
+#[cfg(feature = "client")]
+mod socket;
 mod upgrade;
 
 pub use accept::{Accept, Opened, Refusal};
 #[cfg(feature = "client")]
-pub use client::{ConnectRefused, Socket, WebSocketClient};
-pub use request::{BadRequest, HANDSHAKE_DEADLINE, HandshakeError, Request};
+pub use client::WebSocketClient;
+pub use error::{BadRequest, HandshakeError, REJECTION_MAX, Rejection};
+pub use request::{HANDSHAKE_DEADLINE, Request};
+#[cfg(feature = "client")]
+pub use socket::{OpenError, Socket, SocketClosed};
 pub use upgrade::{Upgrade, Upgraded};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -39,6 +47,18 @@ pub fn accept_key(key: &str) -> String {
     let digest =
         Sha1::new().chain_update(key).chain_update("258EAFA5-E914-47DA-95CA-C5AB0DC85B11").finalize();
     STANDARD.encode(digest)
+}
+
+/// A key for [`Request::head`]: 16 random bytes in base64. Of one connection only, so that an answer to another one, which somebody
+/// on the way may have kept, does not fit.
+///
+/// ```
+/// use netwright_websocket::{accept_key, new_key};
+///
+/// assert_ne!(accept_key(&new_key()), accept_key(&new_key()));
+/// ```
+pub fn new_key() -> String {
+    STANDARD.encode(rand::random::<[u8; 16]>())
 }
 
 /// Whether this is a key: 16 bytes in base64.

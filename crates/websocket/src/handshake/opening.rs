@@ -5,21 +5,23 @@
 //!       │                                │ switch.to
 //!       └───────▶ [ WebSocket ] ──▶ [ application ]       leftover bytes of HttpClient first
 //! ```
+//! Always true: a request for `wss` is written when TLS has said that the connection is encrypted, and never otherwise.
 
-use super::{HandshakeError, Opened, Request};
+use super::{HandshakeError, Opened, REJECTION_MAX, Rejection, Request, new_key};
 use crate::WebSocket;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch, Whole,
-    pipeline,
+    AppContext, Application, CloseCause, Event, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch,
+    Whole, pipeline,
 };
 use netwright_http::{HttpClient, Part, ReplyHead, ReplyPart, RequestPart};
 use std::convert::Infallible;
 
 impl Request {
     /// A pipeline that opens this WebSocket as soon as it is connected, and has `make` build what follows: the WebSocket
-    /// stage, and behind it the application. If the server does not agree, the channel ends with a [`HandshakeError`].
+    /// stage, and behind it the application. If the server does not agree, the channel ends with a [`HandshakeError`]; with
+    /// [`NotSecure`](HandshakeError::NotSecure) if this is a request for `wss`, because nothing here encrypts: see
+    /// [`open`](Self::open).
     ///
     /// ```
     /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
@@ -49,14 +51,55 @@ impl Request {
         P::Tail: 'static,
     {
         let request = self.clone();
-        pipeline().joint(|switch| request.open(switch, make))
+        let secrecy = if self.is_secure() { Secrecy::Impossible } else { Secrecy::Settled };
+        pipeline().joint(|switch| request.begin(switch, make, secrecy, None))
     }
 
     /// The same behind other stages, such as TLS: `pipeline().add(tls).joint(|switch| request.open(switch, …))`.
+    ///
+    /// A request for `wss` is sent when the TLS stage of Netwright has told that its handshake is done, for which the feature `tls`
+    /// of this crate is needed (`wss` of `netwright`); where nobody tells, nothing is sent.
     pub fn open<S, E, P>(
         self,
         switch: Switch<BytesMut, Outgoing, Infallible>,
         make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+    where
+        E: Whole,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<BytesMut, Outgoing> + 'static,
+        P::Tail: 'static,
+    {
+        self.open_or(switch, make, None)
+    }
+
+    /// The same, and tells why if there is no WebSocket in the end.
+    pub(super) fn open_or<S, E, P>(
+        self,
+        switch: Switch<BytesMut, Outgoing, Infallible>,
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+        unopened: Option<Unopened>,
+    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+    where
+        E: Whole,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<BytesMut, Outgoing> + 'static,
+        P::Tail: 'static,
+    {
+        let secrecy = match self.is_secure() {
+            false => Secrecy::Settled,
+            true if cfg!(feature = "tls") => Secrecy::Awaited,
+            true => Secrecy::Impossible,
+        };
+        self.begin(switch, make, secrecy, unopened)
+    }
+
+    fn begin<S, E, P>(
+        self,
+        switch: Switch<BytesMut, Outgoing, Infallible>,
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+        secrecy: Secrecy,
+        unopened: Option<Unopened>,
     ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
     where
         E: Whole,
@@ -69,27 +112,101 @@ impl Request {
         });
         let opening = Opening {
             request: self,
-            key: STANDARD.encode(rand::random::<[u8; 16]>()),
+            key: new_key(),
             exchange: Some(exchange),
             timer: None,
+            secrecy,
+            rejected: None,
+            unopened,
         };
         pipeline().add(HttpClient::new()).app(opening).sealed()
     }
 }
 
 type Exchange = Box<dyn FnOnce(WebSocket, &ReplyHead, &Opened)>;
+/// Who hears why there is no WebSocket.
+pub(super) type Unopened = Box<dyn FnOnce(CloseCause)>;
+
+/// Whether the request may be sent on this connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    /// It need not be encrypted, or it is.
+    Settled,
+    /// As soon as TLS says so.
+    Awaited,
+    /// It has to be encrypted, and nobody does that.
+    Impossible,
+}
 
 struct Opening {
     request: Request,
     key: String,
+    /// Until there is a reply.
     exchange: Option<Exchange>,
     timer: Option<StageTimer>,
+    secrecy: Secrecy,
+    /// A reply that is no WebSocket, and what has come of its body.
+    rejected: Option<Box<(Rejection, BytesMut)>>,
+    unopened: Option<Unopened>,
 }
 
 impl Opening {
+    fn ask(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.write_and_flush(Part::Whole(self.request.head(&self.key), Bytes::new()));
+    }
+
+    fn replied(&mut self, cx: &mut AppContext<'_, Self>, reply: &ReplyHead) {
+        let Some(exchange) = self.exchange.take() else { return };
+        match self.request.check(&self.key, reply) {
+            Ok(opened) => {
+                if let Some(timer) = self.timer.take() {
+                    cx.disarm(timer);
+                }
+                let socket = WebSocket::client(self.request.shared_config().clone()).agreed(opened.deflate);
+                exchange(socket, reply, &opened);
+            }
+            // Its body says more, and has what is left of the deadline to come.
+            Err(HandshakeError::Rejected(rejection)) => {
+                let rejection = std::sync::Arc::unwrap_or_clone(rejection);
+                self.rejected = Some(Box::new((rejection, BytesMut::new())));
+            }
+            Err(error) => self.fail(cx, error),
+        }
+    }
+
+    /// Takes a piece of a rejection's body.
+    fn explained(&mut self, cx: &mut AppContext<'_, Self>, piece: &[u8]) {
+        let Some(rejected) = &mut self.rejected else { return };
+        let body = &mut rejected.1;
+        let room = REJECTION_MAX - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            self.reject(cx, false);
+        }
+    }
+
+    fn reject(&mut self, cx: &mut AppContext<'_, Self>, complete: bool) {
+        if let Some(error) = self.rejection(complete) {
+            self.fail(cx, error);
+        }
+    }
+
+    fn rejection(&mut self, complete: bool) -> Option<HandshakeError> {
+        let (rejection, body) = *self.rejected.take()?;
+        Some(Rejection { body: body.freeze(), complete, ..rejection }.into())
+    }
+
     fn fail(&mut self, cx: &mut AppContext<'_, Self>, error: HandshakeError) {
-        self.exchange = None;
-        cx.close_because(CloseCause::Fault(error.into()));
+        (self.exchange, self.rejected) = (None, None);
+        let cause = CloseCause::Fault(error.into());
+        self.tell(cause.clone());
+        cx.close_because(cause);
+    }
+
+    fn tell(&mut self, cause: CloseCause) {
+        if let Some(unopened) = self.unopened.take() {
+            unopened(cause);
+        }
     }
 }
 
@@ -99,28 +216,46 @@ impl Application for Opening {
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         self.timer = Some(cx.arm(self.request.time()));
-        cx.write_and_flush(Part::Whole(self.request.head(&self.key), Bytes::new()));
+        match self.secrecy {
+            Secrecy::Settled => self.ask(cx),
+            Secrecy::Awaited => {}
+            Secrecy::Impossible => self.fail(cx, HandshakeError::NotSecure),
+        }
+    }
+
+    #[cfg_attr(not(feature = "tls"), allow(unused_variables))]
+    fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+        #[cfg(feature = "tls")]
+        if self.secrecy == Secrecy::Awaited && event.get::<netwright_tls::Handshake>().is_some() {
+            self.secrecy = Secrecy::Settled;
+            self.ask(cx);
+        }
     }
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: ReplyPart) {
-        let (Part::Head(reply) | Part::Whole(reply, _)) = part else { return };
-        let Some(exchange) = self.exchange.take() else { return };
-        if let Some(timer) = self.timer.take() {
-            cx.disarm(timer);
-        }
-        match self.request.check(&self.key, &reply) {
-            Ok(opened) => {
-                let socket = WebSocket::client(self.request.shared_config().clone()).agreed(opened.deflate);
-                exchange(socket, &reply, &opened);
+        match part {
+            Part::Head(reply) => self.replied(cx, &reply),
+            Part::Whole(reply, body) => {
+                self.replied(cx, &reply);
+                self.explained(cx, &body);
+                self.reject(cx, true);
             }
-            Err(error) => self.fail(cx, error),
+            Part::Data(piece) => self.explained(cx, &piece),
+            Part::End(_) => self.reject(cx, true),
+            Part::File(_) | Part::Interim(_) => {}
         }
     }
 
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {
         if self.timer == Some(timer) {
             let time = self.request.time();
-            self.fail(cx, HandshakeError::TimedOut(time));
+            let error = self.rejection(false).unwrap_or(HandshakeError::TimedOut(time));
+            self.fail(cx, error);
         }
+    }
+
+    fn inactive(&mut self, _: &mut AppContext<'_, Self>, cause: CloseCause) {
+        let cause = self.rejection(false).map_or(cause, |error| CloseCause::Fault(error.into()));
+        self.tell(cause);
     }
 }

@@ -1,13 +1,10 @@
 //! What a client asks, and what it makes of the reply.
 
-use super::{Opened, accept_key, has_token, list, single};
-use crate::{
-    Config,
-    deflate::{self, BadExtension},
-};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::InvalidUri};
-use netwright_http::{ReplyHead, RequestHead};
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use super::{BadRequest, HandshakeError, Opened, Rejection, accept_key, has_token, list, single};
+use crate::{Config, deflate};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header, uri::InvalidUri};
+use netwright_http::{BadAuthority, HostAndPort, ReplyHead, RequestHead};
+use std::{sync::Arc, time::Duration};
 
 /// How long a server may take to agree, from the connection on.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -28,6 +25,7 @@ pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The path and the query.
     uri: Uri,
     secure: bool,
     host: String,
@@ -38,80 +36,6 @@ pub struct Request {
     deadline: Duration,
 }
 
-/// Why no WebSocket can be asked for like this.
-///
-/// ```
-/// use netwright_websocket::{BadRequest, Request};
-///
-/// assert!(matches!(Request::new("http://example.test/"), Err(BadRequest::Scheme(_))));
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BadRequest {
-    /// This is no address.
-    Url(InvalidUri),
-    /// The scheme is not `ws` or `wss`, or there is no host.
-    Scheme(String),
-    /// There is no such header, or it is one that the handshake itself sets.
-    Header(String),
-}
-
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(error) => write!(f, "not an address: {error}"),
-            Self::Scheme(url) => write!(f, "{url:?} does not begin with ws:// or wss:// and a host"),
-            Self::Header(name) => write!(f, "the header {name:?} cannot be set"),
-        }
-    }
-}
-
-impl Error for BadRequest {}
-
-/// Why a server and a client did not come to a WebSocket.
-///
-/// ```
-/// use netwright_websocket::HandshakeError;
-///
-/// let error = HandshakeError::Status(http::StatusCode::FORBIDDEN);
-/// assert!(error.to_string().contains("403"), "{error}");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HandshakeError {
-    /// The server answered with another status than 101.
-    Status(StatusCode),
-    /// The reply does not say that the connection becomes a WebSocket.
-    NotUpgraded,
-    /// The reply does not prove that the server has understood.
-    Proof,
-    /// The server chose a subprotocol that was not offered.
-    Protocol(String),
-    /// The server agreed to an extension that was not offered so.
-    Extension(BadExtension),
-    /// The reply did not come in time.
-    TimedOut(Duration),
-}
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "the server answered a request for a WebSocket with {status}"),
-            Self::NotUpgraded => {
-                f.write_str("the server's reply does not say that it speaks WebSocket from now on")
-            }
-            Self::Proof => f.write_str("the server's Sec-WebSocket-Accept does not fit our key"),
-            Self::Protocol(protocol) => {
-                write!(f, "the server chose the subprotocol {protocol:?}, which was not offered")
-            }
-            Self::Extension(error) => error.fmt(f),
-            Self::TimedOut(time) => write!(f, "the server did not agree to a WebSocket within {time:?}"),
-        }
-    }
-}
-
-impl Error for HandshakeError {}
-
 impl Request {
     /// A WebSocket at `ws://host:port/path` or `wss://…`.
     ///
@@ -120,13 +44,18 @@ impl Request {
     pub fn new(url: &str) -> Result<Self, BadRequest> {
         let uri: Uri = url.parse().map_err(BadRequest::Url)?;
         let bad = || BadRequest::Scheme(url.to_owned());
-        let secure = match uri.scheme_str() {
-            Some("ws") => false,
-            Some("wss") => true,
-            _ => return Err(bad()),
-        };
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(bad)?.to_owned();
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let scheme = uri.scheme_str().ok_or_else(bad)?;
+        let secure = scheme.eq_ignore_ascii_case("wss");
+        if !secure && !scheme.eq_ignore_ascii_case("ws") {
+            return Err(bad());
+        }
+        let authority = uri.authority().ok_or_else(bad)?;
+        let place = HostAndPort::parse(authority.as_str()).map_err(|error| match error {
+            BadAuthority::Port => BadRequest::Port { port: port_in(authority.as_str()), limit: u16::MAX },
+            error => BadRequest::Host(error),
+        })?;
+        let (host, port) = (place.host.to_owned(), place.port.unwrap_or(if secure { 443 } else { 80 }));
+        let uri = target(&uri).map_err(BadRequest::Url)?;
         let config = Arc::new(Config::default());
         let (headers, protocols) = (HeaderMap::new(), Vec::new());
         Ok(Self { uri, secure, host, port, config, headers, protocols, deadline: HANDSHAKE_DEADLINE })
@@ -179,7 +108,7 @@ impl Request {
 
     /// The host's name alone, as its certificate has to have it.
     pub fn host(&self) -> &str {
-        self.host.trim_start_matches('[').trim_end_matches(']')
+        self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
     }
 
     /// Whether it is to go through TLS (`wss`).
@@ -227,7 +156,10 @@ impl Request {
     pub fn check(&self, key: &str, reply: &ReplyHead) -> Result<Opened, HandshakeError> {
         let headers = &reply.headers;
         if reply.status != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(HandshakeError::Status(reply.status));
+            return Err(Rejection::of(reply).into());
+        }
+        if reply.version < Version::HTTP_11 {
+            return Err(HandshakeError::Http(reply.version));
         }
         if !has_token(headers, &header::UPGRADE, "websocket")
             || !has_token(headers, &header::CONNECTION, "upgrade")
@@ -250,6 +182,20 @@ impl Request {
         let deflate =
             deflate::check(self.config.deflate.as_ref(), extensions).map_err(HandshakeError::Extension)?;
         Ok(Opened { protocol, deflate })
+    }
+}
+
+/// What stands where an authority has its port, whatever it is.
+fn port_in(authority: &str) -> String {
+    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
+    behind_host.split_once(':').map_or(behind_host, |(_, port)| port).to_owned()
+}
+
+/// What a request names as its target: the path, which is the root if there is only a query.
+fn target(uri: &Uri) -> Result<Uri, InvalidUri> {
+    match uri.path_and_query().map_or("/", |path| path.as_str()) {
+        path if path.starts_with('/') => path.parse(),
+        query => format!("/{query}").parse(),
     }
 }
 
@@ -303,7 +249,11 @@ mod tests {
         let request = Request::new("ws://[::1]:8080/").unwrap();
         assert_eq!((request.address(), request.host()), ("[::1]:8080".into(), "::1"));
         assert_eq!(request.head(KEY).headers["host"], "[::1]:8080");
-        for bad in ["http://example/", "example", "ws:///x", "ws://", "", "ws://a b/"] {
+        let request = Request::new("WSS://example.org/x").unwrap();
+        assert_eq!((request.address(), request.is_secure()), ("example.org:443".into(), true));
+        for bad in
+            ["http://example/", "example", "ws:///x", "ws://", "", "ws://a b/", "ws://a:b/", "ws://a@b/"]
+        {
             assert!(Request::new(bad).is_err(), "{bad}");
         }
         assert!(Request::new("ws://example/").unwrap().header("Sec-WebSocket-Key", "x").is_err());
@@ -311,11 +261,40 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_is_none_is_refused_and_no_other_one_is_taken_for_it() {
+        for (port, url) in
+            [("65536", "ws://example:65536/"), ("99999", "wss://[::1]:99999/x"), ("80x", "ws://a:80x/")]
+        {
+            match Request::new(url) {
+                Err(error @ BadRequest::Port { .. }) => {
+                    let text = error.to_string();
+                    assert!(text.contains(port) && text.contains("65535"), "{text}");
+                }
+                other => panic!("{url}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_without_a_path_is_one_of_the_root() {
+        let head = Request::new("ws://example?room=1").unwrap().head(KEY);
+        assert_eq!(head.uri.path_and_query().map(|path| path.as_str()), Some("/?room=1"));
+    }
+
+    #[test]
     fn a_reply_has_to_be_right_in_everything() {
         let request = Request::new("ws://example/").unwrap().protocols(["a"]);
         let refused = |change: fn(&mut ReplyHead)| request.check(KEY, &reply(change)).unwrap_err();
         assert!(request.check(KEY, &reply(|_| {})).is_ok());
-        assert_eq!(refused(|head| head.status = StatusCode::OK), HandshakeError::Status(StatusCode::OK));
+        let rejected = refused(|head| head.status = StatusCode::OK);
+        assert!(
+            matches!(rejected, HandshakeError::Rejected(rejection) if rejection.status == StatusCode::OK)
+        );
+        assert_eq!(
+            refused(|head| head.version = Version::HTTP_10),
+            HandshakeError::Http(Version::HTTP_10),
+            "nothing in HTTP/1.0 changes the protocol"
+        );
         assert_eq!(refused(|head| drop(head.headers.remove("upgrade"))), HandshakeError::NotUpgraded);
         assert_eq!(refused(|head| drop(head.headers.remove("connection"))), HandshakeError::NotUpgraded);
         assert_eq!(refused(|head| drop(head.headers.remove("sec-websocket-accept"))), HandshakeError::Proof);
