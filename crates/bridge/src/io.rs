@@ -259,6 +259,7 @@ impl<W: Writes> PeerWrite<W> {
     }
 
     /// Sees to it that what was written is sent, without waiting for it.
+    #[cfg(feature = "hyper")]
     pub(crate) fn flush_soon(&mut self) {
         if std::mem::take(&mut self.unflushed) {
             self.writer.flush_soon();

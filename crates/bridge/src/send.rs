@@ -159,8 +159,10 @@ pub struct SendWriter {
     inbox: Arc<Inbox>,
     channel: Channel<Bytes>,
     /// For room.
-    waiting: Option<Pin<Box<dyn Future<Output = Result<(), CloseCause>> + Send + Sync>>>,
+    waiting: Option<Room>,
 }
+
+type Room = Pin<Box<dyn Future<Output = Result<(), CloseCause>> + Send + Sync>>;
 
 impl Sealed for SendWriter {}
 
