@@ -2,7 +2,10 @@
 //! when the peer is about to learn
 //! of it.
 
-use crate::{PeerIo, PeerRead, PeerWrite};
+use crate::{
+    PeerIo, PeerRead, PeerWrite,
+    ends::{Reads, Writes},
+};
 use bytes::Buf;
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
 use std::{
@@ -11,7 +14,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-impl AsyncRead for PeerRead {
+impl<R: Reads> AsyncRead for PeerRead<R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
         if buf.is_empty() {
             return Poll::Ready(Ok(0)); // nothing is asked for
@@ -23,7 +26,7 @@ impl AsyncRead for PeerRead {
     }
 }
 
-impl AsyncBufRead for PeerRead {
+impl<R: Reads> AsyncBufRead for PeerRead<R> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
         self.get_mut().poll_rest(cx).map_ok(|rest| &**rest)
     }
@@ -33,7 +36,7 @@ impl AsyncBufRead for PeerRead {
     }
 }
 
-impl AsyncWrite for PeerWrite {
+impl<W: Writes> AsyncWrite for PeerWrite<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         PeerWrite::poll_write(&mut self, cx, buf, true)
     }
@@ -55,13 +58,13 @@ impl AsyncWrite for PeerWrite {
     }
 }
 
-impl AsyncRead for PeerIo {
+impl<R: Reads, W: Writes> AsyncRead for PeerIo<R, W> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
         Pin::new(&mut self.read).poll_read(cx, buf)
     }
 }
 
-impl AsyncBufRead for PeerIo {
+impl<R: Reads, W: Writes> AsyncBufRead for PeerIo<R, W> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
         Pin::new(&mut self.get_mut().read).poll_fill_buf(cx)
     }
@@ -71,7 +74,7 @@ impl AsyncBufRead for PeerIo {
     }
 }
 
-impl AsyncWrite for PeerIo {
+impl<R: Reads, W: Writes> AsyncWrite for PeerIo<R, W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         self.write.poll_write(cx, buf, true)
     }

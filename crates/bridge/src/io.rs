@@ -11,7 +11,10 @@
 //!
 //! Not here: the traits of other crates, which only translate.
 
-use crate::error::{closed, not_written};
+use crate::{
+    ends::{Reads, Writes},
+    error::{closed, not_written},
+};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Peer, PeerReader, PeerWriter, Written};
 use std::{
@@ -28,7 +31,8 @@ const WRITE_MAX: usize = 64 * 1024;
 /// Both directions of a channel as a stream of bytes, on the channel's loop. Made of a [`Peer`], or of its halves.
 ///
 /// With the features of this crate it is the `AsyncRead` and `AsyncWrite` of tokio and of `futures-io`, and hyper's `Read`
-/// and `Write`.
+/// and `Write`. It stays on its loop, so it is not `Send`: where hyper upgrades connections (`with_upgrades`), and so for WebSockets of
+/// axum, it takes a [`SendIo`](crate::SendIo), which [`sendable`](Self::sendable) makes.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -49,9 +53,9 @@ const WRITE_MAX: usize = 64 * 1024;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct PeerIo {
-    pub(crate) read: PeerRead,
-    pub(crate) write: PeerWrite,
+pub struct PeerIo<R = PeerReader<BytesMut, Bytes>, W = PeerWriter<BytesMut, Bytes>> {
+    pub(crate) read: PeerRead<R>,
+    pub(crate) write: PeerWrite<W>,
 }
 
 impl PeerIo {
@@ -60,14 +64,16 @@ impl PeerIo {
         let (reader, writer) = peer.split();
         Self { read: reader.into(), write: writer.into() }
     }
+}
 
-    /// Both directions apart, for two tasks of the same loop.
-    pub fn into_split(self) -> (PeerRead, PeerWrite) {
+impl<R, W> PeerIo<R, W> {
+    /// Both directions apart, for two tasks: of the same loop, unless it is a [`SendIo`](crate::SendIo).
+    pub fn into_split(self) -> (PeerRead<R>, PeerWrite<W>) {
         (self.read, self.write)
     }
 
     /// Both directions.
-    pub fn halves(&mut self) -> (&mut PeerRead, &mut PeerWrite) {
+    pub fn halves(&mut self) -> (&mut PeerRead<R>, &mut PeerWrite<W>) {
         (&mut self.read, &mut self.write)
     }
 }
@@ -79,8 +85,8 @@ impl From<Peer<BytesMut, Bytes>> for PeerIo {
 }
 
 /// Two halves together; they need not be of the same channel.
-impl From<(PeerRead, PeerWrite)> for PeerIo {
-    fn from((read, write): (PeerRead, PeerWrite)) -> Self {
+impl<R, W> From<(PeerRead<R>, PeerWrite<W>)> for PeerIo<R, W> {
+    fn from((read, write): (PeerRead<R>, PeerWrite<W>)) -> Self {
         Self { read, write }
     }
 }
@@ -101,13 +107,19 @@ impl From<(PeerRead, PeerWrite)> for PeerIo {
 /// channel.write_inbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello");
 /// ```
-pub struct PeerRead {
-    reader: PeerReader<BytesMut, Bytes>,
+pub struct PeerRead<R = PeerReader<BytesMut, Bytes>> {
+    reader: R,
     /// What has come and did not fit into the caller's buffer.
     pub(crate) rest: BytesMut,
 }
 
-impl PeerRead {
+impl<R> PeerRead<R> {
+    pub(crate) fn of(reader: R) -> Self {
+        Self { reader, rest: BytesMut::new() }
+    }
+}
+
+impl<R: Reads> PeerRead<R> {
     /// Waits until there are bytes; there are none at the end of the input.
     pub(crate) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut BytesMut>> {
         while self.rest.is_empty() {
@@ -131,11 +143,11 @@ impl PeerRead {
 
 impl From<PeerReader<BytesMut, Bytes>> for PeerRead {
     fn from(reader: PeerReader<BytesMut, Bytes>) -> Self {
-        Self { reader, rest: BytesMut::new() }
+        Self::of(reader)
     }
 }
 
-impl fmt::Debug for PeerRead {
+impl<R> fmt::Debug for PeerRead<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PeerRead").field("rest", &self.rest.len()).finish_non_exhaustive()
     }
@@ -154,15 +166,21 @@ impl fmt::Debug for PeerRead {
 /// }));
 /// assert_eq!(channel.outbound_bytes(), b"goodbye");
 /// ```
-pub struct PeerWrite {
-    writer: PeerWriter<BytesMut, Bytes>,
+pub struct PeerWrite<W = PeerWriter<BytesMut, Bytes>> {
+    writer: W,
     /// The last tracked write that was not waited for: once the system has it, it has all before it.
     last: Option<Written>,
     unflushed: bool,
     shut_down: bool,
 }
 
-impl PeerWrite {
+impl<W> PeerWrite<W> {
+    pub(crate) fn of(writer: W) -> Self {
+        Self { writer, last: None, unflushed: false, shut_down: false }
+    }
+}
+
+impl<W: Writes> PeerWrite<W> {
     /// Writes bytes as soon as there is room, without a copy.
     ///
     /// # Errors
@@ -240,6 +258,14 @@ impl PeerWrite {
         Poll::Ready(Ok(()))
     }
 
+    /// Sees to it that what was written is sent, without waiting for it.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn flush_soon(&mut self) {
+        if std::mem::take(&mut self.unflushed) {
+            self.writer.flush_soon();
+        }
+    }
+
     /// Tells the peer that no more will come, after what was written.
     pub(crate) fn shut_down(&mut self) {
         if !std::mem::replace(&mut self.shut_down, true) {
@@ -255,11 +281,11 @@ impl PeerWrite {
 
 impl From<PeerWriter<BytesMut, Bytes>> for PeerWrite {
     fn from(writer: PeerWriter<BytesMut, Bytes>) -> Self {
-        Self { writer, last: None, unflushed: false, shut_down: false }
+        Self::of(writer)
     }
 }
 
-impl fmt::Debug for PeerWrite {
+impl<W> fmt::Debug for PeerWrite<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PeerWrite").field("shut_down", &self.shut_down).finish_non_exhaustive()
     }

@@ -11,6 +11,8 @@
 //! | file | what it is | feature |
 //! | --- | --- | --- |
 //! | `io` | [`PeerIo`] and its halves: a channel as a stream of bytes | any |
+//! | `send` | [`SendIo`]: the same for other threads, and for upgrades (hyper's `with_upgrades`, WebSockets of axum) | any |
+//! | `ends` | what both stand on | any |
 //! | `tokio` | the halves as tokio's `AsyncRead`, `AsyncBufRead`, `AsyncWrite` | `tokio` |
 //! | `futures` | the same for `futures-io` | `futures` |
 //! | `hyper` | the halves as hyper's `Read` and `Write`; `LoopExecutor`, `LoopTimer` | `hyper` |
@@ -49,18 +51,22 @@
 // What all bridges share is not used up by one of them.
 #![cfg_attr(not(any(feature = "tokio", feature = "futures")), allow(dead_code))]
 
+mod ends;
 mod error;
 #[cfg(feature = "futures")]
 mod futures;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod io;
+mod send;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+pub use ends::{Reads, Writes};
 #[cfg(feature = "hyper")]
 pub use hyper::{LoopExecutor, LoopSleep, LoopTimer};
 pub use io::{PeerIo, PeerRead, PeerWrite};
+pub use send::{Carry, SendIo, SendReader, SendWriter};
 
 /// The code of that page is built and run.
 #[cfg(all(doctest, feature = "hyper"))]

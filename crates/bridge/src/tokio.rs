@@ -1,7 +1,10 @@
 //! tokio's traits. A flush is done when the system has taken what was written, a shutdown when the peer is about to learn
 //! of it.
 
-use crate::{PeerIo, PeerRead, PeerWrite};
+use crate::{
+    PeerIo, PeerRead, PeerWrite,
+    ends::{Reads, Writes},
+};
 use bytes::Buf;
 use std::{
     io::{IoSlice, Result},
@@ -10,7 +13,7 @@ use std::{
 };
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-impl AsyncRead for PeerRead {
+impl<R: Reads> AsyncRead for PeerRead<R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(())); // nothing is asked for
@@ -23,7 +26,7 @@ impl AsyncRead for PeerRead {
     }
 }
 
-impl AsyncBufRead for PeerRead {
+impl<R: Reads> AsyncBufRead for PeerRead<R> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
         self.get_mut().poll_rest(cx).map_ok(|rest| &**rest)
     }
@@ -33,7 +36,7 @@ impl AsyncBufRead for PeerRead {
     }
 }
 
-impl AsyncWrite for PeerWrite {
+impl<W: Writes> AsyncWrite for PeerWrite<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         PeerWrite::poll_write(&mut self, cx, buf, true)
     }
@@ -59,13 +62,13 @@ impl AsyncWrite for PeerWrite {
     }
 }
 
-impl AsyncRead for PeerIo {
+impl<R: Reads, W: Writes> AsyncRead for PeerIo<R, W> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.read).poll_read(cx, buf)
     }
 }
 
-impl AsyncBufRead for PeerIo {
+impl<R: Reads, W: Writes> AsyncBufRead for PeerIo<R, W> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
         Pin::new(&mut self.get_mut().read).poll_fill_buf(cx)
     }
@@ -75,7 +78,7 @@ impl AsyncBufRead for PeerIo {
     }
 }
 
-impl AsyncWrite for PeerIo {
+impl<R: Reads, W: Writes> AsyncWrite for PeerIo<R, W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         self.write.poll_write(cx, buf, true)
     }

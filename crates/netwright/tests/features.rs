@@ -92,6 +92,7 @@ fn the_table_of_features_has_all_of_them_and_no_others() {
     let mut said: Vec<_> =
         first_columns.flat_map(|column| column.split(", ")).map(|name| name.replace('`', "")).collect();
     let mut there: Vec<_> = features(&cargo).map(|(name, _)| name.to_owned()).collect();
-    (said.sort(), there.sort());
+    said.sort();
+    there.sort();
     assert_eq!(said, there);
 }

@@ -5,7 +5,10 @@
 //! and a shutdown comes after everything that was written. No write is tracked, so a response costs no promise and no
 //! second poll of the connection.
 
-use crate::{PeerIo, PeerRead, PeerWrite};
+use crate::{
+    PeerIo, PeerRead, PeerWrite,
+    ends::{Reads, Writes},
+};
 use bytes::Buf;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::{
@@ -14,7 +17,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-impl Read for PeerRead {
+impl<R: Reads> Read for PeerRead<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -31,7 +34,7 @@ impl Read for PeerRead {
     }
 }
 
-impl Write for PeerWrite {
+impl<W: Writes> Write for PeerWrite<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         PeerWrite::poll_write(&mut self, cx, buf, false)
     }
@@ -48,7 +51,8 @@ impl Write for PeerWrite {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        self.flush_soon();
         Poll::Ready(Ok(()))
     }
 
@@ -58,13 +62,13 @@ impl Write for PeerWrite {
     }
 }
 
-impl Read for PeerIo {
+impl<R: Reads, W: Writes> Read for PeerIo<R, W> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.read).poll_read(cx, buf)
     }
 }
 
-impl Write for PeerIo {
+impl<R: Reads, W: Writes> Write for PeerIo<R, W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
         self.write.poll_write(cx, buf, false)
     }
@@ -81,7 +85,8 @@ impl Write for PeerIo {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        self.write.flush_soon();
         Poll::Ready(Ok(()))
     }
 
