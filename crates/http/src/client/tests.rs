@@ -254,8 +254,8 @@ mod tunnels {
         let certificate = Certificate::self_signed(["a"]).unwrap();
         let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
         let limits = Arc::new(Limits::client());
-        let (target, name) = ("a:443".to_owned(), "a".to_owned());
-        let way = tunnel::Way { target, name, connector, limits, time: Duration::from_secs(10) };
+        let (target, server) = ("a:443".to_owned(), connector.to("a").unwrap());
+        let way = tunnel::Way { target, server, limits, time: Duration::from_secs(10) };
         Rig::on(EmbeddedChannel::with_joint(tunnel::through(way)))
     }
 
