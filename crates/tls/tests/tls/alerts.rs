@@ -158,8 +158,11 @@ fn a_client_without_any_version_of_ours_is_told_that_it_is_the_version() {
     }
 }
 
+/// Types and contents.
+type Records = Vec<(u8, Vec<u8>)>;
+
 /// Records that only somebody with the right keys can send, and what their sender is to hear.
-fn encrypted_offences() -> Vec<(&'static str, Vec<(u8, Vec<u8>)>, AlertDescription)> {
+fn encrypted_offences() -> Vec<(&'static str, Records, AlertDescription)> {
     const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
     let (unexpected, undecodable) = (AlertDescription::UnexpectedMessage, AlertDescription::DecodeError);
     vec![
