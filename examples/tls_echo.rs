@@ -68,10 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Connects twice, so that the second handshake resumes the session of the first.
 fn talk(server: &Server, certificate: &Certificate) -> Result<(), Box<dyn Error>> {
-    let connector = Connector::builder().roots(Roots::of(certificate)?).build()?;
+    let localhost = Connector::builder().roots(Roots::of(certificate)?).build()?.to("localhost")?;
     let client = Client::builder().pipeline(move || {
-        let tls = Tls::client(&connector, "localhost").expect("this is a name");
-        pipeline().add(tls).serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+        pipeline().add(Tls::to(&localhost)).serve(|mut peer: Peer<BytesMut, Bytes>| async move {
             peer.write(Bytes::from("hello in secret")).await?; // sent when the handshake is done
             if let Some(answer) = peer.read().await? {
                 println!("the server says {:?}", String::from_utf8_lossy(&answer));

@@ -17,7 +17,8 @@ use rustls_pki_types::ServerName;
 /// assert!(matches!(connector.to("127.1"), Err(TlsError::ServerName(_)))); // resolves, but no certificate is for it
 ///
 /// let server = connector.to("localhost")?;
-/// let mut channel = EmbeddedChannel::new(pipeline().add(Tls::to(&server)).handle(|_, _| {}));
+/// let echo = pipeline().add(Tls::to(&server)).handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+/// let mut channel = EmbeddedChannel::new(echo);
 /// assert_eq!(channel.outbound_bytes()[0], 22); // a handshake begins
 /// # Ok::<(), TlsError>(())
 /// ```

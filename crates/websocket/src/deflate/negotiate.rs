@@ -6,6 +6,7 @@
 //! ```
 
 use super::{Agreed, Deflate, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
+use http::HeaderValue;
 use std::{error::Error, fmt, fmt::Write};
 
 const NAME: &str = "permessage-deflate";
@@ -27,6 +28,13 @@ pub struct BadExtension {
     pub reply: String,
     /// What is wrong with it.
     pub why: &'static str,
+}
+
+impl BadExtension {
+    /// A header that is not text.
+    pub(crate) fn unreadable(value: &HeaderValue) -> Self {
+        Self { reply: String::from_utf8_lossy(value.as_bytes()).into_owned(), why: "it is not text" }
+    }
 }
 
 impl fmt::Display for BadExtension {

@@ -1,7 +1,10 @@
 //! What a client asks, and what it makes of the reply.
 
 use super::{BadRequest, HandshakeError, Opened, Rejection, accept_key, has_token, list, single};
-use crate::{Config, deflate};
+use crate::{
+    Config,
+    deflate::{self, BadExtension},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header, uri::InvalidUri};
 use netwright_http::{BadAuthority, HostAndPort, ReplyHead, RequestHead};
 use std::{sync::Arc, time::Duration};
@@ -177,8 +180,13 @@ impl Request {
                 return Err(HandshakeError::Protocol(chosen.join(", ")));
             }
         };
+        // One that cannot be read is one that was not offered, and not none.
         let extensions = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
-        let extensions = extensions.filter_map(|value| value.to_str().ok());
+        let extensions: Vec<&str> = extensions
+            .map(|value| {
+                value.to_str().map_err(|_| HandshakeError::Extension(BadExtension::unreadable(value)))
+            })
+            .collect::<Result<_, _>>()?;
         let deflate =
             deflate::check(self.config.deflate.as_ref(), extensions).map_err(HandshakeError::Extension)?;
         Ok(Opened { protocol, deflate })
@@ -307,6 +315,11 @@ mod tests {
                 head.headers
                     .insert("sec-websocket-extensions", HeaderValue::from_static("permessage-deflate")),
             );
+        };
+        assert!(matches!(refused(set), HandshakeError::Extension(_)));
+        let set = |head: &mut ReplyHead| {
+            let unreadable = HeaderValue::from_bytes(b"x-\xff").unwrap();
+            drop(head.headers.insert("sec-websocket-extensions", unreadable));
         };
         assert!(matches!(refused(set), HandshakeError::Extension(_)));
         assert_eq!(request.check("AAAAAAAAAAAAAAAAAAAAAA==", &reply(|_| {})), Err(HandshakeError::Proof));
