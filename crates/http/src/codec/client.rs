@@ -372,7 +372,11 @@ impl Handler for HttpClient {
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.input_ended(cx, matches!(cause, CloseCause::PeerClosed));
+        // Of what our side has decided the peer is not to blame: that is told as it is.
+        let ours = matches!(cause, CloseCause::TimedOut(_) | CloseCause::TooSlow(_) | CloseCause::ShutDown);
+        if !ours {
+            self.input_ended(cx, matches!(cause, CloseCause::PeerClosed));
+        }
         self.phase = Phase::Over;
         cx.fire_inactive(cause);
     }

@@ -29,9 +29,9 @@ pub(crate) const TABLE: Table = (
         waiting_for_a_connection_to_be_free []
             by waiting() => "PoolBuilder::acquire_timeout" at(30), none_free, Nothing("it concerns another request");
         a_proxy_has_not_answered []
-            by proxied(b"") => "ClientBuilder::head_timeout" at(30), no_way, Nothing("a byte begins a reply");
+            by proxied(b"") => "ClientBuilder::connect_timeout" at(10), no_way, Nothing("a byte begins a reply");
         within_the_head_of_a_proxys_answer []
-            by proxied(b"HTTP/1.1 200 OK\r\nX: ") => "ClientBuilder::head_timeout" at(30), no_way, Byte(b'a');
+            by proxied(b"HTTP/1.1 200 OK\r\nX: ") => "ClientBuilder::connect_timeout" at(10), no_way, Byte(b'a');
         a_server_says_nothing_in_the_handshake_of_tls []
             by secure(b"") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
         a_server_says_nothing_in_the_handshake_behind_a_proxy []
@@ -82,7 +82,7 @@ fn no_reply(seen: &Seen) -> bool {
 }
 
 fn no_way(seen: &Seen) -> bool {
-    told(seen, "TimedOut { what: ") && told(seen, "limit: 30s }")
+    told(seen, "TimedOut { what: \"the proxy's answer to CONNECT\", limit: 10s }")
 }
 
 fn no_handshake(seen: &Seen) -> bool {

@@ -82,7 +82,7 @@ pub(crate) const TABLE: Table = (
         refused_and_told_why ["http/src/codec/server.rs Phase::Lingering"]
             by after(b"GET / HTTP/1.1\r\nbad\r\n\r\n") => "Limits::linger_time" at(2), closed, Byte(b'x');
         switched_to_what_nobody_speaks ["http/src/codec/server.rs Phase::Switched"]
-            by switched() => "application" Ours("it speaks what it switched to"), never, Byte(b'x');
+            by switched() => "Limits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
         a_last_reply_waits_to_be_taken ["http/src/codec/server.rs Phase::Closing"]
             by replies("Connection: close\r\n") => "LeastRate" between(30, 40), cut, Takes;
         a_reply_waits_to_be_taken []

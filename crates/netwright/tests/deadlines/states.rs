@@ -21,7 +21,7 @@ const FOLDERS: [&str; 6] = [
 ];
 
 /// What enums of states are called.
-const NAMES: [&str; 5] = ["Phase", "State", "Due", "Body", "Sending"];
+const NAMES: [&str; 6] = ["Phase", "State", "Due", "Body", "Sending", "Suspicion"];
 
 /// States in which nobody waits for a peer, and why.
 const NOBODY_WAITS: &[(&str, &str)] = &[

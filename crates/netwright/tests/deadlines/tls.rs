@@ -52,9 +52,11 @@ pub(crate) const TABLE: Table = (
         open_and_nothing_comes ["tls/src/handler.rs Phase::Open"]
             by open(b"") => "application" Ours("it knows how long"), never, Nothing("a byte begins a record");
         within_a_record []
-            by open(RECORD) => "application" Ours("it knows how long"), never, Byte(0);
+            by open(RECORD) => "Limits::record_deadline" at(60), record_too_late, Byte(0);
         the_peers_close_notify_is_waited_for []
             by half_closed() => "application" Ours("it has only shut its output down"), never, Nothing("a byte begins a record");
+        answers_wait_for_a_peer_that_has_said_goodbye []
+            by goodbye() => "Limits::answers_deadline" at(60), closed_by_peer, Nothing("nothing is read any more");
         within_a_record_before_a_request []
             by http(b"", RECORD) => "http::Limits::idle_time" at(60), timed_out::<60>, Byte(0);
         within_a_record_of_headers []
@@ -75,6 +77,15 @@ fn too_late(seen: &Seen) -> bool {
     let Some(CloseCause::Fault(fault)) = &seen.cause else { return false };
     let limit = Duration::from_secs(10);
     matches!(fault.downcast_ref(), Some(TlsError::HandshakeTimedOut { limit: over }) if *over == limit)
+}
+
+fn record_too_late(seen: &Seen) -> bool {
+    let cause = seen.cause.as_ref().map(|cause| format!("{cause:?}"));
+    cause.is_some_and(|cause| cause.starts_with("Fault(RecordTimedOut { limit: 60s, "))
+}
+
+fn closed_by_peer(seen: &Seen) -> bool {
+    matches!(seen.cause, Some(CloseCause::PeerClosed))
 }
 
 /// A record was sent: what is in it is what HTTP has to say, whose lines show it in clear.
@@ -187,6 +198,15 @@ fn half_closed() -> Box<dyn Subject> {
     shake_hands(&mut client, &mut server);
     drop(server.channel().shut_down_output());
     server.run();
+    subject(server)
+}
+
+fn goodbye() -> Box<dyn Subject> {
+    let (mut client, mut server) = (speaking(), speaker(Tls::server(&acceptor())));
+    shake_hands(&mut client, &mut server);
+    server.block_output(true).write_outbound(much());
+    drop(client.channel().close());
+    server.write_inbound(client.outbound_bytes());
     subject(server)
 }
 

@@ -29,11 +29,11 @@ pub(crate) const TABLE: Table = (
             by opening(b"HTTP/1.1 101 Switching Protocols\r\nX: ") => "Request::deadline" at(10), not_opened, Byte(b'a');
         behind_an_answer_before_the_answer []
             by opening(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 1") => "Request::deadline" at(10), not_opened, Nothing("its next bytes are an answer");
-        nothing_comes_of_a_client ["websocket/src/stage.rs Phase::Open", "websocket/src/stage.rs Due::Ping"]
+        nothing_comes_of_a_client ["websocket/src/stage.rs Phase::Open", "websocket/src/stage.rs Due::Look"]
             by server(b"") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Nothing("a byte begins a frame");
         nothing_comes_of_a_server []
             by client(b"") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Nothing("a byte begins a frame");
-        a_ping_is_not_answered ["websocket/src/stage.rs Due::Pong"]
+        a_ping_is_not_answered ["websocket/src/watch.rs Suspicion::Silent"]
             by pinged() => "Config::pong_deadline" at(10), timed_out::<40>, Nothing("any byte is an answer");
         behind_a_message []
             by server(b"\x81\x81\0\0\0\0h") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Nothing("a byte begins a frame");
@@ -46,15 +46,15 @@ pub(crate) const TABLE: Table = (
         within_a_mask []
             by server(b"\x81\x85\0\0") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Nothing("few bytes end it");
         within_a_payload []
-            by server(b"\x82\xfe\xff\xff\0\0\0\0x") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Alive(b'x');
+            by server(b"\x82\xfe\xff\xff\0\0\0\0x") => "Config::ping_after and pong_deadline" between(40, 48), timed_out::<40>, Alive(b'x');
         within_a_payload_of_a_server []
-            by client(b"\x82\x7e\xff\xffx") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Alive(b'x');
+            by client(b"\x82\x7e\xff\xffx") => "Config::ping_after and pong_deadline" between(40, 48), timed_out::<40>, Alive(b'x');
         within_the_payload_of_a_ping []
-            by server(b"\x89\xfd\0\0\0\0x") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Alive(b'x');
+            by server(b"\x89\xfd\0\0\0\0x") => "Config::ping_after and pong_deadline" between(40, 48), timed_out::<40>, Alive(b'x');
         between_two_fragments []
             by server(b"\x01\x81\0\0\0\0x") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Nothing("a byte begins a fragment");
         within_a_fragment []
-            by server(b"\x02\x81\0\0\0\0x\x80\xfe\xff\xff\0\0\0\0") => "Config::ping_after and pong_deadline" at(40), timed_out::<40>, Alive(b'x');
+            by server(b"\x02\x81\0\0\0\0x\x80\xfe\xff\xff\0\0\0\0") => "Config::ping_after and pong_deadline" between(40, 48), timed_out::<40>, Alive(b'x');
         our_close_is_not_answered ["websocket/src/stage.rs Phase::Asked", "websocket/src/stage.rs Due::Close"]
             by closing(b"\x82\xfe\xff\xff\0\0\0\0") => "Config::close_deadline" at(10), closed, Byte(b'x');
         our_close_is_not_answered_by_a_server []
@@ -69,6 +69,8 @@ pub(crate) const TABLE: Table = (
             by answering_unread() => "Config::close_deadline" at(10), closed_by_peer, Nothing("the peer does not take anything");
         a_close_is_seen_and_the_application_reads_nothing []
             by unwanted(b"\x81\x81\0\0\0\0h\x88\x80\0\0\0\0") => "application" Ours("it reads"), never, Nothing("nothing follows a close");
+        a_message_waits_and_the_peer_speaks_on ["websocket/src/watch.rs Suspicion::Stuck"]
+            by unread(b"\x82\xfe\xff\xff\0\0\0\0") => "Config::ping_after and pong_deadline" between(40, 56), timed_out::<40>, Byte(b'x');
         a_message_waits_to_be_taken []
             by speaks() => "LeastRate" between(30, 40), cut, Takes;
         echoes_wait_to_be_taken_while_more_is_sent []
@@ -159,6 +161,13 @@ fn closing_client(bytes: &[u8]) -> Box<dyn Subject> {
 fn closing_unread() -> Box<dyn Subject> {
     let mut channel = with(WebSocket::server(Config::default()), b"");
     channel.block_output(true).write_outbound(Message::Close(Close::default()));
+    subject(channel)
+}
+
+/// Without a socket that would cut it before.
+fn unread(bytes: &[u8]) -> Box<dyn Subject> {
+    let mut channel = with(WebSocket::server(Config::default()), bytes);
+    channel.block_output(true).write_outbound(Message::Binary(much()));
     subject(channel)
 }
 
