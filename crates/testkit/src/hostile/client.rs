@@ -76,6 +76,10 @@ const CONNECTIONS: usize = 40;
 const AT_ONCE: usize = 8;
 /// How long a call may take before its connection is left to itself.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a hostile client reads to the end.
+const READING_MAX: Duration = Duration::from_secs(5);
+/// Pieces that a stream is cut into.
+const PIECES_MAX: usize = 200;
 /// Between two connections of an honest client.
 const BETWEEN: Duration = Duration::from_millis(20);
 /// How often an honest client may be cut off before that counts: on a busy machine it may be as slow as a hostile one.
@@ -175,14 +179,17 @@ fn wrap(target: &Target, socket: TcpStream) -> io::Result<Box<dyn Link>> {
 /// One connection of a hostile client; it is given back if it is to be held.
 fn misbehave(target: &Target, numbers: &mut Numbers) -> Option<Box<dyn Link>> {
     let Plan { bytes, pieces, reading, ending, bare } = script::plan(numbers, &target.site);
-    let socket = dial(target, true).ok()?;
+    let socket = dial(target, reading != Reading::All).ok()?;
     // Without what belongs around it, its bytes are only noise to the server.
     let mut link = if bare { Box::new(socket) } else { wrap(target, socket).ok()? };
     // A server that does not read any more is not waited for: that is its way of being left alone.
     let _ = link.socket().set_write_timeout(Some(Duration::from_millis(300)));
-    let mut rest = &bytes[..];
+    let (mut rest, mut sent) = (&bytes[..], 0);
     while !rest.is_empty() {
-        let len = (1 + numbers.below(pieces.max)).min(rest.len());
+        sent += 1;
+        // What is left behind many pieces is one: the interesting places are where things begin.
+        let len =
+            if sent > PIECES_MAX { rest.len() } else { (1 + numbers.below(pieces.max)).min(rest.len()) };
         if link.write_all(&rest[..len]).and_then(|()| link.flush()).is_err() {
             break;
         }
@@ -198,10 +205,9 @@ fn misbehave(target: &Target, numbers: &mut Numbers) -> Option<Box<dyn Link>> {
         Ending::Reset => _ = SockRef::from(link.socket()).set_linger(Some(Duration::ZERO)),
         Ending::Finish => {
             let _ = link.socket().shutdown(Shutdown::Write);
-            if reading == Reading::Nothing {
+            if reading != Reading::All || !read_to_end(&mut *link) {
                 return Some(link);
             }
-            read_to_end(&mut *link);
         }
     }
     None
@@ -218,15 +224,17 @@ fn read_some(link: &mut dyn Link, reading: Reading) {
     let _ = link.read(&mut vec![0; room]);
 }
 
-fn read_to_end(link: &mut dyn Link) {
+/// Takes everything. False: there is no end to it.
+fn read_to_end(link: &mut dyn Link) -> bool {
     let _ = link.socket().set_read_timeout(Some(Duration::from_millis(100)));
     let (begun, mut room) = (Instant::now(), vec![0; 64 * 1024]);
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < READING_MAX {
         match link.read(&mut room) {
-            Ok(0) => return,
+            Ok(0) => return true,
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return,
+            Err(_) => return true,
         }
     }
+    false
 }
