@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const CRATES: [&str; 6] = ["bridge", "codec", "core", "http", "tls", "transport"];
+const CRATES: [&str; 7] = ["bridge", "codec", "core", "http", "tls", "transport", "websocket"];
 
 /// The lines of a file's `[features]`.
 fn features(cargo: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -184,7 +184,7 @@ fn a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory(se
     };
     assert_eq!(full.kind(), ErrorKind::WouldBlock);
     running.assert_quiet();
-    assert_eq!(running.server.figures().open, 1);
+    running.wait_for_open(1);
     let cut = running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut;
     assert_eq!((cut, said.next()), (1, "dropped"));
     running.wait_for_open(0);
