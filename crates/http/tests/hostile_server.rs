@@ -234,7 +234,11 @@ fn settle(asked: &[Asked], account: &Account) {
         }
     }
     // A connection that is cut under its first request may cost it; one that had waited costs only what cannot be repeated.
-    assert!(unseen_safe <= account.cut_before, "{unseen_safe} requests could have been sent: {account:?}");
+    assert!(
+        unseen_safe <= account.cut_before,
+        "{unseen_safe} requests could have been sent, with {} connections cut",
+        account.cut_before
+    );
     let excuses = account.cut_before + account.ended_idle;
     assert!(unseen <= excuses, "{unseen} requests were not sent, with {excuses} connections cut");
 }
