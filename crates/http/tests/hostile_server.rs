@@ -263,7 +263,7 @@ fn summary(asked: &[Asked]) -> HashMap<&'static str, usize> {
 fn meet_silent(seed: u64) -> HashMap<&'static str, usize> {
     let _seed = Seed(seed);
     let clock = ManualClock::new();
-    let backend = if seed % 2 == 0 { Backend::Readiness } else { Backend::Auto };
+    let backend = if seed.is_multiple_of(2) { Backend::Readiness } else { Backend::Auto };
     let group = backend.group().loops(1).clock(clock.clone()).build().unwrap();
     // As many as there are threads and stalls: nobody waits for a connection that waits for the clock.
     let client = Client::builder().group(group.clone()).connections(THREADS * REQUESTS).redirects(0);
@@ -300,7 +300,7 @@ fn meet_silent(seed: u64) -> HashMap<&'static str, usize> {
 /// Few connections, so that requests wait for each other's; nothing takes long enough to time out.
 fn meet_talking(seed: u64) -> HashMap<&'static str, usize> {
     let _seed = Seed(seed);
-    let backend = if seed % 2 == 0 { Backend::Auto } else { Backend::Readiness };
+    let backend = if seed.is_multiple_of(2) { Backend::Auto } else { Backend::Readiness };
     let group = backend.group().loops(2).build().unwrap();
     let client = Client::builder().group(group).connections(3).redirects(0).head_timeout(PATIENCE);
     let run = Run::new(client.build().unwrap(), HostileServer::talking(seed).unwrap(), seed);
