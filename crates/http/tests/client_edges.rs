@@ -59,7 +59,7 @@ fn text(reply: Response<Body>) -> String {
 #[track_caller]
 fn within(asking: netwright_http::client::Asking) -> Result<Response<Body>, ClientError> {
     let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(asking.wait()));
+    thread::spawn(move || drop(tell.send(asking.wait())));
     told.recv_timeout(PATIENCE).expect("the request is answered or fails")
 }
 
@@ -278,10 +278,10 @@ fn a_port_that_is_none_is_refused_by_its_name_and_not_replaced() {
 #[test]
 fn a_proxy_with_credentials_is_refused_at_once_without_telling_them() {
     for proxy in ["http://user:secret@127.0.0.1:3128", "user:secret@proxy:3128"] {
-        let error = Client::builder().proxy(proxy).err().expect("it is refused").to_string();
+        let error = Client::builder().proxy(proxy).expect_err("it is refused").to_string();
         assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
     }
-    let error = Client::builder().proxy("proxy:99999").err().expect("it is refused").to_string();
+    let error = Client::builder().proxy("proxy:99999").expect_err("it is refused").to_string();
     assert!(error.contains("99999") && error.contains("65535"), "{error}");
 }
 

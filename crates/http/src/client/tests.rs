@@ -33,7 +33,7 @@ impl Rig {
     }
 
     fn lend(&self) -> Pooled<Ask> {
-        self.pool.acquire().try_take().expect("there is one").ok().expect("and it is free")
+        self.pool.acquire().try_take().expect("there is one").expect("and it is free")
     }
 
     fn send(&mut self, pooled: Pooled<Ask>, body: impl Into<Body>, total: Duration) -> Replied {

@@ -11,7 +11,8 @@
 //! What it remembers ([`Account`]) is what a client has to answer for when all is over:
 //! 1. A request came on a connection that cannot be used again, or with bytes that are not its own: the client is wrong.
 //! 2. A reply went out whole, on a connection that was ended in order if at all: the client has to have it.
-//! 3. Connections that were ended before a request was read: each excuses one request that nobody has seen.
+//! 3. Connections that were ended before a request was read: each excuses one request that nobody has seen; but if it had
+//!    carried others before, only one that cannot be repeated.
 //!
 //! | file | what it is |
 //! | --- | --- |
@@ -77,9 +78,9 @@ pub struct Account {
     pub requests: HashMap<u64, Vec<Outcome>>,
     /// Where the client is wrong.
     pub violations: Vec<String>,
-    /// Connections that were ended before a request on them was read.
+    /// Connections that were ended before the first request on them was read.
     pub cut_before: usize,
-    /// Connections that were ended without a word when they had waited for a moment.
+    /// Connections that were ended without a word behind a reply, or within a later request.
     pub ended_idle: usize,
     /// Requests that will not be answered: their clients have to give up.
     pub silent: HashSet<u64>,
@@ -227,16 +228,20 @@ impl Connection {
             self.shared.account().cut_before += 1;
             return Err(self.end());
         }
-        loop {
+        for answered in 0.. {
             let plan = Plan::draw(&mut self.numbers);
             if let Some(len) = plan.reads_only {
-                self.shared.account().cut_before += 1;
+                match answered {
+                    0 => self.shared.account().cut_before += 1,
+                    _ => self.shared.account().ended_idle += 1,
+                }
                 self.incoming.skip(&mut self.stream, len)?;
                 return Err(self.end());
             }
             let request = self.incoming.head(&mut self.stream)?;
             self.answer(&plan, &request)?;
         }
+        Err(Over)
     }
 
     fn answer(&mut self, plan: &Plan, request: &Request) -> Result<(), Over> {

@@ -424,7 +424,7 @@ where
         self.open(socket, domain, pipeline, Some(peer.clone()), file).map_err(failed)
     }
 
-    fn connected(&self, peer: &Address) -> io::Result<(Socket, Domain, Option<Box<dyn Any>>)> {
+    fn connected(&self, peer: &Address) -> io::Result<(Socket, Domain, BoundFile)> {
         let (socket, domain) = self.socket(peer, false)?;
         let mut file = None;
         if let Some(from) = &self.from {
@@ -456,7 +456,7 @@ where
         domain: Domain,
         pipeline: P,
         peer: Option<Address>,
-        file: Option<Box<dyn Any>>,
+        file: BoundFile,
     ) -> io::Result<Channel<P::Tail>> {
         let local = LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))?;
         open(Opening {
@@ -472,8 +472,11 @@ where
     }
 }
 
+/// The file of a Unix socket, if it has one, which goes when this is dropped.
+type BoundFile = Option<Box<dyn Any>>;
+
 /// Binds a socket. The file of a Unix socket is removed with the channel; one that nobody receives at is replaced.
-fn bind(socket: &Socket, address: &Address) -> io::Result<Option<Box<dyn Any>>> {
+fn bind(socket: &Socket, address: &Address) -> io::Result<BoundFile> {
     let name = sock_addr(address)?;
     match address {
         #[cfg(unix)]
