@@ -246,8 +246,7 @@ mod ways {
             let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ends");
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(directory.join("much"), much()).unwrap();
-            let files = Files::below(&directory).unwrap();
-            files
+            Files::below(&directory).unwrap()
         });
         let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
         place
