@@ -31,6 +31,7 @@ pub(super) struct Parts {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) head: Duration,
+    pub(super) piece: Duration,
     pub(super) total: Duration,
 }
 

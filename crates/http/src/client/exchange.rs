@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | something of the request is unsent | [`Times::head`] without any of it being taken, at most half of that longer |
 //! | the request is sent, the head of the reply has not come | [`Times::head`] |
+//! | the head has come, and somebody waits for the next piece of the body | [`Times::piece`] |
 //! | all of it | [`Times::total`] |
 
 use super::{
@@ -30,14 +31,14 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
-use netwright_core::{CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise};
+use netwright_core::{CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, time};
 use netwright_transport::Pooled;
 use std::{
     convert::Infallible,
     future::poll_fn,
     sync::Arc,
     task::{self, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// One exchange after the other.
@@ -66,6 +67,11 @@ struct Current {
     /// Watches over the request until it is sent, then over the head of the reply.
     watch: Option<StageTimer>,
     upload: Upload,
+    /// Watches over the pieces of the reply's body.
+    pieces: Option<StageTimer>,
+    piece_limit: Duration,
+    /// Since when the next one is waited for.
+    silent_since: Option<Instant>,
     total_timer: Option<(StageTimer, Duration)>,
 }
 
@@ -109,7 +115,7 @@ impl Exchange {
             // The pool lends to one at a time.
             return ask.give_back(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
         }
-        let Times { head: limit, total } = ask.times;
+        let Times { head: limit, piece: piece_limit, total } = ask.times;
         let waited = ask.since.map_or(Duration::ZERO, |since| cx.event_loop().now().duration_since(since));
         let Some(Parts { request, reply, pooled }) = ask.take() else { return };
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
@@ -125,6 +131,9 @@ impl Exchange {
             limit,
             watch: None,
             upload: Upload::default(),
+            pieces: None,
+            piece_limit,
+            silent_since: None,
             total_timer,
         };
         match body.into_full() {
@@ -183,7 +192,7 @@ impl Exchange {
 
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         self.send(cx);
-        let Some(current) = &self.current else { return };
+        let Some(current) = &mut self.current else { return };
         match current.dues.verdict() {
             Verdict::Wait => {}
             verdict => return self.over(cx, verdict),
@@ -194,6 +203,7 @@ impl Exchange {
         let wanted = current.incoming.as_ref().is_none_or(|pipe| pipe.is_wanted());
         if wanted && !current.dues.replied && !self.asked {
             self.asked = true;
+            current.silent_since = current.incoming.is_some().then(time::now);
             cx.request();
         }
     }
@@ -280,6 +290,7 @@ impl Exchange {
                 let back = cx.caller();
                 let pipe = Pipe::poking(move || back.call(|stage: &mut Self, cx| stage.go_on(cx)));
                 current.incoming = Some(pipe.clone());
+                current.watch_pieces(cx, false);
                 let length = head.headers.get(header::CONTENT_LENGTH);
                 Body::incoming(pipe, length.and_then(|length| length.to_str().ok()?.parse().ok()))
             }
@@ -319,13 +330,26 @@ impl Current {
         Some(if self.is_uploading() { (limit / UNCHANGED_MAX).max(SOON) } else { limit })
     }
 
+    /// Looks again when the next piece would be late, so that a piece costs no timer. False: it is.
+    fn watch_pieces(&mut self, cx: &mut Cx<'_>, waits: bool) -> bool {
+        if self.piece_limit.is_zero() {
+            return true;
+        }
+        // Who does not read waits for nobody.
+        let since = self.silent_since.filter(|_| waits);
+        let silent = since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
+        let left = self.piece_limit.saturating_sub(silent);
+        self.pieces = Some(cx.arm(left.max(SOON)));
+        !left.is_zero()
+    }
+
     fn is_uploading(&self) -> bool {
         self.tracked && self.dues.request != dues::Request::Sent
     }
 
     fn disarm(&mut self, cx: &mut Cx<'_>) {
         let total = self.total_timer.take().map(|(timer, _)| timer);
-        for timer in [self.watch.take(), total].into_iter().flatten() {
+        for timer in [self.watch.take(), self.pieces.take(), total].into_iter().flatten() {
             cx.disarm(timer);
         }
     }
@@ -465,6 +489,11 @@ impl Handler for Exchange {
             && armed == timer
         {
             self.break_off(cx, ClientError::TimedOut { what: "the end of the reply", limit });
+        } else if current.pieces == Some(timer) {
+            let limit = current.piece_limit;
+            if !current.watch_pieces(cx, self.asked) {
+                self.break_off(cx, ClientError::TimedOut { what: "the next piece of the reply", limit });
+            }
         } else if current.watch != Some(timer) {
         } else if !current.is_uploading() {
             self.break_off(cx, ClientError::TimedOut { what: "the reply", limit });

@@ -134,6 +134,14 @@ impl ClientBuilder {
         self
     }
 
+    /// How long the next piece of a reply's body may take, once somebody waits for it. Zero: no limit.
+    /// Default: 5 minutes. What comes drop by drop goes on for as long as [`total_timeout`](Self::total_timeout)
+    /// allows, because that is what a stream of events looks like.
+    pub fn piece_timeout(mut self, limit: Duration) -> Self {
+        self.times.piece = limit;
+        self
+    }
+
     /// How long an exchange may take in all, its bodies included. Zero: no limit. Default: none, as bodies may be streams.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         self.times.total = limit;
@@ -204,7 +212,11 @@ impl Client {
         ClientBuilder {
             group: None,
             connect_timeout: Duration::from_secs(10),
-            times: Times { head: Duration::from_secs(30), total: Duration::ZERO },
+            times: Times {
+                head: Duration::from_secs(30),
+                piece: Duration::from_secs(300),
+                total: Duration::ZERO,
+            },
             redirects: 10,
             connections: 16,
             proxy: None,

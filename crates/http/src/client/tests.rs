@@ -9,6 +9,7 @@ use netwright_core::{EmbeddedChannel, ManualLoop};
 use std::convert::Infallible;
 
 const HEAD: Duration = Duration::from_secs(30);
+const PIECE: Duration = Duration::from_secs(300);
 const REPLY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
@@ -40,7 +41,8 @@ impl Rig {
         let (reply, promised) = promise();
         let channel = (*pooled).clone();
         let request = Request::post("http://a/").body(body.into()).unwrap();
-        channel.send(Ask::new(ask::Parts { request, reply, pooled }, Times { head: HEAD, total }));
+        channel
+            .send(Ask::new(ask::Parts { request, reply, pooled }, Times { head: HEAD, piece: PIECE, total }));
         self.connection.run();
         promised
     }
@@ -226,7 +228,7 @@ fn a_connection_is_given_up_after_a_last_reply_of_every_kind() {
         if ours == "upgrade" {
             request.headers_mut().insert("upgrade", HeaderValue::from_static("other"));
         }
-        let times = Times { head: HEAD, total: Duration::ZERO };
+        let times = Times { head: HEAD, piece: PIECE, total: Duration::ZERO };
         rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, pooled }, times));
         rig.connection.write_inbound(theirs);
         let mut body = promised.try_take().unwrap().ok().unwrap().into_body();

@@ -2,7 +2,7 @@
 
 use crate::{
     row::{
-        Drip::{Byte, Nothing, Takes},
+        Drip::{Alive, Byte, Nothing, Takes},
         Limit::Ours,
         Seen, Subject, Table, at, between, never, rows,
     },
@@ -43,7 +43,11 @@ pub(crate) const TABLE: Table = (
         behind_an_answer_before_the_answer []
             by asks(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 103 Early Hints\r\nX: ") => "ClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
         within_a_body_of_known_length []
-            by asks(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "application" Ours("a body may be a stream: it sets total_timeout, or leaves"), never, Byte(b'x');
+            by asks(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "ClientBuilder::piece_timeout" at(300), no_piece, Alive(b'x');
+        within_the_size_of_a_chunk []
+            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "ClientBuilder::piece_timeout" at(300), no_piece, Nothing("its line has a limit, which ends before");
+        within_trailers []
+            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "ClientBuilder::piece_timeout" at(300), no_piece, Byte(b'a');
         within_a_body_of_known_length_with_a_limit_for_all []
             by asks_in_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
         within_the_size_of_a_chunk_with_a_limit_for_all []
@@ -87,6 +91,10 @@ fn no_way(seen: &Seen) -> bool {
 
 fn no_handshake(seen: &Seen) -> bool {
     told(seen, "HandshakeTimedOut { limit: 10s }")
+}
+
+fn no_piece(seen: &Seen) -> bool {
+    told(seen, "the next piece of the reply") && told(seen, "300s")
 }
 
 fn no_end(seen: &Seen) -> bool {
@@ -176,7 +184,7 @@ impl Subject for Asked {
         if let Some(server) = &mut self.server {
             let _ = server.write_all(&[byte]); // it may be closed already
         }
-        self.loops.settle();
+        self.seen(); // whoever asked reads
     }
 
     fn take(&mut self) {
@@ -202,17 +210,22 @@ impl Subject for Asked {
                 Err(error) => self.told = Some(format!("{error:?}")),
             }
         }
-        while let Some(body) = &mut self.body
-            && let Poll::Ready(piece) = body.poll_read(&mut cx)
-        {
-            match piece {
-                Ok(Some(_)) => self.loops.settle(),
-                Ok(None) => self.body = None,
-                Err(error) => {
-                    self.body = None;
-                    self.told = Some(format!("{error:?}"));
+        // What is asked for now may be there already.
+        for _ in 0..2 {
+            while let Some(body) = &mut self.body
+                && let Poll::Ready(piece) = body.poll_read(&mut cx)
+            {
+                match piece {
+                    Ok(Some(_)) => {}
+                    Ok(None) => self.body = None,
+                    Err(error) => {
+                        self.body = None;
+                        self.told = Some(format!("{error:?}"));
+                    }
                 }
+                self.loops.settle();
             }
+            self.loops.settle();
         }
         Seen { told: self.told.clone(), ..Seen::default() }
     }
@@ -259,7 +272,10 @@ fn waiting() -> Box<dyn Subject> {
 fn asks_with(set: impl FnOnce(ClientBuilder) -> ClientBuilder, says: &[u8]) -> Box<dyn Subject> {
     let ((loops, client), (listener, url)) = (begin(set), listener());
     let asking = client.get(url);
-    Asked::new(loops, client, asking).meets(&listener, b"\r\n\r\n", says)
+    let mut asked = Asked::new(loops, client, asking).meets(&listener, b"\r\n\r\n", says);
+    let is_reply = says.starts_with(b"HTTP/1.1 200") && says.windows(4).any(|end| end == b"\r\n\r\n");
+    assert!(wait_until(|| asked.seen().is_open() && asked.body.is_some() == is_reply));
+    asked
 }
 
 fn asks(says: &[u8]) -> Box<dyn Subject> {
