@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use netwright_core::pipeline;
+use netwright_core::{ManualClock, pipeline};
 use netwright_http::{
     Body, HttpServer,
     client::{Client, ClientError},
     serve,
 };
-use netwright_transport::{Server, event_loops};
+use netwright_transport::{Backend, Server, event_loops};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
@@ -182,6 +182,43 @@ fn bodies_are_streamed_both_ways() {
     let large = Bytes::from(vec![7; 3_000_000]);
     let reply = client.post(server.url("/echo"), large.clone()).wait().unwrap();
     assert_eq!(run(reply.into_body().collect(4_000_000)).unwrap(), large);
+}
+
+#[test]
+fn the_time_for_all_of_a_request_counts_its_wait_for_a_connection_and_its_redirects() {
+    const TOTAL: Duration = Duration::from_secs(20);
+    let server = server();
+    let clock = ManualClock::new();
+    let group = Backend::Readiness.group().loops(1).clock(clock.clone()).build().unwrap();
+    let builder = Client::builder().group(group.clone()).connections(1);
+    let client = builder.total_timeout(TOTAL).head_timeout(Duration::ZERO).build().unwrap();
+    let waits: Vec<_> = (0..3).map(|_| client.get(server.url("/never"))).collect();
+    while client.figures().waiting < 2 {
+        thread::yield_now();
+    }
+    clock.advance(TOTAL);
+    group.next().execute(|| {}).unwrap();
+    for asking in waits {
+        let error = asking.wait().unwrap_err();
+        assert!(matches!(error, ClientError::TimedOut { limit: TOTAL, .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_host_is_one_whatever_it_is_called() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    let counted = reached.clone();
+    let inside = move |_: &netwright_transport::Accepted| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        pipeline().add(HttpServer::new()).app(serve(answer))
+    };
+    let _local = Server::builder().pipeline(inside).bind("local:80").wait().unwrap();
+    let client = Client::builder().connect_timeout(Duration::from_secs(1)).build().unwrap();
+    let error = client.get("http://local/").wait().unwrap_err();
+    assert!(matches!(error, ClientError::Connect(_) | ClientError::Pool(_)), "{error:?}");
+    let error = client.get("http://unix:81/").wait().unwrap_err();
+    assert!(!error.to_string().contains("unix:81:"), "{error}");
+    assert_eq!(reached.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -10,8 +10,10 @@
 //!
 //! Always true:
 //! 1. Who is not listened to is not blamed for silence: a pause counts as if something was heard.
-//! 2. Who is listened to or not, a peer for which something waits takes some of it within `ping_after` and `pong_deadline`
-//!    together, or is given up. No pause excuses that: it may be the reason for the pause.
+//! 2. Who is listened to or not, a peer for which something waits takes some of it within ten times `ping_after`, or is
+//!    given up. No pause excuses that: it may be the reason for the pause. So long, because the system takes more of us only
+//!    when a good part of its buffer is free, and a slow peer is not one that is gone; one that takes nothing at all is cut
+//!    before, where the bytes leave (`LeastRate`).
 //!
 //! No clock and no channel: `due` is told what there is to see, and says what to do.
 
@@ -19,6 +21,8 @@ use std::time::Duration;
 
 /// In so many parts a silence is measured.
 const PARTS: u8 = 4;
+/// Parts without anything being taken that are too many.
+const STUCK_MAX: u16 = 10 * PARTS as u16;
 
 /// What is known of the peer.
 #[derive(Debug, Default)]
@@ -32,7 +36,7 @@ pub(crate) struct Watch {
     /// Parts without a sound.
     silent: u8,
     /// Parts in which nothing of what waits was taken.
-    stuck: u8,
+    stuck: u16,
     /// Whether something waited at the last look, and how much had been taken until then.
     waited: bool,
     taken: i64,
@@ -106,13 +110,13 @@ impl Watch {
             _ => {}
         }
         self.silent = if heard { 0 } else { self.silent + self.parts };
-        self.stuck = if taken { 0 } else { self.stuck + self.parts };
+        self.stuck = if taken { 0 } else { self.stuck + u16::from(self.parts) };
         self.parts = 0; // unless this look is followed by one that closes a part
         if self.silent >= PARTS {
             self.deadline = Some(Suspicion::Silent);
             return Next::Ping(pong_deadline);
         }
-        if self.stuck >= PARTS {
+        if self.stuck >= STUCK_MAX {
             self.deadline = Some(Suspicion::Stuck);
             return Next::Look(pong_deadline);
         }
@@ -178,14 +182,14 @@ mod tests {
             Next::Look(QUARTER),
             "it may have been written just now"
         );
-        for more in 0..3 {
+        for more in 0..u64::from(STUCK_MAX) - 1 {
             watch.hears();
             assert_eq!(due(&mut watch, seen(1000 + more, 900)), Next::Look(QUARTER));
         }
         watch.hears();
-        assert_eq!(due(&mut watch, seen(1003, 900)), Next::Look(PONG));
+        assert_eq!(due(&mut watch, seen(1100, 900)), Next::Look(PONG));
         watch.hears();
-        assert_eq!(due(&mut watch, seen(1003, 900)), Next::GiveUp);
+        assert_eq!(due(&mut watch, seen(1100, 900)), Next::GiveUp);
     }
 
     #[test]

@@ -353,12 +353,12 @@ fn a_peer_that_sends_and_never_reads_is_given_up() {
         channel.block_output(true);
         let mut passed = 0;
         while channel.is_open() {
-            assert!(passed < 60, "it is kept, held back: {hold_back}");
+            assert!(passed < 300, "it is kept, held back: {hold_back}");
             channel.write_inbound(&question).advance(SECOND);
             passed += 1;
         }
         assert_given_up(&channel);
-        assert!(passed > 20, "it is given time: {passed} s");
+        assert!(passed > 200, "it is given time: {passed} s");
     }
 }
 
@@ -376,7 +376,7 @@ fn a_tail_whose_peer_never_reads_comes_to_its_end() {
         channel.write_inbound(frame(Opcode::Binary, vec![7; 100_000]));
     }
     assert!(!channel.wants_read(), "answers hold questions back");
-    channel.advance(60 * SECOND);
+    channel.advance(300 * SECOND);
     assert_given_up(&channel);
 }
 

@@ -7,11 +7,13 @@ use std::{fmt, time::Duration};
 ///
 /// Whoever asks for much and takes nothing pins our memory and the system's. While something waits to be sent, each second
 /// puts the peer a second behind, and each byte that it takes brings it forward by what a byte may take. It is cut when it
-/// is behind by the grace: after that time if it takes nothing, never if it takes as much as the rate, in pieces or evenly.
+/// is behind by the grace: after that time if it takes nothing. What it takes in a rush brings it ahead, by the grace at
+/// most, because systems tell of what a peer takes in steps: one whose window was full opens it again when a sixteenth of
+/// its buffer is free, which may be some hundred kilobytes.
 ///
-/// The default is 240 bytes a second and a grace of 30 seconds. No shorter, because systems tell of what a peer takes in
-/// steps: one whose window was full opens it again when a sixteenth of its buffer is free, and a network that was gone for
-/// ten seconds may be tried again only after as many.
+/// The default is 240 bytes a second and a grace of a minute, so that who takes nothing has a minute, and who took much and
+/// stops has two. No shorter, because of these steps, and because a network that was gone for a while may be tried again only
+/// after as long.
 ///
 /// ```
 /// use netwright_core::LeastRate;
@@ -64,10 +66,10 @@ impl LeastRate {
     }
 }
 
-/// 240 bytes a second, and 30 seconds.
+/// 240 bytes a second, and a minute.
 impl Default for LeastRate {
     fn default() -> Self {
-        Self { bytes_per_second: 240, grace: Duration::from_secs(30) }
+        Self { bytes_per_second: 240, grace: Duration::from_secs(60) }
     }
 }
 
@@ -97,13 +99,15 @@ impl fmt::Display for LeastRate {
 pub struct Pace {
     rate: LeastRate,
     behind: Duration,
+    /// Or ahead, by the grace at most: one of both is zero.
+    ahead: Duration,
     taken: u64,
 }
 
 impl Pace {
     /// Something begins to wait. `taken`: what the peer has taken so far, counted from wherever it is.
     pub fn new(rate: LeastRate, taken: u64) -> Self {
-        Self { rate, behind: Duration::ZERO, taken }
+        Self { rate, behind: Duration::ZERO, ahead: Duration::ZERO, taken }
     }
 
     /// After how long the next look is due.
@@ -117,8 +121,10 @@ impl Pace {
     pub fn look(&mut self, passed: Duration, taken: u64) -> bool {
         let brought = self.rate.time_for(taken.saturating_sub(self.taken));
         self.taken = self.taken.max(taken);
-        let counted = passed.min(self.next_look() + self.rate.grace / 3);
-        self.behind = (self.behind + counted).saturating_sub(brought);
+        let owed = self.behind + passed.min(self.next_look() + self.rate.grace / 3);
+        let earned = self.ahead.saturating_add(brought);
+        self.behind = owed.saturating_sub(earned);
+        self.ahead = earned.saturating_sub(owed).min(self.rate.grace);
         self.behind < self.rate.grace
     }
 
@@ -137,7 +143,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const LOOK: Duration = Duration::from_secs(10);
+    const LOOK: Duration = Duration::from_secs(20);
 
     #[test]
     fn who_takes_nothing_is_cut_after_the_grace_and_not_before() {
@@ -152,15 +158,15 @@ mod tests {
     fn who_takes_as_much_as_the_rate_stays_whether_evenly_or_in_pieces() {
         let (mut even, mut pieces) = (Pace::new(LeastRate::default(), 0), Pace::new(LeastRate::default(), 0));
         for look in 1..1_000_u64 {
-            assert!(even.look(LOOK, look * 2_400), "{look}");
-            assert!(pieces.look(LOOK, look / 2 * 4_800), "{look}");
+            assert!(even.look(LOOK, look * 4_800), "{look}");
+            assert!(pieces.look(LOOK, look / 2 * 9_600), "{look}");
         }
     }
 
     #[test]
     fn who_takes_a_little_less_than_the_rate_is_cut_in_the_end() {
         let mut pace = Pace::new(LeastRate::default(), 0);
-        let cut = (1..1_000_u64).find(|look| !pace.look(LOOK, look * 2_300));
+        let cut = (1..1_000_u64).find(|look| !pace.look(LOOK, look * 4_600));
         assert!(cut.is_some_and(|look| look > 20), "{cut:?}");
     }
 
@@ -172,11 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_in_a_rush_is_no_credit_for_later() {
+    fn what_was_taken_in_a_rush_counts_for_a_while_and_not_for_ever() {
         let mut pace = Pace::new(LeastRate::default(), 0);
         assert!(pace.look(LOOK, u64::MAX));
-        assert!(pace.look(LOOK, u64::MAX) && pace.look(LOOK, u64::MAX));
-        assert!(!pace.look(LOOK, u64::MAX));
+        let cut = (1..100).find(|_| !pace.look(LOOK, u64::MAX));
+        assert_eq!(cut, Some(6), "a minute ahead, and one of grace");
+    }
+
+    #[test]
+    fn who_takes_a_step_of_many_bytes_now_and_then_stays() {
+        // 3 kB/s, told in steps of 128 KiB.
+        let mut pace = Pace::new(LeastRate::default(), 0);
+        for look in 1..1_000_u64 {
+            assert!(pace.look(LOOK, look * 60_000 / 131_072 * 131_072), "{look}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | the request is sent, the head of the reply has not come | [`Times::head`] |
 //! | the head has come, and somebody waits for the next piece of the body | [`Times::piece`] |
 //! | all of it | [`Times::total`] |
+//! | no exchange | `idle_timeout`, at most twice |
 
 use super::{
     ClientError,
@@ -51,6 +52,11 @@ pub(super) struct Exchange {
     over: bool,
     /// What was asked before there was a connection to ask.
     before: Option<Ask>,
+    /// Looks now and then whether anybody uses the connection, so that an exchange costs no timer.
+    idle: Option<StageTimer>,
+    /// Exchanges since the last look.
+    used: bool,
+    idle_limit: Duration,
 }
 
 struct Current {
@@ -102,8 +108,13 @@ type Cx<'a> = Context<'a, Exchange>;
 impl Exchange {
     /// One that takes over what was asked before it was there.
     #[cfg(feature = "tls")]
-    pub(super) fn after(asked: Option<Ask>) -> Self {
-        Self { before: asked, ..Self::default() }
+    pub(super) fn after(asked: Option<Ask>, idle: Duration) -> Self {
+        Self { before: asked, ..Self::new(idle) }
+    }
+
+    /// One whose connection may be unused for so long; zero: for ever.
+    pub(super) fn new(idle: Duration) -> Self {
+        Self { idle_limit: idle, ..Self::default() }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
@@ -116,7 +127,8 @@ impl Exchange {
             return ask.give_back(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
         }
         let Times { head: limit, piece: piece_limit, total } = ask.times;
-        let waited = ask.since.map_or(Duration::ZERO, |since| cx.event_loop().now().duration_since(since));
+        self.used = true;
+        let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
         let Some(Parts { request, reply, pooled }) = ask.take() else { return };
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
         let (mut head, body) = request.into_parts();
@@ -313,6 +325,16 @@ impl Exchange {
         }
     }
 
+    /// A connection that nobody has used for a while is closed. Who was lent it in this moment gets another one.
+    fn look_for_use(&mut self, cx: &mut Cx<'_>) {
+        if self.current.is_some() || std::mem::take(&mut self.used) {
+            self.idle = Some(cx.arm(self.idle_limit));
+            return;
+        }
+        self.over = true;
+        cx.close_because(CloseCause::TimedOut(self.idle_limit));
+    }
+
     /// The exchange will not be completed, and the connection cannot be used again.
     fn break_off(&mut self, cx: &mut Cx<'_>, error: ClientError) {
         let Some(mut current) = self.current.take() else { return };
@@ -402,6 +424,7 @@ impl Handler for Exchange {
         // A server may close what nobody uses: that is seen only if somebody reads.
         self.asked = true;
         cx.request();
+        self.idle = (!self.idle_limit.is_zero()).then(|| cx.arm(self.idle_limit));
         if let Some(ask) = self.before.take() {
             self.begin(cx, ask);
         }
@@ -483,6 +506,9 @@ impl Handler for Exchange {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, timer: StageTimer) {
+        if self.idle == Some(timer) {
+            return self.look_for_use(cx);
+        }
         let Some(current) = &mut self.current else { return };
         let limit = current.limit;
         if let Some((armed, limit)) = current.total_timer

@@ -41,7 +41,7 @@ use ask::{Ask, Failure, Times};
 use bytes::Bytes;
 use exchange::Exchange;
 use http::{HeaderValue, Method, Request, Response, Uri, header, request::Parts};
-use netwright_core::{Channel, EventLoopGroup, JoinHandle, Promised, TaskError, pipeline, promise};
+use netwright_core::{Channel, EventLoopGroup, JoinHandle, Promised, TaskError, pipeline, promise, time};
 use netwright_transport::{self as transport, ConnectError, Pool, Pooled};
 use origin::Origin;
 use std::{
@@ -50,7 +50,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Asks servers, and keeps connections to them. Cheap to clone; any thread may use it.
@@ -79,8 +79,10 @@ struct Inner {
     pools: Mutex<HashMap<Origin, Pool<Ask>>>,
 }
 
-/// Pools that are kept. Beyond that, those without a connection are let go.
+/// Hosts whose connections are kept. Beyond that, those without a connection are let go, and those that nobody uses.
 const POOLS_MAX: usize = 1024;
+/// So many of them stay then.
+const POOLS_KEPT: usize = 768;
 
 /// New connections on which nothing could be written before one gives up: a server that closes them at once is not there.
 const UNUSABLE_MAX: u32 = 3;
@@ -104,6 +106,8 @@ pub struct ClientBuilder {
     group: Option<EventLoopGroup>,
     connect_timeout: Duration,
     times: Times,
+    /// How long a connection may wait for the next request.
+    idle: Duration,
     redirects: usize,
     connections: usize,
     /// Its host and port.
@@ -142,9 +146,17 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an exchange may take in all, its bodies included. Zero: no limit. Default: none, as bodies may be streams.
+    /// How long a request may take in all: the wait for a connection, redirects, and the bodies of both sides. Zero: no limit.
+    /// Default: none, as bodies may be streams.
     pub fn total_timeout(mut self, limit: Duration) -> Self {
         self.times.total = limit;
+        self
+    }
+
+    /// How long a connection may wait for its next request, and at most twice as long, before it is closed. Zero: for ever.
+    /// Default: 90 s.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle = limit;
         self
     }
 
@@ -154,7 +166,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Connections to one host at most. Default: 16.
+    /// Connections to one host at most. Default: 16. A request for which none is free waits for one for 30 s.
     pub fn connections(mut self, max: usize) -> Self {
         self.connections = max;
         self
@@ -175,7 +187,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Limits of what servers may send. Default: [`Limits::client`].
+    /// Limits of what servers may send. Default: [`Limits::client`]. The times in it are for servers: those of a client are
+    /// [`head_timeout`](Self::head_timeout), [`piece_timeout`](Self::piece_timeout) and [`total_timeout`](Self::total_timeout).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -217,6 +230,7 @@ impl Client {
                 piece: Duration::from_secs(300),
                 total: Duration::ZERO,
             },
+            idle: Duration::from_secs(90),
             redirects: 10,
             connections: 16,
             proxy: None,
@@ -361,9 +375,24 @@ struct Repeatable {
     body: Option<Bytes>,
 }
 
+/// Takes out what nobody uses: all that is empty, and of the others as many as are too many.
+fn trim(pools: &mut HashMap<Origin, Pool<Ask>>) -> Vec<Pool<Ask>> {
+    let mut spare = pools.len().saturating_sub(POOLS_KEPT);
+    let used = |pool: &Pool<Ask>| {
+        let figures = pool.figures();
+        (figures.in_use + figures.connecting + figures.waiting > 0, figures.idle > 0)
+    };
+    let mut unused: Vec<_> =
+        pools.extract_if(|_, pool| used(pool) == (false, false)).map(|(_, pool)| pool).collect();
+    spare = spare.saturating_sub(unused.len());
+    unused.extend(pools.extract_if(|_, pool| !used(pool).0).take(spare).map(|(_, pool)| pool));
+    unused
+}
+
 impl Inner {
     /// Asks, and follows redirects.
     async fn follow(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
+        let begun = time::now();
         let (mut head, body) = request.into_parts();
         if let Some(agent) = &self.settings.user_agent {
             head.headers.entry(header::USER_AGENT).or_insert_with(|| agent.clone());
@@ -374,7 +403,7 @@ impl Inner {
         };
         let mut followed = 0;
         loop {
-            let reply = self.ask(&kept, stream.take()).await?;
+            let reply = self.ask(&kept, stream.take(), begun).await?;
             let Repeatable { head, body } = &mut kept;
             let Some(next) = redirect::next(reply.status(), reply.headers(), &head.uri, &head.method) else {
                 return Ok(reply);
@@ -400,11 +429,16 @@ impl Inner {
 
     /// Asks until a connection has taken the request, and once more for each that had waited and took it with it into its
     /// end. Each of these is one connection less, so that in the end a new one is asked.
-    async fn ask(&self, kept: &Repeatable, mut stream: Option<Body>) -> Result<Response<Body>, ClientError> {
+    async fn ask(
+        &self,
+        kept: &Repeatable,
+        mut stream: Option<Body>,
+        begun: Instant,
+    ) -> Result<Response<Body>, ClientError> {
         let origin = Origin::of(&kept.head.uri)?;
         let mut unusable = 0;
         loop {
-            let pooled = self.pool(&origin)?.acquire().await?;
+            let pooled = self.acquire(&origin, begun).await?;
             let fresh = pooled.is_fresh();
             let body = match (stream.take(), &kept.body) {
                 (Some(body), _) => body,
@@ -412,7 +446,7 @@ impl Inner {
                 (None, None) => return Err(HttpError::Aborted("its body was sent before".into()).into()),
             };
             let request = Request::from_parts(kept.head.clone(), body);
-            match self.exchange(pooled, request).await {
+            match self.exchange(pooled, request, begun).await {
                 Ok(reply) => return Ok(reply),
                 Err(Failure::Unsent(request, error)) => {
                     unusable += u32::from(fresh);
@@ -431,10 +465,31 @@ impl Inner {
         }
     }
 
-    async fn exchange(&self, pooled: Pooled<Ask>, request: Request<Body>) -> Result<Response<Body>, Failure> {
+    /// A connection, within the time of the whole request.
+    async fn acquire(&self, origin: &Origin, begun: Instant) -> Result<Pooled<Ask>, ClientError> {
+        let limit = self.settings.times.total;
+        let acquiring = self.pool(origin)?.acquire();
+        if limit.is_zero() {
+            return Ok(acquiring.await?);
+        }
+        let left = limit.saturating_sub(time::now().saturating_duration_since(begun));
+        match time::timeout(left, acquiring).await {
+            Ok(acquired) => Ok(acquired?),
+            Err(_) => Err(ClientError::TimedOut { what: "a connection for the request", limit }),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        pooled: Pooled<Ask>,
+        request: Request<Body>,
+        begun: Instant,
+    ) -> Result<Response<Body>, Failure> {
         let (reply, promised): (_, Promised<Response<Body>, Failure>) = promise();
         let channel: Channel<Ask> = (*pooled).clone();
-        channel.send(Ask::new(ask::Parts { request, reply, pooled }, self.settings.times));
+        let mut ask = Ask::new(ask::Parts { request, reply, pooled }, self.settings.times);
+        ask.since = Some(begun);
+        channel.send(ask);
         promised.await
     }
 
@@ -447,14 +502,11 @@ impl Inner {
         if let Some(pool) = pools.get(origin) {
             return Ok(pool.clone());
         }
-        if pools.len() >= POOLS_MAX {
-            pools.retain(|_, pool| {
-                let figures = pool.figures();
-                figures.idle + figures.in_use + figures.connecting + figures.waiting > 0
-            });
-        }
+        let unused = if pools.len() >= POOLS_MAX { trim(&mut pools) } else { Vec::new() };
         let pool = self.new_pool(origin)?;
         pools.insert(origin.clone(), pool.clone());
+        drop(pools);
+        drop(unused); // closes what waits there
         Ok(pool)
     }
 
@@ -466,17 +518,15 @@ impl Inner {
         };
         let limits = self.limits.clone();
         let proxy = self.settings.proxy.as_ref();
-        let address = match proxy {
-            Some(proxy) => proxy.clone(),
-            None => origin.address(),
-        };
+        // Whatever a host is called, it is one: a URL, or a redirect, does not lead into this machine.
+        let address = format!("tcp:{}", proxy.cloned().unwrap_or_else(|| origin.address()));
         let pool = if origin.tls {
             self.tls_pool(origin, builder(), address)?
         } else {
-            let proxied = proxy.is_some();
+            let (proxied, idle) = (proxy.is_some(), self.settings.idle);
             let client = builder().pipeline(move || {
                 let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
-                pipeline().add(codec).last(Exchange::default())
+                pipeline().add(codec).last(Exchange::new(idle))
             });
             Pool::to(&client.map_err(ClientError::Connect)?, address)
         };
@@ -498,17 +548,17 @@ impl Inner {
             None => Connector::system().map_err(tls_error)?,
         };
         let name = origin.host.trim_start_matches('[').trim_end_matches(']');
-        let limits = self.limits.clone();
+        let (limits, idle) = (self.limits.clone(), self.settings.idle);
         // A name that is none is found here, and not on the loop.
         let server = connector.to(name).map_err(tls_error)?;
         if self.settings.proxy.is_some() {
             let (target, time) = (origin.address(), self.settings.connect_timeout);
-            let way = tunnel::Way { target, server, limits, time };
+            let way = tunnel::Way { target, server, limits, time, idle };
             let client = builder.pipeline(move || tunnel::through(way.clone()));
             return Ok(Pool::to(&client.map_err(ClientError::Connect)?, address));
         }
         let client = builder.pipeline(move || {
-            pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::default())
+            pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::new(idle))
         });
         Ok(Pool::to(&client.map_err(ClientError::Connect)?, address))
     }

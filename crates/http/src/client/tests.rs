@@ -5,11 +5,12 @@ use super::{
     exchange::Exchange,
     *,
 };
-use netwright_core::{EmbeddedChannel, ManualLoop};
+use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop};
 use std::convert::Infallible;
 
 const HEAD: Duration = Duration::from_secs(30);
 const PIECE: Duration = Duration::from_secs(300);
+const IDLE: Duration = Duration::from_secs(90);
 const REPLY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
@@ -24,7 +25,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::on(EmbeddedChannel::new(pipeline().add(HttpClient::new()).last(Exchange::default())))
+        Self::on(EmbeddedChannel::new(pipeline().add(HttpClient::new()).last(Exchange::new(IDLE))))
     }
 
     fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
@@ -90,6 +91,41 @@ fn the_time_for_the_head_begins_when_the_request_is_sent() {
     assert_eq!(late(replied), ("the reply", HEAD));
     assert!(!rig.connection.is_open());
     assert_eq!(rig.figures(), (0, 0));
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_closed_and_one_that_is_used_now_and_then_stays() {
+    let mut rig = Rig::new();
+    for _ in 0..5 {
+        let replied = rig.ask(());
+        rig.connection.write_inbound(REPLY);
+        assert!(replied.is_done());
+        rig.connection.advance(IDLE * 2 / 3);
+        assert_eq!(rig.figures(), (1, 0));
+        assert!(rig.connection.is_open());
+    }
+    rig.connection.advance(IDLE).advance(IDLE);
+    assert!(!rig.connection.is_open());
+    assert!(
+        matches!(rig.connection.channel().close_cause(), Some(CloseCause::TimedOut(limit)) if limit == IDLE)
+    );
+    // Also if nobody ever has.
+    let mut rig = Rig::new();
+    rig.connection.run().advance(IDLE);
+    assert!(!rig.connection.is_open());
+}
+
+#[test]
+fn an_exchange_is_no_idle_time() {
+    let mut rig = Rig::new();
+    let pooled = rig.lend();
+    let (sender, body) = Body::channel();
+    let replied = rig.send(pooled, body, Duration::ZERO);
+    for _ in 0..10 {
+        rig.connection.advance(IDLE);
+    }
+    assert!(rig.connection.is_open() && !replied.is_done());
+    drop(sender);
 }
 
 #[test]
@@ -257,7 +293,7 @@ mod tunnels {
         let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
         let limits = Arc::new(Limits::client());
         let (target, server) = ("a:443".to_owned(), connector.to("a").unwrap());
-        let way = tunnel::Way { target, server, limits, time: Duration::from_secs(10) };
+        let way = tunnel::Way { target, server, limits, time: Duration::from_secs(10), idle: IDLE };
         Rig::on(EmbeddedChannel::with_joint(tunnel::through(way)))
     }
 

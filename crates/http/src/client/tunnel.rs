@@ -33,6 +33,8 @@ pub(super) struct Way {
     /// Who has to be there.
     pub(super) server: Destination,
     pub(super) limits: Arc<Limits>,
+    /// How long the connection may be unused. Zero: for ever.
+    pub(super) idle: Duration,
     /// How long the proxy may take. Zero: no limit.
     pub(super) time: Duration,
 }
@@ -92,14 +94,16 @@ impl Handler for Tunnel {
             return self.fail(cx, ClientError::Proxy { status: head.status.as_u16() });
         }
         let codec = HttpClient::with(self.way.limits.clone());
-        let exchange = Exchange::after(self.asked.take());
+        let exchange = Exchange::after(self.asked.take(), self.way.idle);
         self.switch.to(pipeline().add(Tls::to(&self.way.server)).add(codec).last(exchange));
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, mut ask: Ask, done: WritePromise) {
-        ask.since = Some(cx.event_loop().now());
+        let now = cx.event_loop().now();
+        let since = *ask.since.get_or_insert(now);
         let total = ask.times.total;
-        self.total_due = (!total.is_zero()).then(|| (cx.arm(total), total));
+        let left = total.saturating_sub(now.saturating_duration_since(since));
+        self.total_due = (!total.is_zero()).then(|| (cx.arm(left), total));
         self.asked = Some(ask);
         done.succeed();
     }

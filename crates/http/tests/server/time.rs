@@ -119,7 +119,7 @@ fn a_reply_that_is_being_sent_is_not_idle_but_a_peer_that_takes_nothing_of_it_is
 
     let mut channel = server();
     channel.block_output(true);
-    channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\n\r\n").write_outbound(hello()).advance(secs(180));
-    assert!(!channel.is_open(), "nothing was taken for a whole period");
+    channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\n\r\n").write_outbound(hello()).advance(secs(780));
+    assert!(!channel.is_open(), "nothing was taken for ten periods");
     assert!(matches!(channel.channel().close_cause(), Some(CloseCause::TimedOut(time)) if time == secs(60)));
 }

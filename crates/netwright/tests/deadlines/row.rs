@@ -194,6 +194,6 @@ pub(crate) fn closed(seen: &Seen) -> bool {
 /// Cut because the peer did not take what waited for it.
 pub(crate) fn cut(seen: &Seen) -> bool {
     seen.cause.as_ref().is_some_and(|cause| {
-        format!("{cause:?}") == "TooSlow(LeastRate { bytes_per_second: 240, grace: 30s })"
+        format!("{cause:?}") == "TooSlow(LeastRate { bytes_per_second: 240, grace: 60s })"
     })
 }

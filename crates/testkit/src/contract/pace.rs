@@ -2,7 +2,7 @@
 
 use super::{
     Behaviour, Need, Setup, Variation, behaviour,
-    support::{NARROW, Soon, pattern, script, wait_until},
+    support::{Soon, pattern, script, wait_until},
 };
 use bytes::Bytes;
 use netwright_core::{CloseCause, LeastRate, WriteError};
@@ -18,9 +18,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_peer_that_takes_nothing_of_what_waits_for_it_is_cut_and_counted).not(VARIED),
     behaviour!(what_the_system_keeps_for_a_peer_that_is_cut_goes_with_it)
         .needs(&[Need::Network, Need::Reset])
-        .not(VARIED),
-    behaviour!(what_the_system_keeps_for_a_peer_behind_a_close_goes_when_that_is_too_slow)
-        .needs(&[Need::Network])
         .not(VARIED),
     behaviour!(a_peer_that_has_taken_everything_may_be_silent_for_as_long_as_it_likes).not(VARIED),
     behaviour!(without_a_least_rate_a_peer_may_take_its_time).not(VARIED),
@@ -65,33 +62,6 @@ fn what_the_system_keeps_for_a_peer_that_is_cut_goes_with_it(setup: Setup) {
     events.skip_to_end();
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-}
-
-/// Systems that tell: elsewhere nothing is said of what they keep.
-#[cfg(target_os = "linux")]
-fn what_the_system_keeps_for_a_peer_behind_a_close_goes_when_that_is_too_slow(setup: Setup) {
-    let (script, events) = script();
-    let running = setup.serve_with(script, |builder| builder.least_rate(soon()));
-    let stream = running.dial_narrow();
-    let channel = events.active();
-    let kept = channel.peer_addr().unwrap();
-    channel.write_and_flush(pattern(8 * NARROW).into()).soon().unwrap(); // more than it takes unread
-    channel.close().soon();
-    wait_until(|| !has_connection_to(kept), || format!("no connection to {kept} in the system"));
-    drop(stream);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn what_the_system_keeps_for_a_peer_behind_a_close_goes_when_that_is_too_slow(_: Setup) {}
-
-/// Whether the system has a connection to this port, be it nobody's any more.
-#[cfg(target_os = "linux")]
-fn has_connection_to(peer: std::net::SocketAddr) -> bool {
-    let remote = format!(":{:04X}", peer.port());
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let table = std::fs::read_to_string(table).unwrap_or_default();
-        table.lines().any(|line| line.split_whitespace().nth(2).is_some_and(|it| it.ends_with(&remote)))
-    })
 }
 
 fn a_peer_that_has_taken_everything_may_be_silent_for_as_long_as_it_likes(setup: Setup) {

@@ -238,7 +238,11 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    /// Connects to `host:port`, `unix:/path`, `unix:@abstract` or `local:name`. A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
+    /// Connects to `host:port`, `unix:/path`, `unix:@abstract` or `local:name`. A future of the channel, and a blocking wait.
+    /// Cancelling it gives the attempt up.
+    ///
+    /// What somebody else has named is to be a host, whatever it is called: `tcp:host:port` is never a socket of this machine
+    /// or a name in this process.
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
         let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
         let (event_loop, lease) = match self.inner.hosts.next() {
@@ -360,10 +364,14 @@ where
 
 /// The addresses to try, in order.
 async fn find(resolver: &dyn Resolve, text: &str) -> Result<Vec<Address>, ConnectError> {
-    if let Some(address) = Address::parse_prefixed(text) {
-        return Ok(vec![address?]);
-    }
-    let found = look_up(resolver, text).await?;
+    let name = match text.strip_prefix("tcp:") {
+        Some(name) => name,
+        None => match Address::parse_prefixed(text) {
+            Some(address) => return Ok(vec![address?]),
+            None => text,
+        },
+    };
+    let found = look_up(resolver, name).await?;
     Ok(interleave(&found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect())
 }
 

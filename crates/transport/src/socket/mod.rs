@@ -30,8 +30,6 @@ pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, OnAccept,
 pub(crate) use mishaps::{Mishap, Mishaps};
 pub(crate) use stream::{SocketKind, SocketStream};
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
-pub(crate) use unacknowledged::keep_at_most;
 pub(crate) use {calls::recv, unacknowledged::unacknowledged, write::write_flushed};
 
 use std::io;

@@ -9,8 +9,6 @@
 //!    where they do not, every socket is read until nothing is left.
 //! 3. The descriptor is deregistered before it is closed, and closing it does not block: see `stream::linger`.
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-use super::unacknowledged::keep_at_most;
 #[cfg(unix)]
 use super::unix::{self, ReceivedDescriptors};
 use super::{calls, unacknowledged::unacknowledged, write::write_flushed};
@@ -105,13 +103,6 @@ impl Stream for SocketStream {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn on_its_way(&mut self) -> Option<usize> {
         unacknowledged(&self.socket).ok()
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn keep_at_most(&mut self, time: Duration) {
-        if !self.kind.is_unix() {
-            keep_at_most(&self.socket, time);
-        }
     }
 
     fn reset_on_close(&mut self) {

@@ -16,18 +16,6 @@ pub(crate) fn unacknowledged(socket: &Socket) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Has the system give up what the peer has not taken so long after the last that it took, behind a close too.
-///
-/// By itself it probes the window of a peer that answers for as long as that does, with everything that was sent in its memory.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn keep_at_most(socket: &Socket, time: std::time::Duration) {
-    let wished = |socket: &Socket| matches!(socket.tcp_user_timeout(), Ok(Some(wished)) if wished <= time);
-    if unacknowledged(socket).is_ok_and(|bytes| bytes > 0) && !wished(socket) {
-        let whole = std::time::Duration::from_millis(time.as_millis().clamp(1, i32::MAX as u128) as u64);
-        let _ = socket.set_tcp_user_timeout(Some(whole)); // of a connection; others end by themselves
-    }
-}
-
 /// Nobody tells. A peer that has ended as well has seen our end, and everything before it.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn unacknowledged(socket: &Socket) -> io::Result<usize> {

@@ -414,11 +414,6 @@ where
 
     fn close_now(&mut self, cause: CloseCause) {
         self.disarm();
-        if let (Some(stream), Some(rate)) = (&mut self.stream, self.least_rate)
-            && !matches!(cause, CloseCause::Io(_))
-        {
-            stream.keep_at_most(rate.grace());
-        }
         drop(self.stream.take());
         self.host.closed(cause);
     }

@@ -37,7 +37,7 @@ pub(crate) use settings::ChannelSettings;
 
 use bytes::BytesMut;
 use netwright_core::{CloseCause, Outbound, driver::Ready};
-use std::{io, time::Duration};
+use std::io;
 
 /// What carries the bytes of one channel. Lives on the channel's loop; dropping it deregisters and closes.
 pub(crate) trait Stream: 'static {
@@ -88,11 +88,6 @@ pub(crate) trait Stream: 'static {
     /// How much of what was taken by [`send`](Self::send) has not left for the peer's system, if that can be told.
     fn on_its_way(&mut self) -> Option<usize> {
         None
-    }
-
-    /// Behind the close, the system is to keep what the peer has not taken no longer than this, if it can be told so.
-    fn keep_at_most(&mut self, time: Duration) {
-        let _ = time;
     }
 
     /// From now on the close is a reset.

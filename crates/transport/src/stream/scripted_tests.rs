@@ -276,7 +276,7 @@ fn sixteen_reads_are_a_turn_and_the_rest_comes_in_the_next() {
 
 /// Has a stream of which nothing is taken at first take as `sends` say, a step each second; if it is cut, in which.
 fn take_by_seconds(sends: &[Send]) -> (Rc<Record>, Option<usize>) {
-    const SECONDS: usize = 100;
+    const SECONDS: usize = 200;
     let mut script = vec![Send::Blocked];
     script.extend(sends);
     script.extend([Send::Blocked; SECONDS]);
@@ -292,27 +292,27 @@ fn take_by_seconds(sends: &[Send]) -> (Rc<Record>, Option<usize>) {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_is_cut_after_thirty_seconds_and_not_before() {
+fn a_peer_that_takes_nothing_is_cut_after_a_minute_and_not_before() {
     let (record, cut) = take_by_seconds(&[]);
-    assert_eq!(cut, Some(30));
+    assert_eq!(cut, Some(60));
     assert_eq!(*record.events.borrow(), ["active", "inactive: other", "removed"]);
     assert!(record.writes.borrow().iter().all(|written| written.is_done()));
 }
 
 #[test]
 fn a_peer_that_drips_below_the_least_rate_is_cut() {
-    // One byte of two after 29 seconds: a 240th of a second more.
-    let mut sends = [Send::Blocked; 29];
-    sends[28] = Send::OneByte;
+    // One byte of two after 59 seconds: a 240th of a second more.
+    let mut sends = [Send::Blocked; 59];
+    sends[58] = Send::OneByte;
     let (record, cut) = take_by_seconds(&sends);
-    assert_eq!(cut, Some(31));
+    assert_eq!(cut, Some(61));
     assert_eq!(record.taken.borrow().len(), 1);
 }
 
 #[test]
 fn a_peer_that_takes_the_rest_in_time_stays() {
-    let mut sends = [Send::Blocked; 29];
-    sends[28] = Send::All;
+    let mut sends = [Send::Blocked; 59];
+    sends[58] = Send::All;
     let (record, cut) = take_by_seconds(&sends);
     assert_eq!(cut, None);
     assert_eq!(record.taken.borrow().len(), 2);

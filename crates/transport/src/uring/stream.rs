@@ -17,13 +17,13 @@ use super::{Uring, extension::Arrival, slot::Key};
 use crate::{
     return_stack::refill,
     scratch::scratch,
-    socket::{SocketKind, keep_at_most, recv, unacknowledged, write_flushed},
+    socket::{SocketKind, recv, unacknowledged, write_flushed},
     stream::{Received, Stream, Wrote, open_envelope},
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{CloseCause, GatherCap, Outbound, driver::Token};
 use socket2::{SockRef, Socket};
-use std::{io, net::Shutdown, os::fd::BorrowedFd, rc::Rc, time::Duration};
+use std::{io, net::Shutdown, os::fd::BorrowedFd, rc::Rc};
 
 /// Messages of at least this length, and files, are sent by a system call.
 const DIRECT_FROM: usize = 8 * 1024;
@@ -202,12 +202,6 @@ impl Stream for UringStream {
 
     fn on_its_way(&mut self) -> Option<usize> {
         self.unacknowledged().ok()
-    }
-
-    fn keep_at_most(&mut self, time: Duration) {
-        if let Ok(descriptor) = self.descriptor() {
-            keep_at_most(&SockRef::from(&descriptor), time);
-        }
     }
 
     fn reset_on_close(&mut self) {

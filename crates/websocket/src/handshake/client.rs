@@ -120,7 +120,8 @@ impl WebSocketClient {
     {
         let (promise, promised) = promise();
         let task = Arc::new(Task { serve: Mutex::new(Some(serve)), answer: Mutex::new(Some(promise)) });
-        let (address, told) = (request.address(), task.clone());
+        // Whatever a host is called, it is one.
+        let (address, told) = (format!("tcp:{}", request.address()), task.clone());
         let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
         let connecting = match way {
             Way::Plain => builder

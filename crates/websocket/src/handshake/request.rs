@@ -104,7 +104,8 @@ impl Request {
         self
     }
 
-    /// Where to connect to, as `host:port`.
+    /// Where to connect to, as `host:port`. With `tcp:` in front it is that for every client, also if the host is called `unix`
+    /// or `local`.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

@@ -7,7 +7,7 @@
 //! | within a body: data, the head or the end of a chunk, trailers | the rest, at a rate | body | 408, or closed if a reply has begun |
 //! | requests wait for replies | the application | none | |
 //! | HTTP is over here, by 101 or CONNECT | who takes over | idle | closed |
-//! | the last reply is written | that the peer takes it | idle | closed |
+//! | the last reply is written | that the peer takes it | idle, ten times; before that its least rate | closed |
 //! | and something of the peer is unread | its end | linger | closed |
 //!
 //! Always true:
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// In place of the bytes that wait to be sent: what counts began in the middle of a period.
 const NOT_LOOKED: u64 = u64::MAX;
+
+/// Idle periods without anything being taken of what waits that are too many.
+const STOOD_MAX: u32 = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Timers {
@@ -42,6 +45,8 @@ pub(super) struct Timers {
     idle_written: (u64, u64),
     /// Bytes that waited to be sent then.
     idle_unsent: u64,
+    /// Periods in which nothing of that was taken.
+    stood: u32,
     pub(super) linger: Option<StageTimer>,
     /// The last reply was not sent when we last looked.
     linger_unsent: bool,
@@ -175,6 +180,11 @@ impl HttpServer {
         let flushed = cx.unsent_bytes();
         let unsent = flushed.saturating_add(cx.pending_bytes() as u64);
         let same = unsent == self.timers.idle_unsent;
+        // The system takes more of us only when a good part of its buffer is free: who takes it slowly may take many periods for that.
+        // Whether the peer takes anything at all is seen where the bytes leave (`LeastRate`); here it is looked at for those who have
+        // no such limit.
+        self.timers.stood = if same && unsent > 0 { self.timers.stood + 1 } else { 0 };
+        let same = same && (unsent == 0 || self.timers.stood >= STOOD_MAX);
         let over = match self.phase {
             Phase::Reading => {
                 let idle = self.timers.idle_decoded == self.decoded
