@@ -12,7 +12,7 @@
 //!
 //! | state | deadline |
 //! | --- | --- |
-//! | something of the request is unsent | [`Times::head`] without any of it being taken, at most half of that longer |
+//! | something of the request is unsent | its least rate; else ten times [`Times::head`] without any of it being taken |
 //! | the request is sent, the head of the reply has not come | [`Times::head`] |
 //! | the head has come, and somebody waits for the next piece of the body | [`Times::piece`] |
 //! | all of it | [`Times::total`] |
@@ -100,8 +100,11 @@ struct Upload {
 
 /// A timer is never for no time at all.
 const SOON: Duration = Duration::from_millis(1);
-/// Looks without any change that are too many: the time between them is half of the limit.
-const UNCHANGED_MAX: u32 = 2;
+/// In so many parts the limit is looked at while something is sent.
+const LOOKS: u32 = 2;
+/// Looks without any change that are too many: ten times the limit, because the system takes more of us only when a good part of its
+/// buffer is free. A server that takes nothing at all is cut before, where the bytes leave (`LeastRate`).
+const UNCHANGED_MAX: u32 = 10 * LOOKS;
 
 type Cx<'a> = Context<'a, Exchange>;
 
@@ -349,7 +352,7 @@ impl Current {
     /// How long until somebody looks again at the request, or the reply is late.
     fn watch_time(&self) -> Option<Duration> {
         let limit = (!self.limit.is_zero()).then_some(self.limit)?;
-        Some(if self.is_uploading() { (limit / UNCHANGED_MAX).max(SOON) } else { limit })
+        Some(if self.is_uploading() { (limit / LOOKS).max(SOON) } else { limit })
     }
 
     /// Looks again when the next piece would be late, so that a piece costs no timer. False: it is.
@@ -524,6 +527,7 @@ impl Handler for Exchange {
         } else if !current.is_uploading() {
             self.break_off(cx, ClientError::TimedOut { what: "the reply", limit });
         } else if current.upload.is_stuck(cx.unsent_bytes(), cx.pending_bytes()) {
+            let limit = limit.saturating_mul(UNCHANGED_MAX / LOOKS);
             self.break_off(cx, ClientError::TimedOut { what: "room for more of the request", limit });
         } else {
             current.watch = current.watch_time().map(|time| cx.arm(time));

@@ -131,8 +131,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the head of a reply may take, from when its request is sent. While that is being sent, the server may be
-    /// without taking any of it for as long, and at most half of that longer. Zero: no limit. Default: 30 s.
+    /// How long the head of a reply may take, from when its request is sent. Zero: no limit. Default: 30 s. While a request is
+    /// being sent, the server has to take it at a least rate ([`LeastRate`](netwright_core::LeastRate)).
     pub fn head_timeout(mut self, limit: Duration) -> Self {
         self.times.head = limit;
         self

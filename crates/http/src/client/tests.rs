@@ -159,11 +159,11 @@ fn a_server_that_takes_nothing_of_a_request_is_given_up_and_one_that_takes_it_sl
                 assert!(!replied.is_done());
             }
         }
-        rig.connection.advance(HEAD - Duration::from_secs(1));
+        rig.connection.advance(HEAD * 10 - Duration::from_secs(1));
         assert!(!replied.is_done(), "not before its time");
         rig.connection.advance(HEAD / 2 + Duration::from_secs(1));
         rig.connection.advance(HEAD / 2);
-        assert_eq!(late(replied), ("room for more of the request", HEAD));
+        assert_eq!(late(replied), ("room for more of the request", HEAD * 10));
         assert_eq!(rig.figures(), (0, 0));
     }
 }
@@ -175,7 +175,7 @@ fn a_server_that_answers_and_does_not_take_the_rest_is_given_up_too() {
     let mut replied = rig.ask(vec![7; 400_000]);
     rig.connection.write_inbound(REPLY);
     assert!(replied.try_take().unwrap().is_ok());
-    rig.connection.advance(HEAD);
+    rig.connection.advance(HEAD * 10);
     assert_eq!(rig.figures(), (0, 1));
     rig.connection.advance(HEAD);
     assert_eq!(rig.figures(), (0, 0));

@@ -57,9 +57,9 @@ pub(crate) const TABLE: Table = (
         within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/body.rs Body::UntilClose"]
             by asks_in_all(b"HTTP/1.1 200 OK\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
         a_request_waits_to_be_taken ["http/src/client/exchange.rs Sending::Body"]
-            by uploads(Body::from(much())) => "LeastRate" between(60, 80), not_taken, Takes;
+            by uploads(Body::from(much())) => "LeastRate" between(60, 140), not_taken, Takes;
         a_streamed_request_waits_to_be_taken []
-            by uploads(stream()) => "LeastRate" between(60, 80), not_taken, Takes;
+            by uploads(stream()) => "LeastRate" between(60, 140), not_taken, Takes;
         a_request_is_made_slowly ["http/src/client/exchange.rs Sending::Waiting"]
             by uploads_slowly() => "application" Ours("it makes the body"), never, Nothing("the reply is waited for when the request is sent");
         behind_a_101_that_nobody_takes_over ["http/src/codec/client.rs Phase::Switched"]

@@ -84,15 +84,15 @@ pub(crate) const TABLE: Table = (
         switched_to_what_nobody_speaks ["http/src/codec/server.rs Phase::Switched"]
             by switched() => "Limits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
         a_last_reply_waits_to_be_taken ["http/src/codec/server.rs Phase::Closing"]
-            by replies("Connection: close\r\n") => "LeastRate" between(60, 80), cut, Takes;
+            by replies("Connection: close\r\n") => "LeastRate" between(60, 140), cut, Takes;
         a_reply_waits_to_be_taken []
-            by replies("") => "LeastRate" between(60, 80), cut, Takes;
+            by replies("") => "LeastRate" between(60, 140), cut, Takes;
         a_streamed_reply_waits_to_be_taken []
-            by streams() => "LeastRate" between(60, 80), cut, Takes;
+            by streams() => "LeastRate" between(60, 140), cut, Takes;
         a_file_waits_to_be_taken []
-            by file() => "LeastRate" between(60, 80), cut, Takes;
+            by file() => "LeastRate" between(60, 140), cut, Takes;
         replies_to_many_requests_wait_to_be_taken []
-            by many_replies() => "LeastRate" between(60, 80), cut, Takes;
+            by many_replies() => "LeastRate" between(60, 140), cut, Takes;
     },
 );
 

@@ -27,11 +27,11 @@ pub(crate) const TABLE: Table = (
         first_bytes_do_not_tell_the_protocol []
             by detects("++") => "Detect::deadline" at(10), not_detected, Byte(b'+');
         a_message_waits_to_be_taken []
-            by speaks() => "LeastRate" between(60, 80), cut, Takes;
+            by speaks() => "LeastRate" between(60, 140), cut, Takes;
         echoes_wait_to_be_taken_while_more_is_sent []
-            by speaks() => "LeastRate" between(60, 80), cut, Byte(b'x');
+            by speaks() => "LeastRate" between(60, 140), cut, Byte(b'x');
         a_last_message_waits_to_be_taken []
-            by speaks_last() => "LeastRate" between(60, 80), cut, Takes;
+            by speaks_last() => "LeastRate" between(60, 140), cut, Takes;
         asked_to_end []
             by wire::ending(|watch| pipeline().add(observe(watch.onlooker::<Bytes>())).handle(|_, _| {})) => "Server::shutdown_gracefully" at(10), shut_down, Byte(b'x');
     },

@@ -64,7 +64,7 @@ pub(crate) const TABLE: Table = (
         within_a_record_of_a_body []
             by http(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", RECORD) => "http::Limits::body_time" at(10), told, Byte(0);
         a_message_waits_to_be_taken []
-            by speaks() => "LeastRate" between(60, 80), cut, Takes;
+            by speaks() => "LeastRate" between(60, 140), cut, Takes;
     },
 );
 
