@@ -13,7 +13,7 @@ pub(crate) const BATCH: usize = 64;
 /// Tiny tasks between two looks at the clock, which is not free: all but nothing for each of them, and soon enough when
 /// others come that are not tiny.
 pub(crate) const LOOK_AFTER: usize = 16;
-const _: () = assert!(BATCH % LOOK_AFTER == 0);
+const _: () = assert!(BATCH.is_multiple_of(LOOK_AFTER));
 
 /// What a batch may take whatever the budget: no more than a timer's tick.
 const LEAST: Duration = Duration::from_millis(1);

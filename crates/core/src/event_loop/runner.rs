@@ -335,7 +335,7 @@ impl Runner {
             if counted > 0 && local.queues.is_limited() {
                 local.queues.done(std::mem::take(&mut counted));
             }
-            if self.watch_tasks || run % LOOK_AFTER == 0 {
+            if self.watch_tasks || run.is_multiple_of(LOOK_AFTER) {
                 let end = local.moment();
                 let took = end.since(now);
                 shared.figures.task_took(took, last_kind);
