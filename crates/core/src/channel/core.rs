@@ -615,7 +615,7 @@ impl ChannelCore {
     pub(crate) fn spawn<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
         let task = self.extras.get_or_insert_default().tasks.insert(stage, job);
         match (self.token, &mut self.home) {
-            (Some(token), Home::Here(local)) => local.call(token),
+            (Some(token), Home::Here(local)) => local.call_soon(token),
             (None, Home::Here(_)) => self.drop_tasks(0),
             (_, Home::Away(away)) => {
                 away.asked.push(Asked::Fail(Fault::new(

@@ -1,13 +1,22 @@
 //! How long tasks may run before the loop looks at I/O again.
 //!
-//! Tasks get time in proportion to what I/O took, and never more than a cap. The clock is not free, so it is read after
-//! every [`BATCH`] tasks: at least one batch runs in every turn, whatever the budget.
+//! Tasks get time in proportion to what I/O took, and never more than a cap. But in every turn a batch of [`BATCH`] tasks
+//! runs, whatever the budget, unless they take longer than [`LEAST`].
 
+use super::moment::Moment;
 use crate::error::InvalidArgument;
 use std::time::Duration;
 
-/// Tasks between two looks at the clock.
+/// Tasks between two looks at the budget.
 pub(crate) const BATCH: usize = 64;
+
+/// Tiny tasks between two looks at the clock, which is not free: all but nothing for each of them, and soon enough when
+/// others come that are not tiny.
+pub(crate) const LOOK_AFTER: usize = 16;
+const _: () = assert!(BATCH.is_multiple_of(LOOK_AFTER));
+
+/// What a batch may take whatever the budget: no more than a timer's tick.
+const LEAST: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
@@ -25,6 +34,11 @@ impl Budget {
             return Err(InvalidArgument::new("task_time_cap", "0 ns", "longer than zero"));
         }
         Ok(Self { io_ratio, cap: u64::try_from(cap.as_nanos()).unwrap_or(u64::MAX) })
+    }
+
+    /// When tasks that begin at `start` have to end, even if it is in the middle of a batch.
+    pub(crate) fn latest_end(self, start: Moment, io: u64) -> Moment {
+        start.after(Duration::from_nanos(self.allowance(io)).max(LEAST))
     }
 
     /// Whether tasks that took so many nanoseconds have had their share after I/O took `io`.

@@ -129,6 +129,31 @@ impl Local {
         }
     }
 
+    /// Has a source called. One that asks for itself, in its own call, has had its turn: it waits for the next one.
+    pub(crate) fn call(&self, token: Token) {
+        if self.closed.get() {
+            return;
+        }
+        // It is out of the table while it is called.
+        let is_running = self.sources.borrow().get(token.0).is_some_and(Option::is_none);
+        if is_running {
+            self.queues.push_again(Work::Call(token));
+        } else {
+            self.queues.push_own(Work::Call(token));
+        }
+    }
+
+    /// Has a source called in this turn, even by itself: for what is new, and not for more of the same.
+    pub(crate) fn call_soon(&self, token: Token) {
+        self.push(Work::Call(token));
+    }
+
+    /// A new turn: what waited for it may run.
+    #[inline]
+    pub(crate) fn begin_turn(&self) {
+        self.queues.begin_turn();
+    }
+
     /// Asks for a place within the limit on pending tasks.
     pub(crate) fn admit(&self) -> Result<Place<'_>, RefusedWhy> {
         if self.closed.get() {

@@ -2,7 +2,7 @@
 
 use super::{
     EventLoop, JoinHandle, LoopRef,
-    local::{Local, Work},
+    local::Local,
     schedule::{self, Scheduled, Timer},
     shared::{Shared, Task},
     spawn,
@@ -92,8 +92,21 @@ impl LocalLoop {
     }
 
     /// Calls a source's [`ready`](Source::ready) as a task of the loop, without an event from the driver.
+    ///
+    /// A source that asks for itself while it is called is called in the next turn: before that the driver is polled, timers
+    /// that are due run and other sources have their turns. So one that has more to do than its share goes on by this.
     pub fn call(&self, token: Token) {
-        self.local.push(Work::Call(token));
+        self.local.call(token);
+    }
+
+    /// As [`call`](Self::call), but in this turn if there is time for it.
+    pub(crate) fn call_soon(&self, token: Token) {
+        self.local.call_soon(token);
+    }
+
+    /// The number of the loop's turn: a source that has had its share of this one knows by it when the next has begun.
+    pub fn turn(&self) -> u64 {
+        self.local.shared.figures.iterations.get()
     }
 
     /// Has [`Source::signal`] called after `delay`, with that signal. Allocates nothing.

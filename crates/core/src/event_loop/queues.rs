@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   own         [call][wake-up]                    what the loop gives itself to do: sources to call, futures to poll
+//!   again       [call]                             sources that called themselves; they join `own` when the next turn begins
 //!
 //!   submitted   [task][task]                       tasks of the loop, from a time when nobody else's waited
 //!               inbox: [task][MARK][task][MARK]    tasks of other threads, as they came;
@@ -16,7 +17,9 @@
 //!    hold the loop up in a push.
 //! 3. `own` has no order with what is submitted: these are continuations of I/O and of futures, which nobody submitted, and
 //!    a backlog from outside must not hold them up.
-//! 4. There is a mark in the inbox exactly for each task in `submitted` behind the first `unmarked`.
+//! 4. What is in `again` does not run before the driver was polled and timers were released: a source that is never done has
+//!    one call in each turn, as others have.
+//! 5. There is a mark in the inbox exactly for each task in `submitted` behind the first `unmarked`.
 //!
 //! Not here: timers, and how the kinds take turns (`local`). Loop thread only.
 
@@ -43,6 +46,8 @@ pub(crate) struct Queues {
     own: RefCell<VecDeque<Work>>,
     /// How many that are: asked before each task.
     own_len: Cell<usize>,
+    again: RefCell<VecDeque<Work>>,
+    again_len: Cell<usize>,
     submitted: RefCell<VecDeque<Queued>>,
     /// How many of `submitted`, from the front, have no mark: nothing in the inbox came before them.
     unmarked: Cell<usize>,
@@ -63,6 +68,8 @@ impl Queues {
             shared,
             own: RefCell::default(),
             own_len: Cell::new(0),
+            again: RefCell::default(),
+            again_len: Cell::new(0),
             submitted: RefCell::default(),
             unmarked: Cell::new(0),
             cursor: RefCell::default(),
@@ -76,6 +83,21 @@ impl Queues {
     pub(super) fn push_own(&self, work: Work) {
         self.own_len.set(self.own_len.get() + 1);
         self.own.borrow_mut().push_back(work);
+    }
+
+    /// Queues what has to wait for the next turn.
+    pub(super) fn push_again(&self, work: Work) {
+        self.again_len.set(self.again_len.get() + 1);
+        self.again.borrow_mut().push_back(work);
+    }
+
+    /// A turn begins: what waited for it joins the rest.
+    #[inline]
+    pub(super) fn begin_turn(&self) {
+        if self.again_len.get() > 0 {
+            self.own_len.set(self.own_len.get() + self.again_len.take());
+            self.own.borrow_mut().append(&mut self.again.borrow_mut());
+        }
     }
 
     #[inline]
@@ -224,11 +246,14 @@ impl Queues {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_own() && self.submitted.borrow().is_empty() && self.shared.inbox.pending() == 0
+        !self.has_own()
+            && self.again_len.get() == 0
+            && self.submitted.borrow().is_empty()
+            && self.shared.inbox.pending() == 0
     }
 
     /// Tasks that wait here and are not in the inbox's count.
     pub(super) fn uncounted(&self) -> usize {
-        self.unmarked.get() - self.placed.get() + self.own_len.get()
+        self.unmarked.get() - self.placed.get() + self.own_len.get() + self.again_len.get()
     }
 }

@@ -3,16 +3,17 @@
 //! ```text
 //!   ┌▶ 1 poll        sleep only if nothing waits, at most until the next timer
 //!   │  2 I/O         each event to its source
-//!   │  3 tasks       due timers join the queue; batches of 64 until the budget is spent
+//!   │  3 tasks       due timers join the queue; batches of 64 until the budget is spent, fewer if they take long
 //!   │  4 tail tasks  all of them, once
 //!   └─ 5 leave?      only if a shutdown was asked for, or a suspension and nothing lives here
 //! ```
 //!
-//! The clock is read when the poll has ended, after I/O if there was any, and after each batch of tasks.
+//! The clock is read when the poll has ended, after I/O if there was any, and after tasks: after each one while
+//! they are not tiny, otherwise after some.
 
 use super::{
     TaskKind,
-    budget::{BATCH, Budget},
+    budget::{BATCH, Budget, LOOK_AFTER},
     local::{Local, Turn, Work},
     moment::Moment,
     shared::Shared,
@@ -112,6 +113,7 @@ impl Runner {
         let local = self.local.clone();
         let figures = &local.shared.figures;
         figures.iterations.add(1);
+        local.begin_turn();
 
         let wanted = self.timeout(wait);
         let polled = self.poll(wanted)?;
@@ -301,8 +303,9 @@ impl Runner {
     /// Runs tasks until none is left or their share of the time is spent: `io` nanoseconds went to I/O.
     fn run_tasks(&mut self, start: Moment, io: u64) -> (usize, Moment) {
         let (mut run, mut now) = (0, start);
+        let latest = self.budget.latest_end(start, io);
         loop {
-            let (batch, end) = self.run_batch(now);
+            let (batch, end) = self.run_batch(now, latest);
             run += batch;
             now = end;
             if batch < BATCH || self.budget.is_spent(now.since(start), io) {
@@ -311,15 +314,15 @@ impl Runner {
         }
     }
 
-    /// Runs up to [`BATCH`] tasks.
+    /// Runs up to [`BATCH`] tasks, fewer if it is found to be past `latest`.
     ///
     /// Timing every task would cost tiny ones a fifth of their speed. So single tasks are timed while they are not tiny:
-    /// a batch that took longer than a microsecond per task turns the watch on, a full batch of tiny tasks turns it off,
-    /// and while it is off the batch as a whole stands for its longest task.
-    fn run_batch(&mut self, start: Moment) -> (usize, Moment) {
+    /// a few that took longer than a microsecond each turn the watch on, a full batch of tiny tasks turns it off, and
+    /// while it is off so many as run between two looks at the clock stand for the longest among them.
+    fn run_batch(&mut self, start: Moment, latest: Moment) -> (usize, Moment) {
         let local = &self.local;
         let shared = &local.shared;
-        let (mut run, mut counted, mut now) = (0, 0, start);
+        let (mut run, mut counted, mut timed, mut now) = (0, 0, 0, start);
         let mut last_kind = TaskKind::Task;
         let mut turn = Turn::Submitted;
         while run < BATCH
@@ -332,10 +335,15 @@ impl Runner {
             if counted > 0 && local.queues.is_limited() {
                 local.queues.done(std::mem::take(&mut counted));
             }
-            if self.watch_tasks {
+            if self.watch_tasks || run.is_multiple_of(LOOK_AFTER) {
                 let end = local.moment();
-                shared.figures.task_took(end.since(now), last_kind);
-                now = end;
+                let took = end.since(now);
+                shared.figures.task_took(took, last_kind);
+                self.watch_tasks |= took > 1000 * LOOK_AFTER as u64;
+                (now, timed) = (end, run);
+                if end >= latest {
+                    break;
+                }
             }
         }
         local.queues.done(counted);
@@ -343,13 +351,13 @@ impl Runner {
             return (0, start);
         }
         shared.figures.tasks_run.add(run as u64);
-        let end = if self.watch_tasks { now } else { local.moment() };
-        let took = end.since(start);
-        if !self.watch_tasks {
-            shared.figures.task_took(took, last_kind);
+        if timed < run {
+            let end = local.moment();
+            shared.figures.task_took(end.since(now), last_kind);
+            now = end;
         }
-        self.watch_tasks = run < BATCH || took > 1000 * run as u64;
-        (run, end)
+        self.watch_tasks = run < BATCH || now.since(start) > 1000 * run as u64;
+        (run, now)
     }
 
     // ---- 5 leave? ----
@@ -411,6 +419,7 @@ impl Runner {
         local.queues.abandon();
         // A future or a source that always has itself called again does not from now on; one that arrives is polled once.
         local.futures.clear(&local);
+        local.begin_turn();
         let mut turn = Turn::Submitted;
         while local.has_tasks() {
             match local.next(&mut turn) {

@@ -1,4 +1,5 @@
-//! Threads that submit without a pause hold up neither timers nor I/O nor what the loop gives itself to do.
+//! Threads that submit without a pause hold up neither timers nor I/O nor what the loop gives itself to do; and a source that
+//! has itself called again and again holds up nobody else.
 //!
 //! A turn of a loop on a clock that stands still runs one batch of tasks, whatever the speed of the machine. So these tests
 //! count turns and tasks, and no time.
@@ -92,6 +93,79 @@ fn sources_and_futures_that_keep_themselves_busy_go_on_in_each_turn_whatever_wai
         assert!(polls.get() > before.1, "the future was polled");
         assert!(ran.load(Ordering::Relaxed) > before.2, "tasks from outside ran");
     }
+}
+
+#[test]
+fn a_source_that_calls_itself_again_waits_for_the_next_turn() {
+    let (mut manual, clock) = manual();
+    let (calls, others, ticks) =
+        (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = ticks.clone();
+    let tick = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+    let _timer = manual.handle().schedule_at_fixed_rate(ms(1), ms(1), tick).unwrap();
+    manual.run_until_idle();
+    manual.enter(|| {
+        let local = LocalLoop::current().unwrap();
+        for calls in [&calls, &others] {
+            let token = local.register(Restless(calls.clone())).unwrap();
+            local.call(token);
+        }
+    });
+    for turn in 1..=TURNS {
+        clock.advance(ms(1));
+        assert!(manual.run_once(), "there is something to do");
+        assert_eq!((calls.get(), others.get()), (turn, turn), "each has its turn between two of the other");
+        assert_eq!(ticks.load(Ordering::Relaxed), turn, "and so has the timer");
+    }
+    assert_eq!(manual.handle().figures().tasks_pending, 2, "the calls that are to come");
+}
+
+#[test]
+fn a_source_that_calls_itself_again_does_not_keep_a_loop_from_ending() {
+    let (mut manual, _) = manual();
+    let calls = Rc::new(Cell::new(0));
+    manual.enter(|| {
+        let local = LocalLoop::current().unwrap();
+        let token = local.register(Restless(calls.clone())).unwrap();
+        local.call(token);
+    });
+    manual.run_once();
+    drop(manual);
+    assert_eq!(calls.get(), 2, "once in its turn, and what was accepted is run");
+}
+
+/// How many of the tasks, each of which takes three milliseconds, run in the next turn.
+fn long_tasks_in_one_turn(manual: &mut ManualLoop, clock: &ManualClock) -> usize {
+    let ran = Rc::new(Cell::new(0));
+    for _ in 0..1000 {
+        let (ran, clock) = (ran.clone(), clock.clone());
+        let task = move || {
+            ran.set(ran.get() + 1);
+            clock.advance(ms(3));
+        };
+        manual.enter(|| manual_handle().execute_local(task).unwrap());
+    }
+    manual.run_once();
+    ran.get()
+}
+
+fn manual_handle() -> EventLoop {
+    LocalLoop::current().unwrap().handle()
+}
+
+#[test]
+fn a_turn_ends_when_its_tasks_have_taken_long_however_few_they_were() {
+    let (mut manual, clock) = manual();
+    assert_eq!(long_tasks_in_one_turn(&mut manual, &clock), 1);
+}
+
+#[test]
+fn tasks_that_take_long_are_noticed_soon_after_tiny_ones() {
+    let (mut manual, clock) = manual();
+    manual.enter(|| (0..64).for_each(|_| manual_handle().execute_local(|| ()).unwrap()));
+    manual.run_once(); // a full batch of tiny ones: the clock is looked at less often
+    let ran = long_tasks_in_one_turn(&mut manual, &clock);
+    assert!(ran <= 16, "{ran} tasks of three milliseconds in one turn");
 }
 
 #[test]

@@ -45,6 +45,7 @@ mod quiet;
 mod signals;
 mod tails;
 mod threads;
+mod turns;
 mod urgent;
 mod write;
 
@@ -79,6 +80,7 @@ pub fn suite() -> &'static [Behaviour] {
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,
             threads::BEHAVIOURS,
+            turns::BEHAVIOURS,
             urgent::BEHAVIOURS,
             write::BEHAVIOURS,
         ]

@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. `readable` and `blocked` remember what events said. A stream that says "no more" after a receive is not asked again
 //!    before the next event: no call is wasted on hearing `WouldBlock`. Only a peer that has closed is read until the end.
-//! 2. At most [`READS_PER_TURN`] reads per turn; what is left goes on in the next one, behind other channels.
+//! 2. It reads no more than its [`Share`] of a turn, however often it is called; what is left goes on in the next one, behind
+//!    other channels.
 //! 3. A peer that has gone is noticed also while nobody reads, as soon as nothing is left to be read.
 //! 4. Whatever was read is followed by `read_complete`, and what is flushed there is sent, before the channel ends. What stages
 //!    have under way on workers then is part of that: an end of input waits for it, an error does not.
@@ -15,6 +16,7 @@ use super::{
     ChannelSettings, Received, Stream, Wrote,
     linger::{LINGER, Lingering},
     pace::{Found, LOOK, Watched},
+    share::Share,
 };
 use crate::live::Guard;
 use bytes::BytesMut;
@@ -23,9 +25,6 @@ use netwright_core::{
     driver::{Event, Ready, Source, Token},
 };
 use std::{io, time::Duration};
-
-/// Reads of one channel before others get their turn.
-const READS_PER_TURN: usize = 16;
 
 /// A peer that sends no more has had its time for its answers. No signal of a stage: these have numbers of stages in them.
 const END_DUE: u64 = u64::MAX;
@@ -70,6 +69,10 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     blocked: bool,
     /// A call for the next turn is under way.
     called: bool,
+    /// In which turn it was asked for.
+    called_in: u64,
+    /// The last turn in which it has read all that it may.
+    has_read_in: u64,
     /// Keeps whoever counts connections informed: dropped with the channel.
     guard: Guard,
 }
@@ -109,6 +112,8 @@ where
             incomplete: false,
             blocked: false,
             called: false,
+            called_in: 0,
+            has_read_in: 0,
             guard: guard.unwrap_or_default(),
         }
     }
@@ -123,7 +128,7 @@ where
 
     /// Does everything that can be done now.
     fn act(&mut self) {
-        let mut reads = 0;
+        let mut share = Share::default();
         while !self.is_closing() {
             self.send();
             if self.host.take_output_shutdown() {
@@ -143,12 +148,11 @@ where
                 }
                 break;
             }
-            if reads == READS_PER_TURN {
-                self.call_again();
+            if share.is_spent() || self.called && self.has_read_enough() {
+                self.wait_for_turn();
                 break;
             }
-            reads += 1;
-            self.receive(reads);
+            self.receive(&mut share);
         }
         if let Some(stream) = &mut self.stream {
             stream.settle(!self.input_ended && self.host.wants_read(), self.blocked);
@@ -193,15 +197,29 @@ where
 
     fn call_again(&mut self) {
         if !std::mem::replace(&mut self.called, true) {
+            self.called_in = self.local.turn();
             self.local.call(self.token);
         }
+    }
+
+    /// There is more to be read, and others are to have their turns before.
+    #[cold]
+    fn wait_for_turn(&mut self) {
+        self.has_read_in = self.local.turn();
+        self.call_again();
+    }
+
+    /// Whether it is called once more in a turn of which it has had its share: for a command, or by a future.
+    #[cold]
+    fn has_read_enough(&self) -> bool {
+        self.has_read_in == self.local.turn()
     }
 
     // ---- reading ----
 
     /// One receive, and what follows from it.
     #[inline(always)] // with the system call in it: see `return_stack`
-    fn receive(&mut self, reads: usize) {
+    fn receive(&mut self, share: &mut Share) {
         let Some(stream) = &mut self.stream else { return };
         match stream.receive() {
             Ok(Received { bytes, more }) => {
@@ -209,10 +227,11 @@ where
                     return self.end_of_input();
                 }
                 self.incomplete = true;
+                let size = bytes.len();
                 self.host.received(bytes);
                 self.readable = more || self.until_empty;
                 // The last read of this turn, as far as we know: the pipeline may flush what it has gathered.
-                if !self.readable || reads == READS_PER_TURN || !self.host.wants_read() {
+                if !self.readable || share.read(size, &self.local) || !self.host.wants_read() {
                     self.read_complete();
                 }
             }
@@ -222,7 +241,11 @@ where
                     self.until_empty = self.ending;
                     self.read_complete();
                 }
-                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::Interrupted => {
+                    if share.read(0, &self.local) {
+                        self.read_complete();
+                    }
+                }
                 _ => self.fail(error),
             },
         }
@@ -429,7 +452,8 @@ where
     /// The loop called without an event: carries out what others asked for, and tells what there is by other means.
     #[inline(never)]
     fn run_commands(&mut self) -> Ready {
-        self.called = false;
+        // What it asked for itself does not come in the same turn: then this is another call.
+        self.called = self.called && self.called_in == self.local.turn();
         self.host.run_commands();
         self.stream.as_mut().map_or(Ready::NONE, Stream::look)
     }

@@ -10,6 +10,7 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
+//! | `share` | how much one channel reads before others get their turn |
 //! | `settings` | how a channel behaves |
 //! | `adopt` | from a connection to its channel |
 //! | `pace` | a peer that does not take what waits for it |
@@ -28,6 +29,7 @@ mod pace;
 #[cfg(test)]
 mod scripted_tests;
 mod settings;
+mod share;
 
 pub(crate) use adopt::{Adoption, Connection, adopt};
 pub use envelope::EnvelopeError;

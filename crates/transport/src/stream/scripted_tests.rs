@@ -253,6 +253,28 @@ fn every<T: Copy>(alphabet: &[T], length: u32, mut check: impl FnMut(&[T])) {
 }
 
 #[test]
+fn a_channel_reads_its_share_of_a_turn_and_goes_on_in_the_next_however_often_it_is_called() {
+    for calls in 1..4 {
+        let (record, mut manual, token) = begin(&[Read::More; 40], &[]);
+        for bytes in [32, 64, 80] {
+            manual.enter(|| (0..calls).for_each(|_| LocalLoop::current().unwrap().call(token)));
+            manual.run_once();
+            assert_eq!(record.read.borrow().len(), bytes, "two for each of 16 reads, with {calls} calls");
+            assert_eq!(record.taken.borrow().len(), bytes, "and the answers have gone out");
+        }
+        manual.run_until_idle();
+        assert_eq!(manual.handle().figures().tasks_pending, 0);
+    }
+}
+
+#[test]
+fn a_channel_that_goes_on_in_the_next_turn_needs_nobody_to_call_it() {
+    let (record, mut manual, token) = begin(&[Read::More; 40], &[]);
+    call(&mut manual, token);
+    assert_eq!(record.read.borrow().len(), 80);
+}
+
+#[test]
 fn every_way_of_reading_ends_well() {
     every(&READS, 4, |reads| check(reads, &[]));
 }
