@@ -358,7 +358,7 @@ fn a_send_that_does_not_fit_is_ended_by_a_close_and_says_what_was_taken() {
         assert!(driver.uring.finish_sending(key), "its end will be told");
         wait_for(&mut driver, 1, Ready::WRITE);
         match driver.uring.sent(key).unwrap().unwrap() {
-            0 => break, // full, and so cancelled
+            0 => break, // full
             taken => drop(left.split_to(taken)),
         }
     }
@@ -666,5 +666,33 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
         driver.uring.close(key);
         drop(driver);
         reader.join().unwrap();
+    }
+}
+
+/// The kernel's own wait for room takes the peer's end for room, again and again: nothing may wait there.
+#[test]
+fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end() {
+    for zero_copy_from in [usize::MAX, 1] {
+        for pieces in [&[b"one".as_slice()][..], &[b"one", b"two"]] {
+            let settings = UringSettings::new().zero_copy_from(zero_copy_from);
+            let Some(mut driver) = driver_with(settings) else { return };
+            let (key, mut far) = full_tcp_stream(&driver, 1);
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
+            look_round(&mut driver);
+            assert_eq!(driver.uring.sent(key).unwrap(), None, "there is no room yet");
+            assert!(!driver.uring.finish_sending(key), "a close has nothing to wait for");
+
+            let reader = thread::spawn(move || {
+                far.set_read_timeout(Some(HANGS)).unwrap();
+                while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
+            });
+            wait_for(&mut driver, 1, Ready::WRITE);
+            assert_eq!(driver.uring.sent(key).unwrap(), Some(0));
+            driver.uring.close(key);
+            settle(&mut driver);
+            assert_eq!(driver.uring.figures().strays, 0);
+            reader.join().unwrap();
+        }
     }
 }

@@ -126,10 +126,29 @@ impl State {
         let slot = &mut self.slots[index as usize];
         let ending = slot.is_ending();
         let Role::Stream(stream) = &mut slot.role else { return };
-        stream.sent = Some(result);
+        let no_room = result == -libc::EAGAIN && !ending && !stream.closing;
+        if !no_room {
+            stream.sent = Some(result);
+        }
         let memory = self.sends.take(&mut stream.sending);
         self.let_go(memory, ending);
+        if no_room {
+            return self.found_no_room(index);
+        }
         self.touch(index, Ready::WRITE);
+    }
+
+    /// Nothing of a send was taken: its source is told when there is room.
+    #[cold]
+    fn found_no_room(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let watches = slot.flying.has(Kind::Room);
+        if let Role::Stream(stream) = &mut slot.role {
+            stream.waits_for_room = true;
+        }
+        if !watches {
+            self.mark(index);
+        }
     }
 
     #[inline]
