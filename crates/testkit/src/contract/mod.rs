@@ -28,6 +28,7 @@ mod table;
 
 mod accept;
 mod connect;
+mod deaf;
 mod demand;
 mod echo;
 pub mod ends;
@@ -62,6 +63,7 @@ pub fn suite() -> &'static [Behaviour] {
         [
             accept::BEHAVIOURS,
             connect::BEHAVIOURS,
+            deaf::BEHAVIOURS,
             demand::BEHAVIOURS,
             echo::BEHAVIOURS,
             ends::BEHAVIOURS,

@@ -8,7 +8,7 @@ use netwright_core::{
     Outbound, WaterMarks, WritePromise,
     driver::{Driver, DriverSeed, Event, Events, Ready, Token},
 };
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -672,15 +672,23 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
 /// The kernel's own wait for room takes the peer's end for room, again and again: nothing may wait there.
 #[test]
 fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end() {
+    const LARGE: &[u8] = &[7; 65_536];
     for zero_copy_from in [usize::MAX, 1] {
-        for pieces in [&[b"one".as_slice()][..], &[b"one", b"two"]] {
+        for pieces in [&[LARGE][..], &[LARGE, LARGE]] {
             let settings = UringSettings::new().zero_copy_from(zero_copy_from);
             let Some(mut driver) = driver_with(settings) else { return };
             let (key, mut far) = full_tcp_stream(&driver, 1);
             far.shutdown(std::net::Shutdown::Write).unwrap();
-            driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
-            look_round(&mut driver);
-            assert_eq!(driver.uring.sent(key).unwrap(), None, "there is no room yet");
+            let begun = Instant::now();
+            loop {
+                driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
+                look_round(&mut driver);
+                match driver.uring.sent(key).unwrap() {
+                    Some(taken) => assert!(taken > 0, "there is no room yet"), // some was left
+                    None => break,
+                }
+                assert!(begun.elapsed() < HANGS, "it becomes full");
+            }
             assert!(!driver.uring.finish_sending(key), "a close has nothing to wait for");
 
             let reader = thread::spawn(move || {
@@ -694,5 +702,28 @@ fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end(
             assert_eq!(driver.uring.figures().strays, 0);
             reader.join().unwrap();
         }
+    }
+}
+
+#[test]
+fn what_breaks_a_connection_is_not_told_as_the_end_of_a_send() {
+    let Some(mut driver) = driver() else { return };
+    let (key, far) = full_tcp_stream(&driver, 1);
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    driver.uring.set_end(key, None); // as its source does that has read it
+    look_round(&mut driver);
+    SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    let begun = Instant::now();
+    loop {
+        let events = poll(&mut driver, Some(Duration::from_millis(1)));
+        assert!(
+            !events.iter().any(|event| event.ready.contains(Ready::WRITE)),
+            "{events:?}: no send is under way"
+        );
+        if events.iter().any(|event| event.ready.contains(Ready::ERROR)) {
+            break;
+        }
+        assert!(begun.elapsed() < HANGS, "the reset is told");
     }
 }
