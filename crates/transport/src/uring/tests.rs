@@ -628,6 +628,14 @@ fn full_tcp_stream(driver: &UringDriver, index: u64) -> (Key, TcpStream) {
     (driver.uring.add_stream(Socket::from(near), token(index)).unwrap(), far)
 }
 
+/// Reads until the end, on a thread of its own.
+fn read_everything(mut far: TcpStream) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        far.set_read_timeout(Some(HANGS)).unwrap();
+        while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
+    })
+}
+
 /// Has everything done that is to be done now.
 fn look_round(driver: &mut UringDriver) {
     for _ in 0..20 {
@@ -643,7 +651,7 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
         let Some(mut driver) = driver_with(UringSettings::new().submissions(8).completions(16)) else {
             return;
         };
-        let (key, mut far) = full_tcp_stream(&driver, 1);
+        let (key, far) = full_tcp_stream(&driver, 1);
         driver.uring.wait_for_room(key).unwrap();
         let others: Vec<_> = (2..2 + others).map(|index| stream(&driver, index)).collect();
         others.iter().for_each(|(key, _)| driver.uring.wants_read(*key, true));
@@ -657,10 +665,7 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
         look_round(&mut driver);
         assert_eq!(driver.uring.sent(key).unwrap(), None, "there is no room yet");
 
-        let reader = thread::spawn(move || {
-            far.set_read_timeout(Some(HANGS)).unwrap();
-            while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
-        });
+        let reader = read_everything(far);
         wait_for(&mut driver, 1, Ready::WRITE);
         assert_eq!(driver.uring.sent(key).unwrap(), Some(0));
         driver.uring.close(key);
@@ -677,7 +682,7 @@ fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end(
         for pieces in [&[LARGE][..], &[LARGE, LARGE]] {
             let settings = UringSettings::new().zero_copy_from(zero_copy_from);
             let Some(mut driver) = driver_with(settings) else { return };
-            let (key, mut far) = full_tcp_stream(&driver, 1);
+            let (key, far) = full_tcp_stream(&driver, 1);
             far.shutdown(std::net::Shutdown::Write).unwrap();
             let begun = Instant::now();
             loop {
@@ -691,10 +696,7 @@ fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end(
             }
             assert!(!driver.uring.finish_sending(key), "a close has nothing to wait for");
 
-            let reader = thread::spawn(move || {
-                far.set_read_timeout(Some(HANGS)).unwrap();
-                while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
-            });
+            let reader = read_everything(far);
             wait_for(&mut driver, 1, Ready::WRITE);
             assert_eq!(driver.uring.sent(key).unwrap(), Some(0));
             driver.uring.close(key);
