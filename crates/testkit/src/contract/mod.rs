@@ -28,6 +28,7 @@ mod table;
 
 mod accept;
 mod connect;
+mod deaf;
 mod demand;
 mod echo;
 pub mod ends;
@@ -63,6 +64,7 @@ pub fn suite() -> &'static [Behaviour] {
         [
             accept::BEHAVIOURS,
             connect::BEHAVIOURS,
+            deaf::BEHAVIOURS,
             demand::BEHAVIOURS,
             echo::BEHAVIOURS,
             ends::BEHAVIOURS,

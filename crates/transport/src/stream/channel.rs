@@ -405,8 +405,9 @@ where
     #[cold]
     fn close(&mut self, cause: CloseCause) {
         let Some(stream) = &mut self.stream else { return };
-        if let Err(cause) = stream.close_later(cause) {
-            self.end(cause);
+        match stream.close_later(cause) {
+            Ok(()) => self.blocked = true, // whatever an event made of it: the end of the send is told like room
+            Err(cause) => self.end(cause),
         }
     }
 

@@ -238,15 +238,15 @@ impl Uring {
         })
     }
 
-    /// Whether a send is under way, or its end is about to be told: an event will come. What the socket does not take at
-    /// once of it is not sent.
+    /// Whether a send is under way, or its end is about to be told: an event will come, and soon, because no send waits
+    /// inside the kernel. What the socket does not take at once of it is not sent.
     pub(super) fn finish_sending(&self, key: Key) -> bool {
         let result = self.with(|engine| {
             let slot = engine.slot(key).ok_or_else(gone)?;
             let flies = slot.flying.has(Kind::Send);
-            let told = slot.stream()?.sent.is_some();
-            engine.cancel(key, Kind::Send);
-            Ok(flies || told)
+            let stream = slot.stream()?;
+            stream.closing = true;
+            Ok(flies || stream.sent.is_some())
         });
         result.unwrap_or(false)
     }

@@ -5,8 +5,10 @@ use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 use netwright_core::{GATHER_PIECES_MAX, Outbound};
 
-/// A peer that is gone is an error to us, not a signal to the process.
-const FLAGS: i32 = libc::MSG_NOSIGNAL;
+/// A peer that is gone is an error to us, not a signal to the process. And no send waits inside the kernel: one for which
+/// there is no room ends at once and says so. The kernel's own wait would also be for the peer's end, whether one asks for
+/// it or not, so behind that end it tries again and again, for as long as the peer takes nothing.
+const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// The bytes of one send.
 #[derive(Default)]

@@ -214,8 +214,10 @@ pub(super) struct Stream {
     pub(super) inbox: Place,
     /// Where what is being sent is.
     pub(super) sending: Place,
-    /// The source sends by itself, and waits for room to go on.
+    /// The source waits for room to go on sending.
     pub(super) waits_for_room: bool,
+    /// The source closes when the send under way has ended, and is told of that however it ends.
+    pub(super) closing: bool,
     /// What became of the last send, until the source asks.
     pub(super) sent: Option<i32>,
 }

@@ -9,8 +9,9 @@
 //! Always true:
 //! 1. At most one send is under way; while it is, the outbound queue keeps what it takes from, and learns what was taken
 //!    when it has ended.
-//! 2. A close that comes meanwhile ends the send behind what the socket takes at once, and waits for that end: so
-//!    `write, flush, close` delivers what it would deliver without a ring.
+//! 2. A close that comes meanwhile waits for the end of the send: so `write, flush, close` delivers what it would deliver
+//!    without a ring. That is no wait for the peer: the kernel ends a send in the call that hands it over, with what the
+//!    socket takes at once, or with nothing. Who waits for room has nothing under way, and closes at once.
 //! 3. The socket is read directly only while no receive of the ring is under way, so bytes keep their order.
 
 use super::{Uring, extension::Arrival, slot::Key};
@@ -39,9 +40,6 @@ pub(crate) struct UringStream {
     offered: u32,
     /// As the ring was told last.
     wants_read: bool,
-    /// The peer sends no more. From then on the kernel takes every wait for room on the ring to be over at once, a hundred
-    /// times for each send.
-    ended: bool,
     /// Receives in a row that brought little.
     littles: u8,
     /// A close that waits for the send.
@@ -57,7 +55,6 @@ impl UringStream {
             cap: GatherCap::default(),
             offered: 0,
             wants_read: false,
-            ended: false,
             littles: 0,
             closing: None,
         })
@@ -79,10 +76,7 @@ impl UringStream {
         let result = scratch().fill(|room| recv(&SockRef::from(&self.descriptor()?), room));
         refill();
         match &result {
-            Ok((bytes, _)) if bytes.is_empty() => {
-                self.ended = true;
-                self.uring.set_end(self.key, None);
-            }
+            Ok((bytes, _)) if bytes.is_empty() => self.uring.set_end(self.key, None),
             Ok((bytes, _)) if bytes.len() < LITTLE => {
                 self.littles += 1;
                 if self.littles >= LITTLES {
@@ -107,10 +101,7 @@ impl Stream for UringStream {
     fn receive(&mut self) -> io::Result<Received> {
         match self.uring.receive(self.key)? {
             Arrival::Piece(bytes, more) => Ok(Received { bytes, more }),
-            Arrival::End => {
-                self.ended = true;
-                Ok(Received { bytes: BytesMut::new(), more: false })
-            }
+            Arrival::End => Ok(Received { bytes: BytesMut::new(), more: false }),
             Arrival::Look => self.receive_directly(),
         }
     }
@@ -122,7 +113,6 @@ impl Stream for UringStream {
         let ended = SockRef::from(&self.descriptor()?).peek(&mut [std::mem::MaybeUninit::uninit()])? == 0;
         if ended {
             // From now on a reset is looked out for: nobody receives who would find it.
-            self.ended = true;
             self.uring.set_end(self.key, None);
         }
         Ok(ended)
@@ -136,7 +126,7 @@ impl Stream for UringStream {
             }
             let by_ring =
                 |bytes: &Bytes| bytes.len() < DIRECT_FROM || bytes.len() >= self.uring.zero_copy_from();
-            if !self.ended && outbound.first_bytes().is_some_and(by_ring) {
+            if outbound.first_bytes().is_some_and(by_ring) {
                 let offered = self.uring.send(self.key, outbound, self.cap.get())?;
                 self.offered = u32::try_from(offered).unwrap_or(u32::MAX);
                 return Ok(Wrote::Blocked); // until the completion tells what was taken
@@ -170,7 +160,8 @@ impl Stream for UringStream {
     fn sent(&mut self, outbound: &mut Outbound) -> io::Result<Option<CloseCause>> {
         let result = self.uring.sent(self.key);
         if let Ok(Some(taken)) = result {
-            if self.offered > 0 {
+            // A send that found no room says nothing of how much there is next time.
+            if self.offered > 0 && taken > 0 {
                 self.cap.record(self.offered as usize, taken);
             }
             outbound.advance(taken);

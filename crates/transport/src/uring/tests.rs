@@ -8,7 +8,7 @@ use netwright_core::{
     Outbound, WaterMarks, WritePromise,
     driver::{Driver, DriverSeed, Event, Events, Ready, Token},
 };
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -358,7 +358,7 @@ fn a_send_that_does_not_fit_is_ended_by_a_close_and_says_what_was_taken() {
         assert!(driver.uring.finish_sending(key), "its end will be told");
         wait_for(&mut driver, 1, Ready::WRITE);
         match driver.uring.sent(key).unwrap().unwrap() {
-            0 => break, // full, and so cancelled
+            0 => break, // full
             taken => drop(left.split_to(taken)),
         }
     }
@@ -628,6 +628,14 @@ fn full_tcp_stream(driver: &UringDriver, index: u64) -> (Key, TcpStream) {
     (driver.uring.add_stream(Socket::from(near), token(index)).unwrap(), far)
 }
 
+/// Reads until the end, on a thread of its own.
+fn read_everything(mut far: TcpStream) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        far.set_read_timeout(Some(HANGS)).unwrap();
+        while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
+    })
+}
+
 /// Has everything done that is to be done now.
 fn look_round(driver: &mut UringDriver) {
     for _ in 0..20 {
@@ -643,7 +651,7 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
         let Some(mut driver) = driver_with(UringSettings::new().submissions(8).completions(16)) else {
             return;
         };
-        let (key, mut far) = full_tcp_stream(&driver, 1);
+        let (key, far) = full_tcp_stream(&driver, 1);
         driver.uring.wait_for_room(key).unwrap();
         let others: Vec<_> = (2..2 + others).map(|index| stream(&driver, index)).collect();
         others.iter().for_each(|(key, _)| driver.uring.wants_read(*key, true));
@@ -657,14 +665,67 @@ fn a_wait_for_room_outlives_completions_that_find_no_room() {
         look_round(&mut driver);
         assert_eq!(driver.uring.sent(key).unwrap(), None, "there is no room yet");
 
-        let reader = thread::spawn(move || {
-            far.set_read_timeout(Some(HANGS)).unwrap();
-            while far.read(&mut [0; 65_536]).is_ok_and(|len| len > 0) {}
-        });
+        let reader = read_everything(far);
         wait_for(&mut driver, 1, Ready::WRITE);
         assert_eq!(driver.uring.sent(key).unwrap(), Some(0));
         driver.uring.close(key);
         drop(driver);
         reader.join().unwrap();
+    }
+}
+
+/// The kernel's own wait for room takes the peer's end for room, again and again: nothing may wait there.
+#[test]
+fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end() {
+    const LARGE: &[u8] = &[7; 65_536];
+    for zero_copy_from in [usize::MAX, 1] {
+        for pieces in [&[LARGE][..], &[LARGE, LARGE]] {
+            let settings = UringSettings::new().zero_copy_from(zero_copy_from);
+            let Some(mut driver) = driver_with(settings) else { return };
+            let (key, far) = full_tcp_stream(&driver, 1);
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            let begun = Instant::now();
+            loop {
+                driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
+                look_round(&mut driver);
+                match driver.uring.sent(key).unwrap() {
+                    Some(taken) => assert!(taken > 0, "there is no room yet"), // some was left
+                    None => break,
+                }
+                assert!(begun.elapsed() < HANGS, "it becomes full");
+            }
+            assert!(!driver.uring.finish_sending(key), "a close has nothing to wait for");
+
+            let reader = read_everything(far);
+            wait_for(&mut driver, 1, Ready::WRITE);
+            assert_eq!(driver.uring.sent(key).unwrap(), Some(0));
+            driver.uring.close(key);
+            settle(&mut driver);
+            assert_eq!(driver.uring.figures().strays, 0);
+            reader.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_breaks_a_connection_is_not_told_as_the_end_of_a_send() {
+    let Some(mut driver) = driver() else { return };
+    let (key, far) = full_tcp_stream(&driver, 1);
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    driver.uring.set_end(key, None); // as its source does that has read it
+    look_round(&mut driver);
+    SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    let begun = Instant::now();
+    loop {
+        let events = poll(&mut driver, Some(Duration::from_millis(1)));
+        assert!(
+            !events.iter().any(|event| event.ready.contains(Ready::WRITE)),
+            "{events:?}: no send is under way"
+        );
+        if events.iter().any(|event| event.ready.contains(Ready::ERROR)) {
+            break;
+        }
+        assert!(begun.elapsed() < HANGS, "the reset is told");
     }
 }

@@ -5,6 +5,7 @@ mod own_peer;
 mod peers;
 mod places;
 mod process;
+mod rest;
 mod script;
 mod servers;
 mod waiting;
@@ -15,6 +16,7 @@ pub(super) use peers::{
 };
 pub(super) use places::{ForeignListener, Refusing, Unanswering};
 pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
+pub(super) use rest::assert_rests;
 pub(super) use script::{Cx, Events, Script, Seen, script};
 pub(super) use servers::{Echo, Loops, Running, loops_of};
 pub(super) use waiting::{Hold, PATIENCE, Soon, assert_quiet, settle, wait_until};

@@ -126,10 +126,29 @@ impl State {
         let slot = &mut self.slots[index as usize];
         let ending = slot.is_ending();
         let Role::Stream(stream) = &mut slot.role else { return };
-        stream.sent = Some(result);
+        let no_room = result == -libc::EAGAIN && !ending && !stream.closing;
+        if !no_room {
+            stream.sent = Some(result);
+        }
         let memory = self.sends.take(&mut stream.sending);
         self.let_go(memory, ending);
+        if no_room {
+            return self.found_no_room(index);
+        }
         self.touch(index, Ready::WRITE);
+    }
+
+    /// Nothing of a send was taken: its source is told when there is room.
+    #[cold]
+    fn found_no_room(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let watches = slot.flying.has(Kind::Room);
+        if let Role::Stream(stream) = &mut slot.role {
+            stream.waits_for_room = true;
+        }
+        if !watches {
+            self.mark(index);
+        }
     }
 
     #[inline]
@@ -177,7 +196,7 @@ impl State {
             self.mark(index);
         }
         if let Ok(mask) = u32::try_from(result) {
-            self.touch(index, ready(mask & SOMETHING));
+            self.touch(index, incoming(mask & SOMETHING));
         }
     }
 
@@ -207,6 +226,7 @@ impl State {
                 return; // the receive tells, or has told
             }
             stream.end_told = true;
+            return self.touch(index, incoming(mask));
         }
         self.touch(index, ready(mask));
     }
@@ -249,6 +269,17 @@ impl State {
 
 /// What a mask of events means to a source.
 fn ready(mask: u32) -> Ready {
+    let mut ready = incoming(mask);
+    if mask & (libc::POLLOUT | libc::POLLERR) as u32 != 0 {
+        ready |= Ready::WRITE;
+    }
+    ready
+}
+
+/// The same to a stream, to which [`Ready::WRITE`] means that a send, or a wait for room, has ended: what breaks a
+/// connection ends these too, and then they say so themselves. Told before that, it would be taken for their end, and
+/// nobody would wait for them any more.
+fn incoming(mask: u32) -> Ready {
     let has = |event: libc::c_short| mask & event as u32 != 0;
     let mut ready = Ready::NONE;
     if has(libc::POLLIN) {
@@ -257,14 +288,11 @@ fn ready(mask: u32) -> Ready {
     if has(libc::POLLPRI) {
         ready |= Ready::READ | Ready::URGENT;
     }
-    if has(libc::POLLOUT) {
-        ready |= Ready::WRITE;
-    }
     if has(libc::POLLRDHUP) || has(libc::POLLHUP) {
         ready |= Ready::READ | Ready::READ_CLOSED;
     }
     if has(libc::POLLERR) {
-        ready |= Ready::READ | Ready::WRITE | Ready::ERROR;
+        ready |= Ready::READ | Ready::ERROR;
     }
     ready
 }
