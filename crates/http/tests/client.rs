@@ -193,13 +193,23 @@ fn the_time_for_all_of_a_request_counts_its_wait_for_a_connection_and_its_redire
     let builder = Client::builder().group(group.clone()).connections(1);
     let client = builder.total_timeout(TOTAL).head_timeout(Duration::ZERO).build().unwrap();
     let waits: Vec<_> = (0..3).map(|_| client.get(server.url("/never"))).collect();
-    while client.figures().waiting < 2 {
+    while client.figures().waiting + client.figures().in_use < 3 {
         thread::yield_now();
     }
     clock.advance(TOTAL);
-    group.next().execute(|| {}).unwrap();
-    for asking in waits {
-        let error = asking.wait().unwrap_err();
+    let (done, over) = std::sync::mpsc::channel();
+    thread::spawn(move || waits.into_iter().for_each(|asking| done.send(asking.wait()).unwrap()));
+    // One of them may be on its way to its connection only now.
+    for _ in 0..3 {
+        let result = loop {
+            clock.advance(Duration::from_millis(1));
+            group.next().execute(|| {}).unwrap();
+            match over.recv_timeout(Duration::from_millis(1)) {
+                Ok(result) => break result,
+                Err(error) => assert_eq!(error, std::sync::mpsc::RecvTimeoutError::Timeout),
+            }
+        };
+        let error = result.unwrap_err();
         assert!(matches!(error, ClientError::TimedOut { limit: TOTAL, .. }), "{error}");
     }
 }
