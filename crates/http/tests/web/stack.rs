@@ -263,6 +263,10 @@ fn files_are_sent_by_stage_and_by_service() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+fn replies(bytes: &[u8]) -> usize {
+    bytes.windows(12).filter(|window| *window == b"HTTP/1.1 200").count()
+}
+
 #[test]
 fn a_peer_that_reads_slowly_has_one_file_open_and_keeps_its_connection() {
     let directory = std::env::temp_dir().join(format!("netwright-slow-{}", std::process::id()));
@@ -289,14 +293,18 @@ fn a_peer_that_reads_slowly_has_one_file_open_and_keeps_its_connection() {
             channel.advance(Duration::from_secs(10));
         }
         assert!(channel.is_open());
-        assert_eq!(*answered.lock().unwrap(), seen, "no file is opened before the one before it is sent");
+        let (answered, sent) = (*answered.lock().unwrap(), replies(&bytes));
+        assert!(
+            answered <= sent + 1,
+            "no file is opened before the one before it is sent: {answered}, {sent}"
+        );
         channel.block_output(false);
         bytes.extend(channel.outbound_bytes());
         channel.block_output(true);
     }
     channel.block_output(false);
     bytes.extend(channel.outbound_bytes());
-    assert_eq!(bytes.windows(12).filter(|window| *window == b"HTTP/1.1 200").count(), 50);
+    assert_eq!(replies(&bytes), 50);
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
