@@ -183,11 +183,14 @@ impl HttpServer {
         // The system takes more of us only when a good part of its buffer is free: who takes it slowly may take many periods for that.
         // Whether the peer takes anything at all is seen where the bytes leave (`LeastRate`); here it is looked at for those who have
         // no such limit.
-        self.timers.stood = if same && unsent > 0 { self.timers.stood + 1 } else { 0 };
+        // As many bytes are the same bytes only if nothing was written meanwhile.
+        let stands = same && unsent > 0 && self.timers.idle_written == self.written();
+        self.timers.stood = if stands { self.timers.stood + 1 } else { 0 };
         let same = same && (unsent == 0 || self.timers.stood >= STOOD_MAX);
         let over = match self.phase {
             Phase::Reading => {
                 let idle = self.timers.idle_decoded == self.decoded
+                    && self.timers.idle_written == self.written() // its last reply may have been over a moment ago
                     && self.refused.is_none()
                     && self.replies.waiting() == 0
                     && self.decoder.is_between()
