@@ -255,16 +255,22 @@ impl Connection {
             return Err(self.wait_for_end()); // until the client has enough of it
         }
         let reply = plan.reply(request, &mut self.numbers);
+        let leaves = early && plan.leaves_body;
+        let stalls = early && !leaves && plan.stalls && request.is_large() && self.shared.may_be_silent;
+        let lacks_end = stalls && reply.needs_end;
+        if lacks_end {
+            self.shared.account().silent.insert(request.number);
+        }
         self.write(&reply.bytes, plan.piece)?;
-        let breaks = plan.then == Then::Reset && !reply.ends || early && plan.leaves_body;
+        let breaks = plan.then == Then::Reset && !reply.ends || leaves || lacks_end;
         if reply.is_right && !breaks {
             // Whatever the client does from now on, it has its reply.
             self.shared.account().requests.entry(request.number).or_default()[place] = Outcome::Answered;
         }
-        if early && plan.leaves_body {
+        if leaves {
             return Err(self.end());
         }
-        if early && plan.stalls && request.is_large() && self.shared.may_be_silent {
+        if stalls {
             return Err(self.stall());
         }
         if early {
@@ -310,7 +316,7 @@ impl Connection {
         Over
     }
 
-    /// The client has its reply, and nobody takes the rest of its request. Nothing else can be behind that, unless the client
+    /// The client has what it gets of a reply, and nobody takes the rest of its request. Nothing else can be behind that, unless the client
     /// has it in its own memory, where nobody will ever see it.
     fn stall(&mut self) -> Over {
         let mut account = self.shared.account();

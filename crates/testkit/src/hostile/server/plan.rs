@@ -69,6 +69,8 @@ pub(super) struct Reply {
     pub(super) is_right: bool,
     /// The connection ends with it.
     pub(super) ends: bool,
+    /// Only that end says that there is no more of it.
+    pub(super) needs_end: bool,
     /// Why the connection cannot be used again, if so.
     pub(super) spoils: Option<&'static str>,
 }
@@ -131,7 +133,8 @@ impl Plan {
                 request.number
             );
             bytes.extend(head.bytes());
-            return Reply { bytes, is_right: true, ends: false, spoils: Some("behind a 101") };
+            let spoils = Some("behind a 101");
+            return Reply { bytes, is_right: true, ends: false, needs_end: false, spoils };
         }
         // Short ones mostly, and in pieces never many of them.
         let len = match numbers.below(8) {
@@ -149,8 +152,12 @@ impl Plan {
 
     fn one(&self, request: &Request, len: usize, numbers: &mut Numbers) -> Reply {
         let spoils = self.says_close.then_some("that the server had said to close");
-        let right = |bytes| Reply { bytes, is_right: true, ends: self.says_close, spoils };
-        let wrong = |bytes, ends, why| Reply { bytes, is_right: false, ends, spoils: Some(why) };
+        let ends = self.says_close;
+        let right = |bytes| Reply { bytes, is_right: true, ends, needs_end: false, spoils };
+        let wrong = |bytes, ends, why| {
+            let spoils = Some(why);
+            Reply { bytes, is_right: false, ends, needs_end: ends, spoils }
+        };
         let fixed = || self.head(request, 200, Some(len), &content(request.number, len));
         match self.answer {
             Answer::Fixed => right(fixed()),
@@ -159,7 +166,8 @@ impl Plan {
             Answer::Open if request.is_head => right(self.head(request, 200, None, &[])),
             Answer::Open => {
                 let bytes = self.head(request, 200, None, &content(request.number, len));
-                Reply { bytes, is_right: true, ends: true, spoils: Some("whose end was a reply's") }
+                let spoils = Some("whose end was a reply's");
+                Reply { bytes, is_right: true, ends: true, needs_end: true, spoils }
             }
             Answer::Bodiless(status) => right(self.head(request, status, None, &[])),
             Answer::Unasked if request.wants_upgrade => right(fixed()),
@@ -183,7 +191,7 @@ impl Plan {
                 });
                 // The reply itself is there.
                 let spoils = Some("with bytes behind its last reply");
-                Reply { bytes, is_right: true, ends: false, spoils }
+                Reply { bytes, is_right: true, ends: false, needs_end: false, spoils }
             }
             Answer::Cut => {
                 let mut bytes = match numbers.below(2) {
