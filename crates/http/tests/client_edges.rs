@@ -91,34 +91,31 @@ fn assert_all_answered(errors: &[String]) {
     assert!(errors.is_empty(), "{} requests failed, the first with: {}", errors.len(), errors[0]);
 }
 
-#[test]
-fn no_request_is_lost_to_a_server_that_closes_after_each_reply() {
+/// A server that closes each connection behind its first reply, which has this field.
+fn answers_once(field: &'static str) -> SocketAddr {
     let (listener, address) = listen();
     thread::spawn(move || {
         for stream in listener.incoming() {
             thread::spawn(move || {
                 let mut stream = stream.unwrap();
                 let asked = head(&mut stream);
-                answer(&mut stream, &asked, "connection: close\r\n");
+                answer(&mut stream, &asked, field);
             });
         }
     });
+    address
+}
+
+#[test]
+fn no_request_is_lost_to_a_server_that_closes_after_each_reply() {
+    let address = answers_once("connection: close\r\n");
     let client = builder().connections(4).build().unwrap();
     assert_all_answered(&many(&client, address, 16, 12));
 }
 
 #[test]
 fn no_request_that_can_be_repeated_is_lost_to_a_server_that_closes_without_a_word() {
-    let (listener, address) = listen();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || {
-                let mut stream = stream.unwrap();
-                let asked = head(&mut stream);
-                answer(&mut stream, &asked, "");
-            });
-        }
-    });
+    let address = answers_once("");
     let client = builder().connections(4).build().unwrap();
     assert_all_answered(&many(&client, address, 16, 50));
 }

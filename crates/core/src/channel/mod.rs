@@ -9,7 +9,8 @@
 //! | `core`, `demand` | what every stage can reach: timers, wishes to the transport; whether messages may be delivered |
 //! | `size` | what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
-//! | `outbound`, `file_region`, `envelope` | what was accepted and not yet sent |
+//! | `outgoing`, `file_region`, `envelope` | what can be sent |
+//! | `outbound`, `water_marks`, `gather_cap` | what was accepted and not yet sent; how much that may be, and how much of it is offered at once |
 //! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
@@ -24,6 +25,7 @@ mod demand;
 mod embedded;
 mod envelope;
 mod file_region;
+mod gather_cap;
 mod group;
 mod handle;
 mod host;
@@ -32,10 +34,12 @@ mod inlet;
 mod least_rate;
 mod line;
 mod outbound;
+mod outgoing;
 mod shared;
 mod size;
 mod taken;
 mod waiting;
+mod water_marks;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
@@ -45,15 +49,16 @@ pub use closed::Closed;
 pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
+pub use gather_cap::GatherCap;
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
 pub use handle::{Channel, ChannelState, ShuttingDown};
 pub use host::{Host, HostSettings};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
 pub use least_rate::{LeastRate, Pace};
-pub use outbound::{
-    ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Outbound, Outgoing, WaterMarks,
-};
+pub use outbound::{ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Gathered, Outbound};
+pub use outgoing::Outgoing;
 pub(crate) use shared::AnyShared;
 pub use size::count_bytes_of;
 pub(crate) use size::size_of_message;
+pub use water_marks::WaterMarks;

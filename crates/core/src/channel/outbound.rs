@@ -25,9 +25,11 @@ use super::{
     envelope::Envelope,
     file_region::FileRegion,
     line::Line,
+    outgoing::Outgoing,
+    water_marks::WaterMarks,
 };
 use crate::{error::InvalidArgument, task_error::discard};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use std::{fmt, io::IoSlice, mem};
 
 /// What a message costs besides its bytes, so that a flood of tiny or empty messages counts too. Netty's figure; an
@@ -43,165 +45,6 @@ pub const GATHER_BYTES_MAX: usize = i32::MAX as usize;
 /// Room for entries that an empty queue keeps. Larger bursts pay one reallocation for more than this many messages;
 /// idle connections do not pay for the largest burst they ever had.
 const ENTRIES_KEPT: usize = 64;
-
-/// Something that can be sent: bytes, a part of a file, or bytes with an address.
-///
-/// ```
-/// use netwright_core::{FileRegion, Outgoing};
-///
-/// # fn main() -> std::io::Result<()> {
-/// let text = Outgoing::from("hello".to_owned());
-/// let file = Outgoing::from(FileRegion::whole(std::fs::File::open(std::env::current_exe()?)?)?);
-/// assert_eq!(text.len(), 5);
-/// assert!(file.len() > 5); // bytes that are never in our memory
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub enum Outgoing {
-    /// Bytes in memory.
-    Bytes(Bytes),
-    /// Bytes of a file, which need not pass through our memory.
-    File(FileRegion),
-    /// Bytes with a target or descriptors. Never finished before it is sent, also if it has no bytes.
-    Envelope(Box<Envelope>),
-}
-
-impl Outgoing {
-    /// How many bytes the peer will get.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File(region) => region.remaining(),
-            Self::Envelope(envelope) => envelope.bytes.len() as u64,
-        }
-    }
-
-    /// Whether there is nothing to send. An envelope is something, also without bytes.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::Bytes(bytes) => bytes.is_empty(),
-            Self::File(region) => region.remaining() == 0,
-            Self::Envelope(_) => false,
-        }
-    }
-
-    /// How many bytes of our memory it holds.
-    fn held(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::File(_) => 0,
-            Self::Envelope(envelope) => envelope.bytes.len(),
-        }
-    }
-}
-
-/// Tells lengths, not contents: what a peer is sent does not belong in a log by accident.
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
-            Self::File(region) => region.fmt(f),
-            Self::Envelope(envelope) => {
-                write!(f, "Envelope({} bytes, to {:?})", envelope.bytes.len(), envelope.to)
-            }
-        }
-    }
-}
-
-impl From<Bytes> for Outgoing {
-    fn from(bytes: Bytes) -> Self {
-        Self::Bytes(bytes)
-    }
-}
-
-impl From<BytesMut> for Outgoing {
-    fn from(bytes: BytesMut) -> Self {
-        Self::Bytes(bytes.freeze())
-    }
-}
-
-impl From<FileRegion> for Outgoing {
-    fn from(region: FileRegion) -> Self {
-        Self::File(region)
-    }
-}
-
-impl From<Envelope> for Outgoing {
-    fn from(envelope: Envelope) -> Self {
-        Self::Envelope(envelope.boxed())
-    }
-}
-
-impl From<&'static [u8]> for Outgoing {
-    fn from(bytes: &'static [u8]) -> Self {
-        Self::Bytes(Bytes::from_static(bytes))
-    }
-}
-
-impl From<Vec<u8>> for Outgoing {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(bytes.into())
-    }
-}
-
-impl From<String> for Outgoing {
-    fn from(text: String) -> Self {
-        Self::Bytes(text.into())
-    }
-}
-
-/// How many bytes may pile up: above `high` a channel is not writable, below `low` it is again.
-///
-/// ```
-/// use netwright_core::WaterMarks;
-///
-/// assert_eq!(WaterMarks::default(), WaterMarks::new(32 * 1024, 64 * 1024).unwrap());
-/// assert_eq!(
-///     WaterMarks::new(10, 5).unwrap_err().to_string(),
-///     "the low water mark is 10, but must be at most the high one, 5"
-/// );
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaterMarks {
-    low: usize,
-    high: usize,
-}
-
-impl WaterMarks {
-    /// Marks at these many bytes.
-    ///
-    /// # Errors
-    /// `low` is 0 or above `high`.
-    pub fn new(low: usize, high: usize) -> Result<Self, InvalidArgument> {
-        let refused = |expected: String| Err(InvalidArgument::new("the low water mark", low, expected));
-        if low == 0 {
-            // Nothing is below 0: once unwritable, a channel would stay so for ever.
-            return refused("at least 1".into());
-        }
-        if low > high {
-            return refused(format!("at most the high one, {high}"));
-        }
-        Ok(Self { low, high })
-    }
-
-    /// Strictly below this many bytes a channel is writable again.
-    pub fn low(self) -> usize {
-        self.low
-    }
-
-    /// Above this many bytes a channel is not writable.
-    pub fn high(self) -> usize {
-        self.high
-    }
-}
-
-/// 32 KiB and 64 KiB.
-impl Default for WaterMarks {
-    fn default() -> Self {
-        Self { low: 32 * 1024, high: 64 * 1024 }
-    }
-}
 
 /// What [`Outbound::gather`] found.
 ///
@@ -527,9 +370,9 @@ impl Outbound {
 
     fn look_at_marks(&mut self) {
         let pending = self.pending_bytes();
-        if pending > self.marks.high {
+        if pending > self.marks.high() {
             self.above = true;
-        } else if pending < self.marks.low {
+        } else if pending < self.marks.low() {
             self.above = false;
         }
     }
@@ -750,56 +593,6 @@ impl fmt::Debug for Outbound {
             .field("writable", &self.is_writable())
             .field("ended", &self.ended)
             .finish_non_exhaustive()
-    }
-}
-
-/// How many bytes to offer in one gathering write: as many as this connection has lately been able to take.
-///
-/// More only makes the system walk along slices that it will not send.
-///
-/// ```
-/// use netwright_core::GatherCap;
-///
-/// let mut cap = GatherCap::for_send_buffer(64 * 1024);
-/// let before = cap.get();
-/// cap.record(before, before); // all of it was taken: next time it may be more
-/// assert!(cap.get() >= before);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GatherCap(usize);
-
-impl GatherCap {
-    /// Writes of up to this many bytes do not shrink it: they are cheap however little of them is sent.
-    const SMALL: usize = 4096;
-
-    /// To begin with, twice the socket's send buffer; no limit if that is not known (0).
-    pub fn for_send_buffer(bytes: usize) -> Self {
-        match bytes {
-            0 => Self::default(),
-            _ => Self(bytes.saturating_mul(2).min(GATHER_BYTES_MAX)),
-        }
-    }
-
-    /// How many bytes to offer next.
-    pub fn get(self) -> usize {
-        self.0
-    }
-
-    /// Learns from a write that offered `attempted` bytes of which `written` were taken: all, then it may be twice as
-    /// many next time; less than half, then half as many.
-    pub fn record(&mut self, attempted: usize, written: usize) {
-        if written >= attempted {
-            self.0 = self.0.max(attempted.saturating_mul(2)).min(GATHER_BYTES_MAX);
-        } else if attempted > Self::SMALL && written < attempted / 2 {
-            self.0 = attempted / 2;
-        }
-    }
-}
-
-/// No limit but the system's.
-impl Default for GatherCap {
-    fn default() -> Self {
-        Self(GATHER_BYTES_MAX)
     }
 }
 

@@ -532,52 +532,6 @@ fn an_entry_is_no_larger_than_what_it_is_charged_with() {
     assert!(mem::size_of::<Entry>() <= ENTRY_OVERHEAD, "{}", mem::size_of::<Entry>());
 }
 
-#[test]
-fn everything_that_is_bytes_can_be_sent_and_its_content_stays_out_of_logs() {
-    let messages: [Outgoing; 5] = [
-        Bytes::from_static(b"secret").into(),
-        BytesMut::from("secret").into(),
-        b"secret".as_slice().into(),
-        b"secret".to_vec().into(),
-        "secret".to_owned().into(),
-    ];
-    for message in messages {
-        assert_eq!((message.len(), message.is_empty()), (6, false));
-        assert_eq!(format!("{message:?}"), "Bytes(6 bytes)");
-    }
-    let file = Outgoing::from(FileRegion::new(file_with(b""), 3, 4));
-    assert_eq!(format!("{file:?}"), "FileRegion { position: 3, remaining: 4, .. }");
-    assert_eq!((file.len(), file.held()), (4, 0));
-}
-
-#[test]
-fn the_gather_cap_starts_at_twice_the_send_buffer() {
-    assert_eq!(GatherCap::for_send_buffer(16 * 1024).get(), 32 * 1024);
-    assert_eq!(GatherCap::for_send_buffer(0).get(), GATHER_BYTES_MAX, "not known");
-    assert_eq!(GatherCap::for_send_buffer(usize::MAX).get(), GATHER_BYTES_MAX);
-}
-
-#[test]
-fn the_gather_cap_doubles_on_full_writes_and_halves_on_poor_ones() {
-    let mut cap = GatherCap::for_send_buffer(8 * 1024);
-    cap.record(16 * 1024, 16 * 1024);
-    assert_eq!(cap.get(), 32 * 1024);
-    cap.record(1000, 1000);
-    assert_eq!(cap.get(), 32 * 1024, "a small write that fits says nothing");
-    cap.record(32 * 1024, 16 * 1024);
-    assert_eq!(cap.get(), 32 * 1024, "half is not poor");
-    cap.record(32 * 1024, 16 * 1024 - 1);
-    assert_eq!(cap.get(), 16 * 1024);
-    cap.record(4096, 0);
-    assert_eq!(cap.get(), 16 * 1024, "a small write that does not fit costs little");
-    cap.record(4098, 1);
-    assert_eq!(cap.get(), 2049);
-    for _ in 0..100 {
-        cap.record(cap.get(), cap.get());
-    }
-    assert_eq!(cap.get(), GATHER_BYTES_MAX);
-}
-
 /// xorshift64*: small, and the same everywhere.
 struct Random(u64);
 

@@ -13,6 +13,7 @@ use netwright::http::{
     Body,
     client::{Asking, Client, ClientBuilder},
 };
+use netwright_testkit::hostile::Unanswering;
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -106,29 +107,6 @@ fn not_taken(seen: &Seen) -> bool {
 }
 
 // ---- ways ----
-
-/// A listener whose queue is full.
-pub(crate) struct Unanswering {
-    listener: TcpListener,
-    _waiting: Vec<TcpStream>,
-}
-
-impl Unanswering {
-    pub(crate) fn new() -> Self {
-        let socket = narrow();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        socket.listen(1).unwrap();
-        let listener = TcpListener::from(socket);
-        let addr = listener.local_addr().unwrap();
-        // Linux lets one more wait than asked for.
-        let waiting = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
-        Self { listener, _waiting: waiting }
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap()
-    }
-}
 
 /// A client, what it asked, and its server, played by hand.
 struct Asked {
@@ -247,7 +225,7 @@ impl Subject for Asked {
 }
 
 fn connecting() -> Box<dyn Subject> {
-    let ((loops, client), silent) = (begin(|builder| builder), Unanswering::new());
+    let ((loops, client), silent) = (begin(|builder| builder), Unanswering::new().unwrap());
     let asking = client.get(format!("http://{}/", silent.addr()));
     let mut asked = Asked::new(loops, client, asking);
     asked._kept.push(Box::new(silent));

@@ -2,7 +2,6 @@
 
 use crate::{
     embedded::subject,
-    http_client::Unanswering,
     row::{
         Drip::{Byte, Nothing, Takes},
         Seen, Subject, Table, at, between, cut, rows,
@@ -15,6 +14,7 @@ use netwright::{
     detect::{Detect, DetectError, prefix},
     observe, pipeline,
 };
+use netwright_testkit::hostile::Unanswering;
 use std::time::Duration;
 
 pub(crate) const TABLE: Table = (
@@ -62,7 +62,7 @@ struct Connecting {
 }
 
 fn connecting() -> Box<dyn Subject> {
-    let (loops, silent) = (Loops::new(), Unanswering::new());
+    let (loops, silent) = (Loops::new(), Unanswering::new().unwrap());
     let client =
         Client::builder().group(loops.group.clone()).pipeline(|| pipeline().handle(|_, _| {})).unwrap();
     let connecting = client.connect(silent.addr());

@@ -87,7 +87,7 @@ fn a_refused_connect_says_so_and_by_whom_and_no_channel_begins(setup: Setup) {
 
 fn a_connect_that_is_not_answered_ends_at_its_limit_and_not_before(setup: Setup) {
     const LIMIT: Duration = Duration::from_millis(60);
-    let silent = Unanswering::new();
+    let silent = Unanswering::new().unwrap();
     let (script, events) = script();
     let client = setup.client_with(script, |builder| builder.connect_timeout(LIMIT));
     let begun = Instant::now();
@@ -167,7 +167,7 @@ fn a_resolver_that_panics_is_what_the_connect_reports(setup: Setup) {
 }
 
 fn a_cancelled_connect_is_given_up_at_once(setup: Setup) {
-    let silent = Unanswering::new();
+    let silent = Unanswering::new().unwrap();
     let (script, events) = script();
     let client = setup.client(script);
     let mut connecting = client.connect(silent.addr());
@@ -257,7 +257,7 @@ fn a_name_is_resolved_and_connected(setup: Setup) {
 
 fn of_several_addresses_the_first_that_answers_wins(setup: Setup) {
     let running = setup.echo();
-    let (nobody, silent) = (Refusing::new(setup), Unanswering::new());
+    let (nobody, silent) = (Refusing::new(setup), Unanswering::new().unwrap());
     let addresses = vec![nobody.addr(), silent.addr(), running.addr()];
     let resolver = move |_: &str| Promised::ready(Ok(addresses.clone()));
     let (script, events) = script();

@@ -19,7 +19,6 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(what_the_system_keeps_for_a_peer_that_is_cut_goes_with_it)
         .needs(&[Need::Network, Need::Reset])
         .not(VARIED),
-    behaviour!(a_peer_that_has_taken_everything_may_be_silent_for_as_long_as_it_likes).not(VARIED),
     behaviour!(without_a_least_rate_a_peer_may_take_its_time).not(VARIED),
 ];
 
@@ -62,20 +61,6 @@ fn what_the_system_keeps_for_a_peer_that_is_cut_goes_with_it(setup: Setup) {
     events.skip_to_end();
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-}
-
-fn a_peer_that_has_taken_everything_may_be_silent_for_as_long_as_it_likes(setup: Setup) {
-    let (script, events) = script();
-    let short = LeastRate::new(1, Duration::from_millis(50)).unwrap();
-    let running = setup.serve_with(script, |builder| builder.least_rate(short));
-    let mut stream = running.dial();
-    let channel = events.active();
-    channel.write_and_flush(pattern(1000).into()).soon().unwrap();
-    stream.read_exact(&mut [0; 1000]).unwrap();
-    std::thread::sleep(Duration::from_millis(200)); // four times as long as it may be behind: it is not
-    channel.write_and_flush(pattern(10).into()).soon().unwrap();
-    stream.read_exact(&mut [0; 10]).unwrap();
-    assert_eq!(running.server.figures().cut_slow, 0);
 }
 
 fn without_a_least_rate_a_peer_may_take_its_time(setup: Setup) {

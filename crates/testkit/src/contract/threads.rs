@@ -287,7 +287,7 @@ fn a_connect_that_fails_or_is_cancelled_gives_its_thread_back(setup: Setup) {
     let nobody = Refusing::new(setup);
     assert!(matches!(client.connect(nobody.addr()).soon(), Err(ConnectError::Refused(_))));
     wait_for(&threads, |figures| figures.busy == 0);
-    let silent = Unanswering::new();
+    let silent = Unanswering::new().unwrap();
     let connecting = client.connect(silent.addr());
     assert_eq!(threads.figures().busy, 1);
     assert!(connecting.cancel());

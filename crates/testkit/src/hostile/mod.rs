@@ -4,6 +4,10 @@
 //! | --- | --- |
 //! | [`client`] | clients of HTTP and WebSocket, and honest ones beside them |
 //! | [`server`] | a server of HTTP that answers rightly, wrongly, early, late, in part or not at all |
+//! | [`Unanswering`] | a server that does not even accept |
 
 pub mod client;
 pub mod server;
+mod unanswering;
+
+pub use unanswering::Unanswering;

@@ -10,11 +10,12 @@ mod script;
 mod servers;
 mod waiting;
 
+pub(super) use crate::hostile::Unanswering;
 pub(super) use chance::{Random, pattern, pattern_at};
 pub(super) use peers::{
     NARROW, Peer, assert_nobody_listens, break_off, expect, expect_end, reset, round_trip,
 };
-pub(super) use places::{ForeignListener, Refusing, Unanswering};
+pub(super) use places::{ForeignListener, Refusing};
 pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
 pub(super) use rest::assert_rests;
 pub(super) use script::{Cx, Events, Script, Seen, script};

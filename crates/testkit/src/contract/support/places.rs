@@ -5,7 +5,7 @@ use crate::contract::{Setup, setup::Carrier};
 use netwright_core::Address;
 use socket2::{Domain, Socket, Type};
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
 };
 
@@ -85,29 +85,5 @@ impl Refusing {
     /// Host and port, for behaviours that need a network.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.address.ip().unwrap()
-    }
-}
-
-/// An address where a connect is neither answered nor refused: the queue of a listener that nobody serves is full, and
-/// the system lets further attempts wait. Ports only.
-pub(crate) struct Unanswering {
-    listener: TcpListener,
-    _waiting: Vec<TcpStream>,
-}
-
-impl Unanswering {
-    pub(crate) fn new() -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        socket.listen(1).unwrap();
-        let listener = TcpListener::from(socket);
-        let addr = listener.local_addr().unwrap();
-        // Linux lets one more wait than asked for.
-        let waiting = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
-        Self { listener, _waiting: waiting }
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap()
     }
 }

@@ -1,0 +1,136 @@
+//! What can be sent.
+
+use super::{envelope::Envelope, file_region::FileRegion};
+use bytes::{Bytes, BytesMut};
+use std::fmt;
+
+/// Something that can be sent: bytes, a part of a file, or bytes with an address.
+///
+/// ```
+/// use netwright_core::{FileRegion, Outgoing};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let text = Outgoing::from("hello".to_owned());
+/// let file = Outgoing::from(FileRegion::whole(std::fs::File::open(std::env::current_exe()?)?)?);
+/// assert_eq!(text.len(), 5);
+/// assert!(file.len() > 5); // bytes that are never in our memory
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub enum Outgoing {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Bytes of a file, which need not pass through our memory.
+    File(FileRegion),
+    /// Bytes with a target or descriptors. Never finished before it is sent, also if it has no bytes.
+    Envelope(Box<Envelope>),
+}
+
+impl Outgoing {
+    /// How many bytes the peer will get.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(region) => region.remaining(),
+            Self::Envelope(envelope) => envelope.bytes.len() as u64,
+        }
+    }
+
+    /// Whether there is nothing to send. An envelope is something, also without bytes.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::File(region) => region.remaining() == 0,
+            Self::Envelope(_) => false,
+        }
+    }
+
+    /// How many bytes of our memory it holds.
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(_) => 0,
+            Self::Envelope(envelope) => envelope.bytes.len(),
+        }
+    }
+}
+
+/// Tells lengths, not contents: what a peer is sent does not belong in a log by accident.
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::File(region) => region.fmt(f),
+            Self::Envelope(envelope) => {
+                write!(f, "Envelope({} bytes, to {:?})", envelope.bytes.len(), envelope.to)
+            }
+        }
+    }
+}
+
+impl From<Bytes> for Outgoing {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<BytesMut> for Outgoing {
+    fn from(bytes: BytesMut) -> Self {
+        Self::Bytes(bytes.freeze())
+    }
+}
+
+impl From<FileRegion> for Outgoing {
+    fn from(region: FileRegion) -> Self {
+        Self::File(region)
+    }
+}
+
+impl From<Envelope> for Outgoing {
+    fn from(envelope: Envelope) -> Self {
+        Self::Envelope(envelope.boxed())
+    }
+}
+
+impl From<&'static [u8]> for Outgoing {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::Bytes(Bytes::from_static(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl From<String> for Outgoing {
+    fn from(text: String) -> Self {
+        Self::Bytes(text.into())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::channel::file_region::tests::file_with;
+
+    #[test]
+    fn everything_that_is_bytes_can_be_sent_and_its_content_stays_out_of_logs() {
+        let messages: [Outgoing; 5] = [
+            Bytes::from_static(b"secret").into(),
+            BytesMut::from("secret").into(),
+            b"secret".as_slice().into(),
+            b"secret".to_vec().into(),
+            "secret".to_owned().into(),
+        ];
+        for message in messages {
+            assert_eq!((message.len(), message.is_empty()), (6, false));
+            assert_eq!(format!("{message:?}"), "Bytes(6 bytes)");
+        }
+        let file = Outgoing::from(FileRegion::new(file_with(b""), 3, 4));
+        assert_eq!(format!("{file:?}"), "FileRegion { position: 3, remaining: 4, .. }");
+        assert_eq!((file.len(), file.held()), (4, 0));
+    }
+}
