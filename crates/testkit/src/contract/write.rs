@@ -1,19 +1,19 @@
 //! What is written arrives whole and in order, and somebody who does not read costs little.
 
 use super::{
-    Behaviour, Setup, Variation, behaviour,
+    Behaviour, Need, Setup, Variation, behaviour,
     support::{
-        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, pattern, pattern_at,
+        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, pattern, pattern_at, reset,
         round_trip, script,
     },
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Channel, ENTRY_OVERHEAD, WaterMarks, WriteError};
+use netwright_core::{Channel, CloseCause, ENTRY_OVERHEAD, WaterMarks, WriteError};
 use netwright_transport::StreamOptions;
 use std::{
     io::{ErrorKind, Read, Write},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -28,6 +28,10 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(what_was_flushed_cannot_be_cancelled).shows(&[53]),
     behaviour!(what_is_not_flushed_is_not_sent),
     behaviour!(a_close_when_flushed_sends_everything_first),
+    behaviour!(what_was_flushed_before_a_close_goes_out_if_the_system_takes_it),
+    behaviour!(what_a_peer_said_before_it_broke_off_is_read_although_a_write_finds_that_first)
+        .needs(&[Need::Reset])
+        .not(&[Variation::Asking, Variation::OnWorkers]), // who does not ask for it just then does not get it
     behaviour!(a_large_transfer_with_small_marks_completes_writing_only_when_writable).shows(&[52]),
     behaviour!(a_large_transfer_between_two_channels_of_ours_completes).shows(&[52]),
     behaviour!(a_writer_outside_that_waits_for_room_gets_all_through).shows(&[52]),
@@ -172,6 +176,51 @@ fn a_close_when_flushed_sends_everything_first(setup: Setup) {
     stream.read_to_end(&mut got).unwrap();
     assert!(got == data, "{} bytes", got.len());
     closed.soon();
+}
+
+/// However many pieces it was flushed in, and whatever of them is still on its way to the system.
+fn what_was_flushed_before_a_close_goes_out_if_the_system_takes_it(setup: Setup) {
+    const LEN: usize = 256 * 1024;
+    let (script, _events) = script();
+    let (read, pieces) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let said = pieces.clone();
+    let running = setup.serve(script.on_read(move |cx, piece| {
+        cx.write_and_flush(Bytes::from_static(b"."));
+        said.fetch_add(1, Ordering::Relaxed);
+        if read.fetch_add(piece.len(), Ordering::Relaxed) + piece.len() == LEN {
+            cx.close();
+        }
+    }));
+    let mut stream = running.dial();
+    stream.write_all(&pattern(LEN)).unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard.len(), pieces.load(Ordering::Relaxed));
+}
+
+/// A server that refuses what is being sent to it says why, and goes.
+fn what_a_peer_said_before_it_broke_off_is_read_although_a_write_finds_that_first(setup: Setup) {
+    let (script, events) = script();
+    let (begun, beginning) = mpsc::channel();
+    let (over, is_over) = mpsc::channel();
+    let is_over = Mutex::new(is_over);
+    let running = setup.serve(script.on_read(move |cx, piece| {
+        if &piece[..] == b"go on" {
+            begun.send(()).unwrap();
+            is_over.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+            cx.write_and_flush(Bytes::from_static(b"in vain"));
+        }
+    }));
+    let mut stream = running.dial();
+    events.active();
+    stream.write_all(b"go on").unwrap();
+    beginning.recv_timeout(PATIENCE).unwrap();
+    stream.write_all(b"enough").unwrap();
+    reset(stream);
+    over.send(()).unwrap();
+    events.read(b"go onenough");
+    let cause = events.skip_to_end();
+    assert!(matches!(cause, CloseCause::Io(_)), "{cause}");
 }
 
 // ---- water marks ----

@@ -328,7 +328,7 @@ where
                     self.host.wrote();
                     return;
                 }
-                Err(error) => return self.close(CloseCause::io(error)),
+                Err(error) => return self.cannot_send(error),
             }
             self.host.wrote(); // there may be room again, and so a new wish to flush
         }
@@ -394,6 +394,29 @@ where
         if let Some(error) = self.stream.as_mut().and_then(Stream::take_error) {
             self.fail(error);
         }
+    }
+
+    /// The connection is broken, and a write has found it first. What the peer had said before is still there, often why it would
+    /// not have more: it is read, up to a turn's share.
+    #[cold]
+    fn cannot_send(&mut self, error: io::Error) {
+        let mut share = Share::default();
+        while !self.input_ended && self.host.wants_read() {
+            let Some(stream) = &mut self.stream else { return };
+            match stream.receive() {
+                Ok(Received { bytes, .. }) if !bytes.is_empty() => {
+                    self.incomplete = true;
+                    let size = bytes.len();
+                    self.host.received(bytes);
+                    if share.read(size, &self.local) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        self.fail(error);
     }
 
     #[cold]
@@ -466,7 +489,7 @@ where
         match stream.sent(self.host.outbound()) {
             Ok(None) => self.host.wrote(),
             Ok(Some(cause)) => self.end(cause),
-            Err(error) => self.close_now(CloseCause::io(error)),
+            Err(error) => self.cannot_send(error),
         }
     }
 }

@@ -239,7 +239,7 @@ impl Uring {
     }
 
     /// Whether a send is under way, or its end is about to be told: an event will come, and soon, because no send waits
-    /// inside the kernel. What the socket does not take at once of it is not sent.
+    /// inside the kernel. What the socket does not take at once is not sent.
     pub(super) fn finish_sending(&self, key: Key) -> bool {
         let result = self.with(|engine| {
             let slot = engine.slot(key).ok_or_else(gone)?;

@@ -71,6 +71,19 @@ impl UringStream {
         Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
+    /// What was flushed behind the send that a close waited for: as much of it as the system takes at once still goes out, as
+    /// it does where sends do not wait for the end of a turn.
+    #[cold]
+    fn send_the_rest(&mut self, outbound: &mut Outbound) {
+        if outbound.has_flushed()
+            && let Ok(descriptor) = self.descriptor()
+        {
+            let mut cap = self.cap;
+            let _ = write_flushed(&SockRef::from(&descriptor), outbound, &mut cap, &SocketKind::Tcp);
+            refill();
+        }
+    }
+
     /// Receives without the ring.
     fn receive_directly(&mut self) -> io::Result<Received> {
         let result = scratch().fill(|room| recv(&SockRef::from(&self.descriptor()?), room));
@@ -167,7 +180,10 @@ impl Stream for UringStream {
             outbound.advance(taken);
         }
         match self.closing.take() {
-            Some(cause) => Ok(Some(*cause)), // whatever became of the send
+            Some(cause) => {
+                self.send_the_rest(outbound);
+                Ok(Some(*cause)) // whatever became of the sends
+            }
             None => result.map(|_| None),
         }
     }
