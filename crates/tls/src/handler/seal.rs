@@ -192,6 +192,7 @@ impl<W: Plain> Tls<W> {
                     let breaks_off = region.breaks_off(&error);
                     done.fail(WriteError::File(error.into()));
                     if let Some(error) = breaks_off {
+                        cx.flush(); // what is in front of it
                         self.break_off(cx, CloseCause::io(error));
                     }
                     return;

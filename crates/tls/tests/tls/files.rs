@@ -134,6 +134,20 @@ fn a_huge_message_is_encrypted_as_it_is_sent() {
 }
 
 #[test]
+fn what_is_in_front_of_a_file_that_breaks_off_arrives() {
+    let file = Temporary::new("empty");
+    file.write(Vec::new());
+    let (mut client, mut server) = ends();
+    server.channel.channel().write(Bytes::from("a head, ").into());
+    server.channel.channel().write(Bytes::from("and more: ").into());
+    let region = FileRegion::new(fs::File::open(&file.0).unwrap(), 0, 10).within_message();
+    server.channel.channel().send(region.into());
+    pump(&mut client, &mut server);
+    assert!(matches!(server.channel.channel().close_cause(), Some(CloseCause::Io(_))));
+    assert_eq!(client.received(), b"a head, and more: ");
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_a_goodbye() {
     let file = Temporary::new("shrinks");
     file.write(vec![7; 1_000_000]);
