@@ -88,7 +88,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Whether connections read by themselves. Default: yes.
+    /// Whether connections read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
+    /// Async last stages ask when they want a message; handlers and applications have to ask themselves, and stock ones that
+    /// answer everything, such as a closure of HTTP or files, leave that to a stage in front of them.
     pub fn auto_read(mut self, auto: bool) -> Self {
         self.settings.host.auto_read = auto;
         self

@@ -84,7 +84,7 @@ impl DatagramsBuilder {
         self
     }
 
-    /// Whether channels read by themselves. Default: yes.
+    /// Whether channels read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
     pub fn auto_read(mut self, auto: bool) -> Self {
         self.settings.host.auto_read = auto;
         self
