@@ -255,3 +255,41 @@ fn a_ready_future_costs_one_allocation_in_steady_state() {
     }
     assert!(count.get() <= 1, "{} allocations", count.get());
 }
+
+/// Whoever calls a channel a thousand times before it looks has called it once: others on the loop wait for no more than that.
+#[test]
+fn calls_and_wake_ups_of_one_channel_cost_its_loop_one_task() {
+    let (pending, calls) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (its_pending, its_calls) = (pending.clone(), calls.clone());
+    let wakers = Rc::new(RefCell::new(Vec::<Waker>::new()));
+    let its_wakers = wakers.clone();
+    let (mut channel, seen) = channel(move |cx, msg| {
+        if &msg[..] == b"wait" {
+            for _ in 0..100 {
+                let (wakers, mut woken) = (its_wakers.clone(), false);
+                let waits = poll_fn(move |cx| {
+                    if std::mem::replace(&mut woken, true) {
+                        return Poll::Ready(());
+                    }
+                    wakers.borrow_mut().push(cx.waker().clone());
+                    Poll::Pending
+                });
+                let calls = its_calls.clone();
+                cx.spawn(waits, move |_, _, ()| calls.set(calls.get() + 1));
+            }
+            return;
+        }
+        let before = cx.event_loop().figures().tasks_pending;
+        its_wakers.borrow_mut().drain(..).for_each(Waker::wake);
+        for _ in 0..1000 {
+            let back = cx.caller();
+            back.call(|app, _| app.seen.borrow_mut().push("called".to_owned()));
+        }
+        its_pending.set(cx.event_loop().figures().tasks_pending - before);
+    });
+    channel.write_inbound(b"wait");
+    channel.write_inbound(b"go");
+    assert_eq!(pending.get(), 1);
+    assert_eq!(seen.borrow().len(), 1000);
+    assert_eq!(calls.get(), 100);
+}

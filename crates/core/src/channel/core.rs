@@ -52,13 +52,15 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Leaves a call for the channel. Given back if nobody is left to take it.
-    pub(crate) fn call<T>(&mut self, call: T, push: impl FnOnce(&mut RareSide, T)) -> Result<(), T> {
+    /// Leaves a call for the channel, and says whether the channel has to be called because of it: once for all that is left
+    /// before it looks. Given back if nobody is left to take it.
+    pub(crate) fn call<T>(&mut self, call: T, push: impl FnOnce(&mut RareSide, T)) -> Result<bool, T> {
         if self.gone {
             return Err(call);
         }
-        push(self.rare(), call);
-        Ok(())
+        let rare = self.rare();
+        push(rare, call);
+        Ok(!std::mem::replace(&mut rare.called, true))
     }
 
     /// The channel leaves: what waits here is for the caller to drop, outside of the lock.
@@ -85,6 +87,8 @@ pub(crate) struct RareSide {
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
     /// Futures of stages that want to be polled.
     pub(crate) woken: Vec<Key>,
+    /// The channel has been called for these, and has not looked yet.
+    called: bool,
 }
 
 /// What the pipeline wants of the transport.
@@ -528,10 +532,12 @@ impl ChannelCore {
         StageCaller { table: self.side.clone(), channel, stage, handler: PhantomData }
     }
 
-    /// Takes the calls that have arrived.
+    /// Takes the calls that have arrived. Before [`take_woken`](Self::take_woken): whoever wakes after that is not seen there.
     pub(super) fn take_calls(&self) -> Vec<(u32, Box<dyn Any + Send>)> {
         let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
-        side.rare_if_any().map(|rare| std::mem::take(&mut rare.calls)).unwrap_or_default()
+        let Some(rare) = side.rare_if_any() else { return Vec::new() };
+        rare.called = false; // what comes from now on calls again
+        std::mem::take(&mut rare.calls)
     }
 
     // ---- timers ----

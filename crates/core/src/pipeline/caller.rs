@@ -79,7 +79,8 @@ impl<H: Handler> StageCaller<H> {
         let left = table.call((self.stage, call), |rare, call| rare.calls.push(call));
         drop(table);
         match left {
-            Ok(()) => channel.call(),
+            Ok(true) => channel.call(),
+            Ok(false) => {}
             Err(call) => drop(call), // outside of the lock: what it holds is a user's
         }
     }

@@ -185,7 +185,7 @@ impl Wake for TaskWaker {
             let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
             let left = table.call(self.key, |rare, key| rare.woken.push(key));
             drop(table);
-            if left.is_ok() {
+            if let Ok(true) = left {
                 self.channel.call();
             }
         }
