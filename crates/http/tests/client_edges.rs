@@ -7,7 +7,7 @@ use netwright_http::{
     Body,
     client::{Client, ClientBuilder, ClientError},
 };
-use netwright_transport::event_loops;
+use netwright_transport::{Backend, event_loops};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -118,6 +118,31 @@ fn no_request_that_can_be_repeated_is_lost_to_a_server_that_closes_without_a_wor
     let address = answers_once("");
     let client = builder().connections(4).build().unwrap();
     assert_all_answered(&many(&client, address, 16, 50));
+}
+
+/// As who would not have so much: with most of the request unread, the system breaks the connection off behind the reply.
+#[test]
+fn a_server_that_refuses_the_rest_of_a_request_and_goes_is_heard() {
+    let (listener, address) = listen();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            head(&mut stream);
+            let _ = stream
+                .write_all(b"HTTP/1.1 413 Too much\r\nconnection: close\r\ncontent-length: 5\r\n\r\nsorry");
+        }
+    });
+    let much = Bytes::from(vec![b'x'; 20 << 20]);
+    for backend in [Backend::Readiness, Backend::Auto] {
+        let group = backend.event_loops(1).unwrap();
+        let client = Client::builder().group(group).connections(1).build().unwrap();
+        for round in 0..20 {
+            let reply = within(client.post(format!("http://{address}/"), much.clone()));
+            let reply = reply.unwrap_or_else(|error| panic!("{backend:?}, {round}: {error}"));
+            assert_eq!(reply.status(), 413);
+            assert_eq!(text(reply), "sorry");
+        }
+    }
 }
 
 #[test]

@@ -29,6 +29,16 @@ use std::{io, time::Duration};
 /// A peer that sends no more has had its time for its answers. No signal of a stage: these have numbers of stages in them.
 const END_DUE: u64 = u64::MAX;
 
+/// Turns in which the last words of a broken connection may come: what has arrived is told in the next, and in one of those after
+/// it if the ring had no buffers left.
+const LAST_LOOKS: u32 = 8;
+
+/// A connection that is broken, and whose last words are to be read.
+struct BrokenOff {
+    error: io::Error,
+    looks: u32,
+}
+
 /// Flushes of one channel before others get their turn: who writes whenever there is room, to a peer that reads as fast,
 /// would never come to an end.
 const FLUSHES_PER_TURN: usize = 16;
@@ -61,6 +71,8 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     input_ended: bool,
     /// That ends the channel, once what is under way on workers has come out.
     end_waits: Option<SourceTimer>,
+    /// A write has found that the connection is broken.
+    broken_off: Option<Box<BrokenOff>>,
     /// Our end has been announced to the peer.
     output_ended: bool,
     /// Bytes have been delivered and `read_complete` has not been told yet.
@@ -108,6 +120,7 @@ where
             until_empty: false,
             input_ended: false,
             end_waits: None,
+            broken_off: None,
             output_ended: false,
             incomplete: false,
             blocked: false,
@@ -278,6 +291,9 @@ where
     fn end_of_input(&mut self) {
         self.readable = false;
         self.input_ended = true;
+        if let Some(broken) = self.broken_off.take() {
+            return self.fail(broken.error);
+        }
         self.read_complete();
         self.send(); // answers to what came last
         if self.half_closure {
@@ -397,9 +413,15 @@ where
     }
 
     /// The connection is broken, and a write has found it first. What the peer had said before is still there, often why it would
-    /// not have more: it is read, up to a turn's share.
+    /// not have more: it is read, up to a turn's share, or for some turns if the stream brings it later.
     #[cold]
     fn cannot_send(&mut self, error: io::Error) {
+        let Some(stream) = &mut self.stream else { return };
+        if stream.brings_later() && !self.input_ended && self.host.wants_read() {
+            self.blocked = true; // no more goes out
+            self.broken_off.get_or_insert_with(|| Box::new(BrokenOff { error, looks: 0 }));
+            return self.call_again();
+        }
         let mut share = Share::default();
         while !self.input_ended && self.host.wants_read() {
             let Some(stream) = &mut self.stream else { return };
@@ -417,6 +439,17 @@ where
             }
         }
         self.fail(error);
+    }
+
+    /// Waits for the last words of a broken connection; they end by themselves, most of the time.
+    #[cold]
+    fn look_for_last_words(&mut self, mut broken: Box<BrokenOff>) {
+        broken.looks += 1;
+        if broken.looks > LAST_LOOKS || !self.host.wants_read() {
+            return self.fail(broken.error);
+        }
+        self.broken_off = Some(broken);
+        self.call_again();
     }
 
     #[cold]
@@ -478,6 +511,9 @@ where
     fn run_commands(&mut self) -> Ready {
         // What it asked for itself does not come in the same turn: then this is another call.
         self.called = self.called && self.called_in == self.local.turn();
+        if let Some(broken) = self.broken_off.take() {
+            self.look_for_last_words(broken);
+        }
         self.host.run_commands();
         self.stream.as_mut().map_or(Ready::NONE, Stream::look)
     }

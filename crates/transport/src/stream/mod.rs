@@ -75,6 +75,11 @@ pub(crate) trait Stream: 'static {
         Err(cause)
     }
 
+    /// Whether bytes that the system has may come in a later turn: `receive` does not ask the system.
+    fn brings_later(&self) -> bool {
+        false
+    }
+
     /// Whether a close waits.
     fn is_closing(&self) -> bool {
         false

@@ -198,6 +198,10 @@ impl Stream for UringStream {
         Ok(())
     }
 
+    fn brings_later(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn is_closing(&self) -> bool {
         self.closing.is_some()
