@@ -427,10 +427,12 @@ where
         self.core.demand.is_away()
     }
 
-    /// Whether answers wait for the peer to take them, in the queue or in a stage, or messages for room for theirs.
+    /// Whether answers are being made, or wait for the peer to take them, in the queue or in a stage, or messages for room for
+    /// theirs.
     pub fn is_answering(&self) -> bool {
         self.core.outbound.has_flushed()
             || self.root.is_busy()
+            || self.root.owes()
             || self.core.demand.is_full() && self.root.is_holding()
     }
 

@@ -163,6 +163,12 @@ pub trait Handler: Sized + 'static {
         false
     }
 
+    /// Whether an answer to something that was read is still to come. A peer that sends no more is waited for until there is none,
+    /// for as long as answers may take; after the end nobody asks.
+    fn owes(&self) -> bool {
+        false
+    }
+
     /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still
     /// be written, and a handler that paused can resume for its successor; holds, timers and futures end by themselves.
     /// Stages behind it have left before. What it fires is lost.

@@ -250,6 +250,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
         self.segment.is_away()
     }
 
+    fn owes(&self) -> bool {
+        self.segment.owes()
+    }
+
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
         self.segment.leave(out)
     }

@@ -129,6 +129,9 @@ where
     fn is_away(&self) -> bool {
         self.as_ref().is_some_and(Handler::is_away)
     }
+    fn owes(&self) -> bool {
+        self.as_ref().is_some_and(Handler::owes)
+    }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if let Some(handler) = self {
             handler.timer(&mut lend(cx), timer);
@@ -273,6 +276,12 @@ where
         match self {
             Self::Left(handler) => handler.is_away(),
             Self::Right(handler) => handler.is_away(),
+        }
+    }
+    fn owes(&self) -> bool {
+        match self {
+            Self::Left(handler) => handler.owes(),
+            Self::Right(handler) => handler.owes(),
         }
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {

@@ -118,6 +118,10 @@ where
         self.segment.is_away()
     }
 
+    fn owes(&self) -> bool {
+        self.segment.owes()
+    }
+
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
         if let Some(inlet) = self.inlet.take() {
             for (msg, done) in inlet.leave() {

@@ -87,6 +87,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether that is on a worker.
     #[doc(hidden)]
     fn is_away(&self) -> bool;
+    /// Whether a stage has yet to answer something.
+    #[doc(hidden)]
+    fn owes(&self) -> bool;
     /// The segment is about to be exchanged: what it has accepted goes out now. False while a stage still has something
     /// under way on workers; to be called again when that is back.
     #[doc(hidden)]
@@ -192,6 +195,10 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     pub(crate) fn is_busy(&self) -> bool {
         self.segment.is_busy()
+    }
+
+    pub(crate) fn owes(&self) -> bool {
+        self.segment.owes()
     }
 
     pub(crate) fn panicked(&mut self, core: &mut ChannelCore) -> bool {
@@ -531,6 +538,10 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         self.handler.is_away() || self.rest.segment.is_away()
     }
 
+    fn owes(&self) -> bool {
+        self.handler.owes() || self.rest.segment.owes()
+    }
+
     fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
         let left = self.rest.segment.leave(&mut Out { ops: &mut self.rest.ops, core: out.core });
         self.settle(out);
@@ -646,6 +657,10 @@ impl<R, W: 'static> Segment<R, W> for End {
     }
 
     fn is_away(&self) -> bool {
+        false
+    }
+
+    fn owes(&self) -> bool {
         false
     }
 

@@ -79,6 +79,10 @@ pub trait Application: Sized + 'static {
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {}
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {}
+    /// Whether an answer to something that was read is still to come; see [`Handler::owes`].
+    fn owes(&self) -> bool {
+        false
+    }
     /// The segment that the application is part of is about to be exchanged; see [`Handler::leaving`].
     fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {}
     /// The handler leaves its pipeline.
@@ -156,6 +160,9 @@ impl<A: Application> Handler for ApplicationStage<A> {
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         self.0.timer(cx, timer);
+    }
+    fn owes(&self) -> bool {
+        self.0.owes()
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.0.leaving(cx);

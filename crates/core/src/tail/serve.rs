@@ -249,6 +249,11 @@ where
         }
     }
 
+    /// Until it has begun, nobody knows what it will read. Then it gets what it asks for, before anybody looks.
+    fn owes(&self) -> bool {
+        self.serve.is_some()
+    }
+
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
         let waiting = self.state.borrow_mut().input_ended();
         self.notify(cx, waiting);

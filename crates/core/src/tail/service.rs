@@ -192,6 +192,10 @@ where
         self.ask(cx);
     }
 
+    fn owes(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
         self.input_ended = true;
         self.end_if_done(cx);

@@ -540,6 +540,12 @@ impl Handler for HttpServer {
         self.due(cx, timer);
     }
 
+    /// But not for a request that will never be whole.
+    fn owes(&self) -> bool {
+        let whole = self.replies.waiting().saturating_sub(usize::from(!self.decoder.is_between()));
+        self.phase == Phase::Reading && self.refused.is_none() && whole > 0
+    }
+
     /// Whoever was to answer has panicked: the peer hears that it was not the line.
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Reading && self.replies.waiting() > 0 && !self.replies.is_within() {

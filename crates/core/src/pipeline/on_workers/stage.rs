@@ -265,6 +265,10 @@ where
     fn is_away(&self) -> bool {
         self.away
     }
+    /// What the handler has under way makes this stage busy. It cannot be asked while it is elsewhere, and has no futures.
+    fn owes(&self) -> bool {
+        false
+    }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.phase = Phase::Leaving;
         self.post(cx, Item::Leaving);
