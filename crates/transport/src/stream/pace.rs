@@ -14,7 +14,7 @@
 
 use super::Stream;
 use netwright_core::{LeastRate, LocalLoop, Outbound, Pace, SourceTimer, driver::Token};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The signal of our timer. Those of stages have the number of their stage in the upper half.
 pub(super) const LOOK: u64 = u64::MAX - 1;
@@ -48,7 +48,9 @@ impl Watched {
         local: &LocalLoop,
         token: Token,
     ) -> Box<Self> {
-        let pace = Pace::new(rate, taken(stream, outbound));
+        let mut pace = Pace::new(rate, 0);
+        // What it took in a rush lies in its system, whose window opens again when a good part of that has been read: that counts.
+        pace.look(Duration::ZERO, taken(stream, outbound));
         let timer = local.arm(token, pace.next_look(), LOOK);
         Box::new(Self { pace, timer, looked: local.now(), drained: false })
     }
