@@ -11,7 +11,9 @@
 //! rounds of the same function everywhere; what it takes alone is printed. The difference is the price of the hand-over: below
 //! it, work is cheaper done on the loop, wherever the loop's other connections stand that wait for it.
 //!
-//! Nothing is bound to a core, because threads that hand work over should have several. The load never sleeps and takes one.
+//! Nothing is bound to a core here, because threads that hand work over should have several. The load never sleeps and takes one.
+//!
+//! Second question: what do more loops than cores cost? 1, 2 and 4 loops, all of them on one core, with no work beside the echo.
 
 fn main() {
     #[cfg(target_os = "linux")]
@@ -27,7 +29,7 @@ mod linux {
     use netwright_benches::{
         Rounds, Scale, Table, Target,
         load::Load,
-        server::{ServerProcess, asked_for, machine_load, measure_all},
+        server::{ServerProcess, asked_for, load_on_second_core, machine_load, measure_all},
     };
     use std::{error::Error, hint::black_box, process, time::Instant};
 
@@ -52,26 +54,52 @@ mod linux {
         }
         let Some(scale) = Scale::from_args() else { return };
         println!("serial: load of the machine before: {}", machine_load());
+        println!("{}", loops_and_pool(scale));
+        println!("{}", loops_on_one_core(scale));
+        println!("serial: load of the machine after: {}", machine_load());
+    }
+
+    fn loops_and_pool(scale: Scale) -> Table {
         let mut table = Table::new(
             format!(
-                "serial: microseconds of the server's CPU time per message, {CONNECTIONS} connections of {MESSAGE} bytes"
+                "serial: microseconds of CPU time per message, {CONNECTIONS} connections of {MESSAGE} bytes"
             ),
             ["work of a message", "loops", "pool"],
         );
         for rounds in ROUNDS {
-            let figures: [Rounds; 3] = measure_all(scale, |side| {
-                let server = ServerProcess::start_with(WORD, &format!("{} {rounds}", PLACES[side]), None);
-                let load = Load::connect(server.address(), CONNECTIONS, MESSAGE, 1);
-                (server, load)
-            });
+            let figures: [Rounds; 3] =
+                measure_all(scale, |side| start(&format!("{} {LOOPS} {rounds}", PLACES[side]), None));
             let [loops, pools @ ..] = &figures;
             let alone = alone(rounds);
             for (place, pool) in PLACES[1..].iter().zip(pools) {
                 table.row(format!("{alone:.1} µs, {place}"), loops, pool, Target::None);
             }
         }
-        println!("{table}");
-        println!("serial: load of the machine after: {}", machine_load());
+        table
+    }
+
+    fn loops_on_one_core(scale: Scale) -> Table {
+        const LOOPS: [usize; 3] = [1, 2, 4];
+        let core = load_on_second_core("serial");
+        let figures: [Rounds; 3] =
+            measure_all(scale, |side| start(&format!("{} {} 0", PLACES[0], LOOPS[side]), core));
+        let [one, more @ ..] = &figures;
+        let mut table = Table::new(
+            format!(
+                "serial: microseconds of CPU time per message, {CONNECTIONS} connections, all loops on one core"
+            ),
+            ["loops", "one loop", "more"],
+        );
+        for (loops, figures) in LOOPS[1..].iter().zip(more) {
+            table.row(loops.to_string(), one, figures, Target::None);
+        }
+        table
+    }
+
+    fn start(asked: &str, core: Option<usize>) -> (ServerProcess, Load) {
+        let server = ServerProcess::start_with(WORD, asked, core);
+        let load = Load::connect(server.address(), CONNECTIONS, MESSAGE, 1);
+        (server, load)
     }
 
     /// Stands for what an application does with a message: computes, and touches nothing but its connection's state.
@@ -82,15 +110,16 @@ mod linux {
         })
     }
 
-    /// Microseconds that the work takes with nothing around it: the fastest of some attempts.
+    /// Microseconds that the work takes with nothing around it: the fastest of many attempts, each of which is over before
+    /// the system takes the core away.
     fn alone(rounds: u32) -> f64 {
-        const TIMES: u32 = 1_000;
+        const TIMES: u32 = 10;
         let attempt = |_| {
             let start = Instant::now();
             black_box((0..TIMES).fold(1, |state, _| work(black_box(state), rounds)));
             start.elapsed().as_secs_f64() * 1e6 / f64::from(TIMES)
         };
-        (0..20).map(attempt).fold(f64::INFINITY, f64::min)
+        (0..300).map(attempt).fold(f64::INFINITY, f64::min)
     }
 
     /// Does its work where it is called: on the loop, or on workers if the whole of it is put there.
@@ -134,9 +163,11 @@ mod linux {
     }
 
     fn serve(asked: &str) -> Result<(), Box<dyn Error>> {
-        let (place, rounds) = asked.split_once(' ').ok_or("a place and rounds")?;
+        let [place, loops, rounds] = asked.split(' ').collect::<Vec<_>>()[..] else {
+            return Err("a place, loops and rounds are expected".into());
+        };
         let (rounds, state) = (rounds.parse()?, 1);
-        let server = Server::builder().group(event_loops(LOOPS)?);
+        let server = Server::builder().group(event_loops(loops.parse()?)?);
         let workers = || Workers::new(THREADS);
         let mut bound = match place {
             "add_on" => {
