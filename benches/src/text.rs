@@ -25,18 +25,18 @@ pub fn thousands(number: f64) -> String {
     text
 }
 
-/// Three digits that matter.
+/// Three digits that matter, or a whole number.
 ///
 /// ```
 /// use netwright_benches::text::figure;
 ///
-/// assert_eq!([9.876, 98.76, 987.6].map(figure), ["9.88", "98.8", "988"]);
+/// assert_eq!([9.876, 98.76, 9876.5].map(figure), ["9.88", "98.8", "9,876"]);
 /// ```
 pub fn figure(value: f64) -> String {
     match value {
         ..10.0 => format!("{value:.2}"),
         ..100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+        _ => thousands(value),
     }
 }
 

@@ -7,7 +7,7 @@
 //!        1    10   100
 //! ```
 
-use netwright_benches::text::thousands;
+use netwright_benches::text::{figure, thousands};
 use std::fmt::Write as _;
 
 /// One line, with its name at its right end.
@@ -20,7 +20,7 @@ pub(crate) struct Line {
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 110.0;
+const RIGHT: f64 = 140.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 48.0;
 /// Names of lines that end closer to each other than that are moved apart.
@@ -90,8 +90,9 @@ pub(crate) fn svg(lines: &[Line]) -> String {
         let (&(x, y), Some(name)) = (line.points.last().unwrap_or(&(1.0, 1.0)), names.get(number)) else {
             continue;
         };
-        let label = format!("{} {} µs", line.name, netwright_benches::text::figure(y));
-        text(&mut svg, across.at(x) + 8.0, name + 4.0, "class=\"name\"", &label);
+        let label = format!("{} {} µs", line.name, figure(y));
+        let class = format!("class=\"name d{number}\"");
+        text(&mut svg, across.at(x) + 8.0, name + 4.0, &class, &label);
     }
     svg + "</svg>\n"
 }
