@@ -99,10 +99,9 @@ mod linux {
     }
 
     fn table(rows: &[(usize, [Rounds; 3])]) -> String {
-        let mut text =
-            "| silent sockets | poll | epoll | io_uring | poll through epoll | io_uring through epoll |\n\
+        let mut text = "| silent sockets | poll | epoll | io_uring | poll to epoll | io_uring to epoll |\n\
                         | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-                .to_owned();
+            .to_owned();
         for (silent, [poll, epoll, ring]) in rows {
             let _ = write!(text, "| {} |", thousands(*silent as f64));
             for side in [poll, epoll, ring] {
