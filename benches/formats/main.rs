@@ -16,8 +16,11 @@ use bytes::{Bytes, BytesMut};
 use netwright::codec::serial::{
     CborFormat, Format, JsonFormat, MessagePackFormat, PostcardFormat, ProtobufFormat, ThriftFormat,
 };
-use netwright_benches::{Rounds, Scale, Table, Target, interleave, interleave_all};
-use plot::{Panel, thousands};
+use netwright_benches::{
+    Rounds, Scale, Table, Target, interleave, interleave_all,
+    text::{rewrite, thousands},
+};
+use plot::Panel;
 use std::{error::Error, fmt::Write, fs, hint::black_box, path::Path, time::Instant};
 
 /// How many bytes of JSON each side handles in a round: so few that it is mostly over before the system takes the core away.
@@ -126,10 +129,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if write {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
         fs::write(docs.join("codecs.svg"), plot::svg(&NAMES, 3, &panels))?;
-        let page = fs::read_to_string(docs.join("codecs.md"))?;
-        let (before, rest) = page.split_once(BEGIN).ok_or("docs/codecs.md has no place for figures")?;
-        let (_, behind) = rest.split_once(END).ok_or("docs/codecs.md has no end of its figures")?;
-        fs::write(docs.join("codecs.md"), format!("{before}{BEGIN}\n{text}{END}{behind}"))?;
+        rewrite(&docs.join("codecs.md"), &text)?;
     }
     Ok(())
 }
@@ -167,9 +167,6 @@ fn guard(order: &messages::Order, scale: Scale) -> Table {
     }
     table
 }
-
-const BEGIN: &str = "<!-- figures: written by the benchmark -->";
-const END: &str = "<!-- end of figures -->";
 
 fn table(text: &mut String, name: &str, figures: &[Figures]) {
     let _ = writeln!(text, "\n| {name} | bytes | write | of JSON | read | of JSON |");

@@ -1,5 +1,6 @@
 //! Bars, as an SVG that reads well on light and on dark pages.
 
+use netwright_benches::text::thousands;
 use std::fmt::Write;
 
 /// One group of bars: a row for each format.
@@ -44,17 +45,4 @@ pub(crate) fn svg(names: &[&str], across: usize, panels: &[Panel]) -> String {
 
 fn line(svg: &mut String, x: usize, y: usize, how: &str, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" {how}>{text}</text>");
-}
-
-/// A whole number with commas.
-pub(crate) fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

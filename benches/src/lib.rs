@@ -31,10 +31,12 @@ pub mod reference;
 #[cfg(target_os = "linux")]
 pub mod server;
 pub mod stages;
+pub mod text;
 #[cfg(target_os = "linux")]
 pub mod udp_load;
 
 pub use budget::{Budget, Difference, Verdict};
+use text::figure;
 
 /// How much to measure, from the command line.
 #[derive(Debug, Clone, Copy)]
@@ -222,15 +224,6 @@ impl Table {
             format!("{:.2} … {:.2}", ratio.low, ratio.high),
             target.judge(ratio.median),
         ]);
-    }
-}
-
-/// Three digits that matter.
-fn figure(value: f64) -> String {
-    match value {
-        ..10.0 => format!("{value:.2}"),
-        ..100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
     }
 }
 

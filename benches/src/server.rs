@@ -46,6 +46,8 @@ pub enum Kind {
     Uring,
     /// Netwright on one loop with the io_uring driver.
     NetwrightUring,
+    /// Netwright on one loop with the driver that blocks in `poll(2)`.
+    NetwrightPoll,
     /// Netwright by readiness with an async tail instead of a handler.
     NetwrightTail,
     /// Plaintext over HTTP: [`hyper_tokio`].
@@ -71,13 +73,14 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright, Self::Uring, Self::NetwrightUring];
 
-    const KNOWN: [Self; 15] = [
+    const KNOWN: [Self; 16] = [
         Self::Epoll,
         Self::EpollLibc,
         Self::Tokio,
         Self::Netwright,
         Self::Uring,
         Self::NetwrightUring,
+        Self::NetwrightPoll,
         Self::NetwrightTail,
         Self::HyperTokio,
         Self::HyperTokioFlush,
@@ -98,6 +101,7 @@ impl Kind {
             Self::Netwright => "netwright",
             Self::Uring => "uring loop",
             Self::NetwrightUring => "netwright uring",
+            Self::NetwrightPoll => "netwright poll",
             Self::NetwrightTail => "netwright, async tail",
             Self::HyperTokio => "hyper on tokio",
             Self::HyperTokioFlush => "hyper on tokio, pipeline_flush",
@@ -121,8 +125,12 @@ impl Kind {
             Self::EpollLibc => Ok(epoll_echo::serve::<Libc>(&listen()?)?),
             Self::Tokio => Ok(tokio_echo::serve(listen()?)?),
             Self::Uring => Ok(uring_echo::serve(&listen()?)?),
-            Self::Netwright | Self::NetwrightUring => {
-                let backend = if self == Self::Netwright { Backend::Readiness } else { Backend::Uring };
+            Self::Netwright | Self::NetwrightUring | Self::NetwrightPoll => {
+                let backend = match self {
+                    Self::NetwrightUring => Backend::Uring,
+                    Self::NetwrightPoll => Backend::Blocking,
+                    _ => Backend::Readiness,
+                };
                 let server = Server::builder()
                     .group(backend.event_loops(1)?)
                     .pipeline(|_| pipeline().app(Echo))
@@ -300,6 +308,13 @@ impl ServerProcess {
         Duration::from_nanos(ns.sum())
     }
 
+    /// Microseconds of its CPU time for each request of a load that runs for `time`.
+    pub fn cpu_per_request(&self, load: &mut Load, time: Duration) -> f64 {
+        let before = self.cpu_time();
+        let run = load.run(time);
+        (self.cpu_time() - before).as_secs_f64() * 1e6 / run.requests as f64
+    }
+
     /// [`resident`](Self::resident) when the server has nothing left to do: what it has answered it may still be tidying up.
     pub fn resident_at_rest(&self) -> u64 {
         let mut before = self.cpu_time();
@@ -370,18 +385,24 @@ pub fn measure<const N: usize>(
     scale: Scale,
     connect: impl Fn(&ServerProcess) -> Load,
 ) -> [Rounds; N] {
-    let mut figures = kinds.map(|_| Rounds::default());
+    measure_all(scale, |side| {
+        let server = ServerProcess::start(kinds[side], core);
+        let load = connect(&server);
+        (server, load)
+    })
+}
+
+/// The same for a benchmark with servers of its own: `start` gets the number of a side.
+pub fn measure_all<const N: usize>(
+    scale: Scale,
+    start: impl Fn(usize) -> (ServerProcess, Load),
+) -> [Rounds; N] {
+    let mut figures = [(); N].map(|()| Rounds::default());
     for _ in 0..GENERATIONS {
-        let mut pairs = kinds.map(|kind| {
-            let server = ServerProcess::start(kind, core);
-            let load = connect(&server);
-            (server, load)
-        });
+        let mut pairs: [_; N] = std::array::from_fn(&start);
         let rounds = interleave_all::<N>(scale.rounds(), |side| {
             let (server, load) = &mut pairs[side];
-            let before = server.cpu_time();
-            let run = load.run(TURN);
-            (server.cpu_time() - before).as_secs_f64() * 1e6 / run.requests as f64
+            server.cpu_per_request(load, TURN)
         });
         for (all, new) in figures.iter_mut().zip(rounds) {
             all.append(new);

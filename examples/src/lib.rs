@@ -20,6 +20,12 @@ mod pages {
     mod http {}
     #[doc = include_str!("../../docs/compression.md")]
     mod compression {}
+    #[doc = include_str!("../../docs/threads.md")]
+    mod threads {}
+    #[doc = include_str!("../../docs/io-models.md")]
+    mod io_models {}
+    #[doc = include_str!("../../docs/sticky-packets.md")]
+    mod sticky_packets {}
 }
 
 use std::time::{SystemTime, UNIX_EPOCH};
