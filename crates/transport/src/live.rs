@@ -52,7 +52,11 @@ impl<W: Send + 'static> Open for Channel<W> {
 struct State {
     channels: HashMap<ChannelId, Box<dyn Open>>,
     waiting: Vec<Promise<ServerShutdown, PromiseError>>,
+    /// Who waits for the last one, however long it takes.
+    until_empty: Vec<Promise<ServerShutdown, PromiseError>>,
     phase: Phase,
+    /// How many were closed because it was over.
+    cut: usize,
 }
 
 /// What becomes of a connection that comes late, because its loop had no time for it.
@@ -84,6 +88,7 @@ impl Live {
         let mut state = self.lock();
         state.channels.insert(id, Box::new(channel.clone()));
         let phase = state.phase;
+        state.cut += usize::from(phase == Phase::Over);
         drop(state);
         match phase {
             Phase::Open => {}
@@ -138,10 +143,13 @@ impl Live {
         promised
     }
 
-    fn cut(&self) {
+    /// Closes all that are open, and those that still come.
+    pub(crate) fn cut(&self) {
         let mut state = self.lock();
-        state.phase = Phase::Over;
         let cut = state.channels.len();
+        if std::mem::replace(&mut state.phase, Phase::Over) != Phase::Over {
+            state.cut += cut;
+        }
         for channel in state.channels.values() {
             channel.close(CloseCause::ShutDown);
         }
@@ -150,6 +158,17 @@ impl Live {
         for promise in waiting {
             promise.succeed(ServerShutdown { cut });
         }
+    }
+
+    /// Resolves when none is open, with the number of those that were [cut](Self::cut).
+    pub(crate) fn when_empty(&self, promise: Promise<ServerShutdown, PromiseError>) {
+        let mut state = self.lock();
+        if !state.channels.is_empty() {
+            return state.until_empty.push(promise);
+        }
+        let cut = state.cut;
+        drop(state);
+        promise.succeed(ServerShutdown { cut });
     }
 }
 
@@ -181,14 +200,21 @@ impl Drop for Guard {
         let mut state = live.lock();
         let gone = state.channels.remove(&id);
         let last = state.channels.is_empty();
-        let waiting = if last { std::mem::take(&mut state.waiting) } else { Vec::new() };
+        let (waiting, until_empty) = match last {
+            true => (std::mem::take(&mut state.waiting), std::mem::take(&mut state.until_empty)),
+            false => (Vec::new(), Vec::new()),
+        };
         if !waiting.is_empty() {
             state.phase = Phase::Over;
         }
+        let cut = state.cut;
         drop(state);
         drop(gone);
         for promise in waiting {
             promise.succeed(ServerShutdown { cut: 0 });
+        }
+        for promise in until_empty {
+            promise.succeed(ServerShutdown { cut });
         }
     }
 }

@@ -14,6 +14,9 @@ mod entrance;
 mod error;
 mod handover;
 mod hosts;
+mod listen_end;
+mod listening;
+mod observer;
 mod race;
 mod server;
 
@@ -21,6 +24,8 @@ pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};
 pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
+pub use listen_end::ListenEnd;
+pub use observer::{Refusal, ServerObserver};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::{Probe, blocking::BlockingSeed, readiness::ReadinessSeed};
