@@ -35,12 +35,17 @@ pub struct ServerShutdown {
 /// An open connection, whatever it writes.
 trait Open: Send {
     fn close(&self, cause: CloseCause);
+    fn close_now(&self, cause: CloseCause);
     fn tell_of_shutdown(&self);
 }
 
 impl<W: Send + 'static> Open for Channel<W> {
     fn close(&self, cause: CloseCause) {
         drop(self.close_because(cause));
+    }
+
+    fn close_now(&self, cause: CloseCause) {
+        drop(Channel::close_now(self, cause));
     }
 
     fn tell_of_shutdown(&self) {
@@ -60,7 +65,7 @@ struct State {
 }
 
 /// What becomes of a connection that comes late, because its loop had no time for it.
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     #[default]
     Open,
@@ -68,6 +73,8 @@ enum Phase {
     Draining,
     /// It is closed: nobody waits for it any more.
     Over,
+    /// It is closed without a word.
+    Now,
 }
 
 /// Open connections by number.
@@ -88,12 +95,13 @@ impl Live {
         let mut state = self.lock();
         state.channels.insert(id, Box::new(channel.clone()));
         let phase = state.phase;
-        state.cut += usize::from(phase == Phase::Over);
+        state.cut += usize::from(phase >= Phase::Over);
         drop(state);
         match phase {
             Phase::Open => {}
             Phase::Draining => channel.tell_of_shutdown(),
             Phase::Over => Open::close(channel, CloseCause::ShutDown),
+            Phase::Now => Open::close_now(channel, CloseCause::ShutDown),
         }
         Guard { place: Some((self.clone(), id)), lease: None }
     }
@@ -110,7 +118,8 @@ impl Live {
     /// Tells the connections that the server wants to end, and those that still come.
     pub(crate) fn warn(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.phase, Phase::Draining) == Phase::Open {
+        if state.phase == Phase::Open {
+            state.phase = Phase::Draining;
             state.channels.values().for_each(|channel| channel.tell_of_shutdown());
         }
     }
@@ -124,7 +133,7 @@ impl Live {
         let (promise, promised) = promise();
         let mut state = self.lock();
         if state.channels.is_empty() {
-            state.phase = Phase::Over;
+            state.phase = state.phase.max(Phase::Over);
             drop(state);
             promise.succeed(ServerShutdown { cut: 0 });
             return promised;
@@ -143,15 +152,24 @@ impl Live {
         promised
     }
 
-    /// Closes all that are open, and those that still come.
-    pub(crate) fn cut(&self) {
+    fn cut(&self) {
+        self.end(Phase::Over, Open::close);
+    }
+
+    /// Closes all that are open, and those that still come, without asking their stages.
+    pub(crate) fn cut_now(&self) {
+        self.end(Phase::Now, Open::close_now);
+    }
+
+    fn end(&self, phase: Phase, close: fn(&(dyn Open + 'static), CloseCause)) {
         let mut state = self.lock();
         let cut = state.channels.len();
-        if std::mem::replace(&mut state.phase, Phase::Over) != Phase::Over {
+        if state.phase < Phase::Over {
             state.cut += cut;
         }
+        state.phase = state.phase.max(phase);
         for channel in state.channels.values() {
-            channel.close(CloseCause::ShutDown);
+            close(&**channel, CloseCause::ShutDown);
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -160,7 +178,7 @@ impl Live {
         }
     }
 
-    /// Resolves when none is open, with the number of those that were [cut](Self::cut).
+    /// Resolves when none is open, with the number of those that were [cut](Self::cut_now).
     pub(crate) fn when_empty(&self, promise: Promise<ServerShutdown, PromiseError>) {
         let mut state = self.lock();
         if !state.channels.is_empty() {
@@ -205,7 +223,7 @@ impl Drop for Guard {
             false => (Vec::new(), Vec::new()),
         };
         if !waiting.is_empty() {
-            state.phase = Phase::Over;
+            state.phase = state.phase.max(Phase::Over);
         }
         let cut = state.cut;
         drop(state);

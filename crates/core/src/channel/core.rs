@@ -108,6 +108,8 @@ pub(crate) struct Wishes {
     pub(crate) tail_ended: bool,
     /// That close is on its way: what stages flush because of it is sent before.
     pub(crate) last_words: bool,
+    /// The close waits for nobody: neither for workers nor for what stages have to say to the peer.
+    pub(crate) at_once: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
     pub(crate) closing: bool,
     /// Whoever reads the messages has asked for the end, or an owner of a handle: nobody waits for what is still inside.
@@ -756,6 +758,13 @@ impl ChannelCore {
         if done.is_tracked() {
             self.wishes.close_done.push_back(done);
         }
+    }
+
+    /// Has the channel end without asking its stages.
+    pub(super) fn close_at_once(&mut self, cause: CloseCause) {
+        self.wants_no_more();
+        self.request_close(cause, WritePromise::untracked());
+        (self.wishes.closing, self.wishes.at_once) = (true, true);
     }
 
     /// An error that no stage took care of.

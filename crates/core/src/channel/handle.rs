@@ -336,6 +336,47 @@ impl<W: 'static> Channel<W> {
         self.closed()
     }
 
+    /// Closes the channel without asking its stages: no protocol says goodbye, nothing under way on workers and no peer is
+    /// waited for, whatever its options say. The stages hear [`inactive`](crate::Handler::inactive) as ever.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+    /// # use bytes::{Bytes, BytesMut};
+    ///
+    /// /// Says goodbye before it lets a channel close.
+    /// struct Polite;
+    ///
+    /// impl Handler for Polite {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = BytesMut;
+    /// #     type Write = Bytes;
+    /// #     type WriteOut = Bytes;
+    /// #     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    /// #         cx.fire_read(bytes);
+    /// #     }
+    /// #     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    /// #         cx.write_with(bytes, done);
+    /// #     }
+    ///     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    ///         cx.write("goodbye".into());
+    ///         cx.flush();
+    ///         cx.close_with(cause, done);
+    ///     }
+    ///     // and everything else as it comes
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().add(Polite).handle(|_, _| {}));
+    /// let closed = channel.channel().close_now(CloseCause::ShutDown);
+    /// channel.run();
+    /// assert!(matches!(closed.wait(), Ok(CloseCause::ShutDown)));
+    /// assert_eq!(channel.outbound_bytes(), b"");
+    /// ```
+    pub fn close_now(&self, cause: CloseCause) -> Closed<W> {
+        shared!(self.way, shared => shared.side().closing = true);
+        shared!(self.way, shared => shared.send(Command::CloseNow(cause)));
+        self.closed()
+    }
+
     /// Closes the channel once everything that was flushed is sent.
     pub fn close_when_flushed(&self) -> Closed<W> {
         shared!(self.way, shared => shared.side().closing = true);

@@ -37,6 +37,7 @@ pub(super) enum Command<W> {
     Inlet(u32, usize),
     Flush,
     Close(CloseCause, WritePromise),
+    CloseNow(CloseCause),
     CloseWhenFlushed,
     ShutDownOutput(WritePromise),
     Pause,

@@ -7,8 +7,8 @@ use super::{
         assert_nobody_listens, guestbook, round_trip, script, settle, wait_until,
     },
 };
-use bytes::Bytes;
-use netwright_core::{Address, CloseCause, EventLoop, LoopError, pipeline};
+use bytes::{Bytes, BytesMut};
+use netwright_core::{Address, CloseCause, Context, EventLoop, Handler, LoopError, WritePromise, pipeline};
 use netwright_transport::{ListenEnd, Refusal, Server, ServerObserver, ThreadPerChannel};
 use std::{
     io::Read,
@@ -33,6 +33,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .needs(&[Need::Network]) // whoever waits for a Unix socket hears nothing of it
         .in_one_model(),
     behaviour!(shut_down_now_closes_every_connection_with_its_cause_and_waits_for_the_last).not(VARIED),
+    behaviour!(shut_down_now_asks_no_stage).not(VARIED),
     behaviour!(shut_down_now_closes_connections_that_are_on_their_way_to_their_loops).not(VARIED),
     behaviour!(shut_down_now_of_an_idle_or_a_stopped_server_is_over_at_once).not(VARIED),
     behaviour!(an_observer_hears_what_is_bound_who_is_accepted_and_what_is_closed_on_the_loop_that_accepts)
@@ -318,6 +319,37 @@ fn shut_down_now_closes_every_connection_with_its_cause_and_waits_for_the_last(s
     assert_nobody_listens(setup, running.address());
     assert_eq!(running.server.shutdown_now().soon().unwrap().cut, 3, "once more changes nothing");
     drop(peers);
+}
+
+/// Never lets a channel close.
+struct Clings;
+
+impl Handler for Clings {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+    fn close(&mut self, _: &mut Context<'_, Self>, _: CloseCause, _: WritePromise) {}
+}
+
+fn shut_down_now_asks_no_stage(setup: Setup) {
+    let (builder, _loops) = setup.server();
+    let server =
+        builder.pipeline(|_| pipeline().add(Clings).app(Echo)).bind(setup.listen_at()).soon().unwrap();
+    let mut peers = [setup.dial(server.address()), setup.dial(server.address())];
+    peers.iter_mut().for_each(|peer| round_trip(peer, b"hello"));
+    // A graceful shutdown asks the stages when its time is over, and says how many were left. That one still clings.
+    assert_eq!(server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut, 2);
+    assert_eq!(server.figures().open, 2);
+    assert_eq!(server.shutdown_now().soon().unwrap().cut, 2);
+    assert_eq!(server.figures().open, 0);
 }
 
 fn shut_down_now_closes_connections_that_are_on_their_way_to_their_loops(setup: Setup) {

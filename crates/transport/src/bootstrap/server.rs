@@ -554,8 +554,9 @@ impl Server {
         self.inner.live.drain(&group.next(), deadline) // the loops have ended, and their channels with them
     }
 
-    /// Stops accepting and closes every connection at once, with [`CloseCause::ShutDown`](netwright_core::CloseCause::ShutDown):
-    /// what is not sent yet is lost. Resolves when the last of them is gone, and says how many there were.
+    /// Stops accepting and closes every connection at once, with [`CloseCause::ShutDown`](netwright_core::CloseCause::ShutDown)
+    /// and without asking its stages ([`Channel::close_now`](netwright_core::Channel::close_now)): what is not sent yet is
+    /// lost. Resolves when the last of them is gone, and says how many there were. A loop that stands still is waited for.
     ///
     /// ```
     /// use netwright_core::pipeline;
@@ -572,7 +573,7 @@ impl Server {
         let (promise, promised) = promise();
         let (live, hosts) = (self.inner.live.clone(), self.hosts().clone());
         let listeners = self.inner.listening.close();
-        live.cut();
+        live.cut_now();
         // In this order: nobody is accepted any more; who was on the way to a loop has arrived; all that arrived have gone.
         let arrived = AfterAll::new(move || live.when_empty(promise));
         let accepted = AfterAll::new(move || {
@@ -594,8 +595,8 @@ impl Server {
     /// A server listens until it is asked to stop, or its accepting loops are shut down, or its sockets fail. An accepting loop that
     /// dies does not end it where another can take its place: the listener is opened again, at the same address, on the loop
     /// that [replaced](netwright_core::EventLoopGroupBuilder::replace_dead) the dead one, or else on another loop of
-    /// the group if nobody listens there any more. Who connects in that moment is refused. With several listeners
-    /// this tells of the last one; [`ServerObserver::closed`] tells of each.
+    /// the group if nobody listens there any more. Who connects in that moment is refused, and a listener whose loops die more
+    /// than five times in a minute is given up. With several listeners this tells of the last one; [`ServerObserver::closed`] tells of each.
     ///
     /// ```
     /// use netwright_core::pipeline;
