@@ -36,9 +36,9 @@ pub const ORDER_MAX: usize = 1024;
 /// The only order that a time server knows.
 pub const QUERY: &str = "QUERY TIME ORDER";
 
-/// What a time server answers to one line.
+/// What a time server answers to one line. Capital and small letters are the same to it.
 pub fn answer(order: &str) -> String {
-    if order == QUERY { now_text() } else { "BAD ORDER".to_owned() }
+    if order.eq_ignore_ascii_case(QUERY) { now_text() } else { "BAD ORDER".to_owned() }
 }
 
 /// The present moment in UTC, as `2026-11-15 12:34:56`.
@@ -75,7 +75,15 @@ mod tests {
 
     #[test]
     fn anything_but_the_query_is_a_bad_order() {
-        assert_eq!(answer("WHAT TIME IS IT"), "BAD ORDER");
-        assert_eq!(answer(QUERY).len(), "2026-11-15 12:34:56".len());
+        for order in ["WHAT TIME IS IT", "QUERY TIME", "QUERY TIME ORDER ", ""] {
+            assert_eq!(answer(order), "BAD ORDER", "{order:?}");
+        }
+    }
+
+    #[test]
+    fn the_query_is_taken_in_any_case() {
+        for order in [QUERY, "query time order", "Query Time Order"] {
+            assert_eq!(answer(order).len(), "2026-11-15 12:34:56".len(), "{order:?}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Asks any of the three time servers: `cargo run --release --example time_client -- 127.0.0.1:7001 3`
+//! Asks any of the time servers: `cargo run --release --example time_client -- 127.0.0.1:7001 3`. The same with nothing but the
+//! standard library is `time_blocking_client`.
 
 use netwright::{
     AppContext, Application, Client, CloseCause,

@@ -3,6 +3,7 @@
 //! Starts each server as a process of its own, opens the connections, asks on each once, and looks at the process while
 //! all of them are open. Linux only: the figures come from `/proc`.
 
+use netwright::Backend;
 use netwright_examples::QUERY;
 use std::{
     error::Error,
@@ -29,15 +30,20 @@ impl Drop for Running {
 fn main() -> Result<(), Box<dyn Error>> {
     let connections = std::env::args().nth(1).map_or(Ok(CONNECTIONS), |number| number.parse())?;
     println!(
-        "| server | threads | resident memory | all {connections} answered after |\n| --- | --- | --- | --- |"
+        "| server | threads | resident memory | CPU time | all {connections} answered after |\n\
+         | --- | --- | --- | --- | --- |"
     );
     for (name, program, how) in [
         ("a thread per connection", "time_thread_per_connection", None),
         ("a pool of 50 threads", "time_thread_pool", None),
         ("two event loops", "time_event_loop", None),
+        ("the same on io_uring", "time_event_loop", Some("uring")),
         ("the same, a thread per connection", "time_event_loop", Some("blocking")),
     ] {
-        println!("{}", measure(name, program, how, connections)?);
+        match Backend::Uring.event_loops(2) {
+            Err(error) if how == Some("uring") => println!("| {name} | not on this machine: {error} |"),
+            _ => println!("{}", measure(name, program, how, connections)?),
+        }
     }
     Ok(())
 }
@@ -82,7 +88,18 @@ fn measure(
     if answered < connections {
         return Err(format!("{name}: only {answered} of {connections} were answered").into());
     }
-    Ok(format!("| {name} | {} | {} KiB | {took:.2?} |", figure("Threads:"), figure("VmRSS:")))
+    let (threads, memory, cpu) = (figure("Threads:"), figure("VmRSS:"), cpu_time(child.0.id())?);
+    Ok(format!("| {name} | {threads} | {memory} KiB | {cpu:.0?} | {took:.2?} |"))
+}
+
+/// For how long all threads of a process have had a core. Those that have ended do not count; here none has.
+fn cpu_time(process: u32) -> Result<Duration, Box<dyn Error>> {
+    let mut nanoseconds = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let figures = fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += figures.split_whitespace().next().ok_or("no figures")?.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanoseconds))
 }
 
 /// Another example, built beside this one.

@@ -3,7 +3,8 @@
 //! A silent peer costs a few hundred bytes and no thread. The pipeline cuts lines, makes text of them, and asks the
 //! handler; each stage is one job, and their types say that they fit.
 //!
-//! With the word `blocking` behind the address, each connection has a thread instead: nothing else changes.
+//! With the word `uring` behind the address, the loops hand their reads, writes and accepts to the kernel and hear when they are done
+//! (io_uring, on Linux); with `blocking`, each connection has a thread instead. Nothing else changes.
 
 use netwright::{
     AppContext, Application, Backend, Server,
@@ -27,8 +28,10 @@ impl Application for Time {
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7001".to_owned());
     let (server, how) = match std::env::args().nth(2).as_deref() {
+        None => (Server::builder().group(event_loops(2)?), "two event loops"),
+        Some("uring") => (Server::builder().group(Backend::Uring.event_loops(2)?), "two io_uring loops"),
         Some("blocking") => (Server::builder().backend(Backend::Blocking), "a thread per connection"),
-        _ => (Server::builder().group(event_loops(2)?), "two event loops"),
+        Some(other) => return Err(format!("{other:?} is neither uring nor blocking").into()),
     };
     let server = server
         .pipeline(|_| pipeline().add(LineFrames::max(ORDER_MAX)).add(Utf8::strict()).app(Time))

@@ -82,7 +82,7 @@ fn loop_count() -> impl clap::builder::TypedValueParser<Value = usize> {
 enum Protocol {
     /// Sends every byte back
     Echo,
-    /// Answers the line QUERY TIME ORDER with the time, and everything else with BAD ORDER
+    /// Answers the line QUERY TIME ORDER, in any case, with the time, and everything else with BAD ORDER
     Time,
     /// Reads everything and answers nothing
     Discard,

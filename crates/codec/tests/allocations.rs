@@ -49,6 +49,7 @@ fn a_frame_of_any_kind_allocates_nothing_however_many_a_read_holds() {
         framing(|| LineFrames::max(100), b"hello\n", frames);
         framing(|| DelimiterFrames::max(100, [";", "\r\n"]).unwrap(), b"hello\r\n", frames);
         framing(|| FixedFrames::of(5).unwrap(), b"hello", frames);
+        framing(|| FixedFrames::of(7).unwrap().filled_with(b' '), b"hello  ", frames);
         framing(|| LengthFrames::max(100), b"\0\0\0\x05hello", frames);
         framing(|| Varint32Frames::max(100), b"\x05hello", frames);
         framing(|| JsonFrames::max(100), br#"{"hello":1}"#, frames);

@@ -71,6 +71,11 @@ fn fixed() {
 }
 
 #[test]
+fn fixed_filled_with_spaces() {
+    fuzz_decoder!("lines", FixedFrames::of(5).unwrap().filled_with(b' '));
+}
+
+#[test]
 fn lengths() {
     fuzz_decoder!("lengths", LengthFrames::max(24));
 }

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use netwright_codec::{
-    DecodeError, DelimiterFrames, FixedFrames, JsonFrames, LengthField, LengthFrames, LengthPrepender,
-    LineBatches, LineFrames, Lines, MessageDecoder, Messages, Varint32Frames, decode, decode_messages,
+    DecodeError, DelimiterFrames, FixedDecoder, FixedFrames, JsonFrames, LengthField, LengthFrames,
+    LengthPrepender, LineBatches, LineFrames, Lines, MessageDecoder, Messages, Varint32Frames, decode,
+    decode_messages,
 };
 use netwright_testkit::verify_decoder;
 
@@ -66,6 +67,18 @@ fn delimiters() {
 fn fixed_lengths() {
     verify_decoder!(FixedFrames::of(3).unwrap(); b"abc" => [Ok("abc")], b"\0\0\0def" => [Ok("\0\0\0"), Ok("def")]);
     verify_decoder!(FixedFrames::of(1).unwrap(); b"ab" => [Ok("a"), Ok("b")]);
+}
+
+#[test]
+fn fixed_lengths_filled_up_with_a_byte() {
+    verify_decoder!(FixedFrames::of(4).unwrap().filled_with(b' ');
+        b"full" => [Ok("full")],
+        b"one tw\0 " => [Ok("one"), Ok("tw\0")],
+        b"    " => [Ok("")],
+        b"  a a   " => [Ok("  a"), Ok("a")],
+    );
+    verify_decoder!(FixedFrames::of(1).unwrap().filled_with(0); b"a\0b" => [Ok("a"), Ok(""), Ok("b")]);
+    verify_decoder!(decode(FixedDecoder::of(3).unwrap().trimmed_of(0)); b"ab\0\0\0c" => [Ok("ab"), Ok("\0\0c")]);
 }
 
 #[test]

@@ -96,8 +96,8 @@ pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
     Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError,
     OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed, Segment, SendHandler, Slot,
-    SlotStage, StageCaller, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers,
-    outbound, pipeline, slot,
+    SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe,
+    on_workers, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
@@ -114,7 +114,7 @@ pub use workers::{
 pub mod internal {
     pub use crate::{
         channel::Collector,
-        pipeline::{End, Inbound, Op, Out, Signal},
+        pipeline::{End, Inbound, Names, Op, Out, Signal, Target},
         task_error::catch,
     };
 }

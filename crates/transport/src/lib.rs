@@ -48,7 +48,8 @@ pub mod uring;
 pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
-    DatagramsBuilder, Server, ServerBuilder, ServerFigures, ServerShutdown, event_loops,
+    DatagramsBuilder, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,
+    ServerShutdown, event_loops,
 };
 pub use datagram::{
     Datagram, DatagramError, DatagramFigures, DatagramSocket, Multicast, MulticastError, PortUnreachable,

@@ -35,12 +35,17 @@ pub struct ServerShutdown {
 /// An open connection, whatever it writes.
 trait Open: Send {
     fn close(&self, cause: CloseCause);
+    fn close_now(&self, cause: CloseCause);
     fn tell_of_shutdown(&self);
 }
 
 impl<W: Send + 'static> Open for Channel<W> {
     fn close(&self, cause: CloseCause) {
         drop(self.close_because(cause));
+    }
+
+    fn close_now(&self, cause: CloseCause) {
+        drop(Channel::close_now(self, cause));
     }
 
     fn tell_of_shutdown(&self) {
@@ -52,11 +57,15 @@ impl<W: Send + 'static> Open for Channel<W> {
 struct State {
     channels: HashMap<ChannelId, Box<dyn Open>>,
     waiting: Vec<Promise<ServerShutdown, PromiseError>>,
+    /// Who waits for the last one, however long it takes.
+    until_empty: Vec<Promise<ServerShutdown, PromiseError>>,
     phase: Phase,
+    /// How many were closed because it was over.
+    cut: usize,
 }
 
 /// What becomes of a connection that comes late, because its loop had no time for it.
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     #[default]
     Open,
@@ -64,6 +73,8 @@ enum Phase {
     Draining,
     /// It is closed: nobody waits for it any more.
     Over,
+    /// It is closed without a word.
+    Now,
 }
 
 /// Open connections by number.
@@ -84,11 +95,13 @@ impl Live {
         let mut state = self.lock();
         state.channels.insert(id, Box::new(channel.clone()));
         let phase = state.phase;
+        state.cut += usize::from(phase >= Phase::Over);
         drop(state);
         match phase {
             Phase::Open => {}
             Phase::Draining => channel.tell_of_shutdown(),
             Phase::Over => Open::close(channel, CloseCause::ShutDown),
+            Phase::Now => Open::close_now(channel, CloseCause::ShutDown),
         }
         Guard { place: Some((self.clone(), id)), lease: None }
     }
@@ -105,7 +118,8 @@ impl Live {
     /// Tells the connections that the server wants to end, and those that still come.
     pub(crate) fn warn(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.phase, Phase::Draining) == Phase::Open {
+        if state.phase == Phase::Open {
+            state.phase = Phase::Draining;
             state.channels.values().for_each(|channel| channel.tell_of_shutdown());
         }
     }
@@ -119,7 +133,7 @@ impl Live {
         let (promise, promised) = promise();
         let mut state = self.lock();
         if state.channels.is_empty() {
-            state.phase = Phase::Over;
+            state.phase = state.phase.max(Phase::Over);
             drop(state);
             promise.succeed(ServerShutdown { cut: 0 });
             return promised;
@@ -139,17 +153,40 @@ impl Live {
     }
 
     fn cut(&self) {
+        self.end(Phase::Over, Open::close);
+    }
+
+    /// Closes all that are open, and those that still come, without asking their stages.
+    pub(crate) fn cut_now(&self) {
+        self.end(Phase::Now, Open::close_now);
+    }
+
+    fn end(&self, phase: Phase, close: fn(&(dyn Open + 'static), CloseCause)) {
         let mut state = self.lock();
-        state.phase = Phase::Over;
         let cut = state.channels.len();
+        if state.phase < Phase::Over {
+            state.cut += cut;
+        }
+        state.phase = state.phase.max(phase);
         for channel in state.channels.values() {
-            channel.close(CloseCause::ShutDown);
+            close(&**channel, CloseCause::ShutDown);
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         for promise in waiting {
             promise.succeed(ServerShutdown { cut });
         }
+    }
+
+    /// Resolves when none is open, with the number of those that were [cut](Self::cut_now).
+    pub(crate) fn when_empty(&self, promise: Promise<ServerShutdown, PromiseError>) {
+        let mut state = self.lock();
+        if !state.channels.is_empty() {
+            return state.until_empty.push(promise);
+        }
+        let cut = state.cut;
+        drop(state);
+        promise.succeed(ServerShutdown { cut });
     }
 }
 
@@ -181,14 +218,21 @@ impl Drop for Guard {
         let mut state = live.lock();
         let gone = state.channels.remove(&id);
         let last = state.channels.is_empty();
-        let waiting = if last { std::mem::take(&mut state.waiting) } else { Vec::new() };
+        let (waiting, until_empty) = match last {
+            true => (std::mem::take(&mut state.waiting), std::mem::take(&mut state.until_empty)),
+            false => (Vec::new(), Vec::new()),
+        };
         if !waiting.is_empty() {
-            state.phase = Phase::Over;
+            state.phase = state.phase.max(Phase::Over);
         }
+        let cut = state.cut;
         drop(state);
         drop(gone);
         for promise in waiting {
             promise.succeed(ServerShutdown { cut: 0 });
+        }
+        for promise in until_empty {
+            promise.succeed(ServerShutdown { cut });
         }
     }
 }

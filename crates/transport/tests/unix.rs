@@ -10,8 +10,9 @@ use netwright_core::{
     Segment, UnixName, WriteError, pipeline,
 };
 use netwright_transport::{
-    Accepted, BindError, Client, ClientBuilder, ConnectError, DescriptorError, EnvelopeError,
-    ListenerOptions, PeerCredentials, ReceivedDescriptors, Server, ServerBuilder, StreamOptions, event_loops,
+    Accepted, Backend, BindError, Client, ClientBuilder, ConnectError, DescriptorError, EnvelopeError,
+    ListenEnd, ListenerOptions, PeerCredentials, ReceivedDescriptors, Server, ServerBuilder, StreamOptions,
+    event_loops,
 };
 use std::{
     fs,
@@ -72,6 +73,32 @@ fn dial(path: &Path) -> UnixStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+#[test]
+fn a_socket_that_several_loops_accept_from_goes_on_when_one_of_them_ends_and_is_gone_with_the_last() {
+    for backend in [Backend::Readiness, Backend::Uring, Backend::Blocking] {
+        let Ok(acceptors) = backend.event_loops(2) else {
+            println!("{backend}: skipped, it does not work here");
+            continue;
+        };
+        let directory = Directory::new();
+        let path = directory.socket();
+        let builder = server_on(&backend.event_loops(1).unwrap()).acceptors(acceptors.clone());
+        let server = echo(builder, &at(&path)).unwrap();
+        let end = |place| {
+            let acceptor = acceptors.iter().nth(place).unwrap();
+            acceptor.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().soon().unwrap();
+        };
+        end(0);
+        for _ in 0..3 {
+            round_trip(&mut dial(&path), b"one is left");
+        }
+        assert!(!server.closed().is_done());
+        end(1);
+        assert!(matches!(server.closed().soon(), Ok(ListenEnd::LoopsEnded)));
+        assert!(!path.exists());
+    }
 }
 
 #[track_caller]

@@ -97,9 +97,14 @@ impl Talk {
 
     #[track_caller]
     pub(crate) fn hears(&mut self, expected: &str) {
+        let line = self.next_line();
+        assert!(line.ends_with(expected), "{line:?} instead of {expected:?}");
+    }
+
+    pub(crate) fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
-        assert!(line.trim_end().ends_with(expected), "{line:?} instead of {expected:?}");
+        line.trim_end().to_owned()
     }
 
     pub(crate) fn says(&mut self, line: &str) {

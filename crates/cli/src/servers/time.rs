@@ -1,4 +1,4 @@
-//! The time, for those who ask properly: `QUERY TIME ORDER`. Everything else is a `BAD ORDER`.
+//! The time, for those who ask properly: `QUERY TIME ORDER`, in any case. Everything else is a `BAD ORDER`.
 
 use bytes::Bytes;
 use netwright::{
@@ -22,9 +22,9 @@ fn lines() -> LineFrames {
 
 /// What an order is answered.
 pub(super) fn answer(order: &[u8]) -> Bytes {
-    match order {
-        ORDER => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
-        _ => BAD_ORDER,
+    match order.eq_ignore_ascii_case(ORDER) {
+        true => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
+        false => BAD_ORDER,
     }
 }
 
@@ -68,9 +68,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_order_gets_the_time() {
-        assert!(ask(b"QUERY TIME ORDER\r\n").ends_with(" GMT\n"));
-        for order in ["query time order", " QUERY TIME ORDER", "QUERY TIME ORDER ", ""] {
+    fn only_the_exact_order_gets_the_time_in_any_case() {
+        for order in ["QUERY TIME ORDER\r\n", "query time order\n", "Query Time Order\n"] {
+            assert!(ask(order.as_bytes()).ends_with(" GMT\n"), "{order:?}");
+        }
+        for order in ["query time", " QUERY TIME ORDER", "QUERY TIME ORDER ", ""] {
             assert_eq!(ask(format!("{order}\n").as_bytes()), "BAD ORDER\n", "{order:?}");
         }
     }

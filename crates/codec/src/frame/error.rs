@@ -16,7 +16,8 @@ use std::{error::Error, fmt};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The frame is longer than allowed. It has been or will be skipped; the next one can be read.
+    /// The frame is longer than allowed. One that is read has been or will be skipped, and the next one can be read; one that was to
+    /// be written is not sent.
     TooLong {
         /// How long a frame may be.
         limit: usize,

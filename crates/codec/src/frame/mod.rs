@@ -5,7 +5,7 @@
 //! | [`LineFrames`] | with LF or CRLF |
 //! | [`decode`](crate::decode)`(`[`LineBatches`]`)` | the same, all lines of a read as one message |
 //! | [`DelimiterFrames`] | with one of several delimiters |
-//! | [`FixedFrames`] | after a fixed number of bytes |
+//! | [`FixedFrames`] | after a fixed number of bytes, also filled up with one ([`filled_with`](FixedFrames::filled_with)) |
 //! | [`LengthFrames`] | where a length in its header says |
 //! | [`Varint32Frames`] | the same, with Protobuf's length |
 //! | [`JsonFrames`] | with the brace that closes its first one |

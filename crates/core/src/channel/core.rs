@@ -13,7 +13,7 @@ use crate::{
     arena::Key,
     driver::Token,
     event_loop::{EventLoop, LocalLoop, SourceCaller, SourceTimer},
-    pipeline::{Handler, Job, StageCaller, StageTask, StageTimer, TaskWaker, Tasks},
+    pipeline::{Handler, Job, NamedStage, StageCaller, StageError, StageTask, StageTimer, TaskWaker, Tasks},
     spill::Spill,
     task_error::{discard_each, tell},
 };
@@ -73,6 +73,14 @@ impl Side {
         self.rare.get_or_insert_default()
     }
 
+    /// The number of the stage of this name, if it takes calls for `H`.
+    pub(crate) fn stage<H: Handler>(&self, name: &str) -> Result<u32, StageError> {
+        if self.gone {
+            return Err(StageError::ChannelGone);
+        }
+        NamedStage::find::<H>(self.rare.as_ref().map_or(&[], |rare| &rare.stages), name)
+    }
+
     /// What is there of it, without making it.
     pub(crate) fn rare_if_any(&mut self) -> Option<&mut RareSide> {
         self.rare.as_deref_mut()
@@ -83,6 +91,8 @@ impl Side {
 pub(crate) struct RareSide {
     /// Slots by name.
     pub(crate) slots: Vec<(&'static str, Box<dyn Any + Send>)>,
+    /// Stages that have a name.
+    stages: Vec<NamedStage>,
     /// Calls of stages that are on their way.
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
     /// Futures of stages that want to be polled.
@@ -102,6 +112,8 @@ pub(crate) struct Wishes {
     pub(crate) tail_ended: bool,
     /// That close is on its way: what stages flush because of it is sent before.
     pub(crate) last_words: bool,
+    /// The close waits for nobody: neither for workers nor for what stages have to say to the peer.
+    pub(crate) at_once: bool,
     /// A close has come through the pipeline: what is written behind it comes too late.
     pub(crate) closing: bool,
     /// Whoever reads the messages has asked for the end, or an owner of a handle: nobody waits for what is still inside.
@@ -284,6 +296,18 @@ impl ChannelCore {
         slots.push((name, slot));
     }
 
+    /// Has a stage found by its name, until it leaves.
+    pub(crate) fn publish_stage(&mut self, stage: NamedStage) -> Result<(), StageError> {
+        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        stage.enter(&mut side.rare().stages)
+    }
+
+    /// The way to the stage of this name.
+    pub(crate) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
+        let stage = self.side.lock().unwrap_or_else(PoisonError::into_inner).stage::<H>(name)?;
+        Ok(self.caller(stage))
+    }
+
     pub(super) fn set_token(&mut self, token: Token) {
         self.token = Some(token);
     }
@@ -394,6 +418,9 @@ impl ChannelCore {
     pub(crate) fn forget_stages(&mut self, from: u32) {
         self.drop_tasks(from);
         self.drop_timers(from);
+        if let Some(rare) = self.side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any() {
+            rare.stages.retain(|known| known.stage < from);
+        }
         if std::mem::take(&mut self.wishes.tail_ended) {
             self.wishes.close_when_flushed = false;
             self.wishes.wants_no_more = false;
@@ -737,6 +764,13 @@ impl ChannelCore {
         if done.is_tracked() {
             self.wishes.close_done.push_back(done);
         }
+    }
+
+    /// Has the channel end without asking its stages.
+    pub(super) fn close_at_once(&mut self, cause: CloseCause) {
+        self.wants_no_more();
+        self.request_close(cause, WritePromise::untracked());
+        (self.wishes.closing, self.wishes.at_once) = (true, true);
     }
 
     /// An error that no stage took care of.

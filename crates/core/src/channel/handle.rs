@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     arena::Key,
-    pipeline::{Event, Slot, StageInfo},
+    pipeline::{Event, Handler, Slot, StageCaller, StageError, StageInfo},
     promise::{PromiseError, Promised, promise},
 };
 use std::{
@@ -336,6 +336,47 @@ impl<W: 'static> Channel<W> {
         self.closed()
     }
 
+    /// Closes the channel without asking its stages: no protocol says goodbye, nothing under way on workers and no peer is
+    /// waited for, whatever its options say. The stages hear [`inactive`](crate::Handler::inactive) as ever.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+    /// # use bytes::{Bytes, BytesMut};
+    ///
+    /// /// Says goodbye before it lets a channel close.
+    /// struct Polite;
+    ///
+    /// impl Handler for Polite {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = BytesMut;
+    /// #     type Write = Bytes;
+    /// #     type WriteOut = Bytes;
+    /// #     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    /// #         cx.fire_read(bytes);
+    /// #     }
+    /// #     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    /// #         cx.write_with(bytes, done);
+    /// #     }
+    ///     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    ///         cx.write("goodbye".into());
+    ///         cx.flush();
+    ///         cx.close_with(cause, done);
+    ///     }
+    ///     // and everything else as it comes
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().add(Polite).handle(|_, _| {}));
+    /// let closed = channel.channel().close_now(CloseCause::ShutDown);
+    /// channel.run();
+    /// assert!(matches!(closed.wait(), Ok(CloseCause::ShutDown)));
+    /// assert_eq!(channel.outbound_bytes(), b"");
+    /// ```
+    pub fn close_now(&self, cause: CloseCause) -> Closed<W> {
+        shared!(self.way, shared => shared.side().closing = true);
+        shared!(self.way, shared => shared.send(Command::CloseNow(cause)));
+        self.closed()
+    }
+
     /// Closes the channel once everything that was flushed is sent.
     pub fn close_when_flushed(&self) -> Closed<W> {
         shared!(self.way, shared => shared.side().closing = true);
@@ -404,6 +445,47 @@ impl<W: 'static> Channel<W> {
             .iter()
             .find(|(known, _)| *known == name)
             .and_then(|(_, slot)| slot.downcast_ref::<Slot<R, X>>().cloned())
+    }
+
+    /// The stage that was [given this name](crate::PipelineBuilder::named), to be called on the channel's loop with the handler in hand.
+    ///
+    /// `H` is the handler as its stage has it: for an [application](crate::Application) or an [observer](crate::Observer) the
+    /// [`ApplicationStage`](crate::ApplicationStage) or [`ObserverStage`](crate::ObserverStage) around it; for an `Option`,
+    /// an [`Either`](crate::Either) or a stage on workers the handler inside.
+    ///
+    /// ```
+    /// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// /// Cuts what is written after so many bytes.
+    /// struct Limit { bytes: usize }
+    ///
+    /// impl Handler for Limit {
+    ///     type Read = BytesMut;
+    ///     type ReadOut = BytesMut;
+    ///     type Write = Bytes;
+    ///     type WriteOut = Bytes;
+    ///     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    ///         cx.fire_read(bytes);
+    ///     }
+    ///     fn write(&mut self, cx: &mut Context<'_, Self>, mut bytes: Bytes, done: WritePromise) {
+    ///         bytes.truncate(self.bytes);
+    ///         cx.write_with(bytes, done);
+    ///     }
+    /// }
+    ///
+    /// let stages = pipeline().add(Limit { bytes: 3 }).named("limit").handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
+    /// let mut channel = EmbeddedChannel::new(stages);
+    /// channel.channel().stage::<Limit>("limit")?.call(|limit, _| limit.bytes = 5);
+    /// channel.run().write_inbound("hello, world");
+    /// assert_eq!(channel.outbound_bytes(), b"hello");
+    /// # Ok::<(), netwright_core::StageError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No stage has this name now, or the one that has it is of another type: the error names what there is.
+    pub fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
+        shared!(self.way, shared => shared.stage(name))
     }
 
     /// The stages of the pipeline, from the wire to the application, with their figures.

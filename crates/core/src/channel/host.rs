@@ -236,6 +236,8 @@ where
                         self.enter_at_tail(Op::Close(cause, done));
                     }
                 }
+                Command::CloseNow(_) if self.ended => self.forsake(),
+                Command::CloseNow(cause) => self.core.close_at_once(cause),
                 Command::CloseWhenFlushed => {
                     self.core.wishes.wants_no_more = true;
                     self.core.close_when_flushed();
@@ -410,14 +412,19 @@ where
             self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
             self.core.wishes.wants_no_more = wants_no_more;
         }
-        if self.core.wishes.last_words && self.core.outbound.has_flushed() {
+        if self.core.wishes.last_words && self.core.outbound.has_flushed() && !self.closes_at_once() {
             return None; // it has, and that goes first
         }
         // What is under way on workers may be a reply that was there before the close.
-        if self.core.wishes.close.is_none() || self.ended || self.is_busy() {
+        if self.core.wishes.close.is_none() || self.ended || self.is_busy() && !self.closes_at_once() {
             return None;
         }
         self.core.wishes.close.take().map(|cause| *cause)
+    }
+
+    /// Whether the channel is to end now, whoever else it could be waited for: [`Channel::close_now`].
+    pub fn closes_at_once(&self) -> bool {
+        self.core.wishes.at_once
     }
 
     /// Whether a stage has something under way on workers, so that what has happened to the channel is not all over yet. A

@@ -16,13 +16,14 @@ use super::{
 use crate::{
     arena::{Arena, Key},
     event_loop::SourceCaller,
-    pipeline::{Event, StageInfo},
+    pipeline::{Event, Handler, StageCaller, StageError, StageInfo},
     promise::{Promise, PromiseError},
     task_error::{self, catch, discard, discard_each, tell},
 };
 use std::{
     any::{Any, TypeId},
     convert::Infallible,
+    marker::PhantomData,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -36,6 +37,7 @@ pub(super) enum Command<W> {
     Inlet(u32, usize),
     Flush,
     Close(CloseCause, WritePromise),
+    CloseNow(CloseCause),
     CloseWhenFlushed,
     ShutDownOutput(WritePromise),
     Pause,
@@ -144,6 +146,13 @@ impl<W> ChannelShared<W> {
 
     pub(super) fn side(&self) -> MutexGuard<'_, Side> {
         self.side.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way to the stage of this name.
+    pub(super) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
+        let stage = self.side().stage::<H>(name)?;
+        let (table, channel) = (self.side.clone(), self.caller.get().cloned());
+        Ok(StageCaller { table, channel, stage, handler: PhantomData })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Outside<W>> {

@@ -12,7 +12,9 @@
 //! 1. A loop that was shut down is not replaced, and none is once the group shuts down.
 //! 2. `Ends` counts a place once: when its loop has ended and none will follow.
 //! 3. The recipe runs without a lock: whoever replaces holds it meanwhile, and fills all places that fall vacant.
-//! 4. Loops know of their members weakly, so a group with nothing but its own loops to hold it ends.
+//! 4. Whoever hears of a loop's death later than its group finds the place filled, if it could be: listen to
+//!    [`termination`](EventLoop::termination), then ask the group.
+//! 5. Loops know of their members weakly, so a group with nothing but its own loops to hold it ends.
 
 use super::Chooser;
 use crate::{
@@ -24,7 +26,7 @@ use crate::{
 use std::{
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -36,11 +38,16 @@ pub(super) type Recipe = Box<dyn FnMut(usize) -> io::Result<EventLoop> + Send>;
 /// Between two tries to fill places for which no driver could be made.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a dying loop waits for somebody else who is filling places.
+const FILLING_MAX: Duration = Duration::from_secs(1);
+
 pub(super) struct Members {
     pub(super) chooser: Box<dyn Chooser>,
     pub(super) died: AtomicU64,
     pub(super) replaced: AtomicU64,
     state: Mutex<State>,
+    /// Somebody has stopped filling places.
+    filled: Condvar,
     ends: Arc<Ends>,
 }
 
@@ -63,6 +70,7 @@ impl Members {
             died: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             ends: Ends::of(loops.len()),
+            filled: Condvar::new(),
             state: Mutex::new(State {
                 loops: loops.into(),
                 vacant: Vec::new(),
@@ -93,6 +101,7 @@ impl Members {
         let (recipe, vacant, loops) =
             (state.recipe.take(), std::mem::take(&mut state.vacant), state.loops.clone());
         drop(state);
+        self.filled.notify_all();
         for event_loop in &*loops {
             event_loop.shut_down(patience);
         }
@@ -122,8 +131,26 @@ impl Members {
         }
         state.vacant.push((index, error.clone()));
         state.retry_at = None;
+        let dead = state.loops[index].clone();
         drop(state);
         self.fill_vacancies();
+        self.await_successor(index, &dead);
+    }
+
+    /// If somebody else is filling places, whoever hears of this death after us shall find this one filled as well. The dead loop's
+    /// thread has time for that, but not for a recipe that never ends.
+    fn await_successor(self: &Arc<Self>, index: usize, dead: &EventLoop) {
+        let open = |state: &State| state.replacing && state.loops[index] == *dead;
+        loop {
+            let filling = |state: &mut State| open(state) && state.recipe.is_none();
+            let waited = self.filled.wait_timeout_while(self.lock(), FILLING_MAX, filling);
+            let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            if waited.timed_out() || !open(&state) || state.retry_at.is_some() {
+                return;
+            }
+            drop(state);
+            self.fill_vacancies(); // whoever was at it has not seen this place
+        }
     }
 
     /// Gives successors to the loops that died, unless that failed a moment ago.
@@ -132,6 +159,7 @@ impl Members {
             // The user's code: no lock is held.
             let made = catch(|| recipe(index));
             let mut state = self.lock();
+            self.filled.notify_all(); // when the lock is let go
             if !state.replacing {
                 drop(state);
                 drop_contained((made, recipe));

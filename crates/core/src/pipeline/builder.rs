@@ -2,6 +2,7 @@
 
 use super::{
     Application, ApplicationStage, ClosureStage, Context, Handler, Joint, Sealed, Switch,
+    named::Names,
     segment::{End, Segment, Stage},
 };
 use bytes::{Bytes, BytesMut};
@@ -29,7 +30,7 @@ use std::{convert::Infallible, marker::PhantomData};
 /// assert_eq!(channel.read_outbound().unwrap(), "hello");
 /// ```
 pub fn pipeline() -> PipelineBuilder<()> {
-    PipelineBuilder { stages: (), end: Open }
+    PipelineBuilder { stages: (), end: Open, names: Names::default() }
 }
 
 /// A pipeline under construction. Whole by whoever takes it: a server, a client, an embedded channel. `E` says
@@ -48,6 +49,7 @@ pub fn pipeline() -> PipelineBuilder<()> {
 pub struct PipelineBuilder<S, E = Open> {
     stages: S,
     end: E,
+    names: Names,
 }
 
 /// Stages may still be added.
@@ -140,7 +142,7 @@ impl<P, T> Whole for Sealed<P, T> {}
 impl PipelineBuilder<()> {
     /// Adds the stage next to the wire.
     pub fn add<H: Handler>(self, handler: H) -> PipelineBuilder<((), H)> {
-        PipelineBuilder { stages: ((), handler), end: Open }
+        PipelineBuilder { stages: ((), handler), end: Open, names: self.names.one_more() }
     }
 
     /// Adds the last stage: an application handler.
@@ -169,7 +171,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     where
         K: Handler<Read = H::ReadOut, WriteOut = H::Write>,
     {
-        PipelineBuilder { stages: (self.stages, handler), end: Open }
+        PipelineBuilder { stages: (self.stages, handler), end: Open, names: self.names.one_more() }
     }
 
     /// Adds the last stage: an application handler.
@@ -201,7 +203,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
 #[allow(clippy::type_complexity)] // as above
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
     pub(crate) fn complete(self) -> PipelineBuilder<(S, H), Complete> {
-        PipelineBuilder { stages: self.stages, end: Complete }
+        PipelineBuilder { stages: self.stages, end: Complete, names: self.names }
     }
 
     /// Ends the pipeline in a joint: what `first` returns lies behind it, and can be exchanged as a whole through the
@@ -218,7 +220,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     {
         let switch = Switch::new();
         let segment = first(switch.clone()).into_segment();
-        PipelineBuilder { stages: self.stages, end: Joint::new(Box::new(segment), switch) }
+        PipelineBuilder { stages: self.stages, end: Joint::new(Box::new(segment), switch), names: self.names }
     }
 }
 
@@ -238,7 +240,7 @@ impl PipelineBuilder<()> {
     {
         let switch = Switch::new();
         let segment = first(switch.clone()).into_segment();
-        PipelineBuilder { stages: (), end: Joint::new(Box::new(segment), switch) }
+        PipelineBuilder { stages: (), end: Joint::new(Box::new(segment), switch), names: self.names }
     }
 }
 
@@ -299,17 +301,49 @@ impl<S, E: Whole> PipelineBuilder<S, E> {
         S: Link<E::Segment, Linked = P>,
         P: Segment<R, W>,
     {
-        PipelineBuilder { stages: (), end: Sealed::new(self.into_segment()) }
+        PipelineBuilder { stages: (), end: Sealed::new(self.into_segment()), names: Names::default() }
     }
 }
 
 impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
+    /// Names the stage that was added last, so that it is found by this name: [`Channel::stage`](crate::Channel::stage),
+    /// [`Context::stage`]. [`Channel::stages`](crate::Channel::stages) shows the name. No two stages that a channel has at
+    /// one time may have the same: the channel is closed then, with [`StageError::Duplicate`](super::StageError::Duplicate).
+    ///
+    /// ```
+    /// use netwright_core::{AppContext, Application, ApplicationStage, EmbeddedChannel, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// struct Counter { seen: usize }
+    ///
+    /// impl Application for Counter {
+    ///     type Read = BytesMut;
+    ///     type Write = Bytes;
+    ///     fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
+    ///         self.seen += bytes.len();
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().app(Counter { seen: 0 }).named("counter"));
+    /// channel.write_inbound(b"hello");
+    ///
+    /// let counter = channel.channel().stage::<ApplicationStage<Counter>>("counter")?; // from any thread
+    /// let mut seen = counter.ask(|counter, _| std::mem::take(&mut counter.seen)); // runs on the channel's loop
+    /// channel.run();
+    /// assert_eq!(seen.wait(), Ok(5));
+    /// # Ok::<(), netwright_core::StageError>(())
+    /// ```
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.names.give(name);
+        self
+    }
+
     /// Puts a collector behind the last stage, also behind an application.
     pub(crate) fn collect<K>(self, collector: K) -> PipelineBuilder<((S, H), K), Complete>
     where
         K: Handler<Read = H::ReadOut, WriteOut = H::Write>,
     {
-        PipelineBuilder { stages: (self.stages, collector), end: Complete }
+        PipelineBuilder { stages: (self.stages, collector), end: Complete, names: self.names.one_more() }
     }
 }
 
@@ -318,8 +352,8 @@ where
     S: Link<E::Segment>,
 {
     /// Turns the stages round into the nested form that runs.
-    pub fn into_segment(self) -> S::Linked {
-        self.stages.link(self.end.into_segment())
+    pub fn into_segment(mut self) -> S::Linked {
+        self.stages.link(self.end.into_segment(), &mut self.names)
     }
 }
 
@@ -345,12 +379,12 @@ pub trait Link<N> {
     /// The nested form.
     type Linked;
     #[doc(hidden)]
-    fn link(self, next: N) -> Self::Linked;
+    fn link(self, next: N, names: &mut Names) -> Self::Linked;
 }
 
 impl<N> Link<N> for () {
     type Linked = N;
-    fn link(self, next: N) -> N {
+    fn link(self, next: N, _: &mut Names) -> N {
         next
     }
 }
@@ -362,7 +396,8 @@ where
     S: Link<Stage<H, N>>,
 {
     type Linked = S::Linked;
-    fn link(self, next: N) -> Self::Linked {
-        self.0.link(Stage::new(self.1, next))
+    fn link(self, next: N, names: &mut Names) -> Self::Linked {
+        let name = names.take_last();
+        self.0.link(Stage::new(self.1, name, next), names)
     }
 }

@@ -8,7 +8,11 @@
 //! closure is dropped, not run.
 
 use super::{Context, Handler};
-use crate::{channel::SideTable, event_loop::SourceCaller};
+use crate::{
+    channel::SideTable,
+    event_loop::SourceCaller,
+    promise::{PromiseError, Promised, promise},
+};
 use std::{any::Any, fmt, marker::PhantomData, sync::PoisonError};
 
 /// What a stage is told beside messages and events.
@@ -83,6 +87,30 @@ impl<H: Handler> StageCaller<H> {
             Ok(false) => {}
             Err(call) => drop(call), // outside of the lock: what it holds is a user's
         }
+    }
+}
+
+impl<H: Handler> StageCaller<H> {
+    /// [`call`](Self::call) with an answer. If the stage or the channel has gone, or goes before its turn comes, the answer is
+    /// [`Abandoned`](PromiseError::Abandoned).
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, PromiseError, pipeline};
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, _| {
+    ///     let mut answer = cx.caller().ask(|_, cx| cx.is_writable());
+    ///     assert!(answer.try_take().is_none()); // its turn comes when this call has returned
+    ///     answer.listen(|writable| assert_eq!(writable, &Ok(true)));
+    /// }));
+    /// channel.write_inbound("hello");
+    /// ```
+    pub fn ask<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut H, &mut Context<'_, H>) -> T + Send + 'static,
+    ) -> Promised<T, PromiseError> {
+        let (promise, answer) = promise();
+        self.call(move |handler, cx| promise.succeed(call(handler, cx)));
+        answer
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageTimer, segment::Next};
+use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageError, StageTimer, segment::Next};
 use crate::{
     channel::{Address, Channel, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
     event_loop::EventLoop,
@@ -283,6 +283,12 @@ impl<H: Handler> Context<'_, H> {
     /// Calls this handler back later, from any thread.
     pub fn caller(&self) -> StageCaller<H> {
         self.core.caller(self.stage)
+    }
+
+    /// The stage that was [given this name](crate::PipelineBuilder::named): what it is called with runs when this call has returned.
+    /// See [`Channel::stage`](crate::Channel::stage) for what `K` is, and for the errors.
+    pub fn stage<K: Handler>(&self, name: &str) -> Result<StageCaller<K>, StageError> {
+        self.core.stage(name)
     }
 
     // ---- the channel ----

@@ -1,6 +1,6 @@
 //! The handler: one job on the way of a byte.
 
-use super::{Context, Event, Leftover, caller::Call, task::Running};
+use super::{Context, Event, Leftover, Target, caller::Call, task::Running};
 use crate::channel::{CloseCause, Fault, WritePromise};
 use std::any::Any;
 
@@ -141,6 +141,12 @@ pub trait Handler: Sized + 'static {
         if let Ok(call) = call.downcast::<Call<Self>>() {
             call.run(self, cx);
         }
+    }
+
+    /// Whose calls [`called`](Self::called) takes: those of the handler inside, where one wraps another.
+    #[doc(hidden)]
+    fn target(&self) -> Target {
+        Target::of::<Self>()
     }
 
     /// One of this handler's futures has to be polled.

@@ -11,6 +11,7 @@
 //! | `caller` | [`StageCaller`], the way back to a handler from any thread |
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
 //! | `on_workers` | a whole stage on workers |
+//! | `named` | stages with a name, found by it from any thread |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
 //! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
@@ -23,6 +24,7 @@ mod event;
 mod handler;
 mod joint;
 mod leftover;
+mod named;
 mod on_workers;
 mod op;
 mod optional;
@@ -39,6 +41,8 @@ pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};
 pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
+pub(crate) use named::NamedStage;
+pub use named::{Names, StageError, Target};
 pub use on_workers::{OnWorkers, SendHandler, on_workers};
 pub use op::Op;
 pub(crate) use op::Ops;

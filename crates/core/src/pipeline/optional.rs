@@ -2,7 +2,7 @@
 //!
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
-use super::{Context, Event, Handler, Leftover, Ops, StageTimer, segment::Next};
+use super::{Context, Event, Handler, Leftover, Ops, StageTimer, Target, segment::Next};
 use crate::channel::{ChannelCore, CloseCause, Fault, WritePromise};
 use std::any::Any;
 
@@ -141,6 +141,9 @@ where
         if let Some(handler) = self {
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
         }
+    }
+    fn target(&self) -> Target {
+        self.as_ref().map_or_else(Target::nobody, Handler::target)
     }
     fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
         if let Some(handler) = self {
@@ -289,6 +292,12 @@ where
     }
     fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
         either!(self, cx, called, call);
+    }
+    fn target(&self) -> Target {
+        match self {
+            Self::Left(handler) => handler.target(),
+            Self::Right(handler) => handler.target(),
+        }
     }
     fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
         either!(self, cx, polled, task);

@@ -20,9 +20,9 @@
 //! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
 //!    second one is looked at after everything that the first one caused, down to the wire.
 
-use super::{Context, Handler, Inbound, Op, Ops, Signal};
+use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal};
 use crate::{
-    channel::{ChannelCore, WritePromise},
+    channel::{ChannelCore, CloseCause, WritePromise},
     spill::Spill,
     task_error::{catch, tell},
 };
@@ -121,8 +121,10 @@ pub trait Segment<R, W>: 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageInfo {
-    /// The handler's name.
+    /// The stage's name: the one that it [was given](crate::PipelineBuilder::named), else that of its handler.
     pub name: &'static str,
+    /// The handler's own name.
+    pub handler: &'static str,
     /// Messages read so far.
     pub reads: u64,
     /// Messages written so far.
@@ -307,6 +309,8 @@ impl<R> Next<R> for Later<'_, R> {
 /// A handler and what lies behind it.
 pub struct Stage<H: Handler, N> {
     handler: H,
+    /// The name that it was given.
+    name: Option<&'static str>,
     id: u32,
     /// Whether the handler may have something to be pulled.
     more: bool,
@@ -320,9 +324,23 @@ pub struct Stage<H: Handler, N> {
 }
 
 impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
-    pub(super) fn new(handler: H, next: N) -> Self {
+    pub(super) fn new(handler: H, name: Option<&'static str>, next: N) -> Self {
         let rest = Boundary::new(next);
-        Self { handler, id: 0, more: false, pulls: true, parted: false, reads: 0, writes: 0, rest }
+        Self { handler, name, id: 0, more: false, pulls: true, parted: false, reads: 0, writes: 0, rest }
+    }
+
+    fn name(&self) -> &'static str {
+        self.name.unwrap_or_else(|| self.handler.name())
+    }
+
+    /// Lets others find the stage by its name. A name that is taken is a mistake of whoever made the pipeline: the channel does
+    /// not go on with one stage that is taken for another.
+    #[cold]
+    fn publish(&self, out: &mut Out<'_, H::WriteOut>, name: &'static str) {
+        if let Err(error) = out.core.publish_stage(NamedStage::new(name, self.id, self.handler.target())) {
+            let cause = CloseCause::Fault(error.into());
+            out.ops.push(Op::Close(cause, WritePromise::untracked()));
+        }
     }
 
     /// Runs the handler, then what the stages behind it asked for meanwhile.
@@ -414,6 +432,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
         self.id = out.core.next_stage_id();
+        if let Some(name) = self.name {
+            self.publish(out, name);
+        }
         // Nobody behind it has been added: what it fires waits at the boundary until they have.
         let next = &mut Later { held: &mut self.rest.held };
         let mut cx = Context { next, ops: out.ops, core: out.core, stage: self.id };
@@ -555,7 +576,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         let lost = self.rest.held.iter().filter(|held| matches!(held, Held::Message(_))).count();
         if lost > 0 {
             out.core.unhandled_messages += lost as u64;
-            let (channel, stage) = (out.core.id, self.handler.name());
+            let (channel, stage) = (out.core.id, self.name());
             tell(|| {
                 tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
             });
@@ -587,7 +608,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     fn removed(&mut self) {
         self.rest.segment.removed();
         if let Err(panic) = catch(|| self.handler.removed()) {
-            let stage = self.handler.name();
+            let stage = self.name();
             tell(|| tracing::error!(stage, %panic, "a handler panicked while it was removed"));
         }
     }
@@ -597,7 +618,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn stages(&self, list: &mut Vec<StageInfo>) {
-        list.push(StageInfo { name: self.handler.name(), reads: self.reads, writes: self.writes });
+        let (name, handler) = (self.name(), self.handler.name());
+        list.push(StageInfo { name, handler, reads: self.reads, writes: self.writes });
         self.rest.segment.stages(list);
     }
 }

@@ -102,6 +102,31 @@ fn a_loop_that_dies_is_replaced_in_its_place_and_the_group_goes_on() {
 }
 
 #[test]
+fn whoever_hears_of_a_death_after_the_group_finds_the_successor_in_its_place() {
+    let fate = Fate::default();
+    let group = fate.group().build().unwrap();
+    for round in 0..20 {
+        let (tell, told) = mpsc::channel();
+        let victims: Vec<_> = group.iter().collect();
+        for (index, victim) in victims.iter().enumerate() {
+            let (tell, group, dead) = (tell.clone(), group.clone(), victim.clone());
+            victim.termination().listen(move |_| {
+                let now = group.iter().nth(index).unwrap();
+                tell.send(now != dead && !now.is_shutting_down()).unwrap();
+            });
+        }
+        // All at once: one of them fills the places of all, and the others wait for it.
+        for (index, victim) in victims.iter().enumerate() {
+            fate.dies[index].store(true, Ordering::Relaxed);
+            let _ = victim.execute(|| ());
+        }
+        for _ in &victims {
+            assert!(told.recv_timeout(PATIENCE).expect("the loops die"), "round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_loop_that_died_is_passed_over_by_every_chooser_when_it_is_not_replaced() {
     fn alive_only(chooser: impl Chooser) {
         let fate = Fate::default();

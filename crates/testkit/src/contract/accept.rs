@@ -3,13 +3,13 @@
 use super::{
     Behaviour, Model, Need, Setup, Variation, behaviour,
     support::{
-        Echo, ForeignListener, PATIENCE, Peer, Refusing, Soon, assert_nobody_listens, break_off, child,
-        expect, expect_end, in_own_process, is_child, open_sockets, reset, round_trip, script, settle,
-        wait_for_sockets, wait_until,
+        Echo, ForeignListener, PATIENCE, Peer, Refusing, Running, Soon, Told, assert_nobody_listens,
+        break_off, child, expect, expect_end, guestbook, in_own_process, is_child, open_sockets, reset,
+        round_trip, script, settle, wait_for_sockets, wait_until,
     },
 };
 use netwright_core::{Address, CloseCause, pipeline};
-use netwright_transport::{BindError, ListenerOptions, StreamOptions};
+use netwright_transport::{BindError, ListenerOptions, Refusal, ServerFigures, StreamOptions};
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::TcpListener,
@@ -288,7 +288,10 @@ fn ask_for_echo(stream: &mut Peer) -> std::io::Result<()> {
 
 fn limited_server(setup: Setup, room: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let running = setup.echo();
+    let (observer, book) = guestbook();
+    let (builder, loops) = setup.server();
+    let bound = builder.observer(observer).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon();
+    let running = Running { setup, server: bound.unwrap(), loops };
     round_trip(&mut running.dial(), b"warm"); // every loop has what it needs
     running.wait_for_open(0);
     // The limit is on the number itself: as many as are wanted have to be free below it.
@@ -308,11 +311,21 @@ fn limited_server(setup: Setup, room: usize) {
             "quiet" => {
                 running.wait_for_open(0);
                 running.assert_quiet();
+                assert_told_of(&running.server.figures(), &book.rest());
                 println!("\nquiet yes");
             }
             other => panic!("{other}"),
         }
     }
+}
+
+/// The observer has heard of every connection that there was no descriptor for.
+fn assert_told_of(figures: &ServerFigures, told: &[Told]) {
+    let count = |is: fn(&Told) -> bool| told.iter().filter(|told| is(told)).count() as u64;
+    let refused =
+        |told: &Told| matches!(told, Told::Refused(_, _, Refusal::NoDescriptor | Refusal::NoThread(_)));
+    let failed = |told: &Told| matches!(told, Told::AcceptFailed(Some(pause)) if !pause.is_zero());
+    assert_eq!((count(refused), count(failed)), (figures.refused, figures.accept_failures), "{told:?}");
 }
 
 fn no_descriptor_is_left_when_connections_have_ended(setup: Setup) {

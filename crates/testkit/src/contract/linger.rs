@@ -35,6 +35,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(loops_run_and_no_thread_is_started_while_many_closes_linger)
         .needs(&[Need::Network])
         .not(VARIED),
+    behaviour!(a_server_that_shuts_down_now_ends_closes_that_linger_and_begins_none)
+        .needs(&[Need::Network])
+        .not(VARIED),
     behaviour!(loops_that_shut_down_leave_closes_that_linger_to_the_system)
         .needs(&[Need::Network])
         .not(VARIED),
@@ -75,6 +78,18 @@ fn a_close_that_lingers_ends_when_the_peer_has_everything(setup: Setup) {
     assert!(matches!(closed.soon(), CloseCause::Requested));
     assert!(matches!(events.skip_to_end(), CloseCause::Requested));
     running.wait_for_open(0);
+}
+
+fn a_server_that_shuts_down_now_ends_closes_that_linger_and_begins_none(setup: Setup) {
+    let (running, events) = lingering(setup, LONG);
+    let (_first, closing) = full(&running, &events);
+    let (_second, _open) = full(&running, &events);
+    let mut closed = closing.close();
+    running.settle();
+    assert!(waits(&mut closed), "it lingers");
+    running.server.shutdown_now().soon().unwrap();
+    assert!(matches!(closed.soon(), CloseCause::Requested), "the first cause counts");
+    assert_eq!(running.server.figures().open, 0);
 }
 
 fn a_close_that_lingers_ends_with_a_reset_when_its_time_is_over(setup: Setup) {

@@ -10,22 +10,68 @@ use super::BindError;
 #[cfg(unix)]
 use crate::socket::unix::{self, SocketFile};
 use crate::{
-    local::{self, Door, LocalListener},
+    local::{self, Door, LocalListener, WeakDoor},
     options::{ListenerOptions, StreamOptions},
-    socket::{self, Listener, ListenerFigures, OnAccept},
+    socket::{self, Listener, ListenerFigures, Reception},
 };
 use netwright_core::{Address, LocalLoop, driver::Token};
 use socket2::{Socket, Type};
 use std::{io, sync::Arc};
+#[cfg(unix)]
+use std::{net::Shutdown, sync::Weak};
 
 pub(super) enum Entrance {
     Socket {
         socket: Socket,
-        /// Removed when the last acceptor has gone.
+        /// What the acceptors of a Unix socket have in common.
         #[cfg(unix)]
-        file: Option<Arc<SocketFile>>,
+        common: Option<Arc<Common>>,
     },
     Local(Door),
+}
+
+/// What the acceptors of one Unix socket hold together: dropped with the last of them.
+#[cfg(unix)]
+pub(super) struct Common {
+    /// A duplicate, if there are several: a further one is made of it.
+    socket: Option<Socket>,
+    /// Removed from the file system.
+    _file: Option<SocketFile>,
+}
+
+#[cfg(unix)]
+impl Drop for Common {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let _ = socket.shutdown(Shutdown::Both); // also for acceptors whose last operation is still being cancelled
+        }
+    }
+}
+
+/// An entrance that several acceptors share, as somebody knows it who does not hold it open.
+#[derive(Clone)]
+pub(super) enum Kept {
+    /// Each acceptor has its own.
+    Nothing,
+    #[cfg(unix)]
+    Common(Weak<Common>),
+    Local(WeakDoor),
+}
+
+impl Kept {
+    /// One more way in by the same entrance, unless it has been closed.
+    fn share(&self) -> Option<io::Result<Entrance>> {
+        match self {
+            Self::Nothing => None,
+            #[cfg(unix)]
+            Self::Common(common) => {
+                let common = common.upgrade()?;
+                let socket = common.socket.as_ref()?.try_clone();
+                Some(socket.map(|socket| Entrance::Socket { socket, common: Some(common) }))
+            }
+            Self::Local(door) => door.upgrade().map(|door| Ok(Entrance::Local(door))),
+        }
+    }
 }
 
 /// What servers say about their entrances.
@@ -42,15 +88,20 @@ impl EntranceSettings {
     pub(super) fn open(&self, address: Address) -> Result<(Vec<Entrance>, Address), BindError> {
         let first = self.open_one(&address)?;
         let address = first.address().unwrap_or(address);
+        let kept = first.keep();
         let mut entrances = vec![first];
         while entrances.len() < self.acceptors {
-            let next = match address {
-                Address::Ip(_) => self.open_one(&address)?,
-                _ => entrances[0].share().map_err(|error| BindError::io(address.clone(), error))?,
-            };
-            entrances.push(next);
+            entrances.push(self.open_again(&address, &kept)?);
         }
         Ok((entrances, address))
+    }
+
+    /// A further entrance to an address: the one that others have, as far as they share it and still do; else a new one.
+    pub(super) fn open_again(&self, address: &Address, kept: &Kept) -> Result<Entrance, BindError> {
+        match kept.share() {
+            Some(entrance) => entrance.map_err(|error| BindError::io(address.clone(), error)),
+            None => self.open_one(address),
+        }
     }
 
     fn open_one(&self, address: &Address) -> Result<Entrance, BindError> {
@@ -75,14 +126,19 @@ impl EntranceSettings {
         let domain = address.domain();
         let socket = Socket::new(domain, Type::STREAM, None)?;
         let mut options = self.listener.clone();
-        if self.acceptors > 1 && name.ip().is_some() {
+        let several = self.acceptors > 1;
+        if several && name.ip().is_some() {
             options = options.reuse_port(true);
         }
         options.apply(&socket, domain).map_err(io::Error::other)?;
         socket.set_nonblocking(true)?;
         #[cfg(unix)]
-        let file = match name {
-            Address::Unix(name) => unix::bind(&socket, &address, name, options.mode())?.map(Arc::new),
+        let common = match name {
+            Address::Unix(name) => {
+                let file = unix::bind(&socket, &address, name, options.mode())?;
+                let duplicate = several.then(|| socket.try_clone()).transpose()?;
+                Some(Arc::new(Common { socket: duplicate, _file: file }))
+            }
             _ => socket.bind(&address).map(|()| None)?,
         };
         #[cfg(not(unix))]
@@ -91,21 +147,31 @@ impl EntranceSettings {
         Ok(Entrance::Socket {
             socket,
             #[cfg(unix)]
-            file,
+            common,
         })
     }
 }
 
 impl Entrance {
-    /// The same entrance for another acceptor.
-    fn share(&self) -> io::Result<Self> {
-        Ok(match self {
+    /// What is needed to share it later.
+    pub(super) fn keep(&self) -> Kept {
+        match self {
             #[cfg(unix)]
-            Self::Socket { socket, file } => Self::Socket { socket: socket.try_clone()?, file: file.clone() },
+            Self::Socket { common: Some(common), .. } => Kept::Common(Arc::downgrade(common)),
+            Self::Socket { .. } => Kept::Nothing,
+            Self::Local(door) => Kept::Local(door.downgrade()),
+        }
+    }
+
+    /// Whether other acceptors have the same socket.
+    pub(super) fn shares_socket(&self) -> bool {
+        match self {
+            #[cfg(unix)]
+            Self::Socket { common, .. } => common.as_ref().is_some_and(|common| common.socket.is_some()),
             #[cfg(not(unix))]
-            Self::Socket { socket } => Self::Socket { socket: socket.try_clone()? },
-            Self::Local(door) => Self::Local(door.clone()),
-        })
+            Self::Socket { .. } => false,
+            Self::Local(_) => false,
+        }
     }
 
     /// Whether the system spreads connections over several such entrances.
@@ -120,33 +186,34 @@ impl Entrance {
         }
     }
 
+    /// What has to be kept until its listener is closed.
+    pub(super) fn belongings(&self) -> Belongings {
+        match self {
+            #[cfg(unix)]
+            Self::Socket { common, .. } => Belongings { _common: common.clone() },
+            #[cfg(not(unix))]
+            Self::Socket { .. } => Belongings {},
+            Self::Local(_) => Belongings::default(),
+        }
+    }
+
     /// Has the loop of the calling thread accept here. Returns the token by which it is deregistered.
     pub(super) fn start(
         self,
         local: &LocalLoop,
         figures: Arc<ListenerFigures>,
-        on_accept: OnAccept,
+        reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         match self {
-            #[cfg(unix)]
-            Self::Socket { socket, file } => {
-                Listener::start(local, socket, figures, with_file(on_accept, file))
-            }
-            #[cfg(not(unix))]
-            Self::Socket { socket } => Listener::start(local, socket, figures, on_accept),
-            Self::Local(door) => LocalListener::start(local, door, figures, on_accept),
+            Self::Socket { socket, .. } => Listener::start(local, socket, figures, reception),
+            Self::Local(door) => LocalListener::start(local, door, figures, reception),
         }
     }
 }
 
-/// Keeps the file for as long as the listener keeps what it calls.
-#[cfg(unix)]
-fn with_file(mut on_accept: OnAccept, file: Option<Arc<SocketFile>>) -> OnAccept {
-    match file {
-        None => on_accept,
-        Some(file) => Box::new(move |connection, peer| {
-            let _held = &file;
-            on_accept(connection, peer);
-        }),
-    }
+/// What an entrance is made of beside its socket; to be dropped behind that.
+#[derive(Default)]
+pub(super) struct Belongings {
+    #[cfg(unix)]
+    _common: Option<Arc<Common>>,
 }

@@ -9,18 +9,17 @@
 //! Always true: a connection is adopted once, or refused with a reset and counted once, whichever way it is lost: one that
 //! is dropped on its way is refused by that.
 
-use super::hosts::Hosts;
-use crate::{
-    blocking::Lease,
-    socket::{ListenerFigures, OnAccept},
-    stream::Connection,
+use super::{
+    hosts::Hosts,
+    observer::{Refusal, Watch},
 };
+use crate::{blocking::Lease, socket::ListenerFigures, stream::Connection};
 use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy, internal::catch};
 use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -35,78 +34,74 @@ pub(super) struct Handover {
     pub(super) hosts: Option<Hosts>,
     pub(super) figures: Arc<ListenerFigures>,
     pub(super) adopt: Adopt,
-    /// How many may wait for one loop.
-    pub(super) waiting_max: usize,
+    pub(super) waiting: Waiting,
+    pub(super) watch: Option<Arc<Watch>>,
 }
 
 impl Handover {
-    pub(super) fn start(self) -> OnAccept {
-        let mut waiting = Waiting::default();
-        Box::new(move |connection, peer| {
-            let parcel = Parcel {
-                connection: Some((connection, peer)),
-                lease: None,
-                adopt: self.adopt.clone(),
-                figures: self.figures.clone(),
-                place: None,
-            };
-            match &self.hosts {
-                None => parcel.unpack(&self.local),
-                Some(hosts) => self.hand_over(parcel, hosts, &mut waiting),
-            }
-        })
-    }
-
-    fn hand_over(&self, mut parcel: Parcel, hosts: &Hosts, waiting: &mut Waiting) {
-        let first = match hosts.next() {
-            Ok((first, lease)) => {
-                parcel.lease = lease;
-                first
-            }
-            Err(error) => return parcel.refuse(&error, |figures| &figures.refused),
+    pub(super) fn accepted(&mut self, connection: Connection, peer: Address) {
+        let parcel = Parcel {
+            connection: Some((connection, peer)),
+            lease: None,
+            adopt: self.adopt.clone(),
+            figures: self.figures.clone(),
+            place: None,
+            watch: self.watch.clone(),
         };
-        if first.in_event_loop() {
-            return parcel.unpack(&self.local);
-        }
-        let parcel = Arc::new(Mutex::new(Some(parcel)));
-        let mut stalled = false;
-        let mut take = |target: &EventLoop| match self.offer(&parcel, target, waiting) {
-            Offer::Taken => true,
-            Offer::Ended => false,
-            Offer::Stalled => {
-                stalled = true;
-                false
-            }
-        };
-        if take(&first) || hosts.others(&first).iter().any(take) {
-            return;
-        }
-        let parcel = lock(&parcel).take();
-        match parcel {
-            Some(parcel) if stalled => {
-                parcel.refuse(&"too many wait for every loop", |figures| &figures.refused_stalled);
-            }
-            parcel => drop(parcel),
+        match &self.hosts {
+            None => parcel.unpack(&self.local),
+            Some(hosts) => hand_over(parcel, hosts, &self.local, &mut self.waiting),
         }
     }
+}
 
-    fn offer(&self, parcel: &Arc<Mutex<Option<Parcel>>>, target: &EventLoop, waiting: &mut Waiting) -> Offer {
-        if target.in_event_loop() {
-            unpack(parcel);
-            return Offer::Taken;
+fn hand_over(mut parcel: Parcel, hosts: &Hosts, local: &LocalLoop, waiting: &mut Waiting) {
+    let first = match hosts.next() {
+        Ok((first, lease)) => {
+            parcel.lease = lease;
+            first
         }
-        if target.is_shutting_down() {
-            return Offer::Ended;
+        Err(error) => return parcel.refuse(Refusal::NoThread(error)),
+    };
+    if first.in_event_loop() {
+        return parcel.unpack(local);
+    }
+    let parcel = Arc::new(Mutex::new(Some(parcel)));
+    let mut stalled = false;
+    let mut take = |target: &EventLoop| match offer(&parcel, target, waiting) {
+        Offer::Taken => true,
+        Offer::Ended => false,
+        Offer::Stalled => {
+            stalled = true;
+            false
         }
-        let Some(place) = waiting.take_place(target, self.waiting_max) else { return Offer::Stalled };
-        let left = lock(parcel).as_mut().and_then(|parcel| parcel.place.replace(place));
-        drop(left); // the place before another loop, which did not take it
-        let on_its_way = parcel.clone();
-        match target.execute(move || unpack(&on_its_way)) {
-            Ok(()) => Offer::Taken,
-            Err(refused) if matches!(refused.why, RefusedWhy::Full { .. }) => Offer::Stalled,
-            Err(_) => Offer::Ended,
-        }
+    };
+    if take(&first) || hosts.others(&first).iter().any(take) {
+        return;
+    }
+    let parcel = lock(&parcel).take();
+    match parcel {
+        Some(parcel) if stalled => parcel.refuse(Refusal::Stalled { waiting_max: waiting.max }),
+        parcel => drop(parcel),
+    }
+}
+
+fn offer(parcel: &Arc<Mutex<Option<Parcel>>>, target: &EventLoop, waiting: &mut Waiting) -> Offer {
+    if target.in_event_loop() {
+        unpack(parcel);
+        return Offer::Taken;
+    }
+    if target.is_shutting_down() {
+        return Offer::Ended;
+    }
+    let Some(place) = waiting.take_place(target) else { return Offer::Stalled };
+    let left = lock(parcel).as_mut().and_then(|parcel| parcel.place.replace(place));
+    drop(left); // the place before another loop, which did not take it
+    let on_its_way = parcel.clone();
+    match target.execute(move || unpack(&on_its_way)) {
+        Ok(()) => Offer::Taken,
+        Err(refused) if matches!(refused.why, RefusedWhy::Full { .. }) => Offer::Stalled,
+        Err(_) => Offer::Ended,
     }
 }
 
@@ -129,14 +124,19 @@ fn unpack(parcel: &Mutex<Option<Parcel>>) {
 }
 
 /// How many connections wait for each loop that one acceptor hands some to.
-#[derive(Default)]
-struct Waiting {
+pub(super) struct Waiting {
     loops: Vec<(EventLoop, Arc<AtomicUsize>)>,
+    /// How many may wait for one.
+    max: usize,
 }
 
 impl Waiting {
+    pub(super) fn at_most(max: usize) -> Self {
+        Self { loops: Vec::new(), max }
+    }
+
     /// A place in the line for a loop; none, if it is full.
-    fn take_place(&mut self, target: &EventLoop, limit: usize) -> Option<Place> {
+    fn take_place(&mut self, target: &EventLoop) -> Option<Place> {
         let known = self.loops.iter().position(|(known, _)| known == target);
         let index = known.unwrap_or_else(|| {
             self.loops.retain(|(known, _)| !known.is_terminated());
@@ -144,7 +144,7 @@ impl Waiting {
             self.loops.len() - 1
         });
         let waiting = &self.loops[index].1;
-        if waiting.load(Ordering::Relaxed) >= limit {
+        if waiting.load(Ordering::Relaxed) >= self.max {
             return None; // only this thread adds to it
         }
         waiting.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +169,7 @@ struct Parcel {
     adopt: Adopt,
     figures: Arc<ListenerFigures>,
     place: Option<Place>,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Parcel {
@@ -184,30 +185,39 @@ impl Parcel {
         match catch(|| (self.adopt)(local, connection, peer, lease)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(peer = %from, %error, "an accepted connection could not be set up")
+                tracing::warn!(peer = %from, %error, "an accepted connection could not be set up");
+                self.tell(from, Refusal::Setup(Arc::new(error)));
             }
             Err(panic) => {
                 tracing::error!(peer = %from, panic, "making the pipeline of an accepted connection panicked");
+                self.tell(from, Refusal::Panicked(panic));
             }
         }
     }
 
-    fn refuse(mut self, why: &dyn std::fmt::Display, counter: fn(&ListenerFigures) -> &AtomicU64) {
-        self.refuse_with(why, counter);
+    fn refuse(mut self, why: Refusal) {
+        self.refuse_with(why);
     }
 
-    /// The peer learns that it was refused, and whoever looks at the figures.
-    fn refuse_with(&mut self, why: &dyn std::fmt::Display, counter: fn(&ListenerFigures) -> &AtomicU64) {
+    /// The peer learns that it was refused, and whoever looks at the figures or looks on.
+    fn refuse_with(&mut self, why: Refusal) {
         let Some((connection, peer)) = self.connection.take() else { return };
         tracing::warn!(%peer, %why, "an accepted connection was refused");
-        counter(&self.figures).fetch_add(1, Ordering::Relaxed); // first: the peer may look when it knows
+        why.count(&self.figures); // first: the peer may look when it knows
         connection.reset();
+        self.tell(peer, why);
+    }
+
+    fn tell(&mut self, peer: Address, why: Refusal) {
+        if let Some(watch) = self.watch.take() {
+            watch.refused(peer, why);
+        }
     }
 }
 
 /// On its way no more, and not adopted: its loop has ended.
 impl Drop for Parcel {
     fn drop(&mut self) {
-        self.refuse_with(&"its loop has ended", |figures| &figures.refused_ended);
+        self.refuse_with(Refusal::LoopsEnded);
     }
 }

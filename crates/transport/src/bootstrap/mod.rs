@@ -7,6 +7,15 @@
 //! | N acceptor loops, M workers | `.acceptors(event_loops(n)?).group(event_loops(m)?)`: each acceptor has its own socket on the same port |
 //! | each worker accepts for itself | `.shared_port(true)` |
 //! | a thread for each connection | `.thread_per_channel(ThreadPerChannel::new())`, or `.backend(Backend::Blocking)` |
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `server`, `client`, `datagrams` | the builders, and what they make |
+//! | `entrance` | where a server listens: a socket, a Unix socket, a name |
+//! | `listening` | which loop listens where, until when, and again after a loop has died |
+//! | `observer` | who looks on |
+//! | `handover`, `hosts` | from the loop that accepts to the loop that hosts |
+//! | `race` | several addresses for one connection |
 
 mod client;
 mod datagrams;
@@ -14,6 +23,9 @@ mod entrance;
 mod error;
 mod handover;
 mod hosts;
+mod listen_end;
+mod listening;
+mod observer;
 mod race;
 mod server;
 
@@ -21,6 +33,8 @@ pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};
 pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
+pub use listen_end::ListenEnd;
+pub use observer::{Refusal, ServerObserver};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::{Probe, blocking::BlockingSeed, readiness::ReadinessSeed};

@@ -1,10 +1,11 @@
 //! Servers: where they listen, which loops accept, and what becomes of a connection.
 
 use super::{
-    Backend, BindError,
-    entrance::{Entrance, EntranceSettings},
-    handover::{Adopt, Handover},
+    Backend, BindError, ListenEnd, ServerObserver,
+    entrance::EntranceSettings,
+    handover::Adopt,
     hosts::Hosts,
+    listening::{Listening, Plan},
 };
 #[cfg(unix)]
 use crate::socket::unix::PeerCredentials;
@@ -18,8 +19,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, EventLoop, EventLoopGroup, HostSettings, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder,
-    PromiseError, Promised, Segment, WaterMarks, Whole, driver::Token, promise, time,
+    Address, EventLoop, EventLoopGroup, HostSettings, LeastRate, Link, Outgoing, PipelineBuilder,
+    PromiseError, Promised, Segment, SharedPromised, WaterMarks, Whole, promise, time,
 };
 use std::{
     fmt, io,
@@ -88,6 +89,7 @@ pub struct ServerBuilder {
     addresses: Vec<String>,
     resolver: Option<Arc<dyn Resolve>>,
     backend: Backend,
+    observer: Option<Arc<dyn ServerObserver>>,
 }
 
 impl ServerBuilder {
@@ -210,6 +212,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Who is told what happens where the server listens; see [`ServerObserver`]. Default: nobody.
+    pub fn observer(mut self, observer: impl ServerObserver) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
     /// Who turns names into addresses.
     pub fn resolver(mut self, resolver: impl Resolve) -> Self {
         self.resolver = Some(Arc::new(resolver));
@@ -325,126 +333,50 @@ impl BoundPipeline {
                 "shared_port and thread_per_channel exclude each other: a thread for one connection accepts no other",
             );
         }
-        let acceptors: Vec<EventLoop> = match (&builder.acceptors, builder.shared_port) {
-            (Some(acceptors), _) => acceptors.iter().collect(),
-            (None, true) => hosts.group().iter().collect(),
-            (None, false) => hosts.group().iter().take(1).collect(),
-        };
+        let all_accept = builder.shared_port || builder.acceptors.is_some();
+        let acceptors = builder.acceptors.unwrap_or_else(|| hosts.group().clone());
+        let accepting = if all_accept { acceptors.len() } else { 1 };
         let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
-        let starter = acceptors[0].clone();
-        let entrances = EntranceSettings {
-            listener: builder.listener,
-            connections: builder.settings.options,
-            acceptors: acceptors.len(),
-        };
+        let starter = acceptors.iter().next().ok_or(BindError::LoopEnded)?;
         let plan = Plan {
             acceptors,
-            acceptor_group: builder.acceptors,
             shared_port: builder.shared_port,
             hosts,
-            entrances,
+            entrances: EntranceSettings {
+                listener: builder.listener,
+                connections: builder.settings.options,
+                acceptors: accepting,
+            },
             waiting_max: builder.waiting_max,
             adopt,
-            live,
+            observer: builder.observer,
+            figures: Arc::new(ListenerFigures::default()),
         };
-        let addresses = builder.addresses;
-        Ok((starter, async move { plan.run(addresses, resolver).await }))
+        Ok((starter, listen(Listening::new(plan), builder.addresses, resolver, live)))
     }
 }
 
-struct Plan {
-    acceptors: Vec<EventLoop>,
-    acceptor_group: Option<EventLoopGroup>,
-    shared_port: bool,
-    hosts: Hosts,
-    entrances: EntranceSettings,
-    waiting_max: usize,
-    adopt: Adopt,
+async fn listen(
+    listening: Arc<Listening>,
+    addresses: Vec<String>,
+    resolver: Arc<dyn Resolve>,
     live: Live,
-}
-
-impl Plan {
-    async fn run(self, addresses: Vec<String>, resolver: Arc<dyn Resolve>) -> Result<Server, BindError> {
-        let figures = Arc::new(ListenerFigures::default());
-        let mut listeners = Listeners { list: Vec::new() };
-        let mut bound = Vec::new();
-        for address in addresses {
-            let address = match Address::parse_prefixed(&address) {
-                Some(parsed) => parsed?,
-                None => match look_up(&*resolver, &address).await?.first() {
-                    Some(first) => Address::Ip(*first),
-                    None => {
-                        return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
-                    }
-                },
-            };
-            let (entrances, address) = self.entrances.open(address)?;
-            for (acceptor, entrance) in self.acceptors.iter().zip(entrances) {
-                let token = self.start(acceptor, entrance, &figures).await?;
-                let token = token.map_err(|error| BindError::io(address.clone(), error))?;
-                listeners.list.push((acceptor.clone(), token));
-            }
-            bound.push(address);
-        }
-        let inner = ServerInner {
-            addresses: bound,
-            listeners: Mutex::new(listeners),
-            figures,
-            live: self.live,
-            hosts: self.hosts,
-            _acceptors: self.acceptor_group,
-        };
-        Ok(Server { inner: Arc::new(inner) })
-    }
-
-    async fn start(
-        &self,
-        acceptor: &EventLoop,
-        entrance: Entrance,
-        figures: &Arc<ListenerFigures>,
-    ) -> Result<io::Result<Token>, BindError> {
-        let (promise, promised) = promise::<io::Result<Token>, BindError>();
-        let (figures, adopt, waiting_max) = (figures.clone(), self.adopt.clone(), self.waiting_max);
-        // Only the network spreads connections over acceptors by itself.
-        let stay = self.shared_port && entrance.is_on_the_network();
-        let hosts = (!stay).then(|| self.hosts.clone());
-        let start = move || {
-            let Some(local) = LocalLoop::current() else { return };
-            let handover =
-                Handover { local: local.clone(), hosts, figures: figures.clone(), adopt, waiting_max };
-            let on_accept = handover.start();
-            promise.succeed(entrance.start(&local, figures, on_accept));
-        };
-        acceptor.execute(start).map_err(|_| BindError::LoopEnded)?;
-        promised.await
-    }
-}
-
-struct Listeners {
-    list: Vec<(EventLoop, Token)>,
-}
-
-impl Listeners {
-    /// Closes them, each on its loop. Resolves one by one, also for a loop that has ended.
-    fn close(&mut self) -> Vec<Promised<(), PromiseError>> {
-        let close = |(event_loop, token): (EventLoop, Token)| {
-            let (promise, closed) = promise();
-            let _ = event_loop.execute(move || {
-                if let Some(local) = LocalLoop::current() {
-                    local.deregister(token);
+) -> Result<Server, BindError> {
+    let mut bound = Vec::new();
+    for address in addresses {
+        let address = match Address::parse_prefixed(&address) {
+            Some(parsed) => parsed?,
+            None => match look_up(&*resolver, &address).await?.first() {
+                Some(first) => Address::Ip(*first),
+                None => {
+                    return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
                 }
-                promise.succeed(());
-            });
-            closed
+            },
         };
-        self.list.drain(..).map(close).collect()
+        bound.push(listening.bind(address).await?);
     }
-}
-
-impl Drop for Listeners {
-    fn drop(&mut self) {
-        drop(self.close());
-    }
+    listening.is_bound();
+    Ok(Server { inner: Arc::new(ServerInner { addresses: bound, listening, live }) })
 }
 
 /// How long a shutdown waits at least for connections that are on their way to their loops, however short its deadline is.
@@ -476,11 +408,8 @@ pub struct Server {
 
 struct ServerInner {
     addresses: Vec<Address>,
-    listeners: Mutex<Listeners>,
-    figures: Arc<ListenerFigures>,
+    listening: Arc<Listening>,
     live: Live,
-    hosts: Hosts,
-    _acceptors: Option<EventLoopGroup>,
 }
 
 /// What a server has done.
@@ -531,7 +460,12 @@ impl Server {
             addresses: Vec::new(),
             resolver: None,
             backend: Backend::Auto,
+            observer: None,
         }
+    }
+
+    fn hosts(&self) -> &Hosts {
+        &self.inner.listening.plan().hosts
     }
 
     /// Where it listens, the ports taken.
@@ -551,17 +485,17 @@ impl Server {
 
     /// The loops that host its connections. With a thread for each of them: those that accept.
     pub fn group(&self) -> &EventLoopGroup {
-        self.inner.hosts.group()
+        self.hosts().group()
     }
 
     /// The threads, if each connection has its own.
     pub fn threads(&self) -> Option<&ThreadPerChannel> {
-        self.inner.hosts.threads()
+        self.hosts().threads()
     }
 
     /// What it has done.
     pub fn figures(&self) -> ServerFigures {
-        let figures = &self.inner.figures;
+        let figures = &self.inner.listening.plan().figures;
         ServerFigures {
             accepted: figures.accepted.load(Ordering::Relaxed),
             open: self.inner.live.len(),
@@ -576,8 +510,8 @@ impl Server {
 
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
     pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
-        let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close();
-        let (live, hosts) = (self.inner.live.clone(), self.inner.hosts.clone());
+        let listeners = self.inner.listening.close();
+        let (live, hosts) = (self.inner.live.clone(), self.hosts().clone());
         let group = hosts.group().clone();
         let (promise, promised) = promise();
         let shutdown = move || {
@@ -622,33 +556,105 @@ impl Server {
         self.inner.live.drain(&group.next(), deadline) // the loops have ended, and their channels with them
     }
 
+    /// Stops accepting and closes every connection at once, with [`CloseCause::ShutDown`](netwright_core::CloseCause::ShutDown)
+    /// and without asking its stages ([`Channel::close_now`](netwright_core::Channel::close_now)): what is not sent yet is
+    /// lost. Resolves when the last of them is gone, and says how many there were. A loop that stands still is waited for.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Client, Server};
+    ///
+    /// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:not-another-byte").wait()?;
+    /// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+    /// let channel = client.connect(server.address()).wait()?;
+    /// assert_eq!(server.shutdown_now().wait()?.cut, 1);
+    /// channel.closed().wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Promised<ServerShutdown, PromiseError> {
+        let (promise, promised) = promise();
+        let (live, hosts) = (self.inner.live.clone(), self.hosts().clone());
+        let listeners = self.inner.listening.close();
+        live.cut_now();
+        // In this order: nobody is accepted any more; who was on the way to a loop has arrived; all that arrived have gone.
+        let arrived = AfterAll::new(move || live.when_empty(promise));
+        let accepted = AfterAll::new(move || {
+            for worker in hosts.expecting() {
+                let arrived = arrived.clone();
+                let _ = worker.execute(move || drop(arrived));
+            }
+        });
+        for closed in listeners {
+            let accepted = accepted.clone();
+            closed.listen(move |_| drop(accepted));
+        }
+        promised
+    }
+
+    /// Resolves when the server no longer listens, and says why: a future, a blocking wait, and
+    /// [`listen`](SharedPromised::listen) for a callback. Connections may live on.
+    ///
+    /// A server listens until it is asked to stop, or its accepting loops are shut down, or its sockets fail. An accepting loop that
+    /// dies does not end it where another can take its place: the listener is opened again, at the same address, on the loop
+    /// that [replaced](netwright_core::EventLoopGroupBuilder::replace_dead) the dead one, or else on another loop of
+    /// the group if nobody listens there any more. Who connects in that moment is refused, and a listener whose loops die more
+    /// than five times in a minute is given up. With several listeners this tells of the last one; [`ServerObserver::closed`] tells of each.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{ListenEnd, Server};
+    ///
+    /// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:until-asked").wait()?;
+    /// let closed = server.closed();
+    /// closed.listen(|end| println!("no longer listening: {end:?}"));
+    /// server.stop_listening();
+    /// assert!(matches!(closed.wait()?, ListenEnd::Asked));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn closed(&self) -> SharedPromised<ListenEnd, PromiseError> {
+        self.inner.listening.closed()
+    }
+
     /// Lets new connections wait in the system's queue until [`resume_accepting`](Self::resume_accepting).
     pub fn pause_accepting(&self) {
-        self.inner.figures.held.store(true, Ordering::Release);
-        self.call_listeners(); // one that accepts by an operation that lasts has to end it
+        self.hold_accepting(true); // one that accepts by an operation that lasts has to end it
     }
 
     /// Accepts again, those that waited first.
     pub fn resume_accepting(&self) {
-        self.inner.figures.held.store(false, Ordering::Release);
-        self.call_listeners();
+        self.hold_accepting(false);
     }
 
-    fn call_listeners(&self) {
-        let listeners = self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        for (event_loop, token) in &listeners.list {
-            let token = *token;
-            let _ = event_loop.execute(move || {
-                if let Some(local) = LocalLoop::current() {
-                    local.call(token);
-                }
-            });
-        }
+    fn hold_accepting(&self, held: bool) {
+        self.inner.listening.plan().figures.held.store(held, Ordering::Release);
+        self.inner.listening.call();
     }
 
-    /// Stops accepting; connections go on.
+    /// Stops accepting; connections go on. [`closed`](Self::closed) tells when it is done.
     pub fn stop_listening(&self) {
-        drop(self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).close());
+        drop(self.inner.listening.close());
+    }
+}
+
+/// Does something when its last clone is dropped.
+#[derive(Clone)]
+struct AfterAll {
+    _then: Arc<Then>,
+}
+
+struct Then(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl AfterAll {
+    fn new(then: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { _then: Arc::new(Then(Some(Box::new(then)))) }
+    }
+}
+
+impl Drop for Then {
+    fn drop(&mut self) {
+        if let Some(then) = self.0.take() {
+            then();
+        }
     }
 }
 

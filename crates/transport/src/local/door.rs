@@ -9,7 +9,7 @@ use netwright_core::{Address, SourceCaller};
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 /// All doors of the process.
@@ -102,7 +102,32 @@ impl Inner {
     }
 }
 
+/// A door that is not held: whoever opens it again finds out whether anybody else still does.
+#[derive(Clone)]
+pub(crate) struct WeakDoor {
+    inner: Weak<Inner>,
+}
+
+impl WeakDoor {
+    /// The door, unless it is closed for good.
+    pub(crate) fn upgrade(&self) -> Option<Door> {
+        let inner = self.inner.upgrade()?;
+        let mut state = inner.lock();
+        if state.holders == 0 {
+            return None;
+        }
+        state.holders += 1;
+        drop(state);
+        Some(Door { inner })
+    }
+}
+
 impl Door {
+    /// Knows the door without holding it.
+    pub(crate) fn downgrade(&self) -> WeakDoor {
+        WeakDoor { inner: Arc::downgrade(&self.inner) }
+    }
+
     /// Has somebody called for each connection. What waits already is not announced. Returns a number for
     /// [`leave`](Self::leave).
     pub(super) fn attend(&self, caller: SourceCaller) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::Door;
 use crate::{
-    socket::{ListenerFigures, OnAccept},
+    socket::{ListenerFigures, Reception},
     stream::Connection,
 };
 use netwright_core::{
@@ -24,7 +24,7 @@ pub(crate) struct LocalListener {
     /// What the door knows us by.
     number: u64,
     figures: Arc<ListenerFigures>,
-    on_accept: OnAccept,
+    reception: Box<dyn Reception>,
 }
 
 impl LocalListener {
@@ -33,11 +33,11 @@ impl LocalListener {
         local: &LocalLoop,
         door: Door,
         figures: Arc<ListenerFigures>,
-        on_accept: OnAccept,
+        reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         let make = |token| {
             let number = door.attend(local.caller(token));
-            Ok::<_, RefusedWhy>(Self { local: local.clone(), token, door, number, figures, on_accept })
+            Ok::<_, RefusedWhy>(Self { local: local.clone(), token, door, number, figures, reception })
         };
         let token = local.register_with(make).map_err(|why| io::Error::other(why.to_string()))?;
         local.call(token); // for who came before
@@ -54,12 +54,13 @@ impl Source for LocalListener {
             let Some(end) = self.door.accept() else { return };
             self.figures.accepted.fetch_add(1, Ordering::Relaxed);
             let peer = end.peer().clone();
-            (self.on_accept)(Connection::Local(end), peer);
+            self.reception.accepted(Connection::Local(end), peer);
         }
         self.local.call(self.token); // there may be more
     }
 
     fn shut_down(&mut self) {
+        self.reception.loop_ends();
         self.local.deregister(self.token);
     }
 }

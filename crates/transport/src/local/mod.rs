@@ -32,7 +32,7 @@ mod listener;
 mod pipe;
 mod stream;
 
-pub(crate) use door::{Door, connect, listen};
+pub(crate) use door::{Door, WeakDoor, connect, listen};
 pub(crate) use end::End;
 pub(crate) use listener::LocalListener;
 pub(crate) use pipe::PIPE_LEN;

@@ -4,12 +4,14 @@
 //!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
 //!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
 //! ```
-//! Which errors are about one connection, and do not make it pause: `mishaps`.
+//! Which errors are about one connection, and do not make it pause: `mishaps`. A socket that does not listen any more, because
+//! somebody else shut it down, is closed instead.
 //! While it pauses, a level-triggered loop is told not to mind those who wait.
 
 use super::{
     mishaps::{Mishap, Mishaps},
     no_driver,
+    reception::Reception,
 };
 use crate::{
     readiness::{Interest, Readiness},
@@ -62,14 +64,12 @@ impl ListenerFigures {
     }
 }
 
-pub(crate) type OnAccept = Box<dyn FnMut(Connection, Address)>;
-
 pub(crate) struct Listener {
     local: LocalLoop,
     readiness: Rc<Readiness>,
     socket: Option<Socket>,
     token: Token,
-    on_accept: OnAccept,
+    reception: Box<dyn Reception>,
     spare: Option<File>,
     figures: Arc<ListenerFigures>,
     resume: Option<SourceTimer>,
@@ -83,11 +83,11 @@ impl Listener {
         local: &LocalLoop,
         socket: Socket,
         figures: Arc<ListenerFigures>,
-        on_accept: OnAccept,
+        reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         #[cfg(target_os = "linux")]
         if let Some(uring) = local.driver() {
-            return crate::uring::UringListener::start(local, uring, socket, figures, on_accept);
+            return crate::uring::UringListener::start(local, uring, socket, figures, reception);
         }
         let readiness = Readiness::of(local).ok_or_else(no_driver)?;
         local
@@ -98,7 +98,7 @@ impl Listener {
                     readiness,
                     socket: Some(socket),
                     token,
-                    on_accept,
+                    reception,
                     spare: spare(),
                     figures,
                     resume: None,
@@ -119,7 +119,7 @@ impl Listener {
                 Ok((connection, peer)) => {
                     self.mishaps.forget();
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    (self.on_accept)(Connection::Socket(connection), peer);
+                    self.reception.accepted(Connection::Socket(connection), peer);
                 }
                 Err(error) => match self.mishaps.judge(&error) {
                     Mishap::Nobody => {
@@ -127,8 +127,12 @@ impl Listener {
                         return;
                     }
                     Mishap::Again => {}
-                    Mishap::Next => self.figures.passed_over(&error),
+                    Mishap::Next => {
+                        self.figures.passed_over(&error);
+                        self.reception.failed(&error, None);
+                    }
                     Mishap::Pause => return self.fail(&error),
+                    Mishap::Broken => return self.give_up(error),
                 },
             }
         }
@@ -144,9 +148,17 @@ impl Listener {
         }
     }
 
+    fn give_up(&mut self, error: io::Error) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        self.reception.broken(error);
+        self.close();
+        self.local.deregister(self.token);
+    }
+
     fn fail(&mut self, error: &io::Error) {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
+        self.reception.failed(error, Some(PAUSE));
         self.refuse_one();
         self.figures.paused.store(true, Ordering::Relaxed);
         self.resume = Some(self.local.arm(self.token, PAUSE, RESUME));
@@ -158,11 +170,11 @@ impl Listener {
             return;
         }
         if let Some(socket) = &self.socket
-            && let Ok((connection, _)) = accept(socket)
+            && let Ok((connection, peer)) = accept(socket)
         {
             self.figures.refused.fetch_add(1, Ordering::Relaxed);
-            let _ = connection.set_linger(Some(Duration::ZERO)); // a reset, not a silent end
-            drop(connection);
+            Connection::Socket(connection).reset();
+            self.reception.refused(peer);
         }
         self.spare = spare();
     }
@@ -226,6 +238,7 @@ impl Source for Listener {
     }
 
     fn shut_down(&mut self) {
+        self.reception.loop_ends();
         self.close();
         self.local.deregister(self.token);
     }

@@ -14,6 +14,8 @@ pub(crate) enum Mishap {
     Next,
     /// Descriptors or memory have run out, or nobody knows what it means: accepting rests.
     Pause,
+    /// The socket does not listen, so that no accept will ever succeed: its listener closes.
+    Broken,
 }
 
 /// Failures since the last connection that was accepted.
@@ -41,6 +43,7 @@ impl Mishaps {
                 self.in_a_row += 1;
                 Mishap::Next
             }
+            _ if no_longer_listens(error) => Mishap::Broken,
             _ => {
                 self.forget();
                 Mishap::Pause
@@ -74,6 +77,18 @@ fn concerns_one_connection(error: &io::Error) -> bool {
                 | Errno::HOSTUNREACH
         )
     ) || error.kind() == io::ErrorKind::ConnectionAborted
+}
+
+/// What a socket says that somebody has shut down, or a descriptor that is none.
+#[cfg(unix)]
+fn no_longer_listens(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK))
+}
+
+#[cfg(not(unix))]
+fn no_longer_listens(_: &io::Error) -> bool {
+    false // unknown: accepting rests and is tried again
 }
 
 #[cfg(not(unix))]
@@ -112,8 +127,15 @@ mod tests {
 
     #[test]
     fn what_the_machine_lacks_and_what_nobody_knows_is_left_alone_for_a_while() {
-        for error in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::INVAL, Errno::IO] {
+        for error in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::IO] {
             assert_eq!(judge(&mut Mishaps::default(), error), Mishap::Pause, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_not_asked_again() {
+        for error in [Errno::INVAL, Errno::BADF, Errno::NOTSOCK] {
+            assert_eq!(judge(&mut Mishaps::default(), error), Mishap::Broken, "{error}");
         }
     }
 

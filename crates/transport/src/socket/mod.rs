@@ -4,10 +4,11 @@
 //! | --- | --- |
 //! | `stream` | one connection: reads into the loop's scratch buffer, writes at flush |
 //! | `listener` | accepts, and keeps listening when the system has no descriptor left |
+//! | `reception` | whom a listener tells what it does |
 //! | `connect` | opens a connection, within a time limit |
 //! | `write` | gathering writes and files |
 //! | `unacknowledged` | what a peer has not got yet |
-//! | `mishaps` | accepts that fail: the next one, or a pause |
+//! | `mishaps` | accepts that fail: the next one, a pause, or the end |
 //! | `calls` | the system calls that come with every message |
 //! | `address` | the system's addresses and ours |
 //! | `unix` | what only Unix sockets have |
@@ -17,6 +18,7 @@ mod calls;
 mod connect;
 mod listener;
 mod mishaps;
+mod reception;
 mod stream;
 mod unacknowledged;
 #[cfg(unix)]
@@ -25,9 +27,10 @@ mod write;
 
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, OnConnect, connect};
-pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, OnAccept, PAUSE, accept, spare};
+pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, PAUSE, accept, spare};
 #[cfg(target_os = "linux")]
 pub(crate) use mishaps::{Mishap, Mishaps};
+pub(crate) use reception::Reception;
 pub(crate) use stream::{SocketKind, SocketStream};
 #[cfg(target_os = "linux")]
 pub(crate) use {calls::recv, unacknowledged::unacknowledged, write::write_flushed};

@@ -178,7 +178,7 @@ where
     #[cold]
     fn go_on_ending(&mut self) {
         if let Some(lingering) = &mut self.lingering {
-            if !lingering.is_over(&self.local, self.token) {
+            if !self.host.closes_at_once() && !lingering.is_over(&self.local, self.token) {
                 return;
             }
             if let Some(lingering) = self.lingering.take() {
@@ -481,7 +481,7 @@ where
     fn end(&mut self, cause: CloseCause) {
         self.disarm();
         // A connection that has failed acknowledges nothing any more.
-        if self.linger == 0 || matches!(cause, CloseCause::Io(_)) {
+        if self.linger == 0 || matches!(cause, CloseCause::Io(_)) || self.host.closes_at_once() {
             return self.close_now(cause);
         }
         let Some(stream) = self.stream.take() else { return };

@@ -3,7 +3,7 @@
 
 use super::{Uring, slot::Key};
 use crate::{
-    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, OnAccept, PAUSE, accept, spare},
+    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, PAUSE, Reception, accept, spare},
     stream::Connection,
 };
 use netwright_core::{
@@ -17,7 +17,6 @@ use std::{
     net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 /// Stands for a peer that was gone before it was asked for its address. The first read tells.
@@ -28,7 +27,7 @@ pub(crate) struct UringListener {
     uring: Rc<Uring>,
     key: Key,
     token: Token,
-    on_accept: OnAccept,
+    reception: Box<dyn Reception>,
     spare: Option<File>,
     figures: Arc<ListenerFigures>,
     resume: Option<SourceTimer>,
@@ -42,7 +41,7 @@ impl UringListener {
         uring: Rc<Uring>,
         socket: Socket,
         figures: Arc<ListenerFigures>,
-        on_accept: OnAccept,
+        reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         local
             .register_with(|token| {
@@ -54,7 +53,7 @@ impl UringListener {
                     uring,
                     key,
                     token,
-                    on_accept,
+                    reception,
                     spare,
                     figures,
                     resume: None,
@@ -73,9 +72,11 @@ impl UringListener {
                 None => return,
                 Some(Err(error)) => match self.mishaps.judge(&error) {
                     Mishap::Pause => return self.fail(&error),
+                    Mishap::Broken => return self.give_up(error),
                     mishap => {
                         if mishap == Mishap::Next {
                             self.figures.passed_over(&error);
+                            self.reception.failed(&error, None);
                         }
                         self.uring.wants_accept(self.key, true); // the error has ended the operation
                     }
@@ -84,16 +85,23 @@ impl UringListener {
                     self.mishaps.forget();
                     let peer = connection.peer_addr().ok().and_then(|peer| socket::address(&peer));
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    (self.on_accept)(Connection::Socket(connection), peer.unwrap_or(NOBODY));
+                    self.reception.accepted(Connection::Socket(connection), peer.unwrap_or(NOBODY));
                 }
             }
         }
         self.local.call(self.token); // there may be more
     }
 
+    fn give_up(&mut self, error: io::Error) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        self.reception.broken(error);
+        self.local.deregister(self.token);
+    }
+
     fn fail(&mut self, error: &io::Error) {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
+        self.reception.failed(error, Some(PAUSE));
         self.uring.wants_accept(self.key, false);
         self.refuse_one();
         self.figures.paused.store(true, Ordering::Relaxed);
@@ -106,10 +114,10 @@ impl UringListener {
             return;
         }
         let refused = self.uring.socket(self.key, accept);
-        if let Ok((connection, _)) = refused {
+        if let Ok((connection, peer)) = refused {
             self.figures.refused.fetch_add(1, Ordering::Relaxed);
-            let _ = connection.set_linger(Some(Duration::ZERO)); // a reset, not a silent end
-            drop(connection);
+            Connection::Socket(connection).reset();
+            self.reception.refused(peer);
         }
         self.spare = spare();
     }
@@ -137,14 +145,18 @@ impl Source for UringListener {
     }
 
     fn shut_down(&mut self) {
+        self.reception.loop_ends();
         self.local.deregister(self.token);
     }
 }
 
 impl Drop for UringListener {
     fn drop(&mut self) {
-        // The operation that accepts holds the socket until it is cancelled, but nobody shall connect from now on.
-        let _ = self.uring.socket(self.key, |socket| socket.shutdown(Shutdown::Both));
+        // The operation that accepts holds the socket until it is cancelled, but nobody shall connect from now on. A socket that
+        // others accept from is shut down with the last of them.
+        if !self.reception.shares_socket() {
+            let _ = self.uring.socket(self.key, |socket| socket.shutdown(Shutdown::Both));
+        }
         self.uring.close(self.key);
         if let Some(timer) = self.resume.take() {
             self.local.disarm(timer);

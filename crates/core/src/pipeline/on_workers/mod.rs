@@ -29,7 +29,7 @@ use self::{
     stage::{More, Phase},
     worker::{Item, Shared},
 };
-use super::{Application, ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder};
+use super::{Application, ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
 use crate::workers::Workers;
 use std::{collections::VecDeque, sync::Arc};
 
@@ -84,10 +84,11 @@ pub fn on_workers<H>(workers: &Workers, handler: H) -> OnWorkers<H>
 where
     H: SendHandler,
 {
-    let name = handler.name();
+    let (name, target) = (handler.name(), handler.target());
     OnWorkers {
         shared: Arc::new(Shared::new(workers.lane(), handler)),
         name,
+        target,
         items: VecDeque::new(),
         away: false,
         busy: false,
@@ -121,6 +122,8 @@ where
 pub struct OnWorkers<H: SendHandler> {
     shared: Arc<Shared<H>>,
     name: &'static str,
+    /// Whose calls lead to the worker.
+    target: Target,
     /// What waits for its turn, in order: nearly always operations of one call.
     items: VecDeque<Item<H>>,
     /// A batch is under way.

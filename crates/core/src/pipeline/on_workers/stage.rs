@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     channel::{Asked, CloseCause, ENTRY_OVERHEAD, Fault, WriteError, WritePromise, size_of_message},
-    pipeline::{Context, Event, Handler, Inbound, Leftover, OffloadError, Op, StageTimer, caller::Call},
+    pipeline::{
+        Context, Event, Handler, Inbound, Leftover, OffloadError, Op, StageTimer, Target, caller::Call,
+    },
 };
 use std::{any::Any, panic::resume_unwind, sync::Arc};
 
@@ -256,6 +258,9 @@ where
             Err(call) if self.phase == Phase::Running => self.post(cx, Item::Call(call)),
             Err(_) => {}
         }
+    }
+    fn target(&self) -> Target {
+        self.target
     }
     /// Futures belong to a loop, so none is there.
     fn polled(&mut self, _: &mut Context<'_, Self>, _: Box<dyn Any>) {}

@@ -1,6 +1,8 @@
 //! What the behaviours share: servers, a scripted application, peers, and ways to wait.
 
 mod chance;
+mod guestbook;
+mod mortal;
 mod own_peer;
 mod peers;
 mod places;
@@ -12,6 +14,8 @@ mod waiting;
 
 pub(super) use crate::hostile::Unanswering;
 pub(super) use chance::{Random, pattern, pattern_at};
+pub(super) use guestbook::{Guestbook, Told, guestbook};
+pub(super) use mortal::Mortals;
 pub(super) use peers::{
     NARROW, Peer, assert_nobody_listens, break_off, expect, expect_end, reset, round_trip,
 };

@@ -13,16 +13,24 @@ use std::{net::SocketAddr, time::Duration};
 impl Setup {
     /// A server of this model, with its loops.
     pub(crate) fn server(self) -> (ServerBuilder, Loops) {
+        self.server_accepting_on(|loops| self.event_loops(loops))
+    }
+
+    /// A server of this model whose accepting loops are made like this.
+    pub(crate) fn server_accepting_on(
+        self,
+        accepting: impl FnOnce(usize) -> EventLoopGroup,
+    ) -> (ServerBuilder, Loops) {
         if self.model == Model::ThreadPerChannel {
-            let (threads, acceptors) = (ThreadPerChannel::new(), self.event_loops(1));
+            let (threads, acceptors) = (ThreadPerChannel::new(), accepting(1));
             let builder = self.bare_server().acceptors(acceptors.clone()).thread_per_channel(threads.clone());
             return (builder, Loops { acceptors, hosts: Hosts::Threads(threads), workers: self.workers() });
         }
-        let workers = self.event_loops(if self.model == Model::OneLoop { 1 } else { 2 });
-        let acceptors = match self.model {
-            Model::OneLoop | Model::SharedPort => None,
-            Model::OneAcceptor | Model::ThreadPerChannel => Some(self.event_loops(1)),
-            Model::TwoAcceptors => Some(self.event_loops(2)),
+        let (workers, acceptors) = match self.model {
+            Model::OneLoop => (accepting(1), None),
+            Model::SharedPort => (accepting(2), None),
+            Model::OneAcceptor | Model::ThreadPerChannel => (self.event_loops(2), Some(accepting(1))),
+            Model::TwoAcceptors => (self.event_loops(2), Some(accepting(2))),
         };
         let shared = self.model == Model::SharedPort;
         let mut builder = self.bare_server().group(workers.clone()).shared_port(shared);

@@ -1,0 +1,27 @@
+//! Whom a listener tells what it does, on its loop.
+
+use crate::stream::Connection;
+use netwright_core::Address;
+use std::{io, time::Duration};
+
+/// The far side of a listener: what becomes of connections, and who hears of the rest. Dropped with its listener, when
+/// the socket is closed.
+pub(crate) trait Reception {
+    /// A connection has been accepted.
+    fn accepted(&mut self, connection: Connection, peer: Address);
+
+    /// A peer was refused, because no descriptor is left.
+    fn refused(&mut self, peer: Address);
+
+    /// Accepting failed. `pause`: how long it rests for that reason; none if it concerned one connection.
+    fn failed(&mut self, error: &io::Error, pause: Option<Duration>);
+
+    /// The socket has ceased to listen, and its listener closes.
+    fn broken(&mut self, error: io::Error);
+
+    /// The loop was asked to end, and the listener closes.
+    fn loop_ends(&mut self);
+
+    /// Whether other listeners accept from the same socket, so that it may not be shut down with this one.
+    fn shares_socket(&self) -> bool;
+}
