@@ -418,7 +418,7 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
+pub(crate) mod loom_tests {
     use super::*;
     use crate::sync::{Arc, thread};
 
@@ -441,20 +441,20 @@ mod loom_tests {
         taken
     }
 
-    struct Wakeup {
+    pub(crate) struct Wakeup {
         gate: loom::sync::Mutex<bool>,
         bell: loom::sync::Condvar,
     }
 
     impl Wakeup {
-        fn new() -> Self {
+        pub(crate) fn new() -> Self {
             Self { gate: loom::sync::Mutex::new(false), bell: loom::sync::Condvar::new() }
         }
-        fn ring(&self) {
+        pub(crate) fn ring(&self) {
             *self.gate.lock().unwrap() = true;
             self.bell.notify_one();
         }
-        fn wait(&self) {
+        pub(crate) fn wait(&self) {
             let mut rung = self.gate.lock().unwrap();
             while !*rung {
                 rung = self.bell.wait(rung).unwrap();

@@ -7,8 +7,9 @@
 //! | `queues` | what it has to run, in which order |
 //! | `shared`, `inbox` | what threads share: the door for tasks, the wake-up protocol, start and end |
 //! | `runner` | the turn: poll, I/O, tasks, tail tasks, leave |
+//! | `requests` | what a loop is asked for beside tasks: to look up, to suspend, to rebuild, to end now |
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
-//! | `schedule`, `spawn`, `tail` | timers, futures, tail tasks |
+//! | `submit`, `schedule`, `spawn`, `tail` | tasks with a result, timers, futures, tail tasks |
 //! | `manual` | a loop driven by hand |
 //! | `nap` | how a loop waits whose driver cannot |
 //! | `moment` | time as a loop counts it |
@@ -25,11 +26,13 @@ mod manual;
 mod moment;
 mod nap;
 mod queues;
+mod requests;
 mod runner;
 mod schedule;
 mod shared;
 mod shutdown;
 mod spawn;
+mod submit;
 mod tail;
 
 pub(crate) use config::LoopConfig;

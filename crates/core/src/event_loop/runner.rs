@@ -16,13 +16,14 @@ use super::{
     budget::{BATCH, Budget, LOOK_AFTER},
     local::{Local, Turn, Work},
     moment::Moment,
+    requests::{REBUILD, SUSPEND, WAKE},
     shared::Shared,
     shutdown::{Decision, Leaving},
 };
 use crate::{
     driver::{Driver, Event, Events, Ready, Token},
     error::LoopError,
-    task_error::{catch, tell},
+    task_error::{TaskError, catch, tell},
 };
 use std::{io, rc::Rc, sync::Arc, time::Duration};
 
@@ -125,7 +126,10 @@ impl Runner {
         figures.events.add(events as u64);
 
         local.release_due_timers(io_done);
-        let (tasks, tasks_done) = self.run_tasks(io_done, io_done.since(polled));
+        let (tasks, tasks_done) = match local.shared.requests.is_to_end_now() {
+            false => self.run_tasks(io_done, io_done.since(polled)),
+            true => (0, io_done),
+        };
         let tail = local.tail.run(&local);
         let end = if tail == 0 { tasks_done } else { local.moment() };
         figures.tasks_ns.add(end.since(io_done));
@@ -136,8 +140,8 @@ impl Runner {
         }
         self.mark = end;
         self.leave_if_asked(end, tasks > 0);
-        if self.end.is_none() && local.shared.take_suspend_request() {
-            self.suspend_if_idle()?;
+        if local.shared.requests.any() {
+            self.answer_requests()?;
         }
         Ok(events + tasks + tail > 0)
     }
@@ -201,8 +205,8 @@ impl Runner {
             tracing::error!(event_loop = %name, %error, in_a_row = self.failures, "the driver failed, rebuilding it");
         });
         match self.rebuild() {
-            Ok(()) if self.failures == 1 => return,
-            Ok(()) => {}
+            Ok(_) if self.failures == 1 => return,
+            Ok(_) => {}
             Err(error) => {
                 tell(|| tracing::error!(event_loop = %name, %error, "rebuilding the driver failed"));
             }
@@ -261,7 +265,8 @@ impl Runner {
         }
     }
 
-    fn rebuild(&mut self) -> io::Result<()> {
+    /// How many registrations moved.
+    fn rebuild(&mut self) -> io::Result<usize> {
         let driver = self.driver.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let moved = driver.rebuild()?;
         let before = self.local.extension.replace(driver.extension());
@@ -270,7 +275,39 @@ impl Runner {
         self.local.shared.figures.rebuilds.add(1);
         let name = &self.local.shared.config.name;
         tell(|| tracing::info!(event_loop = %name, registrations = moved, "driver rebuilt"));
+        Ok(moved)
+    }
+
+    // ---- requests ----
+
+    #[cold]
+    fn answer_requests(&mut self) -> Result<(), LoopError> {
+        if self.end.is_some() {
+            return Ok(()); // who asked learns it from the end
+        }
+        let shared = self.local.shared.clone();
+        if shared.requests.take(REBUILD) {
+            self.rebuild_as_asked()?;
+        }
+        if shared.requests.take(SUSPEND) {
+            self.suspend_if_idle()?;
+        }
         Ok(())
+    }
+
+    /// One rebuild is the answer to all who have asked by now.
+    fn rebuild_as_asked(&mut self) -> Result<(), LoopError> {
+        let asked = self.local.rebuilds.take();
+        let rebuilt = catch(|| self.rebuild());
+        for promise in asked {
+            promise.complete(match &rebuilt {
+                Ok(Ok(moved)) => Ok(Ok(*moved)),
+                Ok(Err(error)) => Ok(Err(io::Error::new(error.kind(), error.to_string()))),
+                Err(message) => Err(TaskError::Panicked(message.clone())),
+            });
+        }
+        // As with any panic of a driver: what is left of it cannot be trusted.
+        rebuilt.map(drop).map_err(LoopError::Panicked)
     }
 
     // ---- 2 I/O ----
@@ -341,7 +378,7 @@ impl Runner {
                 shared.figures.task_took(took, last_kind);
                 self.watch_tasks |= took > 1000 * LOOK_AFTER as u64;
                 (now, timed) = (end, run);
-                if end >= latest {
+                if end >= latest || shared.requests.is_to_end_now() {
                     break;
                 }
             }
@@ -373,12 +410,27 @@ impl Runner {
         for token in tokens {
             local.call_source(token, |source| source.shut_down());
         }
+        if local.shared.requests.is_to_end_now() {
+            return self.leave_now();
+        }
         let busy = local.has_tasks() || local.tail.has_pending() || !local.sources.borrow().is_empty();
         match leaving.decide(now, ran_tasks, busy) {
             Decision::Stay(time) => self.stay = Some(time),
             Decision::Leave if local.shared.inbox.close_if_empty() => self.end = Some(End::Finished),
             Decision::Leave => {}
             Decision::LeaveNow => self.end = Some(End::Finished),
+        }
+    }
+
+    /// Sources whose close has to pass the driver, such as one behind a send, get one more look at it. Others are dropped.
+    #[cold]
+    fn leave_now(&mut self) {
+        self.end = Some(End::Finished);
+        let waits = !self.local.sources.borrow().is_empty();
+        if let Some(driver) = self.driver.as_mut().filter(|_| waits) {
+            // What a driver cannot tell any more is told by the drop of its sources.
+            let _ = driver.poll(Some(Duration::ZERO), &mut self.events);
+            self.deliver(self.mark);
         }
     }
 
@@ -409,8 +461,8 @@ impl Runner {
         Ok(())
     }
 
-    /// The last act: nothing new is taken, what was accepted is run, everything that lives on the loop is dropped on
-    /// its thread.
+    /// The last act: nothing new is taken, what was accepted is run, or dropped if it is to be now, and everything that lives
+    /// on the loop is dropped on its thread.
     pub(crate) fn finish(self) {
         let Self { local, driver, .. } = self;
         let shared = &local.shared;
@@ -424,14 +476,21 @@ impl Runner {
         while local.has_tasks() {
             match local.next(&mut turn) {
                 Some((work, counted)) => {
-                    run_one(&local, work);
+                    // A source that is called has its end to come to, also now.
+                    if shared.requests.is_to_end_now() && !matches!(work, Work::Call(_)) {
+                        forget(&local, work);
+                    } else {
+                        run_one(&local, work);
+                        shared.figures.tasks_run.add(1);
+                    }
                     local.queues.done(usize::from(counted));
-                    shared.figures.tasks_run.add(1);
                 }
                 None => std::thread::yield_now(), // a submitter was admitted at the last moment
             }
         }
         local.drop_timers();
+        let rebuilds = local.rebuilds.take();
+        local.drop_each(TaskKind::Task, rebuilds);
         local.tail.clear(&local);
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
         for token in tokens {
@@ -484,8 +543,20 @@ fn run_one(local: &Rc<Local>, work: Work) {
         Work::Poll(task) => local.futures.poll(local, task),
         Work::Timer(timer) => timer.fire(local),
         Work::Call(token) => local.deliver(Event { token, ready: Ready::NONE }),
-        Work::Nudge => {}
+        Work::Rebuild(promise) => {
+            local.rebuilds.borrow_mut().push(promise);
+            local.shared.requests.ask(REBUILD);
+        }
+        Work::Nudge => drop(local.shared.requests.take(WAKE)),
     }
+}
+
+/// Drops what will not be run: who waits for it learns it from that.
+fn forget(local: &Rc<Local>, work: Work) {
+    if matches!(work, Work::Run(_)) {
+        local.shared.figures.tasks_dropped.add(1);
+    }
+    local.contain(work.kind(), || drop(work));
 }
 
 /// The whole life of a loop's thread.

@@ -11,18 +11,21 @@ use super::{
     figures::Figures,
     inbox::{Inbox, Next, Permit},
     nap::Nap,
+    requests::{END_NOW, Requests, SUSPEND, WAKE},
     runner,
     shutdown::Patience,
     spawn::FutureTask,
+    submit::Rebuilt,
 };
 use crate::{
     alone::Alone,
     clock::Clock,
     driver::{DriverSeed, DriverWaker, Token},
     error::LoopError,
+    group::WeakGroup,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
-    task_error::{catch, tell},
+    task_error::{TaskError, catch, tell},
 };
 use std::{
     sync::{
@@ -38,7 +41,9 @@ pub(crate) enum Task {
     Poll(Arc<FutureTask>),
     /// Call a source: somebody left something for it.
     Call(Token),
-    /// Nothing to do, but look up: a shutdown was asked for.
+    /// Replace the driver's kernel object.
+    Rebuild(Promise<Rebuilt, TaskError>),
+    /// Nothing to do, but look up: something was asked for.
     Nudge,
     /// The place of a task that the loop submitted to itself and keeps: see `queues`.
     Mark,
@@ -56,7 +61,9 @@ pub(crate) struct Shared {
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
     patience: OnceLock<Patience>,
-    suspend: AtomicBool,
+    pub(crate) requests: Requests,
+    /// The group that the loop is of, if it is of one.
+    pub(crate) parent: OnceLock<WeakGroup>,
     terminated: AtomicBool,
     terminate: Mutex<Option<Promise<(), LoopError>>>,
     termination: SharedPromised<(), LoopError>,
@@ -77,7 +84,8 @@ impl Shared {
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
             patience: OnceLock::new(),
-            suspend: AtomicBool::new(false),
+            requests: Requests::new(),
+            parent: OnceLock::new(),
             terminated: AtomicBool::new(false),
             terminate: Mutex::new(Some(terminate)),
             termination: termination.shared(),
@@ -156,39 +164,72 @@ impl Shared {
         *lock(&self.seed) = Some(seed);
     }
 
-    // ---- suspension ----
+    // ---- requests ----
 
     pub(crate) fn ask_to_suspend(self: &Arc<Self>) {
-        if self.suspend.swap(true, Ordering::AcqRel) {
-            return; // asked already
-        }
         // A loop without a thread must not get one in order to lose it.
-        match self.inbox.admit_internal() {
-            Ok(permit) if !permit.unstarted() => self.push(permit, Task::Nudge),
-            _ => self.suspend.store(false, Ordering::Release),
-        }
+        self.ask_running(SUSPEND);
     }
 
-    /// Whether suspension was asked for since the last call.
-    pub(crate) fn take_suspend_request(&self) -> bool {
-        self.suspend.load(Ordering::Relaxed) && self.suspend.swap(false, Ordering::AcqRel)
+    /// Has a loop that runs look round before it sleeps again.
+    pub(crate) fn ask_to_wake(self: &Arc<Self>) {
+        self.ask_running(WAKE);
+    }
+
+    /// Asks for something that makes no sense to a loop without a thread.
+    fn ask_running(self: &Arc<Self>, what: usize) {
+        // It may get a thread while somebody finds that it has none: then it has to be asked, because others may have found
+        // the request and rely on it.
+        while !self.inbox.is_unstarted() && self.requests.ask(what) {
+            match self.inbox.admit_internal() {
+                Ok(permit) if !permit.unstarted() => return self.push(permit, Task::Nudge),
+                _ => drop(self.requests.take(what)),
+            }
+            if self.inbox.is_closed() {
+                return;
+            }
+        }
     }
 
     // ---- the end ----
 
     pub(crate) fn shut_down(self: &Arc<Self>, patience: Patience) {
-        if self.patience.set(patience).is_err() {
-            return;
+        if self.patience.set(patience).is_ok() {
+            self.tell_to_end();
         }
-        if self.inbox.close_unstarted() {
-            let seed = self.take_seed();
-            if let Err(message) = catch(|| drop(seed)) {
-                self.report_panic(super::TaskKind::Io, &message);
+    }
+
+    /// The same without patience, also if another was patient before.
+    pub(crate) fn shut_down_now(self: &Arc<Self>) {
+        let _ = self.patience.set(Patience::NONE);
+        if self.requests.ask(END_NOW) {
+            self.tell_to_end();
+            self.inbox.close(); // behind the message: nothing is accepted that will not be run
+        }
+    }
+
+    /// Has a loop look up that runs, and ends one without a thread.
+    fn tell_to_end(self: &Arc<Self>) {
+        loop {
+            if self.inbox.close_unstarted() {
+                return self.end_unstarted();
             }
-            self.terminate(Ok(()));
-        } else {
-            self.send(Task::Nudge);
+            match self.inbox.admit_internal() {
+                Err(_) => return, // it is closed already
+                // Somebody has a task for it and starts it at this moment, unless there is no thread to be had.
+                Ok(permit) if permit.unstarted() && self.start().is_err() => drop(permit),
+                Ok(permit) => return self.push(permit, Task::Nudge),
+            }
+            thread::yield_now();
         }
+    }
+
+    fn end_unstarted(&self) {
+        let seed = self.take_seed();
+        if let Err(message) = catch(|| drop(seed)) {
+            self.report_panic(super::TaskKind::Io, &message);
+        }
+        self.terminate(Ok(()));
     }
 
     pub(crate) fn patience(&self) -> Option<Patience> {

@@ -14,10 +14,10 @@
 //! 3. The recipe runs without a lock: whoever replaces holds it meanwhile, and fills all places that fall vacant.
 //! 4. Loops know of their members weakly, so a group with nothing but its own loops to hold it ends.
 
-use super::Chooser;
+use super::{Chooser, WeakGroup};
 use crate::{
     error::LoopError,
-    event_loop::{EventLoop, Patience, Termination},
+    event_loop::{EventLoop, Termination},
     promise::{Promise, SharedPromised, promise},
     task_error::{catch, tell},
 };
@@ -40,6 +40,8 @@ pub(super) struct Members {
     pub(super) chooser: Box<dyn Chooser>,
     pub(super) died: AtomicU64,
     pub(super) replaced: AtomicU64,
+    /// The group itself.
+    group: WeakGroup,
     state: Mutex<State>,
     ends: Arc<Ends>,
 }
@@ -57,9 +59,15 @@ struct State {
 
 impl Members {
     /// `recipe`: makes successors of loops that die, if they are to have any.
-    pub(super) fn new(loops: Vec<EventLoop>, chooser: Box<dyn Chooser>, recipe: Option<Recipe>) -> Arc<Self> {
+    pub(super) fn new(
+        loops: Vec<EventLoop>,
+        chooser: Box<dyn Chooser>,
+        recipe: Option<Recipe>,
+        group: WeakGroup,
+    ) -> Arc<Self> {
         let members = Arc::new(Self {
             chooser,
+            group,
             died: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             ends: Ends::of(loops.len()),
@@ -72,6 +80,7 @@ impl Members {
             }),
         });
         for (index, event_loop) in members.loops().iter().enumerate() {
+            members.adopt(event_loop);
             members.watch(index, event_loop);
         }
         members
@@ -87,14 +96,15 @@ impl Members {
         self.ends.termination.clone()
     }
 
-    pub(super) fn shut_down(&self, patience: Patience) {
+    /// Has every loop ended, by `end`, and replaces none any more.
+    pub(super) fn end(&self, end: impl Fn(&EventLoop)) {
         let mut state = self.lock();
         state.replacing = false;
         let (recipe, vacant, loops) =
             (state.recipe.take(), std::mem::take(&mut state.vacant), state.loops.clone());
         drop(state);
         for event_loop in &*loops {
-            event_loop.shut_down(patience);
+            end(event_loop);
         }
         vacant.into_iter().for_each(|(_, error)| self.ends.count(&Err(error)));
         drop_contained(recipe);
@@ -102,6 +112,11 @@ impl Members {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a new loop whose it is.
+    fn adopt(&self, event_loop: &EventLoop) {
+        let _ = event_loop.shared().parent.set(self.group.clone());
     }
 
     fn watch(self: &Arc<Self>, index: usize, event_loop: &EventLoop) {
@@ -140,6 +155,7 @@ impl Members {
             state.recipe = Some(recipe);
             let failure = match made {
                 Ok(Ok(event_loop)) => {
+                    self.adopt(&event_loop);
                     let mut loops = state.loops.to_vec();
                     let dead = std::mem::replace(&mut loops[index], event_loop.clone());
                     state.loops = loops.into();

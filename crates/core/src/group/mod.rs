@@ -19,7 +19,7 @@ use members::{Members, Recipe};
 use std::{
     fmt, io,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -48,7 +48,7 @@ pub struct EventLoopGroup {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     members: Arc<Members>,
     /// For when the chooser has no good answer.
     fallback: RoundRobin,
@@ -132,13 +132,39 @@ impl EventLoopGroup {
         quiet: Duration,
         timeout: Duration,
     ) -> Result<Termination, InvalidArgument> {
-        self.inner.members.shut_down(Patience::new(quiet, timeout)?);
+        let patience = Patience::new(quiet, timeout)?;
+        self.inner.members.end(|event_loop| event_loop.shared().shut_down(patience));
         Ok(self.termination())
+    }
+
+    /// Ends all loops now, as [`EventLoop::shutdown_now`] does one.
+    ///
+    /// ```
+    /// use netwright_core::EventLoopGroup;
+    ///
+    /// let group = EventLoopGroup::new(2)?;
+    /// group.shutdown_now().wait()?;
+    /// assert_eq!(group.figures().alive, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Termination {
+        self.inner.members.end(|event_loop| event_loop.shared().shut_down_now());
+        self.termination()
     }
 
     /// Resolves when every loop has ended: to the first error, if one ended by an error and was not replaced.
     pub fn termination(&self) -> Termination {
         self.inner.members.termination()
+    }
+}
+
+/// A group as its own loops know it: they do not keep it.
+#[derive(Clone)]
+pub(crate) struct WeakGroup(Weak<Inner>);
+
+impl WeakGroup {
+    pub(crate) fn upgrade(&self) -> Option<EventLoopGroup> {
+        self.0.upgrade().map(|inner| EventLoopGroup { inner })
     }
 }
 
@@ -327,9 +353,14 @@ impl EventLoopGroupBuilder {
             loops.push(recipe(index).map_err(|error| BuildError::Driver { index, error })?);
         }
         self.chooser.attach(&loops)?;
-        let members = Members::new(loops, self.chooser, self.replace_dead.then_some(recipe));
-        let (fallback, chooser_panics) = (RoundRobin::new(), AtomicU64::new(0));
-        Ok(EventLoopGroup { inner: Arc::new(Inner { members, fallback, chooser_panics, len: count }) })
+        let recipe = self.replace_dead.then_some(recipe);
+        let inner = Arc::new_cyclic(|group| Inner {
+            members: Members::new(loops, self.chooser, recipe, WeakGroup(group.clone())),
+            fallback: RoundRobin::new(),
+            chooser_panics: AtomicU64::new(0),
+            len: count,
+        });
+        Ok(EventLoopGroup { inner })
     }
 }
 

@@ -40,6 +40,7 @@ mod joints;
 mod kills;
 mod lifecycle;
 mod linger;
+mod loops;
 mod models;
 mod pace;
 mod quiet;
@@ -76,6 +77,7 @@ pub fn suite() -> &'static [Behaviour] {
             kills::BEHAVIOURS,
             lifecycle::BEHAVIOURS,
             linger::BEHAVIOURS,
+            loops::BEHAVIOURS,
             models::BEHAVIOURS,
             pace::BEHAVIOURS,
             quiet::BEHAVIOURS,
