@@ -8,7 +8,7 @@
 
 use super::{
     TaskKind,
-    moment::Moment,
+    moment::{Moment, tick_of},
     queues::Queues,
     schedule::Timer,
     shared::Shared,
@@ -202,14 +202,6 @@ impl Local {
 
     // ---- time ----
 
-    /// The first tick at which `deadline` has passed: rounded up, so that no timer is early. A deadline that cannot be
-    /// named (`None`) is the last tick, which no clock reaches.
-    pub(crate) fn tick_of(&self, deadline: Option<Instant>) -> u64 {
-        let Some(deadline) = deadline else { return u64::MAX };
-        let since = deadline.saturating_duration_since(self.origin);
-        u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-    }
-
     /// Reads the clock.
     #[inline]
     pub(crate) fn moment(&self) -> Moment {
@@ -226,7 +218,7 @@ impl Local {
     }
 
     pub(crate) fn arm(&self, deadline: Option<Instant>, timer: Timer) -> TimerKey {
-        let tick = self.tick_of(deadline);
+        let tick = tick_of(self.origin, deadline);
         let mut wheel = self.wheel.borrow_mut();
         let key = wheel.arm(tick, timer);
         self.shared.figures.timers_pending.set(wheel.len());

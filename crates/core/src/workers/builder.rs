@@ -1,9 +1,12 @@
 //! How many threads, what they are called, how much may wait.
 
-use std::io;
+use std::{fmt, io};
 
 use super::{Handle, Workers, error::WorkersError, lane::KeyedLanes, pool::Pool};
-use crate::sync::{Arc, thread};
+use crate::{
+    clock::{Clock, SystemClock},
+    sync::{Arc, thread},
+};
 
 /// Threads per core unless told otherwise: handlers that block leave their core idle about half the time, so two keep
 /// it busy. Work that blocks nearly all the time (a slow database) wants more, which only its owner can know.
@@ -30,12 +33,13 @@ const PENDING_MAX_DEFAULT: usize = 65_536;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "a builder makes no pool until it is built"]
 pub struct WorkersBuilder {
     threads: Option<usize>,
     name: String,
     pending_max: usize,
+    clock: std::sync::Arc<dyn Clock>,
 }
 
 /// Starts a thread with that name. Tests put one here that fails.
@@ -43,7 +47,12 @@ type Start<'a> = &'a mut dyn FnMut(String, Box<dyn FnOnce() + Send>) -> io::Resu
 
 impl WorkersBuilder {
     pub(super) fn new() -> Self {
-        Self { threads: None, name: "workers".to_owned(), pending_max: PENDING_MAX_DEFAULT }
+        Self {
+            threads: None,
+            name: "workers".to_owned(),
+            pending_max: PENDING_MAX_DEFAULT,
+            clock: std::sync::Arc::new(SystemClock),
+        }
     }
 
     /// The number of threads, 1 to 32,768. Default: two per core.
@@ -58,10 +67,31 @@ impl WorkersBuilder {
         self
     }
 
-    /// How many accepted tasks may wait for a thread, over all lanes together, at least 1. Running ones do not count.
+    /// How many accepted tasks may wait for a thread, over all lanes together, at least 1. Running ones do not count, and those
+    /// that wait for their [time](Workers::schedule) do.
     /// Default: 65,536. Beyond it tasks are refused; `usize::MAX` means no limit but memory.
     pub fn max_pending(mut self, tasks: usize) -> Self {
         self.pending_max = tasks;
+        self
+    }
+
+    /// Where [timers](Workers::schedule) get the time from. Default: the system. With a [`ManualClock`](crate::ManualClock) time passes
+    /// by hand; threads that sleep do not see that it was moved, so whoever moves it gives them a task.
+    ///
+    /// ```
+    /// use netwright_core::{ManualClock, Workers};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let workers = Workers::builder().threads(1).clock(clock.clone()).build()?;
+    /// let mut tea = workers.schedule(Duration::from_secs(240), || "ready")?;
+    /// clock.advance(Duration::from_secs(240));
+    /// workers.execute(|| ())?; // looks at the clock
+    /// assert_eq!(tea.wait()?, "ready");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = std::sync::Arc::new(clock);
         self
     }
 
@@ -82,7 +112,7 @@ impl WorkersBuilder {
             return Err(WorkersError::Name { got: self.name });
         }
 
-        let pool = Arc::new(Pool::new(self.name, self.pending_max));
+        let pool = Arc::new(Pool::new(self.name, self.pending_max, self.clock));
         let mut started = Vec::with_capacity(threads);
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
@@ -98,6 +128,16 @@ impl WorkersBuilder {
             }
         }
         Ok(Workers { handle: Arc::new(Handle { pool, keyed: KeyedLanes::new(threads) }) })
+    }
+}
+
+impl fmt::Debug for WorkersBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkersBuilder")
+            .field("threads", &self.threads)
+            .field("name", &self.name)
+            .field("max_pending", &self.pending_max)
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,14 +19,14 @@ use super::{lane::LANE_TURN_MAX, *};
 use crate::{loop_thread, refused::RefusedWhy};
 
 /// Far more than any test needs: says "wait for it" and still fails instead of hanging a build for ever.
-const LONG: Duration = Duration::from_secs(120);
+pub(super) const LONG: Duration = Duration::from_secs(120);
 
-fn pool(threads: usize) -> Workers {
+pub(super) fn pool(threads: usize) -> Workers {
     Workers::new(threads).unwrap()
 }
 
 /// Occupies one worker until the gate is opened (or dropped); returns once the worker is there.
-fn hold(workers: &Workers) -> Sender<()> {
+pub(super) fn hold(workers: &Workers) -> Sender<()> {
     let (arrived, at_gate) = channel();
     let (gate, opened) = channel::<()>();
     let wait = move || {
@@ -43,11 +43,11 @@ fn end(workers: &Workers) {
 }
 
 /// Panics without the hook: ten thousand backtraces would help nobody.
-fn quiet_panic(message: &'static str) -> ! {
+pub(super) fn quiet_panic(message: &'static str) -> ! {
     resume_unwind(Box::new(message))
 }
 
-fn received<T>(receiver: &Receiver<T>) -> T {
+pub(super) fn received<T>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(LONG).unwrap()
 }
 

@@ -97,7 +97,7 @@ fn a_channel_and_an_async_tail_know_the_loop_that_they_live_on() {
     let mut embedded =
         EmbeddedChannel::new(pipeline().serve(|peer: Peer<bytes::BytesMut, bytes::Bytes>| async move {
             assert!(peer.event_loop().in_event_loop());
-            let (reader, mut writer) = peer.split();
+            let (reader, writer) = peer.split();
             assert_eq!(reader.event_loop(), writer.event_loop());
             let remind = writer.channel();
             let send = move || remind.send(bytes::Bytes::from("a minute is over"));
