@@ -46,6 +46,7 @@
 //! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
 //! - One result from one writer to whoever waits: [`promise`].
 //! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
+//! - How the threads of all these are made: [`ThreadFactory`].
 //! - One port for several protocols: [`detect`].
 //! - What a transport has to provide: [`driver`].
 //! - What a loop knows about itself: [`LoopFigures`].
@@ -70,6 +71,7 @@ mod spill;
 mod sync;
 mod tail;
 mod task_error;
+mod threads;
 pub mod time;
 mod timer;
 mod workers;
@@ -104,6 +106,7 @@ pub use refused::{Refused, RefusedWhy};
 pub use select::{Select, Selected, select};
 pub use tail::{Outcome, Peer, PeerReader, PeerWriter, Serve, Service};
 pub use task_error::TaskError;
+pub use threads::{ThreadBody, ThreadFactory};
 pub use workers::{
     Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,
     WorkersFigures,

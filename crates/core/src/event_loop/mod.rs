@@ -35,8 +35,8 @@ mod spawn;
 mod submit;
 mod tail;
 
-pub(crate) use config::LoopConfig;
 pub use config::{EventLoopBuilder, Rejection};
+pub(crate) use config::{LoopConfig, made};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
@@ -45,7 +45,6 @@ pub use manual::ManualLoop;
 pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;
 pub(crate) use schedule::{Period, Place};
-pub(crate) use shared::Shared;
 pub(crate) use shutdown::Patience;
 pub use spawn::JoinHandle;
 pub use tail::TailTask;

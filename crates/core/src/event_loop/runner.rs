@@ -561,7 +561,7 @@ fn forget(local: &Rc<Local>, work: Work) {
 
 /// The whole life of a loop's thread.
 pub(crate) fn run_thread(shared: &Arc<Shared>) {
-    let name = &shared.config.name;
+    let (name, threads) = (&shared.config.name, &shared.config.threads);
     if let Some(core) = shared.config.pin_to_core {
         // Not through `known_core`: a thread inherits the cores of whoever sent the first task, and that may be one
         // other core only. That the core exists was checked when the loop was built.
@@ -570,9 +570,10 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
             tell(|| tracing::warn!(event_loop = %name, core, "the thread could not be bound to its core"));
         }
     }
+    count_panic(shared, threads.begins(name));
     // Whatever goes wrong with a loop, and be it our fault: its end is told.
     let end = match catch(|| live(shared)) {
-        Ok(Ok(End::Suspended)) => return,
+        Ok(Ok(End::Suspended)) => return count_panic(shared, threads.ends(name)),
         Ok(Ok(End::Finished)) => Ok(()),
         Ok(Err(error)) => Err(error),
         Err(message) => Err(LoopError::Panicked(message)),
@@ -581,7 +582,27 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
         tell(|| tracing::error!(event_loop = %name, %error, "the event loop ended"));
     }
     shared.inbox.close();
+    count_panic(shared, threads.ends(name));
     shared.terminate(end);
+}
+
+fn count_panic(shared: &Shared, went_well: bool) {
+    if !went_well {
+        shared.figures.panics.add_shared(1);
+    }
+}
+
+/// The end of a loop for which a thread was promised that did not come.
+pub(crate) fn end_without_thread(shared: &Arc<Shared>, error: io::Error) {
+    tell(
+        || tracing::error!(event_loop = %shared.config.name, %error, "the event loop has no thread, and ended"),
+    );
+    refuse_all(shared);
+    let seed = shared.take_seed();
+    if let Err(message) = catch(|| drop(seed)) {
+        shared.report_panic(TaskKind::Io, &message);
+    }
+    shared.terminate(Err(LoopError::Start(Arc::new(error))));
 }
 
 /// From the start of the driver to the end of everything that lived on the loop.

@@ -1,8 +1,8 @@
 //! The part of a loop that every thread may touch.
 //!
 //! Always true:
-//! 1. The thread is started at most once, by the first submitter, under the seed's lock; a failed start leaves the loop
-//!    as it was and gives the submitter its task back.
+//! 1. The thread is started at most once, by the first submitter, while others wait for it; a failed start leaves the loop
+//!    as it was and gives the submitter its task back. No lock is held while whoever makes threads does so.
 //! 2. `patience` is set once; whoever sets it makes sure that the loop sees it, by a message that keeps it awake.
 //! 3. The termination is completed exactly once: by the loop's last act, or by who closes a loop that never started.
 
@@ -28,11 +28,12 @@ use crate::{
     task_error::{TaskError, catch, tell},
 };
 use std::{
+    io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, ThreadId},
 };
 
 /// What other threads hand to a loop.
@@ -60,6 +61,9 @@ pub(crate) struct Shared {
     pub(crate) nap: Nap,
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
+    /// Who starts the thread at this moment.
+    starting: Mutex<Option<ThreadId>>,
+    start_over: Condvar,
     patience: OnceLock<Patience>,
     pub(crate) requests: Requests,
     /// The group that the loop is of, if it is of one.
@@ -83,6 +87,8 @@ impl Shared {
             nap: Nap::default(),
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
+            starting: Mutex::new(None),
+            start_over: Condvar::new(),
             patience: OnceLock::new(),
             requests: Requests::new(),
             parent: OnceLock::new(),
@@ -108,7 +114,7 @@ impl Shared {
         }
         let permit = admitted?;
         if permit.unstarted() {
-            self.start()?;
+            self.start().map_err(|error| RefusedWhy::NoThread(error.kind()))?;
         }
         Ok(permit)
     }
@@ -139,21 +145,48 @@ impl Shared {
         }
     }
 
-    fn start(self: &Arc<Self>) -> Result<(), RefusedWhy> {
-        let seed = lock(&self.seed);
-        // Somebody else was faster (his thread may not have taken the seed yet), or the owner drives the loop by hand.
-        if seed.is_none() || !self.inbox.is_unstarted() {
+    /// Starts the thread before there is a task for it.
+    pub(crate) fn start_early(self: &Arc<Self>) -> io::Result<()> {
+        // Counted in, so that nobody closes a loop that is being started.
+        if let Ok(permit) = self.inbox.admit_internal()
+            && permit.unstarted()
+        {
+            self.start()?;
+            self.push(permit, Task::Nudge);
+        }
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>) -> io::Result<()> {
+        let this = thread::current().id();
+        let mut starting = lock(&self.starting);
+        while let Some(starter) = *starting {
+            if starter == this {
+                let text = "whoever makes threads gave a task to the loop that the thread is for";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+            starting = self.start_over.wait(starting).unwrap_or_else(PoisonError::into_inner);
+        }
+        // Somebody else was faster, or the owner drives the loop by hand.
+        if !self.inbox.is_unstarted() || lock(&self.seed).is_none() {
             return Ok(());
         }
-        let shared = self.clone();
-        // The new thread takes the seed when this lock is released; if there is no thread, the seed is still here.
-        thread::Builder::new()
-            .name(self.config.name.clone())
-            .spawn(move || runner::run_thread(&shared))
-            .map_err(|error| RefusedWhy::NoThread(error.kind()))?;
-        self.inbox.started();
-        drop(seed);
-        Ok(())
+        *starting = Some(this);
+        drop(starting);
+        let (shared, forsaken) = (self.clone(), self.clone());
+        let started = self.config.threads.start(
+            &self.config.name,
+            move || runner::run_thread(&shared),
+            move |error| runner::end_without_thread(&forsaken, error),
+        );
+        if started.is_ok() {
+            self.inbox.started();
+        }
+        *lock(&self.starting) = None;
+        self.start_over.notify_all();
+        started.map(drop).inspect_err(|error| {
+            tell(|| tracing::error!(event_loop = %self.config.name, %error, "the loop's thread could not be started"));
+        })
     }
 
     pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {

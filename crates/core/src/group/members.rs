@@ -16,13 +16,12 @@
 
 use super::{Chooser, WeakGroup};
 use crate::{
-    error::LoopError,
+    error::{BuildError, LoopError},
     event_loop::{EventLoop, Termination},
     promise::{Promise, SharedPromised, promise},
     task_error::{catch, tell},
 };
 use std::{
-    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -31,7 +30,7 @@ use std::{
 };
 
 /// Makes the loop of a place.
-pub(super) type Recipe = Box<dyn FnMut(usize) -> io::Result<EventLoop> + Send>;
+pub(super) type Recipe = Box<dyn FnMut(usize) -> Result<EventLoop, BuildError> + Send>;
 
 /// Between two tries to fill places for which no driver could be made.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -12,8 +12,9 @@ use crate::{
     clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
-    event_loop::{EventLoop, LoopConfig, Patience, Rejection, Shared, Termination},
+    event_loop::{EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, made},
     task_error::{catch, tell},
+    threads::ThreadFactory,
 };
 use members::{Members, Recipe};
 use std::{
@@ -333,7 +334,14 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// The group. If the driver of one loop cannot be made, the loops before it are shut down.
+    /// How the loops' threads are made. Default: as the system does, with the first task of each.
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.config.threads = threads;
+        self
+    }
+
+    /// The group. If the driver of one loop cannot be made, or its thread by a [factory](Self::thread_factory), the loops before it
+    /// have ended when this returns.
     pub fn build(self) -> Result<EventLoopGroup, BuildError> {
         let count = match self.loops {
             Some(count) => count,
@@ -349,8 +357,13 @@ impl EventLoopGroupBuilder {
         let mut recipe = recipe(self.config, self.clock, cores, self.driver)?;
         let mut loops = Vec::with_capacity(count);
         for index in 0..count {
-            // On an error the loops made so far are dropped here, and that shuts them down.
-            loops.push(recipe(index).map_err(|error| BuildError::Driver { index, error })?);
+            match recipe(index) {
+                Ok(event_loop) => loops.push(event_loop),
+                Err(error) => {
+                    end_all(loops);
+                    return Err(error);
+                }
+            }
         }
         self.chooser.attach(&loops)?;
         let recipe = self.replace_dead.then_some(recipe);
@@ -379,6 +392,15 @@ fn recipe(
         let mut config = config.clone();
         config.name = format!("{}-{index}", config.name);
         config.pin_to_core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-        Ok(EventLoop::new_handle(Shared::new(config, clock.clone(), driver(index)?)))
+        let seed = driver(index).map_err(|error| BuildError::Driver { index, error })?;
+        made(config, clock.clone(), seed)
     }))
+}
+
+/// Ends the loops of a group that cannot be: they have had nothing to do.
+fn end_all(loops: Vec<EventLoop>) {
+    let ends: Vec<_> = loops.iter().map(EventLoop::shutdown_now).collect();
+    drop(loops);
+    // On a loop's own thread nobody waits; elsewhere no longer than for what its owner does at the end of each thread.
+    ends.iter().for_each(|end| drop(end.wait_timeout(SHUTDOWN_TIMEOUT)));
 }

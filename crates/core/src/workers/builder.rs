@@ -1,11 +1,12 @@
 //! How many threads, what they are called, how much may wait.
 
-use std::{fmt, io};
+use std::fmt;
 
 use super::{Handle, Workers, error::WorkersError, lane::KeyedLanes, pool::Pool};
 use crate::{
     clock::{Clock, SystemClock},
-    sync::{Arc, thread},
+    sync::Arc,
+    threads::ThreadFactory,
 };
 
 /// Threads per core unless told otherwise: handlers that block leave their core idle about half the time, so two keep
@@ -40,10 +41,8 @@ pub struct WorkersBuilder {
     name: String,
     pending_max: usize,
     clock: std::sync::Arc<dyn Clock>,
+    factory: ThreadFactory,
 }
-
-/// Starts a thread with that name. Tests put one here that fails.
-type Start<'a> = &'a mut dyn FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<thread::JoinHandle<()>>;
 
 impl WorkersBuilder {
     pub(super) fn new() -> Self {
@@ -52,6 +51,7 @@ impl WorkersBuilder {
             name: "workers".to_owned(),
             pending_max: PENDING_MAX_DEFAULT,
             clock: std::sync::Arc::new(SystemClock),
+            factory: ThreadFactory::new(),
         }
     }
 
@@ -95,19 +95,31 @@ impl WorkersBuilder {
         self
     }
 
+    /// How the threads are made. Default: as the system does.
+    ///
+    /// ```
+    /// use netwright_core::{ThreadFactory, Workers};
+    ///
+    /// let small = ThreadFactory::new().stack_size(128 * 1024);
+    /// let workers = Workers::builder().threads(2).thread_factory(small).build()?;
+    /// workers.submit(|| ())?.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.factory = threads;
+        self
+    }
+
     /// Starts the threads, all of them now: a machine that cannot carry them says so here and not under load.
     ///
     /// # Errors
-    /// [`WorkersError::Argument`] and [`WorkersError::Name`] name what was given and what is allowed.
+    /// [`WorkersError::Argument`], [`WorkersError::Threads`] and [`WorkersError::Name`] name what was given and what is allowed.
     /// [`WorkersError::Start`]: a thread did not start; those before it have ended again when this returns.
     pub fn build(self) -> Result<Workers, WorkersError> {
-        self.build_with(&mut |name, body| thread::Builder::new().name(name).spawn(body))
-    }
-
-    pub(super) fn build_with(self, start: Start<'_>) -> Result<Workers, WorkersError> {
         let threads = self.threads.unwrap_or_else(threads_default);
         check("threads", threads, THREADS_MAX)?;
         check("max_pending", self.pending_max, usize::MAX)?;
+        self.factory.validate().map_err(WorkersError::Threads)?;
         if self.name.contains('\0') {
             return Err(WorkersError::Name { got: self.name });
         }
@@ -116,13 +128,21 @@ impl WorkersBuilder {
         let mut started = Vec::with_capacity(threads);
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
-            let (joined, name) = (Pool::join(&pool), thread.clone());
-            match start(thread.clone(), Box::new(move || joined.work(&name))) {
-                Ok(handle) => started.push(handle),
+            let (joined, name, factory) = (Pool::join(&pool), thread.clone(), self.factory.clone());
+            let work = move || {
+                factory.begins(&name);
+                joined.work(&name);
+                factory.ends(&name);
+                drop(joined);
+            };
+            // One that never comes is a thread that has left.
+            match self.factory.start(&thread, work, |_| ()) {
+                Ok(handle) => started.extend(handle),
                 Err(source) => {
                     pool.close();
                     // They have had nothing to run, so they end at once; and a body cannot panic.
                     started.into_iter().for_each(|handle| drop(handle.join()));
+                    let _ = pool.ended.wait(); // for those that the user's spawner made
                     return Err(WorkersError::Start { thread, source });
                 }
             }
@@ -137,6 +157,7 @@ impl fmt::Debug for WorkersBuilder {
             .field("threads", &self.threads)
             .field("name", &self.name)
             .field("max_pending", &self.pending_max)
+            .field("thread_factory", &self.factory)
             .finish_non_exhaustive()
     }
 }

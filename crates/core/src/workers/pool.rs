@@ -287,16 +287,7 @@ impl Pool {
         let mut state = lock(&self.state);
         let mut dropped = self.close_locked(&mut state);
         state.ends_now = true;
-        for ready in std::mem::take(&mut state.ready) {
-            let before = dropped.len();
-            match ready {
-                Ready::Job(job) => dropped.push(job),
-                Ready::Lane(lane) => dropped.extend(std::iter::from_fn(|| lane.pop())),
-            }
-            let left = dropped.len() - before;
-            state.pending -= left;
-            state.cancelled += left as u64;
-        }
+        dropped.extend(state.take_ready());
         let drained = state.is_drained();
         drop(state);
         self.wake_all();
@@ -460,6 +451,20 @@ impl State {
     fn is_drained(&self) -> bool {
         self.closed && self.pending + self.running == 0
     }
+
+    /// Takes what waits for a thread, for who drops it without the lock.
+    fn take_ready(&mut self) -> Vec<Box<dyn Job>> {
+        let mut taken = Vec::new();
+        for ready in std::mem::take(&mut self.ready) {
+            match ready {
+                Ready::Job(job) => taken.push(job),
+                Ready::Lane(lane) => taken.extend(std::iter::from_fn(|| lane.pop())),
+            }
+        }
+        self.pending -= taken.len();
+        self.cancelled += taken.len() as u64;
+        taken
+    }
 }
 
 /// A lane whose pool ends now: what waits in it is dropped, without the lock.
@@ -478,7 +483,7 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Runs tasks until the pool is closed and empty.
-    pub(super) fn work(self, thread: &str) {
+    pub(super) fn work(&self, thread: &str) {
         WORKER_OF.with(|worker_of| worker_of.set(Arc::as_ptr(&self.pool) as usize));
         let pool = &*self.pool;
         let mut turn = None;
@@ -502,8 +507,12 @@ impl Drop for Joined {
         if state.threads > 0 {
             return;
         }
+        // Closed, unless the threads were a spawner's that dropped them: then nobody is left to run what waits.
+        let dropped = self.pool.close_locked(&mut state);
+        let left = state.take_ready();
         let promises = [state.ended.take(), state.shutdown.take()];
         drop(state);
+        discard_each(dropped.into_iter().chain(left));
         for promise in promises.into_iter().flatten() {
             // Wakers are other people's code.
             if let Err(panic) = catch(|| promise.succeed(())) {

@@ -30,6 +30,7 @@
 //! | 26 | a loop knows its group, a channel its loop; neither keeps the other | `asking::a_loop_knows_its_group_and_keeps_neither_it_nor_its_siblings`, `asking::a_channel_and_an_async_tail_know_the_loop_that_they_live_on` |
 //! | 27 | whoever likes wakes the poller or has it rebuilt | `asking::a_sleeping_loop_that_is_woken_runs_lazy_tasks_and_sees_a_clock_that_was_moved`, `driver::a_rebuild_that_somebody_asks_for_moves_the_registrations_and_says_how_many`; all schedules: loom model in `event_loop::requests` |
 //! | 28 | shut down now drops what has not begun, and says so | `asking::a_loop_that_ends_now_drops_what_it_has_not_begun_and_tells_every_promise` and those behind it |
+//! | 29 | a factory makes the threads: stacks, hooks, a spawner of one's own; what fails is named and nothing is left | `threads::the_hooks_run_on_each_thread_the_first_before_any_task_and_the_last_before_the_end_is_told` and those behind it; all schedules: loom model in `threads` |
 #![cfg(not(loom))]
 
 mod asking;
@@ -42,6 +43,7 @@ mod scaling;
 mod shutdown;
 mod suspend;
 mod tasks;
+mod threads;
 mod timers;
 
 use netwright_core::EventLoop;
