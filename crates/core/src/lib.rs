@@ -88,7 +88,7 @@ pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
     Rejection, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind, Termination,
-    WeakEventLoop,
+    WaitStrategy, WeakEventLoop,
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,

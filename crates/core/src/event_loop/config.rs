@@ -1,6 +1,6 @@
 //! How a loop is set up, and what it is when nothing is said.
 
-use super::{EventLoop, budget::Budget, inbox, shared::Shared};
+use super::{EventLoop, WaitStrategy, budget::Budget, inbox, shared::Shared};
 use crate::{
     clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
@@ -50,6 +50,7 @@ pub(crate) struct LoopConfig {
     pub(crate) rebuild_after: u32,
     pub(crate) pin_to_core: Option<usize>,
     pub(crate) threads: ThreadFactory,
+    pub(crate) wait: WaitStrategy,
 }
 
 impl Default for LoopConfig {
@@ -65,6 +66,7 @@ impl Default for LoopConfig {
             rebuild_after: 512,
             pin_to_core: None,
             threads: ThreadFactory::new(),
+            wait: WaitStrategy::Block,
         }
     }
 }
@@ -188,6 +190,12 @@ impl EventLoopBuilder {
     /// Binds the loop's thread to one core.
     pub fn pin_to_core(mut self, core: usize) -> Self {
         self.config.pin_to_core = Some(core);
+        self
+    }
+
+    /// How the loop waits when it has nothing to do. Default: [`WaitStrategy::Block`].
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
+        self.config.wait = wait;
         self
     }
 

@@ -11,7 +11,7 @@
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
 //! | `submit`, `schedule`, `spawn`, `tail` | tasks with a result, timers, futures, tail tasks |
 //! | `manual` | a loop driven by hand |
-//! | `nap` | how a loop waits whose driver cannot |
+//! | `waiting`, `nap` | how a loop waits; how one does whose driver cannot |
 //! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
@@ -34,6 +34,7 @@ mod shutdown;
 mod spawn;
 mod submit;
 mod tail;
+mod waiting;
 
 pub use config::{EventLoopBuilder, Rejection};
 pub(crate) use config::{LoopConfig, made};
@@ -48,3 +49,4 @@ pub(crate) use schedule::{Period, Place};
 pub(crate) use shutdown::Patience;
 pub use spawn::JoinHandle;
 pub use tail::TailTask;
+pub use waiting::WaitStrategy;

@@ -19,13 +19,20 @@ use super::{
     requests::{REBUILD, SUSPEND, WAKE},
     shared::Shared,
     shutdown::{Decision, Leaving},
+    waiting::WaitStrategy,
 };
 use crate::{
     driver::{Driver, Event, Events, Ready, Token},
     error::LoopError,
     task_error::{TaskError, catch, tell},
 };
-use std::{io, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    io,
+    ops::ControlFlow,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How long a turn may wait for something to do.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +59,9 @@ pub(crate) struct Runner {
     stay: Option<Duration>,
     /// When the last turn ended.
     mark: Moment,
-    /// Whether to look out for a task for a moment before the next sleep: the last one was short.
+    /// Whether to look out for something before the next sleep: the last one was short, or the loop is to wait like that.
     spin_first: bool,
+    wait: WaitStrategy,
     /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
     watch_tasks: bool,
     end: Option<End>,
@@ -89,7 +97,8 @@ impl Runner {
             retry_at: None,
             leaving: None,
             stay: None,
-            spin_first: false,
+            spin_first: shared.config.wait.spins(),
+            wait: shared.config.wait,
             watch_tasks: true,
             end: None,
             owns_thread,
@@ -170,14 +179,28 @@ impl Runner {
         let local = self.local.clone();
         let shared = &local.shared;
         let idle = wanted != Some(Duration::ZERO);
-        let asleep = idle && !(self.spin_first && spin_for_task(shared)) && shared.inbox.fall_asleep();
+        let mut wanted = wanted;
+        let mut sleepy = idle;
+        if idle && self.spin_first {
+            sleepy = match self.wait.spins() {
+                false => !spin_for_task(shared),
+                true => match self.look_out(wanted)? {
+                    ControlFlow::Break(now) => return Ok(now),
+                    ControlFlow::Continue(left) => {
+                        wanted = left;
+                        true
+                    }
+                },
+            };
+        }
+        let asleep = sleepy && shared.inbox.fall_asleep();
         let timeout = if asleep { wanted } else { Some(Duration::ZERO) };
         let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
         let result = driver.poll(timeout, &mut self.events);
         let woken = asleep && shared.inbox.wake_up();
         let now = local.moment();
         if asleep {
-            self.spin_first = woken && now.since(self.mark) < SHORT_SLEEP;
+            self.spin_first = (woken && now.since(self.mark) < SHORT_SLEEP) || self.wait.spins();
         }
         match result {
             Ok(()) => {
@@ -192,6 +215,54 @@ impl Runner {
             Err(error) => self.recover(&error, now),
         }
         Ok(now)
+    }
+
+    /// Polls again and again, without a sleep, for as long as the loop is to wait like that: until there is something to do, or
+    /// `wanted` is over. Continues with what is left of `wanted` if the loop is to sleep.
+    ///
+    /// The loop counts as awake meanwhile, so tasks come without a wake-up; such polls cannot be premature. As with any wait,
+    /// it is real time that passes, whatever the loop's clock says.
+    #[inline(never)]
+    fn look_out(
+        &mut self,
+        wanted: Option<Duration>,
+    ) -> Result<ControlFlow<Moment, Option<Duration>>, LoopError> {
+        let local = self.local.clone();
+        let (begun, spin_time) = (Instant::now(), self.wait.spin_time());
+        let mut round = 0_u32;
+        loop {
+            let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
+            match driver.poll(Some(Duration::ZERO), &mut self.events) {
+                Ok(()) => self.failures = 0,
+                // A signal came, which is nobody's fault.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let now = local.moment();
+                    self.recover(&error, now);
+                    return Ok(ControlFlow::Break(now));
+                }
+            }
+            let spent = begun.elapsed();
+            let has_work = !self.events.is_empty() || local.shared.inbox.pending() > 0;
+            if has_work || wanted.is_some_and(|wanted| spent >= wanted) {
+                return Ok(ControlFlow::Break(local.moment()));
+            }
+            let sleeps = spin_time.is_some_and(|time| spent >= time);
+            round = round.wrapping_add(1);
+            if sleeps || round.is_multiple_of(ROUNDS_TO_YIELD) {
+                // Counted as it passes: nobody is to take this for a turn that does not end.
+                let now = local.moment();
+                local.shared.figures.polling_ns.add(now.since(self.mark));
+                self.mark = now;
+            }
+            if sleeps {
+                return Ok(ControlFlow::Continue(wanted.map(|wanted| wanted.saturating_sub(spent))));
+            }
+            match round.is_multiple_of(ROUNDS_TO_YIELD) {
+                false => std::hint::spin_loop(),
+                true => std::thread::yield_now(),
+            }
+        }
     }
 
     /// The driver failed. A rebuild may help, and is trusted once; then the driver is tried again after a pause that grows.
@@ -516,6 +587,9 @@ const EVENTS_TIMED: usize = 8;
 /// A sleep that a submitter ended this soon was not worth it: falling asleep and being woken takes both sides some ten
 /// microseconds. A loop that lives on I/O, or has little to do, never spins.
 const SHORT_SLEEP: u64 = 100_000;
+
+/// Polls without a sleep between two offers of the core to others, which cost about as much as one of the polls.
+const ROUNDS_TO_YIELD: u32 = 64;
 
 /// Looks out for a task for some microseconds: first without giving up the core, less and less often so that the
 /// submitter has the word to itself, then in between others that want the core. False if none came.

@@ -232,6 +232,8 @@ impl State {
 struct Meter {
     busy: Duration,
     iterations: u64,
+    /// Grows while a loop looks out for something to do without a pause.
+    polling: Duration,
     awake: bool,
     sources: u64,
 }
@@ -242,6 +244,7 @@ impl Meter {
         Self {
             busy: figures.time_io + figures.time_tasks,
             iterations: figures.iterations,
+            polling: figures.time_polling,
             awake: event_loop.is_awake(),
             sources: figures.sources,
         }
@@ -252,7 +255,8 @@ impl Meter {
     /// A turn's time is counted at its end. A loop that was in the midst of the same turn at both ends of the window has
     /// counted nothing and yet done nothing but work.
     fn utilisation_since(&self, before: &Self, passed: Duration) -> f64 {
-        if self.awake && before.awake && self.iterations == before.iterations {
+        let same_turn = self.iterations == before.iterations && self.polling == before.polling;
+        if self.awake && before.awake && same_turn {
             return 1.0;
         }
         let busy = self.busy.saturating_sub(before.busy);

@@ -12,7 +12,9 @@ use crate::{
     clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
-    event_loop::{EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, made},
+    event_loop::{
+        EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, WaitStrategy, made,
+    },
     task_error::{catch, tell},
     threads::ThreadFactory,
 };
@@ -331,6 +333,12 @@ impl EventLoopGroupBuilder {
     /// See [`EventLoopBuilder::rebuild_after`](crate::EventLoopBuilder::rebuild_after).
     pub fn rebuild_after(mut self, premature_wakeups: u32) -> Self {
         self.config.rebuild_after = premature_wakeups;
+        self
+    }
+
+    /// How the loops wait when they have nothing to do. Default: [`WaitStrategy::Block`].
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
+        self.config.wait = wait;
         self
     }
 

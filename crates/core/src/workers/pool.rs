@@ -38,7 +38,7 @@ use crate::{
     clock::Clock,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
-    sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock, thread},
+    sync::{Arc, Condvar, Mutex, MutexGuard, lock, thread},
     task_error::{catch, discard, discard_each, tell},
 };
 
@@ -47,8 +47,6 @@ pub(super) struct Pool {
     name: String,
     pending_max: usize,
     pub(super) clock: std::sync::Arc<dyn Clock>,
-    /// How many tasks wait for their time: who finds none need not read the clock. A hint; the truth is under the lock.
-    scheduled: AtomicUsize,
     state: Mutex<State>,
     /// Something is ready, or the pool was closed.
     work: Condvar,
@@ -123,7 +121,6 @@ impl Pool {
             name,
             pending_max,
             clock,
-            scheduled: AtomicUsize::new(0),
             state: Mutex::new(state),
             work: Condvar::new(),
             time: Condvar::new(),
@@ -223,7 +220,6 @@ impl Pool {
     fn arm(&self, state: &mut State, deadline: Option<Instant>, ticket: &Ticket, job: Box<dyn Job>) {
         let (key, is_next) = state.timers.arm(deadline, job);
         ticket.put(key);
-        self.scheduled.store(state.timers.len(), Ordering::Relaxed);
         // Whoever keeps the time has to look anew; if nobody does, one of those who sleep has to.
         if is_next && state.timekeeper {
             self.time.notify_one();
@@ -237,7 +233,6 @@ impl Pool {
         let mut state = lock(&self.state);
         let job = state.timers.cancel(ticket.key())?;
         state.cancelled += 1;
-        self.scheduled.store(state.timers.len(), Ordering::Relaxed);
         Some(job)
     }
 
@@ -249,7 +244,6 @@ impl Pool {
             released += 1;
         }
         state.pending += released;
-        self.scheduled.store(state.timers.len(), Ordering::Relaxed);
         // One of them is for the worker that looks.
         for _ in 1..released.min(state.sleeping + 1) {
             self.work.notify_one();
@@ -261,19 +255,10 @@ impl Pool {
     /// Accepts nothing from now on; the workers leave when they have run what was accepted.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
-        let dropped = self.close_locked(&mut state);
+        let dropped = state.close();
         drop(state);
         self.wake_all();
         discard_each(dropped);
-    }
-
-    /// What was scheduled is the caller's, to drop it without the lock.
-    fn close_locked(&self, state: &mut State) -> Vec<Box<dyn Job>> {
-        state.closed = true;
-        self.scheduled.store(0, Ordering::Relaxed);
-        let dropped = state.timers.take_all();
-        state.cancelled += dropped.len() as u64;
-        dropped
     }
 
     fn wake_all(&self) {
@@ -285,7 +270,7 @@ impl Pool {
     /// one has ended.
     pub(super) fn end_now(&self) {
         let mut state = lock(&self.state);
-        let mut dropped = self.close_locked(&mut state);
+        let mut dropped = state.close();
         state.ends_now = true;
         dropped.extend(state.take_ready());
         let drained = state.is_drained();
@@ -307,7 +292,7 @@ impl Pool {
             if std::mem::replace(&mut state.shutdown_asked, true) {
                 return;
             }
-            let dropped = pool.close_locked(&mut state);
+            let dropped = state.close();
             (state.pending + state.running > 0, dropped)
         };
         pool.wake_all();
@@ -352,11 +337,14 @@ impl Pool {
     /// The next job for a worker. It sleeps while there is none; `None`: leave.
     fn next(&self, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
         loop {
-            // Read without the lock, and only if somebody may want to know.
-            let now = (self.scheduled.load(Ordering::Relaxed) > 0).then(|| self.clock.now());
             let mut state = lock(&self.state);
-            if let Some(now) = now {
-                self.release_due(&mut state, now);
+            let mut now = None;
+            if state.timers.len() > 0 {
+                drop(state); // for the clock
+                let read = self.clock.now();
+                state = lock(&self.state);
+                self.release_due(&mut state, read);
+                now = Some(read);
             }
             if let Some(held) = turn.take() {
                 if state.ends_now {
@@ -394,7 +382,7 @@ impl Pool {
             state.sleeping -= 1;
             return;
         }
-        // Scheduled after the clock was to be read: look again.
+        // Scheduled after the look at the timers: look again.
         let Some(now) = now else { return };
         state.timekeeper = true;
         state = match state.timers.wait(now) {
@@ -448,6 +436,14 @@ impl Pool {
 }
 
 impl State {
+    /// Accepts nothing from now on. What was scheduled is the caller's, to drop it without the lock.
+    fn close(&mut self) -> Vec<Box<dyn Job>> {
+        self.closed = true;
+        let dropped = self.timers.take_all();
+        self.cancelled += dropped.len() as u64;
+        dropped
+    }
+
     fn is_drained(&self) -> bool {
         self.closed && self.pending + self.running == 0
     }
@@ -508,7 +504,7 @@ impl Drop for Joined {
             return;
         }
         // Closed, unless the threads were a spawner's that dropped them: then nobody is left to run what waits.
-        let dropped = self.pool.close_locked(&mut state);
+        let dropped = state.close();
         let left = state.take_ready();
         let promises = [state.ended.take(), state.shutdown.take()];
         drop(state);

@@ -31,6 +31,7 @@
 //! | 27 | whoever likes wakes the poller or has it rebuilt | `asking::a_sleeping_loop_that_is_woken_runs_lazy_tasks_and_sees_a_clock_that_was_moved`, `driver::a_rebuild_that_somebody_asks_for_moves_the_registrations_and_says_how_many`; all schedules: loom model in `event_loop::requests` |
 //! | 28 | shut down now drops what has not begun, and says so | `asking::a_loop_that_ends_now_drops_what_it_has_not_begun_and_tells_every_promise` and those behind it |
 //! | 29 | a factory makes the threads: stacks, hooks, a spawner of one's own; what fails is named and nothing is left | `threads::the_hooks_run_on_each_thread_the_first_before_any_task_and_the_last_before_the_end_is_told` and those behind it; all schedules: loom model in `threads` |
+//! | 30 | a loop sleeps, spins for a while or spins; what ends its wait is the same | `waiting::tasks_timers_events_and_the_end_reach_a_loop_however_it_waits` and those behind it; all schedules: loom models in `event_loop::inbox` |
 #![cfg(not(loom))]
 
 mod asking;
@@ -45,6 +46,7 @@ mod suspend;
 mod tasks;
 mod threads;
 mod timers;
+mod waiting;
 
 use netwright_core::EventLoop;
 use std::{

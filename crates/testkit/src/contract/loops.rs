@@ -2,9 +2,9 @@
 
 use super::{
     Behaviour, Setup, Variation, behaviour,
-    support::{Soon, expect, expect_end, round_trip, script},
+    support::{Echo, Soon, expect, expect_end, round_trip, script, settle},
 };
-use netwright_core::{CloseCause, WriteError};
+use netwright_core::{CloseCause, WaitStrategy, WriteError, pipeline};
 use std::time::Duration;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -12,6 +12,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_rebuild_that_was_asked_for_keeps_every_connection),
     // A loop that ends now does not wait for what its stages have on workers.
     behaviour!(the_loop_of_a_channel_that_ends_now_ends_it_with_that_cause).not(&[Variation::OnWorkers]),
+    behaviour!(a_loop_that_looks_out_for_what_comes_serves_as_one_that_sleeps).in_one_model(),
 ];
 
 fn a_timer_on_the_loop_of_a_channel_is_armed_from_outside_and_writes_to_it(setup: Setup) {
@@ -66,4 +67,33 @@ fn the_loop_of_a_channel_that_ends_now_ends_it_with_that_cause(setup: Setup) {
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
     let late = channel.write_and_flush("late".into()).soon();
     assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
+}
+
+fn a_loop_that_looks_out_for_what_comes_serves_as_one_that_sleeps(setup: Setup) {
+    for wait in
+        [WaitStrategy::Spin, WaitStrategy::SpinThenBlock(Duration::from_micros(50)), WaitStrategy::Block]
+    {
+        let group = setup.transport.backend().group().loops(1).wait_strategy(wait).build().unwrap();
+        let server = setup
+            .bare_server()
+            .group(group.clone())
+            .pipeline(|_| pipeline().app(Echo))
+            .bind(setup.listen_at())
+            .soon()
+            .unwrap();
+        let mut streams: Vec<_> = (0..3).map(|_| setup.dial(server.address())).collect();
+        for round in 0..20_u8 {
+            for stream in &mut streams {
+                round_trip(stream, &[round; 64]);
+            }
+        }
+        streams.truncate(1);
+        settle(&group);
+        round_trip(&mut streams[0], b"the one that is left");
+        let figures = group.next().figures();
+        assert!(wait != WaitStrategy::Spin || figures.wakeups_sent == 0, "it was never asleep");
+        assert_eq!((figures.premature_wakeups, figures.poll_failures), (0, 0), "{wait:?}");
+        group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().soon().unwrap();
+        expect_end(&mut streams[0]);
+    }
 }
