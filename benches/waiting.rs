@@ -15,6 +15,7 @@ use netwright_benches::{Scale, Table, Target, interleave_all};
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -32,8 +33,8 @@ fn main() {
         println!("waiting: only {} core here, and two are needed", cores.len());
         return;
     };
-    core_affinity::set_for_current(core_affinity::CoreId { id: second });
-    let mut table = Table::new("waiting: microseconds there and back, 1 x 64 bytes", ["loop", "blocks", "other"]);
+    let mut table =
+        Table::new("waiting: microseconds there and back, 1 x 64 bytes", ["loop", "blocks", "other"]);
     let probe = Probe::run(Backend::Uring);
     for backend in [Backend::Readiness, Backend::Uring] {
         if backend == Backend::Uring && !probe.works() {
@@ -43,7 +44,7 @@ fn main() {
         for spins in [true, false] {
             let client = if spins { "client spins" } else { "client blocks" };
             let [block, while_, spin] = interleave_all::<3>(scale.rounds(), |side| {
-                round_trip(backend, STRATEGIES[side], spins, scale.amount(MESSAGES))
+                round_trip(backend, STRATEGIES[side], spins, second, scale.amount(MESSAGES))
             });
             table.row(format!("{backend}, {client}: for 50 µs"), &block, &while_, Target::None);
             let target = if spins { Target::AtMost(0.5) } else { Target::None };
@@ -54,7 +55,7 @@ fn main() {
 }
 
 /// The median in microseconds.
-fn round_trip(backend: Backend, wait: WaitStrategy, spins: bool, messages: usize) -> f64 {
+fn round_trip(backend: Backend, wait: WaitStrategy, spins: bool, core: usize, messages: usize) -> f64 {
     let builder = backend.group().loops(1).pin_to_cores(true).wait_strategy(wait);
     let group = builder.build().expect("the settings are valid");
     let server = Server::builder()
@@ -64,16 +65,14 @@ fn round_trip(backend: Backend, wait: WaitStrategy, spins: bool, messages: usize
         .wait()
         .expect("there is a free port");
     let address: SocketAddr = server.address().ip().expect("it listens on TCP");
-    let mut client = Client::connect(address, spins);
-    (0..messages / 10).for_each(|_| client.exchange());
-    let mut times: Vec<u64> = (0..messages)
-        .map(|_| {
-            let begun = Instant::now();
-            client.exchange();
-            begun.elapsed().as_nanos() as u64
-        })
-        .collect();
-    drop(client);
+    // On a thread of its own: a loop gets its core from among those of the thread that builds it.
+    let client = thread::spawn(move || {
+        core_affinity::set_for_current(core_affinity::CoreId { id: core });
+        let mut client = Client::connect(address, spins);
+        (0..messages / 10).for_each(|_| drop(client.exchange()));
+        (0..messages).map(|_| client.exchange()).collect()
+    });
+    let mut times: Vec<u64> = client.join().expect("the server answers");
     group.shutdown_now().wait().expect("the loop ends well");
     let (_, median, _) = times.select_nth_unstable(messages / 2);
     *median as f64 / 1000.0
@@ -91,7 +90,9 @@ impl Client {
         Self { stream }
     }
 
-    fn exchange(&mut self) {
+    /// Nanoseconds from the message to its echo.
+    fn exchange(&mut self) -> u64 {
+        let begun = Instant::now();
         self.stream.write_all(&MESSAGE).expect("one message fits");
         let (mut answer, mut have) = ([0; MESSAGE.len()], 0);
         while have < answer.len() {
@@ -102,5 +103,6 @@ impl Client {
                 Err(error) => panic!("{error}"),
             }
         }
+        begun.elapsed().as_nanos() as u64
     }
 }

@@ -385,7 +385,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn meter(busy_ms: u64, iterations: u64, awake: bool) -> Meter {
-        Meter { busy: Duration::from_millis(busy_ms), iterations, awake, sources: 0 }
+        let (busy, polling) = (Duration::from_millis(busy_ms), Duration::ZERO);
+        Meter { busy, iterations, polling, awake, sources: 0 }
     }
 
     #[test]
@@ -401,6 +402,12 @@ mod tests {
         let before = meter(0, 10, true);
         assert_eq!(meter(0, 10, true).utilisation_since(&before, SECOND), 1.0);
         assert_eq!(meter(4_000, 11, false).utilisation_since(&before, SECOND), 1.0);
+    }
+
+    #[test]
+    fn a_loop_that_polls_without_a_pause_in_the_same_turn_is_idle() {
+        let after = Meter { polling: SECOND, ..meter(0, 10, true) };
+        assert_eq!(after.utilisation_since(&meter(0, 10, true), SECOND), 0.0);
     }
 
     #[test]

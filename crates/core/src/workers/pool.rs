@@ -336,8 +336,8 @@ impl Pool {
 
     /// The next job for a worker. It sleeps while there is none; `None`: leave.
     fn next(&self, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
+        let mut state = lock(&self.state);
         loop {
-            let mut state = lock(&self.state);
             let mut now = None;
             if state.timers.len() > 0 {
                 drop(state); // for the clock
@@ -349,6 +349,7 @@ impl Pool {
             if let Some(held) = turn.take() {
                 if state.ends_now {
                     drop_lane(state, &held.lane);
+                    state = lock(&self.state);
                     continue;
                 }
                 if let Some(job) = self.go_on(&mut state, held, turn) {
@@ -369,27 +370,28 @@ impl Pool {
                     }
                 }
                 None if state.closed => return None,
-                None => self.sleep(state, now),
+                None => state = self.sleep(state, now),
             }
         }
     }
 
     /// Waits for something to do: until the next deadline, if nobody else does.
-    fn sleep(&self, mut state: MutexGuard<'_, State>, now: Option<Instant>) {
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Option<Instant>) -> MutexGuard<'a, State> {
         if state.timekeeper || state.timers.len() == 0 {
             state.sleeping += 1;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.sleeping -= 1;
-            return;
+            return state;
         }
         // Scheduled after the look at the timers: look again.
-        let Some(now) = now else { return };
+        let Some(now) = now else { return state };
         state.timekeeper = true;
         state = match state.timers.wait(now) {
             Some(left) => self.time.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
             None => self.time.wait(state).unwrap_or_else(PoisonError::into_inner),
         };
         state.timekeeper = false;
+        state
     }
 
     /// A worker takes a task.

@@ -76,7 +76,7 @@ fn a_stack_that_the_system_refuses_is_named_and_nothing_is_left_of_the_group() {
     let size = isize::MAX as usize / 2;
     let factory = ThreadFactory::new().stack_size(size);
     let builder = EventLoopGroup::builder().loops(2).name("huge").thread_factory(factory);
-    let error = builder.build().err().expect("nobody has such a stack");
+    let error = builder.build().expect_err("nobody has such a stack");
     assert!(matches!(&error, BuildError::Thread { thread, .. } if thread == "huge-0"), "{error:?}");
     let text = error.to_string();
     assert!(text.starts_with(r#"the thread "huge-0" could not be made: "#), "{text}");
@@ -93,7 +93,7 @@ fn a_factory_that_fails_for_one_loop_ends_those_before_it() {
         _ => thread::Builder::new().name(name).spawn(body).map(drop),
     });
     let built = EventLoopGroup::builder().loops(4).name("group").thread_factory(factory).build();
-    let error = built.err().expect("the third thread fails").to_string();
+    let error = built.expect_err("the third thread fails").to_string();
     assert_eq!(error, r#"the thread "group-2" could not be made: only two today"#);
     let mut seen = log.take();
     seen.sort();
