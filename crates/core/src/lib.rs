@@ -46,7 +46,7 @@
 //! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
 //! - One result from one writer to whoever waits: [`promise`].
 //! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
-//! - How the threads of all these are made: [`ThreadFactory`].
+//! - How the threads of all these are made: [`ThreadFactory`]; how loops wait when they have nothing to do: [`WaitStrategy`].
 //! - One port for several protocols: [`detect`].
 //! - What a transport has to provide: [`driver`].
 //! - What a loop knows about itself: [`LoopFigures`].
