@@ -133,26 +133,27 @@ impl Ticket {
     fn put(&self, key: TimerKey) {
         self.key.store(key.0.to_u64(), Ordering::Release);
     }
+
+    fn take_out_of(&self, local: &Local) {
+        let key = TimerKey(Key::from_u64(self.key.load(Ordering::Acquire)));
+        let timer = local.disarm(key);
+        local.contain(TaskKind::Timer, || drop(timer));
+    }
 }
 
 impl Place for Ticket {
     /// Out of the wheel: now if this is the loop, else on its next turn.
     fn take_out(self: Arc<Self>) {
         self.cancelled.store(true, Ordering::Release);
-        let ticket = self.clone();
-        let take_out = move |local: &Local| {
-            let key = TimerKey(Key::from_u64(ticket.key.load(Ordering::Acquire)));
-            let timer = local.disarm(key);
-            local.contain(TaskKind::Timer, || drop(timer));
-        };
-        match Local::current_if(self.shared.id) {
-            Some(local) => take_out(&local),
-            None => self.shared.send(Task::Run(Box::new(move || {
-                if let Some(local) = Local::current() {
-                    take_out(&local);
-                }
-            }))),
+        if let Some(local) = Local::current_if(self.shared.id) {
+            return self.take_out_of(&local);
         }
+        let shared = self.shared.clone();
+        shared.send(Task::Run(Box::new(move || {
+            if let Some(local) = Local::current() {
+                self.take_out_of(&local);
+            }
+        })));
     }
 }
 
@@ -238,7 +239,8 @@ where
                 Ok(permit) => permit,
                 Err(why) => return Err(Refused::new(task, why)),
             };
-            let (body, scheduled, ticket) = once_body(shared, task);
+            let (body, promised, place) = once_body(shared, task);
+            let ticket = place.clone();
             let arm = move || {
                 if let Some(local) = Local::current() {
                     if ticket.cancelled.load(Ordering::Acquire) {
@@ -248,7 +250,7 @@ where
                 }
             };
             shared.push(permit, Task::Run(Box::new(arm)));
-            Ok(scheduled)
+            Ok(Scheduled::new(promised, place))
         }
     }
 }
@@ -266,12 +268,15 @@ where
     if local.closed.get() {
         return Err(Refused::new(task, RefusedWhy::ShutDown));
     }
-    let (body, scheduled, ticket) = once_body(&local.shared, task);
+    let (body, promised, ticket) = once_body(&local.shared, task);
     ticket.put(local.arm(deadline, Timer::Once(Box::new(body))));
-    Ok(scheduled)
+    Ok(Scheduled::new(promised, ticket))
 }
 
-fn once_body<F, T>(shared: &Arc<Shared>, task: F) -> (impl FnOnce() + use<F, T>, Scheduled<T>, Arc<Ticket>)
+fn once_body<F, T>(
+    shared: &Arc<Shared>,
+    task: F,
+) -> (impl FnOnce() + use<F, T>, Promised<T, TaskError>, Arc<Ticket>)
 where
     F: FnOnce() -> T + 'static,
     T: 'static,
@@ -288,7 +293,7 @@ where
             TaskError::Panicked(message)
         }));
     };
-    (body, Scheduled::new(promised, ticket.clone()), ticket)
+    (body, promised, ticket)
 }
 
 /// Runs `task` at `first` and then again and again.
