@@ -57,6 +57,13 @@ pub enum BuildError {
         /// What the driver said.
         error: io::Error,
     },
+    /// A loop's thread could not be made by its [factory](crate::ThreadFactory); the loops before it have been shut down.
+    Thread {
+        /// The thread's name, which is its loop's.
+        thread: String,
+        /// What the system or the spawner said, with the size of the stack if one was asked for.
+        error: io::Error,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -66,6 +73,7 @@ impl fmt::Display for BuildError {
             Self::Driver { index, error } => {
                 write!(f, "the driver of loop {index} could not be set up: {error}")
             }
+            Self::Thread { thread, error } => write!(f, "the thread {thread:?} could not be made: {error}"),
         }
     }
 }
@@ -74,7 +82,7 @@ impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Argument(error) => Some(error),
-            Self::Driver { error, .. } => Some(error),
+            Self::Driver { error, .. } | Self::Thread { error, .. } => Some(error),
         }
     }
 }

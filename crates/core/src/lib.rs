@@ -46,6 +46,7 @@
 //! - Time under your control, in tests and simulations: [`ManualLoop`] and [`ManualClock`].
 //! - One result from one writer to whoever waits: [`promise`].
 //! - Work that blocks or computes for long: [`Workers`], ordered per [`Lane`].
+//! - How the threads of all these are made: [`ThreadFactory`]; how loops wait when they have nothing to do: [`WaitStrategy`].
 //! - One port for several protocols: [`detect`].
 //! - What a transport has to provide: [`driver`].
 //! - What a loop knows about itself: [`LoopFigures`].
@@ -70,6 +71,7 @@ mod spill;
 mod sync;
 mod tail;
 mod task_error;
+mod threads;
 pub mod time;
 mod timer;
 mod workers;
@@ -86,7 +88,7 @@ pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
     Rejection, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind, Termination,
-    WeakEventLoop,
+    WaitStrategy, WeakEventLoop,
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
@@ -104,6 +106,7 @@ pub use refused::{Refused, RefusedWhy};
 pub use select::{Select, Selected, select};
 pub use tail::{Outcome, Peer, PeerReader, PeerWriter, Serve, Service};
 pub use task_error::TaskError;
+pub use threads::{ThreadBody, ThreadFactory};
 pub use workers::{
     Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,
     WorkersFigures,

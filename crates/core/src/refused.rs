@@ -89,6 +89,8 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> Error for Refused<F> {}
 
+impl Error for RefusedWhy {}
+
 impl fmt::Display for RefusedWhy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

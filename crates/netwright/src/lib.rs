@@ -56,7 +56,7 @@
 //! - Frames and text: [`codec`]; Protobuf, MessagePack, JSON, CBOR, postcard and Thrift, by features of these names:
 //!   [`codec::serial`].
 //! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
-//!   each channel: [`ThreadPerChannel`].
+//!   each channel: [`ThreadPerChannel`]. How their threads are made: [`ThreadFactory`]; how loops wait: [`WaitStrategy`].
 //! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
 //!   `bridge`, behind features of these names.
 //! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names; their clients behind further ones.

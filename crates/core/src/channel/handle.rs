@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     arena::Key,
+    event_loop::EventLoop,
     pipeline::{Event, Handler, Slot, StageCaller, StageError, StageInfo},
     promise::{PromiseError, Promised, promise},
 };
@@ -243,6 +244,27 @@ impl<W: 'static> Channel<W> {
             .addresses
             .as_ref()
             .and_then(|addresses| addresses.1.clone())
+    }
+
+    /// The loop on which the channel lives, for life. While this handle of it is held, the loop does not end for want of
+    /// handles, as the channel's own handle does not keep it from doing. Once it has ended, it refuses what it is given.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use bytes::Bytes;
+    /// use std::time::Duration;
+    ///
+    /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+    /// let channel = embedded.channel().clone(); // may go to any thread
+    /// let remind = channel.clone();
+    /// channel.event_loop().schedule(Duration::from_secs(60), move || remind.send(Bytes::from("still there?")))?;
+    ///
+    /// embedded.advance(Duration::from_secs(60));
+    /// assert_eq!(embedded.outbound_bytes(), b"still there?");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn event_loop(&self) -> EventLoop {
+        shared!(self.way, shared => shared.event_loop())
     }
 
     /// Tells the pipeline something, from its first stage on, as if a stage in front had said it.

@@ -134,7 +134,8 @@ where
     /// A host for a pipeline on the loop of the calling thread.
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
-        let shared = ChannelShared::new(core.id, settings.water_marks.high(), core.side());
+        let high_mark = settings.water_marks.high();
+        let shared = ChannelShared::new(core.id, core.loop_reference(), high_mark, core.side());
         core.set_handle(shared.clone());
         core.half_closure = settings.half_closure;
         if settings.whole_messages {
@@ -163,9 +164,7 @@ where
     /// The channel has its place on the loop: handlers are added.
     pub fn register(&mut self, token: Token) {
         self.core.set_token(token);
-        if let Some(caller) = self.core.source_caller() {
-            self.shared.set_caller(caller);
-        }
+        self.shared.set_token(token);
         self.run(|root, core| root.link(core));
     }
 

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     arena::{Arena, Key},
-    event_loop::SourceCaller,
+    driver::Token,
+    event_loop::{EventLoop, LoopRef},
     pipeline::{Event, Handler, StageCaller, StageError, StageInfo},
     promise::{Promise, PromiseError},
     task_error::{self, catch, discard, discard_each, tell},
@@ -58,7 +59,10 @@ pub(crate) struct ChannelShared<W> {
     /// Itself, for who has it without its type.
     me: Weak<Self>,
     pub(super) id: ChannelId,
-    caller: OnceLock<SourceCaller>,
+    /// Where the channel lives; it keeps that loop from nothing.
+    event_loop: LoopRef,
+    /// Its place there, once it has one.
+    token: OnceLock<Token>,
     writable: AtomicBool,
     /// Bytes written from outside that are still on their way to the loop, and how many of them are too many.
     on_their_way: AtomicUsize,
@@ -121,11 +125,12 @@ impl<W> Outside<W> {
 }
 
 impl<W> ChannelShared<W> {
-    pub(super) fn new(id: ChannelId, high_mark: usize, side: SideTable) -> Arc<Self> {
+    pub(super) fn new(id: ChannelId, event_loop: LoopRef, high_mark: usize, side: SideTable) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             id,
-            caller: OnceLock::new(),
+            event_loop,
+            token: OnceLock::new(),
             writable: AtomicBool::new(true),
             on_their_way: AtomicUsize::new(0),
             high_mark,
@@ -151,7 +156,8 @@ impl<W> ChannelShared<W> {
     /// The way to the stage of this name.
     pub(super) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
         let stage = self.side().stage::<H>(name)?;
-        let (table, channel) = (self.side.clone(), self.caller.get().cloned());
+        let channel = self.token.get().map(|token| self.event_loop.caller(*token));
+        let table = self.side.clone();
         Ok(StageCaller { table, channel, stage, handler: PhantomData })
     }
 
@@ -161,12 +167,12 @@ impl<W> ChannelShared<W> {
 
     // ---- the loop's side ----
 
-    pub(super) fn set_caller(&self, caller: SourceCaller) {
+    pub(super) fn set_token(&self, token: Token) {
         // Set first: what is sent from now on calls by itself, and what was sent before is seen below.
-        let caller = self.caller.get_or_init(|| caller);
+        let token = *self.token.get_or_init(|| token);
         let waiting = !self.lock().commands.is_empty();
         if waiting {
-            caller.call();
+            self.event_loop.call(token);
         }
     }
 
@@ -327,6 +333,10 @@ impl<W> ChannelShared<W> {
 
     // ---- the outside ----
 
+    pub(super) fn event_loop(&self) -> EventLoop {
+        self.event_loop.handle()
+    }
+
     pub(super) fn send(&self, command: Command<W>) {
         match self.accept(command) {
             Ok(true) => self.call(),
@@ -351,8 +361,8 @@ impl<W> ChannelShared<W> {
 
     /// Has the loop carry out the commands.
     pub(super) fn call(&self) {
-        if let Some(caller) = self.caller.get() {
-            caller.call();
+        if let Some(&token) = self.token.get() {
+            self.event_loop.call(token);
         }
     }
 

@@ -1,10 +1,11 @@
 //! How a loop is set up, and what it is when nothing is said.
 
-use super::{EventLoop, budget::Budget, inbox, shared::Shared};
+use super::{EventLoop, WaitStrategy, budget::Budget, inbox, shared::Shared};
 use crate::{
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
+    threads::ThreadFactory,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -48,6 +49,8 @@ pub(crate) struct LoopConfig {
     pub(crate) task_time_cap: Duration,
     pub(crate) rebuild_after: u32,
     pub(crate) pin_to_core: Option<usize>,
+    pub(crate) threads: ThreadFactory,
+    pub(crate) wait: WaitStrategy,
 }
 
 impl Default for LoopConfig {
@@ -62,6 +65,8 @@ impl Default for LoopConfig {
             task_time_cap: Duration::from_millis(100),
             rebuild_after: 512,
             pin_to_core: None,
+            threads: ThreadFactory::new(),
+            wait: WaitStrategy::Block,
         }
     }
 }
@@ -69,6 +74,7 @@ impl Default for LoopConfig {
 impl LoopConfig {
     pub(crate) fn validate(&self) -> Result<(), InvalidArgument> {
         self.budget()?;
+        self.threads.validate()?;
         if self.max_pending_tasks == 0 {
             return Err(InvalidArgument::new("max_pending_tasks", 0, "at least 1"));
         }
@@ -187,15 +193,42 @@ impl EventLoopBuilder {
         self
     }
 
-    /// The loop. Its thread starts with the first task.
+    /// How the loop waits when it has nothing to do. Default: [`WaitStrategy::Block`].
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
+        self.config.wait = wait;
+        self
+    }
+
+    /// How the loop's thread is made. Default: as the system does, with the first task. A [`ManualLoop`](crate::ManualLoop) has no
+    /// thread to make.
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.config.threads = threads;
+        self
+    }
+
+    /// The loop. Its thread starts with the first task, or now if it has a [factory](Self::thread_factory).
     pub fn build(self) -> Result<EventLoop, BuildError> {
-        self.config.validate()?;
-        let seed = self.seed.unwrap_or_else(|| Box::new(ParkSeed::new()));
-        Ok(EventLoop::new_handle(Shared::new(self.config, Arc::new(SystemClock), seed)))
+        let (config, seed) = self.into_parts()?;
+        made(config, Arc::new(SystemClock), seed)
     }
 
     pub(super) fn into_parts(self) -> Result<(LoopConfig, Box<dyn DriverSeed>), BuildError> {
         self.config.validate()?;
         Ok((self.config, self.seed.unwrap_or_else(|| Box::new(ParkSeed::new()))))
     }
+}
+
+/// A loop of checked settings, with a thread if it has a factory of its own.
+pub(crate) fn made(
+    config: LoopConfig,
+    clock: Arc<dyn Clock>,
+    seed: Box<dyn DriverSeed>,
+) -> Result<EventLoop, BuildError> {
+    let early = config.threads.is_set();
+    let event_loop = EventLoop::new_handle(Shared::new(config, clock, seed));
+    if early {
+        let thread = || event_loop.name().to_owned();
+        event_loop.shared().start_early().map_err(|error| BuildError::Thread { thread: thread(), error })?;
+    }
+    Ok(event_loop)
 }

@@ -44,6 +44,7 @@ pub(crate) struct Figures {
     pub(crate) tasks_ns: Counter,
     pub(crate) events: Counter,
     pub(crate) tasks_run: Counter,
+    pub(crate) tasks_dropped: Counter,
     pub(crate) tasks_from_outside: Counter,
     pub(crate) local_pending: Counter,
     pub(crate) timers_pending: Counter,
@@ -79,6 +80,7 @@ impl Figures {
             time_tasks: Duration::from_nanos(self.tasks_ns.get()),
             events: self.events.get(),
             tasks_run: self.tasks_run.get(),
+            tasks_dropped: self.tasks_dropped.get(),
             tasks_pending: inbox_pending as u64 + self.local_pending.get(),
             timers_pending: self.timers_pending.get(),
             futures: self.futures.get(),
@@ -123,6 +125,8 @@ pub struct LoopFigures {
     pub events: u64,
     /// Tasks, timers and polls of futures that have run.
     pub tasks_run: u64,
+    /// Tasks that were accepted and not begun when the loop was [told to end now](crate::EventLoop::shutdown_now).
+    pub tasks_dropped: u64,
     /// Tasks accepted and not yet run.
     pub tasks_pending: u64,
     /// Timers armed.
@@ -137,7 +141,7 @@ pub struct LoopFigures {
     pub wakeups_saved: u64,
     /// Polls that ended early and for no reason.
     pub premature_wakeups: u64,
-    /// How often the driver was replaced because of them, or because it failed.
+    /// How often the driver was replaced: because of them, because it failed, or because it was asked for.
     pub rebuilds: u64,
     /// Polls that failed.
     pub poll_failures: u64,

@@ -4,21 +4,25 @@ use super::{
     config::EventLoopBuilder,
     figures::LoopFigures,
     local::{Local, Work},
-    local_loop::LocalLoop,
+    local_loop::{LocalLoop, SourceCaller},
     schedule::{self, Period, Scheduled},
     shared::{Shared, Task},
     shutdown::Patience,
     spawn::{self, JoinHandle},
+    submit,
     tail::{self, TailTask},
 };
 use crate::{
+    driver::Token,
     error::{InvalidArgument, LoopError},
+    group::EventLoopGroup,
     loop_thread,
-    promise::SharedPromised,
+    promise::{Promised, SharedPromised, promise},
     refused::{Refused, RefusedWhy},
+    task_error::TaskError,
 };
 use std::{
-    fmt,
+    fmt, io,
     sync::{Arc, Weak, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -92,6 +96,26 @@ impl EventLoop {
         loop_thread::is_current(self.shared.id)
     }
 
+    /// The group that the loop is of. `None` if it is of none, or if nobody holds that group any more: a loop does not.
+    ///
+    /// ```
+    /// use netwright_core::{EventLoop, EventLoopGroup};
+    ///
+    /// let group = EventLoopGroup::new(2)?;
+    /// let event_loop = group.next();
+    /// let sibling = event_loop.parent().unwrap().next();
+    /// assert!(event_loop != sibling && group.iter().any(|member| member == sibling));
+    /// assert!(EventLoop::new().parent().is_none());
+    /// # Ok::<(), netwright_core::BuildError>(())
+    /// ```
+    pub fn parent(&self) -> Option<EventLoopGroup> {
+        self.shared.parent.get()?.upgrade()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// What only the loop's own thread may use; `None` on any other thread.
     pub fn local(&self) -> Option<LocalLoop> {
         Local::current_if(self.shared.id).map(LocalLoop::new)
@@ -157,6 +181,74 @@ impl EventLoop {
             }
             Err(why) => Err(Refused::new(task, why)),
         }
+    }
+
+    /// Runs a task on the loop, in order with others, and promises what it returns, or that it panicked.
+    ///
+    /// A task that is [cancelled](Promised::cancel) before it starts is dropped when its turn comes. Dropping the promise
+    /// does not stop it.
+    ///
+    /// ```
+    /// use netwright_core::{EventLoop, TaskError};
+    ///
+    /// let event_loop = EventLoop::new();
+    /// assert_eq!(event_loop.submit(|| 6 * 7)?.wait(), Ok(42));
+    /// let mut broken = event_loop.submit(|| -> u32 { panic!("no such row") })?;
+    /// assert_eq!(broken.wait(), Err(TaskError::Panicked("no such row".to_owned())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<F, T>(&self, task: F) -> Result<Promised<T, TaskError>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        submit::submit(&self.shared, task)
+    }
+
+    /// Has the loop look round before it sleeps again: whatever was done before this call is seen by it, such as a
+    /// [lazy task](Self::execute_lazy) or a [clock moved by hand](crate::ManualClock). However often it is called, the loop
+    /// is woken once. A loop without a thread is not given one.
+    ///
+    /// ```
+    /// use netwright_core::{EventLoopGroup, ManualClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let event_loop = EventLoopGroup::builder().loops(1).clock(clock.clone()).build()?.next();
+    /// let mut tea = event_loop.schedule(Duration::from_secs(240), || "ready")?;
+    /// clock.advance(Duration::from_secs(240));
+    /// event_loop.wake(); // it sleeps by a clock that has not moved
+    /// assert_eq!(tea.wait()?, "ready");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wake(&self) {
+        self.shared.ask_to_wake();
+    }
+
+    /// Replaces the kernel object underneath the loop's driver by a fresh one with the same registrations, as the loop does by
+    /// itself when polls end early again and again. A task like any other, at the end of a turn; one rebuild does for all who
+    /// have asked by then.
+    ///
+    /// Promises how many registrations moved, or what the system said; then the old one goes on.
+    ///
+    /// ```
+    /// use netwright_core::EventLoop;
+    ///
+    /// let event_loop = EventLoop::new();
+    /// let moved = event_loop.rebuild()?.wait()??;
+    /// assert_eq!((moved, event_loop.figures().rebuilds), (0, 1)); // a loop without I/O has nothing to move
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rebuild(&self) -> Result<Promised<io::Result<usize>, TaskError>, RefusedWhy> {
+        let (promise, promised) = promise();
+        match Local::current_if(self.shared.id) {
+            Some(local) => local.admit()?.push(Work::Rebuild(promise)),
+            None => {
+                let permit = self.shared.admit()?;
+                self.shared.push(permit, Task::Rebuild(promise));
+            }
+        }
+        Ok(promised)
     }
 
     // ---- timers ----
@@ -251,6 +343,30 @@ impl EventLoop {
         Ok(self.termination())
     }
 
+    /// Ends the loop now: the task that runs comes to its end, and what waits behind it is dropped, so that whoever waits for its
+    /// result is told ([`TaskError::Abandoned`]). Channels close at once, with
+    /// [`CloseCause::ShutDown`](crate::CloseCause::ShutDown), and from this call on nothing is accepted. Nobody is waited for: a
+    /// handler on [workers](crate::Workers) may be dropped without having heard of the end.
+    ///
+    /// Also for a loop that was asked to end gracefully and takes too long. A task that the loop is in the midst of cannot be
+    /// stopped, and the loop ends with it; of tasks that take less than a microsecond some more may run.
+    ///
+    /// ```
+    /// use netwright_core::{EventLoop, TaskError};
+    /// use std::time::Duration;
+    ///
+    /// let event_loop = EventLoop::new();
+    /// let mut tomorrow = event_loop.schedule(Duration::from_secs(86_400), || "never")?;
+    /// event_loop.shutdown_now().wait()?;
+    /// assert_eq!(tomorrow.wait(), Err(TaskError::Abandoned));
+    /// assert!(event_loop.execute(|| ()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Termination {
+        self.shared.shut_down_now();
+        self.termination()
+    }
+
     /// Asks the loop to give its thread back if nothing lives on it: no task, timer, future, tail task or source, and a
     /// driver that may change threads. Otherwise nothing happens. The next task starts a new thread.
     pub fn suspend_if_idle(&self) {
@@ -286,10 +402,6 @@ impl EventLoop {
     /// The end of the loop: a future, and a blocking wait that on a loop's own thread is an error instead of a deadlock.
     pub fn termination(&self) -> Termination {
         self.shared.termination()
-    }
-
-    pub(crate) fn shut_down(&self, patience: Patience) {
-        self.shared.shut_down(patience);
     }
 }
 
@@ -376,6 +488,16 @@ impl LoopRef {
 
     pub(crate) fn handle(&self) -> EventLoop {
         EventLoop::new_handle(self.shared.clone())
+    }
+
+    /// Has a source called, from any thread. After the loop's end nothing happens.
+    pub(crate) fn call(&self, token: Token) {
+        self.shared.send(Task::Call(token));
+    }
+
+    /// A way to do so, for others.
+    pub(crate) fn caller(&self, token: Token) -> SourceCaller {
+        SourceCaller::new(self.shared.clone(), token)
     }
 }
 

@@ -418,7 +418,7 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
+pub(crate) mod loom_tests {
     use super::*;
     use crate::sync::{Arc, thread};
 
@@ -441,20 +441,20 @@ mod loom_tests {
         taken
     }
 
-    struct Wakeup {
+    pub(crate) struct Wakeup {
         gate: loom::sync::Mutex<bool>,
         bell: loom::sync::Condvar,
     }
 
     impl Wakeup {
-        fn new() -> Self {
+        pub(crate) fn new() -> Self {
             Self { gate: loom::sync::Mutex::new(false), bell: loom::sync::Condvar::new() }
         }
-        fn ring(&self) {
+        pub(crate) fn ring(&self) {
             *self.gate.lock().unwrap() = true;
             self.bell.notify_one();
         }
-        fn wait(&self) {
+        pub(crate) fn wait(&self) {
             let mut rung = self.gate.lock().unwrap();
             while !*rung {
                 rung = self.bell.wait(rung).unwrap();
@@ -492,6 +492,47 @@ mod loom_tests {
             for submitter in submitters {
                 submitter.join().unwrap();
             }
+        });
+    }
+
+    #[test]
+    fn loom_a_loop_that_looks_out_before_it_sleeps_needs_no_wake_up_for_what_it_sees_and_misses_nothing() {
+        check(|| {
+            let shared = Arc::new((Inbox::new(UNLIMITED, RING_LEN), Wakeup::new()));
+            shared.0.started();
+            let submitter = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let mut rang = false;
+                    for task in 0..2 {
+                        if shared.0.admit().unwrap().push(task) == Next::Wake {
+                            shared.1.ring();
+                            rang = true;
+                        }
+                    }
+                    rang
+                })
+            };
+            let (inbox, woken) = &*shared;
+            let (mut cursor, mut taken, mut slept) = (Cursor::default(), Vec::new(), false);
+            while taken.len() < 2 {
+                while let Some(task) = inbox.take(&mut cursor) {
+                    taken.push(task);
+                    inbox.done(1);
+                }
+                // Awake, and looking: twice, then it sleeps.
+                let sees = (0..2).any(|_| {
+                    thread::yield_now();
+                    inbox.pending() > 0
+                });
+                if !sees && taken.len() < 2 && inbox.fall_asleep() {
+                    slept = true;
+                    woken.wait();
+                    inbox.wake_up();
+                }
+            }
+            assert_eq!(taken, [0, 1]);
+            assert!(!submitter.join().unwrap() || slept, "woken although it did not sleep");
         });
     }
 

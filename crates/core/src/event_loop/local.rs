@@ -8,19 +8,21 @@
 
 use super::{
     TaskKind,
-    moment::Moment,
+    moment::{Moment, tick_of},
     queues::Queues,
     schedule::Timer,
     shared::Shared,
     spawn::{FutureTask, Futures},
+    submit::Rebuilt,
     tail::TailTasks,
 };
 use crate::{
     arena::Arena,
     driver::{Event, Source, Token},
     loop_thread,
+    promise::Promise,
     refused::RefusedWhy,
-    task_error::catch,
+    task_error::{TaskError, catch},
     timer::wheel::{TimerKey, Wheel},
 };
 use std::{
@@ -37,13 +39,14 @@ pub(crate) enum Work {
     Poll(Arc<FutureTask>),
     Timer(Timer),
     Call(Token),
+    Rebuild(Promise<Rebuilt, TaskError>),
     Nudge,
 }
 
 impl Work {
     pub(crate) fn kind(&self) -> TaskKind {
         match self {
-            Self::Run(_) | Self::Nudge => TaskKind::Task,
+            Self::Run(_) | Self::Rebuild(_) | Self::Nudge => TaskKind::Task,
             Self::Call(_) => TaskKind::Io,
             Self::Poll(_) => TaskKind::Future,
             Self::Timer(_) => TaskKind::Timer,
@@ -76,6 +79,8 @@ pub(crate) struct Local {
     pub(crate) tail: TailTasks,
     pub(crate) sources: RefCell<Arena<Option<Box<dyn Source>>>>,
     pub(crate) extension: RefCell<Option<Rc<dyn Any>>>,
+    /// Who wants to hear of the rebuild that was asked for.
+    pub(crate) rebuilds: RefCell<Vec<Promise<Rebuilt, TaskError>>>,
     /// From the last pass on nothing new is taken, not even from the loop itself.
     pub(crate) closed: Cell<bool>,
     pub(crate) queues: Queues,
@@ -99,6 +104,7 @@ impl Local {
             tail: TailTasks::new(),
             sources: RefCell::new(Arena::new()),
             extension: RefCell::new(None),
+            rebuilds: RefCell::default(),
             closed: Cell::new(false),
             due: Cell::new(0),
         })
@@ -196,14 +202,6 @@ impl Local {
 
     // ---- time ----
 
-    /// The first tick at which `deadline` has passed: rounded up, so that no timer is early. A deadline that cannot be
-    /// named (`None`) is the last tick, which no clock reaches.
-    pub(crate) fn tick_of(&self, deadline: Option<Instant>) -> u64 {
-        let Some(deadline) = deadline else { return u64::MAX };
-        let since = deadline.saturating_duration_since(self.origin);
-        u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-    }
-
     /// Reads the clock.
     #[inline]
     pub(crate) fn moment(&self) -> Moment {
@@ -220,7 +218,7 @@ impl Local {
     }
 
     pub(crate) fn arm(&self, deadline: Option<Instant>, timer: Timer) -> TimerKey {
-        let tick = self.tick_of(deadline);
+        let tick = tick_of(self.origin, deadline);
         let mut wheel = self.wheel.borrow_mut();
         let key = wheel.arm(tick, timer);
         self.shared.figures.timers_pending.set(wheel.len());

@@ -127,7 +127,7 @@ impl LocalLoop {
 
     /// A way to have a source called from any thread, which does not keep the loop alive.
     pub fn caller(&self, token: Token) -> SourceCaller {
-        SourceCaller { shared: self.local.shared.clone(), token }
+        SourceCaller::new(self.local.shared.clone(), token)
     }
 
     /// What the loop's driver offers to its sources, if it is of this type.
@@ -214,6 +214,10 @@ pub struct SourceCaller {
 }
 
 impl SourceCaller {
+    pub(super) fn new(shared: Arc<Shared>, token: Token) -> Self {
+        Self { shared, token }
+    }
+
     /// Has the source's [`ready`](Source::ready) called with nothing ready. After the loop's end nothing happens.
     pub fn call(&self) {
         self.shared.send(Task::Call(self.token));

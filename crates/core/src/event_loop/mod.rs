@@ -7,10 +7,11 @@
 //! | `queues` | what it has to run, in which order |
 //! | `shared`, `inbox` | what threads share: the door for tasks, the wake-up protocol, start and end |
 //! | `runner` | the turn: poll, I/O, tasks, tail tasks, leave |
+//! | `requests` | what a loop is asked for beside tasks: to look up, to suspend, to rebuild, to end now |
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
-//! | `schedule`, `spawn`, `tail` | timers, futures, tail tasks |
+//! | `submit`, `schedule`, `spawn`, `tail` | tasks with a result, timers, futures, tail tasks |
 //! | `manual` | a loop driven by hand |
-//! | `nap` | how a loop waits whose driver cannot |
+//! | `waiting`, `nap` | how a loop waits; how one does whose driver cannot |
 //! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
@@ -25,22 +26,27 @@ mod manual;
 mod moment;
 mod nap;
 mod queues;
+mod requests;
 mod runner;
 mod schedule;
 mod shared;
 mod shutdown;
 mod spawn;
+mod submit;
 mod tail;
+mod waiting;
 
-pub(crate) use config::LoopConfig;
 pub use config::{EventLoopBuilder, Rejection};
+pub(crate) use config::{LoopConfig, made};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
 pub use local_loop::{LocalLoop, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;
+pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;
-pub(crate) use shared::Shared;
+pub(crate) use schedule::{Period, Place};
 pub(crate) use shutdown::Patience;
 pub use spawn::JoinHandle;
 pub use tail::TailTask;
+pub use waiting::WaitStrategy;

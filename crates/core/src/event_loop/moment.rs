@@ -11,6 +11,14 @@ pub(crate) struct Moment(u64);
 
 const PER_TICK: u64 = 1_000_000;
 
+/// The first tick of a wheel that began at `origin` at which `deadline` has passed: rounded up, so that no timer is early. A
+/// deadline that cannot be named (`None`) is the last tick, which no clock reaches.
+pub(crate) fn tick_of(origin: Instant, deadline: Option<Instant>) -> u64 {
+    let Some(deadline) = deadline else { return u64::MAX };
+    let since = deadline.saturating_duration_since(origin);
+    u64::try_from(since.as_nanos().div_ceil(PER_TICK.into())).unwrap_or(u64::MAX)
+}
+
 impl Moment {
     pub(crate) fn new(origin: Instant, instant: Instant) -> Self {
         let since = instant.saturating_duration_since(origin);

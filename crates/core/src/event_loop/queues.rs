@@ -201,6 +201,7 @@ impl Queues {
             Task::Run(run) => Work::Run(run),
             Task::Poll(task) => Work::Poll(task),
             Task::Call(token) => Work::Call(token),
+            Task::Rebuild(promise) => Work::Rebuild(promise),
             Task::Nudge => Work::Nudge,
             Task::Mark => self.take_marked(),
         };

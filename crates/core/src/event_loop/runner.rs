@@ -16,15 +16,23 @@ use super::{
     budget::{BATCH, Budget, LOOK_AFTER},
     local::{Local, Turn, Work},
     moment::Moment,
+    requests::{REBUILD, SUSPEND, WAKE},
     shared::Shared,
     shutdown::{Decision, Leaving},
+    waiting::WaitStrategy,
 };
 use crate::{
     driver::{Driver, Event, Events, Ready, Token},
     error::LoopError,
-    task_error::{catch, tell},
+    task_error::{TaskError, catch, tell},
 };
-use std::{io, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    io,
+    ops::ControlFlow,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How long a turn may wait for something to do.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +59,9 @@ pub(crate) struct Runner {
     stay: Option<Duration>,
     /// When the last turn ended.
     mark: Moment,
-    /// Whether to look out for a task for a moment before the next sleep: the last one was short.
+    /// Whether to look out for something before the next sleep: the last one was short, or the loop is to wait like that.
     spin_first: bool,
+    wait: WaitStrategy,
     /// Whether single tasks are timed: see [`run_batch`](Self::run_batch).
     watch_tasks: bool,
     end: Option<End>,
@@ -88,7 +97,8 @@ impl Runner {
             retry_at: None,
             leaving: None,
             stay: None,
-            spin_first: false,
+            spin_first: shared.config.wait.spins(),
+            wait: shared.config.wait,
             watch_tasks: true,
             end: None,
             owns_thread,
@@ -125,7 +135,10 @@ impl Runner {
         figures.events.add(events as u64);
 
         local.release_due_timers(io_done);
-        let (tasks, tasks_done) = self.run_tasks(io_done, io_done.since(polled));
+        let (tasks, tasks_done) = match local.shared.requests.is_to_end_now() {
+            false => self.run_tasks(io_done, io_done.since(polled)),
+            true => (0, io_done),
+        };
         let tail = local.tail.run(&local);
         let end = if tail == 0 { tasks_done } else { local.moment() };
         figures.tasks_ns.add(end.since(io_done));
@@ -136,8 +149,8 @@ impl Runner {
         }
         self.mark = end;
         self.leave_if_asked(end, tasks > 0);
-        if self.end.is_none() && local.shared.take_suspend_request() {
-            self.suspend_if_idle()?;
+        if local.shared.requests.any() {
+            self.answer_requests()?;
         }
         Ok(events + tasks + tail > 0)
     }
@@ -166,14 +179,28 @@ impl Runner {
         let local = self.local.clone();
         let shared = &local.shared;
         let idle = wanted != Some(Duration::ZERO);
-        let asleep = idle && !(self.spin_first && spin_for_task(shared)) && shared.inbox.fall_asleep();
+        let mut wanted = wanted;
+        let mut sleepy = idle;
+        if idle && self.spin_first {
+            sleepy = match self.wait.spins() {
+                false => !spin_for_task(shared),
+                true => match self.look_out(wanted)? {
+                    ControlFlow::Break(now) => return Ok(now),
+                    ControlFlow::Continue(left) => {
+                        wanted = left;
+                        true
+                    }
+                },
+            };
+        }
+        let asleep = sleepy && shared.inbox.fall_asleep();
         let timeout = if asleep { wanted } else { Some(Duration::ZERO) };
         let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
         let result = driver.poll(timeout, &mut self.events);
         let woken = asleep && shared.inbox.wake_up();
         let now = local.moment();
         if asleep {
-            self.spin_first = woken && now.since(self.mark) < SHORT_SLEEP;
+            self.spin_first = (woken && now.since(self.mark) < SHORT_SLEEP) || self.wait.spins();
         }
         match result {
             Ok(()) => {
@@ -190,6 +217,54 @@ impl Runner {
         Ok(now)
     }
 
+    /// Polls again and again, without a sleep, for as long as the loop is to wait like that: until there is something to do, or
+    /// `wanted` is over. Continues with what is left of `wanted` if the loop is to sleep.
+    ///
+    /// The loop counts as awake meanwhile, so tasks come without a wake-up; such polls cannot be premature. As with any wait,
+    /// it is real time that passes, whatever the loop's clock says.
+    #[inline(never)]
+    fn look_out(
+        &mut self,
+        wanted: Option<Duration>,
+    ) -> Result<ControlFlow<Moment, Option<Duration>>, LoopError> {
+        let local = self.local.clone();
+        let (begun, spin_time) = (Instant::now(), self.wait.spin_time());
+        let mut round = 0_u32;
+        loop {
+            let driver = self.driver.as_mut().ok_or(LoopError::Abandoned)?;
+            match driver.poll(Some(Duration::ZERO), &mut self.events) {
+                Ok(()) => self.failures = 0,
+                // A signal came, which is nobody's fault.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let now = local.moment();
+                    self.recover(&error, now);
+                    return Ok(ControlFlow::Break(now));
+                }
+            }
+            let spent = begun.elapsed();
+            let has_work = !self.events.is_empty() || local.shared.inbox.pending() > 0;
+            if has_work || wanted.is_some_and(|wanted| spent >= wanted) {
+                return Ok(ControlFlow::Break(local.moment()));
+            }
+            let sleeps = spin_time.is_some_and(|time| spent >= time);
+            round = round.wrapping_add(1);
+            if sleeps || round.is_multiple_of(ROUNDS_TO_YIELD) {
+                // Counted as it passes: nobody is to take this for a turn that does not end.
+                let now = local.moment();
+                local.shared.figures.polling_ns.add(now.since(self.mark));
+                self.mark = now;
+            }
+            if sleeps {
+                return Ok(ControlFlow::Continue(wanted.map(|wanted| wanted.saturating_sub(spent))));
+            }
+            match round.is_multiple_of(ROUNDS_TO_YIELD) {
+                false => std::hint::spin_loop(),
+                true => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// The driver failed. A rebuild may help, and is trusted once; then the driver is tried again after a pause that grows.
     #[cold]
     fn recover(&mut self, error: &io::Error, now: Moment) {
@@ -201,8 +276,8 @@ impl Runner {
             tracing::error!(event_loop = %name, %error, in_a_row = self.failures, "the driver failed, rebuilding it");
         });
         match self.rebuild() {
-            Ok(()) if self.failures == 1 => return,
-            Ok(()) => {}
+            Ok(_) if self.failures == 1 => return,
+            Ok(_) => {}
             Err(error) => {
                 tell(|| tracing::error!(event_loop = %name, %error, "rebuilding the driver failed"));
             }
@@ -261,7 +336,8 @@ impl Runner {
         }
     }
 
-    fn rebuild(&mut self) -> io::Result<()> {
+    /// How many registrations moved.
+    fn rebuild(&mut self) -> io::Result<usize> {
         let driver = self.driver.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let moved = driver.rebuild()?;
         let before = self.local.extension.replace(driver.extension());
@@ -270,7 +346,39 @@ impl Runner {
         self.local.shared.figures.rebuilds.add(1);
         let name = &self.local.shared.config.name;
         tell(|| tracing::info!(event_loop = %name, registrations = moved, "driver rebuilt"));
+        Ok(moved)
+    }
+
+    // ---- requests ----
+
+    #[cold]
+    fn answer_requests(&mut self) -> Result<(), LoopError> {
+        if self.end.is_some() {
+            return Ok(()); // who asked learns it from the end
+        }
+        let shared = self.local.shared.clone();
+        if shared.requests.take(REBUILD) {
+            self.rebuild_as_asked()?;
+        }
+        if shared.requests.take(SUSPEND) {
+            self.suspend_if_idle()?;
+        }
         Ok(())
+    }
+
+    /// One rebuild is the answer to all who have asked by now.
+    fn rebuild_as_asked(&mut self) -> Result<(), LoopError> {
+        let asked = self.local.rebuilds.take();
+        let rebuilt = catch(|| self.rebuild());
+        for promise in asked {
+            promise.complete(match &rebuilt {
+                Ok(Ok(moved)) => Ok(Ok(*moved)),
+                Ok(Err(error)) => Ok(Err(io::Error::new(error.kind(), error.to_string()))),
+                Err(message) => Err(TaskError::Panicked(message.clone())),
+            });
+        }
+        // As with any panic of a driver: what is left of it cannot be trusted.
+        rebuilt.map(drop).map_err(LoopError::Panicked)
     }
 
     // ---- 2 I/O ----
@@ -341,7 +449,7 @@ impl Runner {
                 shared.figures.task_took(took, last_kind);
                 self.watch_tasks |= took > 1000 * LOOK_AFTER as u64;
                 (now, timed) = (end, run);
-                if end >= latest {
+                if end >= latest || shared.requests.is_to_end_now() {
                     break;
                 }
             }
@@ -373,12 +481,27 @@ impl Runner {
         for token in tokens {
             local.call_source(token, |source| source.shut_down());
         }
+        if local.shared.requests.is_to_end_now() {
+            return self.leave_now();
+        }
         let busy = local.has_tasks() || local.tail.has_pending() || !local.sources.borrow().is_empty();
         match leaving.decide(now, ran_tasks, busy) {
             Decision::Stay(time) => self.stay = Some(time),
             Decision::Leave if local.shared.inbox.close_if_empty() => self.end = Some(End::Finished),
             Decision::Leave => {}
             Decision::LeaveNow => self.end = Some(End::Finished),
+        }
+    }
+
+    /// Sources whose close has to pass the driver, such as one behind a send, get one more look at it. Others are dropped.
+    #[cold]
+    fn leave_now(&mut self) {
+        self.end = Some(End::Finished);
+        let waits = !self.local.sources.borrow().is_empty();
+        if let Some(driver) = self.driver.as_mut().filter(|_| waits) {
+            // What a driver cannot tell any more is told by the drop of its sources.
+            let _ = driver.poll(Some(Duration::ZERO), &mut self.events);
+            self.deliver(self.mark);
         }
     }
 
@@ -409,8 +532,8 @@ impl Runner {
         Ok(())
     }
 
-    /// The last act: nothing new is taken, what was accepted is run, everything that lives on the loop is dropped on
-    /// its thread.
+    /// The last act: nothing new is taken, what was accepted is run, or dropped if it is to be now, and everything that lives
+    /// on the loop is dropped on its thread.
     pub(crate) fn finish(self) {
         let Self { local, driver, .. } = self;
         let shared = &local.shared;
@@ -424,14 +547,21 @@ impl Runner {
         while local.has_tasks() {
             match local.next(&mut turn) {
                 Some((work, counted)) => {
-                    run_one(&local, work);
+                    // A source that is called has its end to come to, also now.
+                    if shared.requests.is_to_end_now() && !matches!(work, Work::Call(_)) {
+                        forget(&local, work);
+                    } else {
+                        run_one(&local, work);
+                        shared.figures.tasks_run.add(1);
+                    }
                     local.queues.done(usize::from(counted));
-                    shared.figures.tasks_run.add(1);
                 }
                 None => std::thread::yield_now(), // a submitter was admitted at the last moment
             }
         }
         local.drop_timers();
+        let rebuilds = local.rebuilds.take();
+        local.drop_each(TaskKind::Task, rebuilds);
         local.tail.clear(&local);
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
         for token in tokens {
@@ -457,6 +587,9 @@ const EVENTS_TIMED: usize = 8;
 /// A sleep that a submitter ended this soon was not worth it: falling asleep and being woken takes both sides some ten
 /// microseconds. A loop that lives on I/O, or has little to do, never spins.
 const SHORT_SLEEP: u64 = 100_000;
+
+/// Polls without a sleep between two offers of the core to others, which cost about as much as one of the polls.
+const ROUNDS_TO_YIELD: u32 = 64;
 
 /// Looks out for a task for some microseconds: first without giving up the core, less and less often so that the
 /// submitter has the word to itself, then in between others that want the core. False if none came.
@@ -484,13 +617,25 @@ fn run_one(local: &Rc<Local>, work: Work) {
         Work::Poll(task) => local.futures.poll(local, task),
         Work::Timer(timer) => timer.fire(local),
         Work::Call(token) => local.deliver(Event { token, ready: Ready::NONE }),
-        Work::Nudge => {}
+        Work::Rebuild(promise) => {
+            local.rebuilds.borrow_mut().push(promise);
+            local.shared.requests.ask(REBUILD);
+        }
+        Work::Nudge => drop(local.shared.requests.take(WAKE)),
     }
+}
+
+/// Drops what will not be run: who waits for it learns it from that.
+fn forget(local: &Rc<Local>, work: Work) {
+    if matches!(work, Work::Run(_)) {
+        local.shared.figures.tasks_dropped.add(1);
+    }
+    local.contain(work.kind(), || drop(work));
 }
 
 /// The whole life of a loop's thread.
 pub(crate) fn run_thread(shared: &Arc<Shared>) {
-    let name = &shared.config.name;
+    let (name, threads) = (&shared.config.name, &shared.config.threads);
     if let Some(core) = shared.config.pin_to_core {
         // Not through `known_core`: a thread inherits the cores of whoever sent the first task, and that may be one
         // other core only. That the core exists was checked when the loop was built.
@@ -499,9 +644,10 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
             tell(|| tracing::warn!(event_loop = %name, core, "the thread could not be bound to its core"));
         }
     }
+    count_panic(shared, threads.begins(name));
     // Whatever goes wrong with a loop, and be it our fault: its end is told.
     let end = match catch(|| live(shared)) {
-        Ok(Ok(End::Suspended)) => return,
+        Ok(Ok(End::Suspended)) => return count_panic(shared, threads.ends(name)),
         Ok(Ok(End::Finished)) => Ok(()),
         Ok(Err(error)) => Err(error),
         Err(message) => Err(LoopError::Panicked(message)),
@@ -510,7 +656,27 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
         tell(|| tracing::error!(event_loop = %name, %error, "the event loop ended"));
     }
     shared.inbox.close();
+    count_panic(shared, threads.ends(name));
     shared.terminate(end);
+}
+
+fn count_panic(shared: &Shared, went_well: bool) {
+    if !went_well {
+        shared.figures.panics.add_shared(1);
+    }
+}
+
+/// The end of a loop for which a thread was promised that did not come.
+pub(crate) fn end_without_thread(shared: &Arc<Shared>, error: io::Error) {
+    tell(
+        || tracing::error!(event_loop = %shared.config.name, %error, "the event loop has no thread, and ended"),
+    );
+    refuse_all(shared);
+    let seed = shared.take_seed();
+    if let Err(message) = catch(|| drop(seed)) {
+        shared.report_panic(TaskKind::Io, &message);
+    }
+    shared.terminate(Err(LoopError::Start(Arc::new(error))));
 }
 
 /// From the start of the driver to the end of everything that lived on the loop.

@@ -70,10 +70,24 @@ pub(crate) enum Period {
 }
 
 impl Period {
-    fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         let (Self::Rate(time) | Self::Delay(time)) = self;
         time.is_zero()
     }
+
+    /// When the next run is due, if the last was at `last` and is over now.
+    pub(crate) fn next(self, last: Option<Instant>, now: impl FnOnce() -> Instant) -> Option<Instant> {
+        match self {
+            Self::Rate(time) => last.and_then(|last| last.checked_add(time)),
+            Self::Delay(time) => now().checked_add(time),
+        }
+    }
+}
+
+/// Where a task for later waits.
+pub(crate) trait Place: Send + Sync {
+    /// It was cancelled, and need not wait any longer.
+    fn take_out(self: Arc<Self>);
 }
 
 impl Repeat {
@@ -89,10 +103,7 @@ impl Repeat {
             local.contain(TaskKind::Timer, || drop(run));
             return;
         }
-        self.deadline = match self.period {
-            Period::Rate(time) => self.deadline.and_then(|last| last.checked_add(time)),
-            Period::Delay(time) => local.shared.clock.now().checked_add(time),
-        };
+        self.deadline = self.period.next(self.deadline, || local.shared.clock.now());
         self.arm(local);
     }
 
@@ -123,29 +134,35 @@ impl Ticket {
         self.key.store(key.0.to_u64(), Ordering::Release);
     }
 
-    /// Takes the timer out of the wheel: now if this is the loop, else on its next turn.
-    fn take_out(self: &Arc<Self>) {
-        let ticket = self.clone();
-        let take_out = move |local: &Local| {
-            let key = TimerKey(Key::from_u64(ticket.key.load(Ordering::Acquire)));
-            let timer = local.disarm(key);
-            local.contain(TaskKind::Timer, || drop(timer));
-        };
-        match Local::current_if(self.shared.id) {
-            Some(local) => take_out(&local),
-            None => self.shared.send(Task::Run(Box::new(move || {
-                if let Some(local) = Local::current() {
-                    take_out(&local);
-                }
-            }))),
+    fn take_out_of(&self, local: &Local) {
+        let key = TimerKey(Key::from_u64(self.key.load(Ordering::Acquire)));
+        let timer = local.disarm(key);
+        local.contain(TaskKind::Timer, || drop(timer));
+    }
+}
+
+impl Place for Ticket {
+    /// Out of the wheel: now if this is the loop, else on its next turn.
+    fn take_out(self: Arc<Self>) {
+        self.cancelled.store(true, Ordering::Release);
+        if let Some(local) = Local::current_if(self.shared.id) {
+            return self.take_out_of(&local);
         }
+        let shared = self.shared.clone();
+        shared.send(Task::Run(Box::new(move || {
+            if let Some(local) = Local::current() {
+                self.take_out_of(&local);
+            }
+        })));
     }
 }
 
 /// A scheduled task: a future of its result, and the means to cancel it.
 ///
+/// From [`EventLoop::schedule`](crate::EventLoop::schedule), [`Workers::schedule`](crate::Workers::schedule) and their relatives.
 /// Dropping the handle lets the task go on. A task that repeats resolves only when it ends: with
-/// [`TaskError::Cancelled`], with the panic that stopped it, or with [`TaskError::Abandoned`] when its loop shuts down.
+/// [`TaskError::Cancelled`], with the panic that stopped it, or with [`TaskError::Abandoned`] when its loop or pool shuts
+/// down.
 ///
 /// ```
 /// use netwright_core::{EventLoop, TaskError};
@@ -162,17 +179,20 @@ impl Ticket {
 #[must_use = "dropping the handle lets the task go on, but then nothing can cancel it"]
 pub struct Scheduled<T> {
     promised: Promised<T, TaskError>,
-    ticket: Arc<Ticket>,
+    place: Arc<dyn Place>,
 }
 
 impl<T> Scheduled<T> {
+    pub(crate) fn new(promised: Promised<T, TaskError>, place: Arc<dyn Place>) -> Self {
+        Self { promised, place }
+    }
+
     /// Cancels the task. False if it has run, is running, or was cancelled before; a repeating task stops after the run
     /// that is under way.
     pub fn cancel(&self) -> bool {
         let cancelled = self.promised.cancel();
         if cancelled {
-            self.ticket.cancelled.store(true, Ordering::Release);
-            self.ticket.take_out();
+            self.place.clone().take_out();
         }
         cancelled
     }
@@ -219,8 +239,8 @@ where
                 Ok(permit) => permit,
                 Err(why) => return Err(Refused::new(task, why)),
             };
-            let (body, scheduled) = once_body(shared, task);
-            let ticket = scheduled.ticket.clone();
+            let (body, promised, place) = once_body(shared, task);
+            let ticket = place.clone();
             let arm = move || {
                 if let Some(local) = Local::current() {
                     if ticket.cancelled.load(Ordering::Acquire) {
@@ -230,7 +250,7 @@ where
                 }
             };
             shared.push(permit, Task::Run(Box::new(arm)));
-            Ok(scheduled)
+            Ok(Scheduled::new(promised, place))
         }
     }
 }
@@ -248,12 +268,15 @@ where
     if local.closed.get() {
         return Err(Refused::new(task, RefusedWhy::ShutDown));
     }
-    let (body, scheduled) = once_body(&local.shared, task);
-    scheduled.ticket.put(local.arm(deadline, Timer::Once(Box::new(body))));
-    Ok(scheduled)
+    let (body, promised, ticket) = once_body(&local.shared, task);
+    ticket.put(local.arm(deadline, Timer::Once(Box::new(body))));
+    Ok(Scheduled::new(promised, ticket))
 }
 
-fn once_body<F, T>(shared: &Arc<Shared>, task: F) -> (impl FnOnce() + use<F, T>, Scheduled<T>)
+fn once_body<F, T>(
+    shared: &Arc<Shared>,
+    task: F,
+) -> (impl FnOnce() + use<F, T>, Promised<T, TaskError>, Arc<Ticket>)
 where
     F: FnOnce() -> T + 'static,
     T: 'static,
@@ -270,7 +293,7 @@ where
             TaskError::Panicked(message)
         }));
     };
-    (body, Scheduled { promised, ticket })
+    (body, promised, ticket)
 }
 
 /// Runs `task` at `first` and then again and again.
@@ -288,7 +311,7 @@ where
     }
     let (promise, promised) = promise();
     let ticket = Ticket::new(shared);
-    let scheduled = Scheduled { promised, ticket: ticket.clone() };
+    let scheduled = Scheduled::new(promised, ticket.clone());
     let arm = move |local: &Rc<Local>, task: F| {
         Box::new(Repeat { run: Box::new(task), deadline: first, period, ticket, promise }).arm(local);
     };

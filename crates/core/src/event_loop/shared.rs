@@ -1,8 +1,8 @@
 //! The part of a loop that every thread may touch.
 //!
 //! Always true:
-//! 1. The thread is started at most once, by the first submitter, under the seed's lock; a failed start leaves the loop
-//!    as it was and gives the submitter its task back.
+//! 1. The thread is started at most once, by the first submitter, while others wait for it; a failed start leaves the loop
+//!    as it was and gives the submitter its task back. No lock is held while whoever makes threads does so.
 //! 2. `patience` is set once; whoever sets it makes sure that the loop sees it, by a message that keeps it awake.
 //! 3. The termination is completed exactly once: by the loop's last act, or by who closes a loop that never started.
 
@@ -11,25 +11,29 @@ use super::{
     figures::Figures,
     inbox::{Inbox, Next, Permit},
     nap::Nap,
+    requests::{END_NOW, Requests, SUSPEND, WAKE},
     runner,
     shutdown::Patience,
     spawn::FutureTask,
+    submit::Rebuilt,
 };
 use crate::{
     alone::Alone,
     clock::Clock,
     driver::{DriverSeed, DriverWaker, Token},
     error::LoopError,
+    group::WeakGroup,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
-    task_error::{catch, tell},
+    task_error::{TaskError, catch, tell},
 };
 use std::{
+    io,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, ThreadId},
 };
 
 /// What other threads hand to a loop.
@@ -38,7 +42,9 @@ pub(crate) enum Task {
     Poll(Arc<FutureTask>),
     /// Call a source: somebody left something for it.
     Call(Token),
-    /// Nothing to do, but look up: a shutdown was asked for.
+    /// Replace the driver's kernel object.
+    Rebuild(Promise<Rebuilt, TaskError>),
+    /// Nothing to do, but look up: something was asked for.
     Nudge,
     /// The place of a task that the loop submitted to itself and keeps: see `queues`.
     Mark,
@@ -55,8 +61,13 @@ pub(crate) struct Shared {
     pub(crate) nap: Nap,
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
+    /// Who starts the thread at this moment.
+    starting: Mutex<Option<ThreadId>>,
+    start_over: Condvar,
     patience: OnceLock<Patience>,
-    suspend: AtomicBool,
+    pub(crate) requests: Requests,
+    /// The group that the loop is of, if it is of one.
+    pub(crate) parent: OnceLock<WeakGroup>,
     terminated: AtomicBool,
     terminate: Mutex<Option<Promise<(), LoopError>>>,
     termination: SharedPromised<(), LoopError>,
@@ -76,8 +87,11 @@ impl Shared {
             nap: Nap::default(),
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
+            starting: Mutex::new(None),
+            start_over: Condvar::new(),
             patience: OnceLock::new(),
-            suspend: AtomicBool::new(false),
+            requests: Requests::new(),
+            parent: OnceLock::new(),
             terminated: AtomicBool::new(false),
             terminate: Mutex::new(Some(terminate)),
             termination: termination.shared(),
@@ -100,7 +114,7 @@ impl Shared {
         }
         let permit = admitted?;
         if permit.unstarted() {
-            self.start()?;
+            self.start().map_err(|error| RefusedWhy::NoThread(error.kind()))?;
         }
         Ok(permit)
     }
@@ -131,21 +145,48 @@ impl Shared {
         }
     }
 
-    fn start(self: &Arc<Self>) -> Result<(), RefusedWhy> {
-        let seed = lock(&self.seed);
-        // Somebody else was faster (his thread may not have taken the seed yet), or the owner drives the loop by hand.
-        if seed.is_none() || !self.inbox.is_unstarted() {
+    /// Starts the thread before there is a task for it.
+    pub(crate) fn start_early(self: &Arc<Self>) -> io::Result<()> {
+        // Counted in, so that nobody closes a loop that is being started.
+        if let Ok(permit) = self.inbox.admit_internal()
+            && permit.unstarted()
+        {
+            self.start()?;
+            self.push(permit, Task::Nudge);
+        }
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>) -> io::Result<()> {
+        let this = thread::current().id();
+        let mut starting = lock(&self.starting);
+        while let Some(starter) = *starting {
+            if starter == this {
+                let text = "whoever makes threads gave a task to the loop that the thread is for";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+            starting = self.start_over.wait(starting).unwrap_or_else(PoisonError::into_inner);
+        }
+        // Somebody else was faster, or the owner drives the loop by hand.
+        if !self.inbox.is_unstarted() || lock(&self.seed).is_none() {
             return Ok(());
         }
-        let shared = self.clone();
-        // The new thread takes the seed when this lock is released; if there is no thread, the seed is still here.
-        thread::Builder::new()
-            .name(self.config.name.clone())
-            .spawn(move || runner::run_thread(&shared))
-            .map_err(|error| RefusedWhy::NoThread(error.kind()))?;
-        self.inbox.started();
-        drop(seed);
-        Ok(())
+        *starting = Some(this);
+        drop(starting);
+        let (shared, forsaken) = (self.clone(), self.clone());
+        let started = self.config.threads.start(
+            &self.config.name,
+            move || runner::run_thread(&shared),
+            move |error| runner::end_without_thread(&forsaken, error),
+        );
+        if started.is_ok() {
+            self.inbox.started();
+        }
+        *lock(&self.starting) = None;
+        self.start_over.notify_all();
+        started.map(drop).inspect_err(|error| {
+            tell(|| tracing::error!(event_loop = %self.config.name, %error, "the loop's thread could not be started"));
+        })
     }
 
     pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {
@@ -156,39 +197,72 @@ impl Shared {
         *lock(&self.seed) = Some(seed);
     }
 
-    // ---- suspension ----
+    // ---- requests ----
 
     pub(crate) fn ask_to_suspend(self: &Arc<Self>) {
-        if self.suspend.swap(true, Ordering::AcqRel) {
-            return; // asked already
-        }
         // A loop without a thread must not get one in order to lose it.
-        match self.inbox.admit_internal() {
-            Ok(permit) if !permit.unstarted() => self.push(permit, Task::Nudge),
-            _ => self.suspend.store(false, Ordering::Release),
-        }
+        self.ask_running(SUSPEND);
     }
 
-    /// Whether suspension was asked for since the last call.
-    pub(crate) fn take_suspend_request(&self) -> bool {
-        self.suspend.load(Ordering::Relaxed) && self.suspend.swap(false, Ordering::AcqRel)
+    /// Has a loop that runs look round before it sleeps again.
+    pub(crate) fn ask_to_wake(self: &Arc<Self>) {
+        self.ask_running(WAKE);
+    }
+
+    /// Asks for something that makes no sense to a loop without a thread.
+    fn ask_running(self: &Arc<Self>, what: usize) {
+        // It may get a thread while somebody finds that it has none: then it has to be asked, because others may have found
+        // the request and rely on it.
+        while !self.inbox.is_unstarted() && self.requests.ask(what) {
+            match self.inbox.admit_internal() {
+                Ok(permit) if !permit.unstarted() => return self.push(permit, Task::Nudge),
+                _ => drop(self.requests.take(what)),
+            }
+            if self.inbox.is_closed() {
+                return;
+            }
+        }
     }
 
     // ---- the end ----
 
     pub(crate) fn shut_down(self: &Arc<Self>, patience: Patience) {
-        if self.patience.set(patience).is_err() {
-            return;
+        if self.patience.set(patience).is_ok() {
+            self.tell_to_end();
         }
-        if self.inbox.close_unstarted() {
-            let seed = self.take_seed();
-            if let Err(message) = catch(|| drop(seed)) {
-                self.report_panic(super::TaskKind::Io, &message);
+    }
+
+    /// The same without patience, also if another was patient before.
+    pub(crate) fn shut_down_now(self: &Arc<Self>) {
+        let _ = self.patience.set(Patience::NONE);
+        if self.requests.ask(END_NOW) {
+            self.tell_to_end();
+            self.inbox.close(); // behind the message: nothing is accepted that will not be run
+        }
+    }
+
+    /// Has a loop look up that runs, and ends one without a thread.
+    fn tell_to_end(self: &Arc<Self>) {
+        loop {
+            if self.inbox.close_unstarted() {
+                return self.end_unstarted();
             }
-            self.terminate(Ok(()));
-        } else {
-            self.send(Task::Nudge);
+            match self.inbox.admit_internal() {
+                Err(_) => return, // it is closed already
+                // Somebody has a task for it and starts it at this moment, unless there is no thread to be had.
+                Ok(permit) if permit.unstarted() && self.start().is_err() => drop(permit),
+                Ok(permit) => return self.push(permit, Task::Nudge),
+            }
+            thread::yield_now();
         }
+    }
+
+    fn end_unstarted(&self) {
+        let seed = self.take_seed();
+        if let Err(message) = catch(|| drop(seed)) {
+            self.report_panic(super::TaskKind::Io, &message);
+        }
+        self.terminate(Ok(()));
     }
 
     pub(crate) fn patience(&self) -> Option<Patience> {

@@ -19,6 +19,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    pub(crate) const NONE: Self = Self { quiet: Duration::ZERO, timeout: Duration::ZERO };
+
     pub(crate) fn new(quiet: Duration, timeout: Duration) -> Result<Self, InvalidArgument> {
         if timeout < quiet {
             let expected = format!("at least the quiet period of {quiet:?}");

@@ -232,6 +232,8 @@ impl State {
 struct Meter {
     busy: Duration,
     iterations: u64,
+    /// Grows while a loop looks out for something to do without a pause.
+    polling: Duration,
     awake: bool,
     sources: u64,
 }
@@ -242,6 +244,7 @@ impl Meter {
         Self {
             busy: figures.time_io + figures.time_tasks,
             iterations: figures.iterations,
+            polling: figures.time_polling,
             awake: event_loop.is_awake(),
             sources: figures.sources,
         }
@@ -252,7 +255,8 @@ impl Meter {
     /// A turn's time is counted at its end. A loop that was in the midst of the same turn at both ends of the window has
     /// counted nothing and yet done nothing but work.
     fn utilisation_since(&self, before: &Self, passed: Duration) -> f64 {
-        if self.awake && before.awake && self.iterations == before.iterations {
+        let same_turn = self.iterations == before.iterations && self.polling == before.polling;
+        if self.awake && before.awake && same_turn {
             return 1.0;
         }
         let busy = self.busy.saturating_sub(before.busy);
@@ -381,7 +385,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn meter(busy_ms: u64, iterations: u64, awake: bool) -> Meter {
-        Meter { busy: Duration::from_millis(busy_ms), iterations, awake, sources: 0 }
+        let (busy, polling) = (Duration::from_millis(busy_ms), Duration::ZERO);
+        Meter { busy, iterations, polling, awake, sources: 0 }
     }
 
     #[test]
@@ -397,6 +402,12 @@ mod tests {
         let before = meter(0, 10, true);
         assert_eq!(meter(0, 10, true).utilisation_since(&before, SECOND), 1.0);
         assert_eq!(meter(4_000, 11, false).utilisation_since(&before, SECOND), 1.0);
+    }
+
+    #[test]
+    fn a_loop_that_polls_without_a_pause_in_the_same_turn_is_idle() {
+        let after = Meter { polling: SECOND, ..meter(0, 10, true) };
+        assert_eq!(after.utilisation_since(&meter(0, 10, true), SECOND), 0.0);
     }
 
     #[test]

@@ -16,15 +16,14 @@
 //!    [`termination`](EventLoop::termination), then ask the group.
 //! 5. Loops know of their members weakly, so a group with nothing but its own loops to hold it ends.
 
-use super::Chooser;
+use super::{Chooser, WeakGroup};
 use crate::{
-    error::LoopError,
-    event_loop::{EventLoop, Patience, Termination},
+    error::{BuildError, LoopError},
+    event_loop::{EventLoop, Termination},
     promise::{Promise, SharedPromised, promise},
     task_error::{catch, tell},
 };
 use std::{
-    io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -33,7 +32,7 @@ use std::{
 };
 
 /// Makes the loop of a place.
-pub(super) type Recipe = Box<dyn FnMut(usize) -> io::Result<EventLoop> + Send>;
+pub(super) type Recipe = Box<dyn FnMut(usize) -> Result<EventLoop, BuildError> + Send>;
 
 /// Between two tries to fill places for which no driver could be made.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -45,6 +44,8 @@ pub(super) struct Members {
     pub(super) chooser: Box<dyn Chooser>,
     pub(super) died: AtomicU64,
     pub(super) replaced: AtomicU64,
+    /// The group itself.
+    group: WeakGroup,
     state: Mutex<State>,
     /// Somebody has stopped filling places.
     filled: Condvar,
@@ -64,9 +65,15 @@ struct State {
 
 impl Members {
     /// `recipe`: makes successors of loops that die, if they are to have any.
-    pub(super) fn new(loops: Vec<EventLoop>, chooser: Box<dyn Chooser>, recipe: Option<Recipe>) -> Arc<Self> {
+    pub(super) fn new(
+        loops: Vec<EventLoop>,
+        chooser: Box<dyn Chooser>,
+        recipe: Option<Recipe>,
+        group: WeakGroup,
+    ) -> Arc<Self> {
         let members = Arc::new(Self {
             chooser,
+            group,
             died: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             ends: Ends::of(loops.len()),
@@ -80,6 +87,7 @@ impl Members {
             }),
         });
         for (index, event_loop) in members.loops().iter().enumerate() {
+            members.adopt(event_loop);
             members.watch(index, event_loop);
         }
         members
@@ -95,7 +103,8 @@ impl Members {
         self.ends.termination.clone()
     }
 
-    pub(super) fn shut_down(&self, patience: Patience) {
+    /// Has every loop ended, by `end`, and replaces none any more.
+    pub(super) fn end(&self, end: impl Fn(&EventLoop)) {
         let mut state = self.lock();
         state.replacing = false;
         let (recipe, vacant, loops) =
@@ -103,7 +112,7 @@ impl Members {
         drop(state);
         self.filled.notify_all();
         for event_loop in &*loops {
-            event_loop.shut_down(patience);
+            end(event_loop);
         }
         vacant.into_iter().for_each(|(_, error)| self.ends.count(&Err(error)));
         drop_contained(recipe);
@@ -111,6 +120,11 @@ impl Members {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a new loop whose it is.
+    fn adopt(&self, event_loop: &EventLoop) {
+        let _ = event_loop.shared().parent.set(self.group.clone());
     }
 
     fn watch(self: &Arc<Self>, index: usize, event_loop: &EventLoop) {
@@ -168,6 +182,7 @@ impl Members {
             state.recipe = Some(recipe);
             let failure = match made {
                 Ok(Ok(event_loop)) => {
+                    self.adopt(&event_loop);
                     let mut loops = state.loops.to_vec();
                     let dead = std::mem::replace(&mut loops[index], event_loop.clone());
                     state.loops = loops.into();

@@ -12,14 +12,17 @@ use crate::{
     clock::{Clock, SystemClock},
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
-    event_loop::{EventLoop, LoopConfig, Patience, Rejection, Shared, Termination},
+    event_loop::{
+        EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, WaitStrategy, made,
+    },
     task_error::{catch, tell},
+    threads::ThreadFactory,
 };
 use members::{Members, Recipe};
 use std::{
     fmt, io,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -48,7 +51,7 @@ pub struct EventLoopGroup {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     members: Arc<Members>,
     /// For when the chooser has no good answer.
     fallback: RoundRobin,
@@ -132,13 +135,39 @@ impl EventLoopGroup {
         quiet: Duration,
         timeout: Duration,
     ) -> Result<Termination, InvalidArgument> {
-        self.inner.members.shut_down(Patience::new(quiet, timeout)?);
+        let patience = Patience::new(quiet, timeout)?;
+        self.inner.members.end(|event_loop| event_loop.shared().shut_down(patience));
         Ok(self.termination())
+    }
+
+    /// Ends all loops now, as [`EventLoop::shutdown_now`] does one.
+    ///
+    /// ```
+    /// use netwright_core::EventLoopGroup;
+    ///
+    /// let group = EventLoopGroup::new(2)?;
+    /// group.shutdown_now().wait()?;
+    /// assert_eq!(group.figures().alive, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Termination {
+        self.inner.members.end(|event_loop| event_loop.shared().shut_down_now());
+        self.termination()
     }
 
     /// Resolves when every loop has ended: to the first error, if one ended by an error and was not replaced.
     pub fn termination(&self) -> Termination {
         self.inner.members.termination()
+    }
+}
+
+/// A group as its own loops know it: they do not keep it.
+#[derive(Clone)]
+pub(crate) struct WeakGroup(Weak<Inner>);
+
+impl WeakGroup {
+    pub(crate) fn upgrade(&self) -> Option<EventLoopGroup> {
+        self.0.upgrade().map(|inner| EventLoopGroup { inner })
     }
 }
 
@@ -307,7 +336,20 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// The group. If the driver of one loop cannot be made, the loops before it are shut down.
+    /// How the loops wait when they have nothing to do. Default: [`WaitStrategy::Block`].
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
+        self.config.wait = wait;
+        self
+    }
+
+    /// How the loops' threads are made. Default: as the system does, with the first task of each.
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.config.threads = threads;
+        self
+    }
+
+    /// The group. If the driver of one loop cannot be made, or its thread by a [factory](Self::thread_factory), the loops before it
+    /// have ended when this returns.
     pub fn build(self) -> Result<EventLoopGroup, BuildError> {
         let count = match self.loops {
             Some(count) => count,
@@ -323,13 +365,23 @@ impl EventLoopGroupBuilder {
         let mut recipe = recipe(self.config, self.clock, cores, self.driver)?;
         let mut loops = Vec::with_capacity(count);
         for index in 0..count {
-            // On an error the loops made so far are dropped here, and that shuts them down.
-            loops.push(recipe(index).map_err(|error| BuildError::Driver { index, error })?);
+            match recipe(index) {
+                Ok(event_loop) => loops.push(event_loop),
+                Err(error) => {
+                    end_all(loops);
+                    return Err(error);
+                }
+            }
         }
         self.chooser.attach(&loops)?;
-        let members = Members::new(loops, self.chooser, self.replace_dead.then_some(recipe));
-        let (fallback, chooser_panics) = (RoundRobin::new(), AtomicU64::new(0));
-        Ok(EventLoopGroup { inner: Arc::new(Inner { members, fallback, chooser_panics, len: count }) })
+        let recipe = self.replace_dead.then_some(recipe);
+        let inner = Arc::new_cyclic(|group| Inner {
+            members: Members::new(loops, self.chooser, recipe, WeakGroup(group.clone())),
+            fallback: RoundRobin::new(),
+            chooser_panics: AtomicU64::new(0),
+            len: count,
+        });
+        Ok(EventLoopGroup { inner })
     }
 }
 
@@ -348,6 +400,15 @@ fn recipe(
         let mut config = config.clone();
         config.name = format!("{}-{index}", config.name);
         config.pin_to_core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
-        Ok(EventLoop::new_handle(Shared::new(config, clock.clone(), driver(index)?)))
+        let seed = driver(index).map_err(|error| BuildError::Driver { index, error })?;
+        made(config, clock.clone(), seed)
     }))
+}
+
+/// Ends the loops of a group that cannot be: they have had nothing to do.
+fn end_all(loops: Vec<EventLoop>) {
+    let ends: Vec<_> = loops.iter().map(EventLoop::shutdown_now).collect();
+    drop(loops);
+    // On a loop's own thread nobody waits; elsewhere no longer than for what its owner does at the end of each thread.
+    ends.iter().for_each(|end| drop(end.wait_timeout(SHUTDOWN_TIMEOUT)));
 }

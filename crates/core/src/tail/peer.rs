@@ -7,7 +7,10 @@ use super::{
     state::{Out, SharedState, State},
     watch::{Ended, Place, Warned},
 };
-use crate::channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message};
+use crate::{
+    channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message},
+    event_loop::EventLoop,
+};
 use std::{
     fmt,
     future::poll_fn,
@@ -103,6 +106,15 @@ fn with<R, W, T>(state: &SharedState<R, W>, f: impl FnOnce(&mut State<R, W>) -> 
     result
 }
 
+fn channel_of<R, W>(state: &SharedState<R, W>) -> Channel<W> {
+    let channel = state.borrow().channel.clone();
+    channel.expect("a tail begins when its channel is connected")
+}
+
+fn loop_of<R, W: 'static>(state: &SharedState<R, W>) -> EventLoop {
+    channel_of(state).event_loop()
+}
+
 impl<R: 'static, W: 'static> Peer<R, W> {
     pub(super) fn new(state: SharedState<R, W>) -> Self {
         Self { reader: PeerReader { state: state.clone() }, writer: PeerWriter { state, watching: None } }
@@ -187,6 +199,22 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.channel()
     }
 
+    /// The loop on which the channel lives, and this future with it: [`Channel::event_loop`].
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+    ///     assert!(peer.event_loop().in_event_loop());
+    ///     peer.write(Bytes::from(peer.event_loop().name().to_owned())).await
+    /// }));
+    /// assert_eq!(channel.outbound_bytes(), b"netwright-loop");
+    /// ```
+    pub fn event_loop(&self) -> EventLoop {
+        self.writer.event_loop()
+    }
+
     /// Both directions apart, for two tasks of the same loop. The channel ends with the tail's own future, whatever
     /// becomes of the halves.
     pub fn split(self) -> (PeerReader<R, W>, PeerWriter<R, W>) {
@@ -211,6 +239,11 @@ impl<R: 'static, W: 'static> PeerReader<R, W> {
     /// [`read`](Self::read) for code that polls.
     pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<R>, CloseCause>> {
         with(&self.state, |state| state.poll_read(cx))
+    }
+
+    /// [`Peer::event_loop`].
+    pub fn event_loop(&self) -> EventLoop {
+        loop_of(&self.state)
     }
 
     /// [`Peer::shutting_down`].
@@ -291,8 +324,12 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
 
     /// [`Peer::channel`].
     pub fn channel(&self) -> Channel<W> {
-        let channel = self.state.borrow().channel.clone();
-        channel.expect("a tail begins when its channel is connected")
+        channel_of(&self.state)
+    }
+
+    /// [`Peer::event_loop`].
+    pub fn event_loop(&self) -> EventLoop {
+        loop_of(&self.state)
     }
 
     fn put_message(&mut self, msg: W, done: WritePromise) {

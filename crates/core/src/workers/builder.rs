@@ -1,9 +1,13 @@
 //! How many threads, what they are called, how much may wait.
 
-use std::io;
+use std::fmt;
 
 use super::{Handle, Workers, error::WorkersError, lane::KeyedLanes, pool::Pool};
-use crate::sync::{Arc, thread};
+use crate::{
+    clock::{Clock, SystemClock},
+    sync::Arc,
+    threads::ThreadFactory,
+};
 
 /// Threads per core unless told otherwise: handlers that block leave their core idle about half the time, so two keep
 /// it busy. Work that blocks nearly all the time (a slow database) wants more, which only its owner can know.
@@ -30,20 +34,25 @@ const PENDING_MAX_DEFAULT: usize = 65_536;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "a builder makes no pool until it is built"]
 pub struct WorkersBuilder {
     threads: Option<usize>,
     name: String,
     pending_max: usize,
+    clock: std::sync::Arc<dyn Clock>,
+    factory: ThreadFactory,
 }
-
-/// Starts a thread with that name. Tests put one here that fails.
-type Start<'a> = &'a mut dyn FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<thread::JoinHandle<()>>;
 
 impl WorkersBuilder {
     pub(super) fn new() -> Self {
-        Self { threads: None, name: "workers".to_owned(), pending_max: PENDING_MAX_DEFAULT }
+        Self {
+            threads: None,
+            name: "workers".to_owned(),
+            pending_max: PENDING_MAX_DEFAULT,
+            clock: std::sync::Arc::new(SystemClock),
+            factory: ThreadFactory::new(),
+        }
     }
 
     /// The number of threads, 1 to 32,768. Default: two per core.
@@ -58,46 +67,98 @@ impl WorkersBuilder {
         self
     }
 
-    /// How many accepted tasks may wait for a thread, over all lanes together, at least 1. Running ones do not count.
+    /// How many accepted tasks may wait for a thread, over all lanes together, at least 1. Running ones do not count, and those
+    /// that wait for their [time](Workers::schedule) do.
     /// Default: 65,536. Beyond it tasks are refused; `usize::MAX` means no limit but memory.
     pub fn max_pending(mut self, tasks: usize) -> Self {
         self.pending_max = tasks;
         self
     }
 
+    /// Where [timers](Workers::schedule) get the time from. Default: the system. With a [`ManualClock`](crate::ManualClock) time passes
+    /// by hand; threads that sleep do not see that it was moved, so whoever moves it gives them a task.
+    ///
+    /// ```
+    /// use netwright_core::{ManualClock, Workers};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let workers = Workers::builder().threads(1).clock(clock.clone()).build()?;
+    /// let mut tea = workers.schedule(Duration::from_secs(240), || "ready")?;
+    /// clock.advance(Duration::from_secs(240));
+    /// workers.execute(|| ())?; // looks at the clock
+    /// assert_eq!(tea.wait()?, "ready");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = std::sync::Arc::new(clock);
+        self
+    }
+
+    /// How the threads are made. Default: as the system does.
+    ///
+    /// ```
+    /// use netwright_core::{ThreadFactory, Workers};
+    ///
+    /// let small = ThreadFactory::new().stack_size(128 * 1024);
+    /// let workers = Workers::builder().threads(2).thread_factory(small).build()?;
+    /// workers.submit(|| ())?.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.factory = threads;
+        self
+    }
+
     /// Starts the threads, all of them now: a machine that cannot carry them says so here and not under load.
     ///
     /// # Errors
-    /// [`WorkersError::Argument`] and [`WorkersError::Name`] name what was given and what is allowed.
+    /// [`WorkersError::Argument`], [`WorkersError::Threads`] and [`WorkersError::Name`] name what was given and what is allowed.
     /// [`WorkersError::Start`]: a thread did not start; those before it have ended again when this returns.
     pub fn build(self) -> Result<Workers, WorkersError> {
-        self.build_with(&mut |name, body| thread::Builder::new().name(name).spawn(body))
-    }
-
-    pub(super) fn build_with(self, start: Start<'_>) -> Result<Workers, WorkersError> {
         let threads = self.threads.unwrap_or_else(threads_default);
         check("threads", threads, THREADS_MAX)?;
         check("max_pending", self.pending_max, usize::MAX)?;
+        self.factory.validate().map_err(WorkersError::Threads)?;
         if self.name.contains('\0') {
             return Err(WorkersError::Name { got: self.name });
         }
 
-        let pool = Arc::new(Pool::new(self.name, self.pending_max));
+        let pool = Arc::new(Pool::new(self.name, self.pending_max, self.clock));
         let mut started = Vec::with_capacity(threads);
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
-            let (joined, name) = (Pool::join(&pool), thread.clone());
-            match start(thread.clone(), Box::new(move || joined.work(&name))) {
-                Ok(handle) => started.push(handle),
+            let (joined, name, factory) = (Pool::join(&pool), thread.clone(), self.factory.clone());
+            let work = move || {
+                factory.begins(&name);
+                joined.work(&name);
+                factory.ends(&name);
+                drop(joined);
+            };
+            // One that never comes is a thread that has left.
+            match self.factory.start(&thread, work, |_| ()) {
+                Ok(handle) => started.extend(handle),
                 Err(source) => {
                     pool.close();
                     // They have had nothing to run, so they end at once; and a body cannot panic.
                     started.into_iter().for_each(|handle| drop(handle.join()));
+                    let _ = pool.ended.wait(); // for those that the user's spawner made
                     return Err(WorkersError::Start { thread, source });
                 }
             }
         }
         Ok(Workers { handle: Arc::new(Handle { pool, keyed: KeyedLanes::new(threads) }) })
+    }
+}
+
+impl fmt::Debug for WorkersBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkersBuilder")
+            .field("threads", &self.threads)
+            .field("name", &self.name)
+            .field("max_pending", &self.pending_max)
+            .field("thread_factory", &self.factory)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{error::Error, fmt, io};
 
-use crate::promise::PromiseError;
+use crate::{error::InvalidArgument, promise::PromiseError};
 
 /// Why a pool could not be built.
 ///
@@ -33,7 +33,9 @@ pub enum WorkersError {
         /// The prefix as it was given.
         got: String,
     },
-    /// The operating system did not start a thread. Those started before it have ended again.
+    /// The [factory](crate::ThreadFactory) of the threads has a setting that cannot work.
+    Threads(InvalidArgument),
+    /// The operating system, or a spawner of one's own, did not start a thread. Those started before it have ended again.
     Start {
         /// The name of the thread that is missing.
         thread: String,
@@ -48,6 +50,7 @@ impl fmt::Display for WorkersError {
             Self::Argument { name, got, min, max } => {
                 write!(f, "{name} = {got}: allowed is {min} to {max}")
             }
+            Self::Threads(error) => error.fmt(f),
             Self::Name { got } => write!(f, "name = {got:?}: allowed is any text without a zero byte"),
             Self::Start { thread, source } => write!(f, "the thread {thread:?} did not start: {source}"),
         }
@@ -58,6 +61,7 @@ impl Error for WorkersError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Start { source, .. } => Some(source),
+            Self::Threads(error) => Some(error),
             Self::Argument { .. } | Self::Name { .. } => None,
         }
     }

@@ -10,6 +10,9 @@
 //! A job is boxed before the pool's lock is taken and becomes a `dyn Job` only once it is accepted: a refused one can
 //! still give back the closure that the caller offered.
 
+use std::time::Instant;
+
+use super::timers::Again;
 use crate::{
     promise::Promise,
     task_error::{TaskError, catch},
@@ -38,8 +41,14 @@ pub(super) type Over<'a> = &'a dyn Fn(Ending<'_>);
 
 /// What a worker runs.
 pub(super) trait Job: Send {
-    /// Runs the task with its panics contained, calls `over` once, then tells whoever waits.
-    fn run(self: Box<Self>, over: Over<'_>);
+    /// Runs the task with its panics contained, calls `over` once, then tells whoever waits. Gives itself back if it is to run
+    /// again.
+    fn run(self: Box<Self>, over: Over<'_>) -> Option<Again>;
+
+    /// It is armed anew.
+    fn due_at(&mut self, deadline: Option<Instant>) {
+        let _ = deadline;
+    }
 }
 
 /// A task whose end nobody waits for.
@@ -48,8 +57,9 @@ pub(super) struct Plain<F> {
 }
 
 impl<F: FnOnce() + Send> Job for Plain<F> {
-    fn run(self: Box<Self>, over: Over<'_>) {
+    fn run(self: Box<Self>, over: Over<'_>) -> Option<Again> {
         over(Ending::of(&catch(self.task)));
+        None
     }
 }
 
@@ -60,15 +70,17 @@ pub(super) struct Reporting<F, T> {
 }
 
 impl<F: FnOnce() -> T + Send, T: Send> Job for Reporting<F, T> {
-    fn run(self: Box<Self>, over: Over<'_>) {
+    fn run(self: Box<Self>, over: Over<'_>) -> Option<Again> {
         let Self { task, mut promise } = *self;
         if !promise.claim() {
             // What the task captured may panic when dropped; the worker contains and logs that.
             over(Ending::Cancelled);
-            return drop(task);
+            drop(task);
+            return None;
         }
         let result = catch(task);
         over(Ending::of(&result));
         promise.complete(result.map_err(TaskError::Panicked));
+        None
     }
 }

@@ -64,3 +64,18 @@ fn two_workers_share_lane_and_plain_tasks_and_none_is_slept_through() {
         assert_eq!(ran.load(Ordering::SeqCst), 3);
     });
 }
+
+#[test]
+fn a_task_for_later_that_is_due_is_not_slept_through() {
+    explore(|| {
+        let clock = crate::ManualClock::new();
+        let workers = Workers::builder().threads(1).clock(clock).build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        // Waited for while the pool is open, as above: it is due at once, and whoever is about to sleep has to see it.
+        workers.schedule(Duration::ZERO, counting(&ran)).unwrap().wait().unwrap();
+        let termination = workers.termination();
+        drop(workers);
+        termination.wait().unwrap();
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+    });
+}

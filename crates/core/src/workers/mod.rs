@@ -3,13 +3,15 @@
 //! ```text
 //!   Workers ── execute ──────────────► any thread, any order
 //!      ├── lane() ── execute ────────► any thread, one at a time, in order
-//!      └── execute_keyed(key) ───────► the lane that the key falls on
+//!      ├── execute_keyed(key) ───────► the lane that the key falls on
+//!      └── schedule(delay) ──────────► any thread, when its time has come
 //!
 //!   open ── shutdown_gracefully, or the last handle dropped ──► closed ── last task over ──► ended
 //! ```
 //! Always true:
 //! 1. A task is accepted or handed back ([`Refused`]), and an accepted task runs, once, even through a shutdown; only
-//!    its own promise can cancel it.
+//!    its own promise can cancel it. A task for later is dropped by a shutdown that comes before its time, and its promise says
+//!    so; one that has not begun is dropped by [`shutdown_now`](Workers::shutdown_now).
 //! 2. The tasks of a lane run one at a time, in the order of acceptance. Lanes run side by side.
 //! 3. A panic costs its own task and nothing else.
 //! 4. No thread outlives its work: without handles, and without tasks, the threads end.
@@ -23,20 +25,24 @@
 //! | `lane` | order, fairness, keys |
 //! | `pool` | the lock, the ready queue, the threads |
 //! | `job` | one accepted task, with or without a promise |
+//! | `timers` | tasks for later, once or again and again |
 //! | `termination` | waiting for the end |
 //!
-//! Not here: timers and I/O (event loops), CPU-bound parallelism (a work-stealing pool does that better).
+//! Not here: I/O (event loops), CPU-bound parallelism (a work-stealing pool does that better).
 
 mod builder;
 mod error;
 mod job;
 mod lane;
+#[cfg(all(test, not(loom)))]
+mod later_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pool;
 mod termination;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod timers;
 
 use std::{fmt, hash::Hash, time::Duration};
 
@@ -50,10 +56,12 @@ use self::{
     job::{Plain, Reporting},
     lane::{KeyedLanes, LaneQueue},
     pool::Pool,
+    timers::{Repeating, Ticket},
 };
 use crate::{
+    event_loop::{Period, Scheduled},
     promise::{Promised, promise},
-    refused::Refused,
+    refused::{Refused, RefusedWhy},
     sync::Arc,
     task_error::TaskError,
 };
@@ -162,6 +170,92 @@ impl Workers {
         }
     }
 
+    /// Runs `task` on any thread after `delay`, and promises what it returns: never early, late by some two milliseconds and what
+    /// the threads are busy with. A delay too long to be named never ends.
+    ///
+    /// The time is that of the pool's [clock](WorkersBuilder::clock), which is the system's; a thread of the pool that has nothing
+    /// to do keeps it, so a timer costs no thread and no event loop. Until then the task counts against
+    /// [`max_pending`](WorkersBuilder::max_pending). A shutdown drops what is not due by then, and the handle says
+    /// [`TaskError::Abandoned`].
+    ///
+    /// ```
+    /// use netwright_core::{TaskError, Workers};
+    /// use std::time::Duration;
+    ///
+    /// let workers = Workers::new(2)?;
+    /// let mut soon = workers.schedule(Duration::from_millis(1), || 6 * 7)?;
+    /// assert_eq!(soon.wait(), Ok(42));
+    ///
+    /// let mut never = workers.schedule(Duration::from_secs(3600), || ())?;
+    /// assert!(never.cancel());
+    /// assert_eq!(never.wait(), Err(TaskError::Cancelled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task comes back if the pool is full or shut down; see [`Refused`].
+    pub fn schedule<F, T>(&self, delay: Duration, task: F) -> Result<Scheduled<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let pool = &self.handle.pool;
+        let deadline = pool.clock.now().checked_add(delay);
+        let (promise, promised) = promise();
+        let ticket = Ticket::new(pool);
+        match pool.schedule(deadline, &ticket, Box::new(Reporting { task, promise })) {
+            Ok(()) => Ok(Scheduled::new(promised, ticket)),
+            Err((job, why)) => Err(Refused::new(job.task, why)),
+        }
+    }
+
+    /// Runs `task` every `period`, counted from deadline to deadline, one run at a time. After a stall the runs that were missed
+    /// follow one another without a pause. A panic ends it.
+    ///
+    /// # Errors
+    /// The task comes back if the period is zero, or the pool is full or shut down; see [`Refused`].
+    pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<Scheduled<()>, Refused<F>> {
+        self.repeat(initial, Period::Rate(period), task)
+    }
+
+    /// Runs `task` again and again with a pause of `delay` after the end of each run. A panic ends it.
+    ///
+    /// # Errors
+    /// The task comes back if the delay is zero, or the pool is full or shut down; see [`Refused`].
+    pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
+        &self,
+        initial: Duration,
+        delay: Duration,
+        task: F,
+    ) -> Result<Scheduled<()>, Refused<F>> {
+        self.repeat(initial, Period::Delay(delay), task)
+    }
+
+    fn repeat<F: FnMut() + Send + 'static>(
+        &self,
+        initial: Duration,
+        period: Period,
+        task: F,
+    ) -> Result<Scheduled<()>, Refused<F>> {
+        if period.is_zero() {
+            return Err(Refused::new(task, RefusedWhy::ZeroPeriod));
+        }
+        let pool = &self.handle.pool;
+        let deadline = pool.clock.now().checked_add(initial);
+        let (promise, promised) = promise();
+        let ticket = Ticket::new(pool);
+        let job = Box::new(Repeating { task, period, deadline, ticket: ticket.clone(), promise });
+        match pool.schedule(deadline, &ticket, job) {
+            Ok(()) => Ok(Scheduled::new(promised, ticket)),
+            Err((job, why)) => Err(Refused::new(job.task, why)),
+        }
+    }
+
     /// A new lane: its tasks run one at a time, in order. It costs some memory, no thread.
     pub fn lane(&self) -> Lane {
         Lane { handle: Arc::clone(&self.handle), queue: Arc::new(LaneQueue::new()) }
@@ -204,6 +298,23 @@ impl Workers {
         Termination::new(pool, &pool.shutdown)
     }
 
+    /// Accepts no more tasks and drops those that have not begun, so that their promises say [`TaskError::Abandoned`]; then ends the
+    /// threads. Tasks that run cannot be stopped and come to their end, and what waits behind one of them in its lane is dropped
+    /// by then. The termination resolves with the last of them.
+    ///
+    /// ```
+    /// use netwright_core::Workers;
+    ///
+    /// let workers = Workers::new(1)?;
+    /// workers.shutdown_now().wait()?;
+    /// assert!(workers.execute(|| ()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Termination {
+        self.handle.pool.end_now();
+        self.termination()
+    }
+
     /// Resolves when the pool has really ended, however long that takes; it starts nothing itself.
     pub fn termination(&self) -> Termination {
         let pool = &self.handle.pool;
@@ -223,8 +334,8 @@ impl fmt::Debug for Workers {
     }
 }
 
-/// A pool at one moment. `pending + running + completed + panics + cancelled` is the number of tasks ever accepted,
-/// and a task whose result has arrived is counted by then.
+/// A pool at one moment. `pending + scheduled + running + completed + panics + cancelled` is the number of tasks ever accepted,
+/// each run of one that repeats by itself, and a task whose result has arrived is counted by then.
 ///
 /// ```
 /// use netwright_core::Workers;
@@ -240,13 +351,15 @@ impl fmt::Debug for Workers {
 pub struct WorkersFigures {
     /// Tasks that wait for a thread.
     pub pending: usize,
+    /// Tasks that wait for their time.
+    pub scheduled: usize,
     /// Tasks that run now.
     pub running: usize,
     /// Tasks that returned.
     pub completed: u64,
     /// Tasks that panicked.
     pub panics: u64,
-    /// Tasks that were cancelled before they started.
+    /// Tasks that were cancelled before they started, and those that the end of the pool left no time for.
     pub cancelled: u64,
     /// Threads that have not ended, busy or not.
     pub threads: usize,

@@ -9,6 +9,7 @@
 //! 1. `pending` tasks were accepted and wait, `running` ones run, `completed + panics + cancelled` are over: together,
 //!    every task that was ever accepted.
 //! 2. Once `closed`, nothing is accepted, and `pending + running` only falls.
+//!    Nobody waits for what is scheduled: it is dropped at that moment.
 //! 3. A worker leaves only when the pool is closed and nothing is ready. A lane in a worker's hands is not ready, but
 //!    then that worker has not left. So what was accepted runs.
 //! 4. The last worker to leave completes the promises of the end.
@@ -17,7 +18,7 @@
 //! Why one lock and not a stealing scheduler: the tasks block, and next to that the lock is held for no time: one
 //! queue operation and two counters.
 //!
-//! Not here: which lane a task belongs to (`lane`), how a task is run (`job`).
+//! Not here: which lane a task belongs to (`lane`), how a task is run (`job`), what waits for its time (`timers`).
 
 use std::{
     cell::Cell,
@@ -31,21 +32,26 @@ use super::{
     error::ShutdownError,
     job::{Ending, Job},
     lane::{LANE_TURN_MAX, LaneQueue},
+    timers::{Again, Ticket, Timers},
 };
 use crate::{
+    clock::Clock,
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
-    sync::{Arc, Condvar, Mutex, lock, thread},
-    task_error::{catch, tell},
+    sync::{Arc, Condvar, Mutex, MutexGuard, lock, thread},
+    task_error::{catch, discard, discard_each, tell},
 };
 
 /// What the handles, the workers and the terminations share.
 pub(super) struct Pool {
     name: String,
     pending_max: usize,
+    pub(super) clock: std::sync::Arc<dyn Clock>,
     state: Mutex<State>,
     /// Something is ready, or the pool was closed.
     work: Condvar,
+    /// The timekeeper's bell: something is ready and nobody else is free, the next deadline is another, or the pool was closed.
+    time: Condvar,
     /// The pool was closed and its last task is over.
     drained: Condvar,
     /// Resolves when the last worker has left.
@@ -65,7 +71,12 @@ struct State {
     threads: usize,
     /// Workers that wait for `work`: without one, nobody needs to be woken.
     sleeping: usize,
+    timers: Timers,
+    /// Whether a worker sleeps until the next deadline.
+    timekeeper: bool,
     closed: bool,
+    /// Nothing is started any more.
+    ends_now: bool,
     /// The first shutdown sets the deadline; later ones change nothing.
     shutdown_asked: bool,
     ended: Option<Promise<(), ShutdownError>>,
@@ -86,7 +97,7 @@ struct Turn {
 
 impl Pool {
     /// A pool without a thread yet: [`join`](Self::join) one for each.
-    pub(super) fn new(name: String, pending_max: usize) -> Self {
+    pub(super) fn new(name: String, pending_max: usize, clock: std::sync::Arc<dyn Clock>) -> Self {
         let (ended_promise, ended) = promise();
         let (shutdown_promise, shutdown) = promise();
         let state = State {
@@ -98,7 +109,10 @@ impl Pool {
             cancelled: 0,
             threads: 0,
             sleeping: 0,
+            timers: Timers::new(clock.now()),
+            timekeeper: false,
             closed: false,
+            ends_now: false,
             shutdown_asked: false,
             ended: Some(ended_promise),
             shutdown: Some(shutdown_promise),
@@ -106,8 +120,10 @@ impl Pool {
         Self {
             name,
             pending_max,
+            clock,
             state: Mutex::new(state),
             work: Condvar::new(),
+            time: Condvar::new(),
             drained: Condvar::new(),
             ended: ended.shared(),
             shutdown: shutdown.shared(),
@@ -122,6 +138,7 @@ impl Pool {
         let state = lock(&self.state);
         WorkersFigures {
             pending: state.pending,
+            scheduled: state.timers.len(),
             running: state.running,
             completed: state.completed,
             panics: state.panics,
@@ -137,11 +154,8 @@ impl Pool {
         job: Box<J>,
     ) -> Result<(), (Box<J>, RefusedWhy)> {
         let mut state = lock(&self.state);
-        if state.closed {
-            return Err((job, RefusedWhy::ShutDown));
-        }
-        if state.pending >= self.pending_max {
-            return Err((job, RefusedWhy::Full { limit: self.pending_max }));
+        if let Err(why) = self.admits(&state) {
+            return Err((job, why));
         }
         state.pending += 1;
         match lane {
@@ -150,18 +164,122 @@ impl Pool {
             // The lane is ready already, or the worker that holds it will find the job.
             Some(_) => return Ok(()),
         }
-        let wake = state.sleeping > 0;
+        let bell = self.bell(&state);
         drop(state);
-        if wake {
-            self.work.notify_one();
+        if let Some(bell) = bell {
+            bell.notify_one();
         }
         Ok(())
     }
 
+    fn admits(&self, state: &State) -> Result<(), RefusedWhy> {
+        if state.closed {
+            return Err(RefusedWhy::ShutDown);
+        }
+        if state.pending + state.timers.len() >= self.pending_max {
+            return Err(RefusedWhy::Full { limit: self.pending_max });
+        }
+        Ok(())
+    }
+
+    /// Who is to be woken for one task, if anybody sleeps.
+    fn bell(&self, state: &State) -> Option<&Condvar> {
+        if state.sleeping > 0 { Some(&self.work) } else { state.timekeeper.then_some(&self.time) }
+    }
+
+    // ---- tasks for later ----
+
+    /// Accepts a job for later, or gives it back.
+    pub(super) fn schedule<J: Job + 'static>(
+        &self,
+        deadline: Option<Instant>,
+        ticket: &Ticket,
+        job: Box<J>,
+    ) -> Result<(), (Box<J>, RefusedWhy)> {
+        let mut state = lock(&self.state);
+        if let Err(why) = self.admits(&state) {
+            return Err((job, why));
+        }
+        self.arm(&mut state, deadline, ticket, job);
+        Ok(())
+    }
+
+    /// Accepts a job for its next run, unless there will be none.
+    fn again(&self, again: Again) {
+        let Again { mut job, period, last, ticket } = again;
+        let deadline = period.next(last, || self.clock.now());
+        job.due_at(deadline);
+        let mut state = lock(&self.state);
+        if state.closed || ticket.is_cancelled() {
+            drop(state);
+            return discard(job);
+        }
+        self.arm(&mut state, deadline, &ticket, job);
+    }
+
+    fn arm(&self, state: &mut State, deadline: Option<Instant>, ticket: &Ticket, job: Box<dyn Job>) {
+        let (key, is_next) = state.timers.arm(deadline, job);
+        ticket.put(key);
+        // Whoever keeps the time has to look anew; if nobody does, one of those who sleep has to.
+        if is_next && state.timekeeper {
+            self.time.notify_one();
+        } else if is_next && state.sleeping > 0 {
+            self.work.notify_one();
+        }
+    }
+
+    /// Takes out what was cancelled before its time; the caller drops it.
+    pub(super) fn cancel(&self, ticket: &Ticket) -> Option<Box<dyn Job>> {
+        let mut state = lock(&self.state);
+        let job = state.timers.cancel(ticket.key())?;
+        state.cancelled += 1;
+        Some(job)
+    }
+
+    /// What is due becomes ready.
+    fn release_due(&self, state: &mut State, now: Instant) {
+        let mut released = 0;
+        while let Some(job) = state.timers.pop_due(now) {
+            state.ready.push_back(Ready::Job(job));
+            released += 1;
+        }
+        state.pending += released;
+        // One of them is for the worker that looks.
+        for _ in 1..released.min(state.sleeping + 1) {
+            self.work.notify_one();
+        }
+    }
+
+    // ---- the end ----
+
     /// Accepts nothing from now on; the workers leave when they have run what was accepted.
     pub(super) fn close(&self) {
-        lock(&self.state).closed = true;
+        let mut state = lock(&self.state);
+        let dropped = state.close();
+        drop(state);
+        self.wake_all();
+        discard_each(dropped);
+    }
+
+    fn wake_all(&self) {
         self.work.notify_all();
+        self.time.notify_all();
+    }
+
+    /// Closes, and drops what was accepted and has not begun. What waits in a lane behind a task that runs is dropped when that
+    /// one has ended.
+    pub(super) fn end_now(&self) {
+        let mut state = lock(&self.state);
+        let mut dropped = state.close();
+        state.ends_now = true;
+        dropped.extend(state.take_ready());
+        let drained = state.is_drained();
+        drop(state);
+        self.wake_all();
+        if drained {
+            self.drained.notify_all();
+        }
+        discard_each(dropped);
     }
 
     /// Closes, and sees to it that `shutdown` resolves at the latest when `timeout` has passed. Only the first call
@@ -169,15 +287,16 @@ impl Pool {
     pub(super) fn shut_down(pool: &Arc<Self>, timeout: Duration) {
         // Too far away for the clock: no deadline.
         let deadline = Instant::now().checked_add(timeout);
-        let unfinished = {
+        let (unfinished, dropped) = {
             let mut state = lock(&pool.state);
             if std::mem::replace(&mut state.shutdown_asked, true) {
                 return;
             }
-            state.closed = true;
-            state.pending + state.running > 0
+            let dropped = state.close();
+            (state.pending + state.running > 0, dropped)
         };
-        pool.work.notify_all();
+        pool.wake_all();
+        discard_each(dropped);
 
         // Every worker may be stuck in a task, so none of them can be trusted with the clock.
         if unfinished && let Some(deadline) = deadline {
@@ -218,32 +337,69 @@ impl Pool {
     /// The next job for a worker. It sleeps while there is none; `None`: leave.
     fn next(&self, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
         let mut state = lock(&self.state);
-        if let Some(held) = turn.take()
-            && let Some(job) = self.go_on(&mut state, held, turn)
-        {
-            return Some(job);
-        }
         loop {
+            let mut now = None;
+            if state.timers.len() > 0 {
+                drop(state); // for the clock
+                let read = self.clock.now();
+                state = lock(&self.state);
+                self.release_due(&mut state, read);
+                now = Some(read);
+            }
+            if let Some(held) = turn.take() {
+                if state.ends_now {
+                    drop_lane(state, &held.lane);
+                    state = lock(&self.state);
+                    continue;
+                }
+                if let Some(job) = self.go_on(&mut state, held, turn) {
+                    return Some(job);
+                }
+            }
             match state.ready.pop_front() {
                 Some(Ready::Job(job)) => {
-                    state.start_one();
+                    self.start_one(&mut state);
                     return Some(job);
                 }
                 Some(Ready::Lane(lane)) => {
                     // A ready lane has a task (rule 2 of lanes); if it had none, it would simply be idle.
                     if let Some(job) = lane.pop() {
                         *turn = Some(Turn { lane, started: 1 });
-                        state.start_one();
+                        self.start_one(&mut state);
                         return Some(job);
                     }
                 }
                 None if state.closed => return None,
-                None => {
-                    state.sleeping += 1;
-                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.sleeping -= 1;
-                }
+                None => state = self.sleep(state, now),
             }
+        }
+    }
+
+    /// Waits for something to do: until the next deadline, if nobody else does.
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Option<Instant>) -> MutexGuard<'a, State> {
+        if state.timekeeper || state.timers.len() == 0 {
+            state.sleeping += 1;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
+            return state;
+        }
+        // Scheduled after the look at the timers: look again.
+        let Some(now) = now else { return state };
+        state.timekeeper = true;
+        state = match state.timers.wait(now) {
+            Some(left) => self.time.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.time.wait(state).unwrap_or_else(PoisonError::into_inner),
+        };
+        state.timekeeper = false;
+        state
+    }
+
+    /// A worker takes a task.
+    fn start_one(&self, state: &mut State) {
+        state.pending -= 1;
+        state.running += 1;
+        if !state.timekeeper && state.sleeping > 0 && state.timers.len() > 0 {
+            self.work.notify_one(); // somebody else has to keep the time
         }
     }
 
@@ -257,7 +413,7 @@ impl Pool {
         let job = held.lane.pop()?;
         held.started += 1;
         *turn = Some(held);
-        state.start_one();
+        self.start_one(state);
         Some(job)
     }
 
@@ -270,7 +426,7 @@ impl Pool {
             Ending::Panicked(_) => state.panics += 1,
             Ending::Cancelled => state.cancelled += 1,
         }
-        let drained = state.closed && state.pending + state.running == 0;
+        let drained = state.is_drained();
         drop(state);
         if drained {
             self.drained.notify_all();
@@ -282,10 +438,40 @@ impl Pool {
 }
 
 impl State {
-    fn start_one(&mut self) {
-        self.pending -= 1;
-        self.running += 1;
+    /// Accepts nothing from now on. What was scheduled is the caller's, to drop it without the lock.
+    fn close(&mut self) -> Vec<Box<dyn Job>> {
+        self.closed = true;
+        let dropped = self.timers.take_all();
+        self.cancelled += dropped.len() as u64;
+        dropped
     }
+
+    fn is_drained(&self) -> bool {
+        self.closed && self.pending + self.running == 0
+    }
+
+    /// Takes what waits for a thread, for who drops it without the lock.
+    fn take_ready(&mut self) -> Vec<Box<dyn Job>> {
+        let mut taken = Vec::new();
+        for ready in std::mem::take(&mut self.ready) {
+            match ready {
+                Ready::Job(job) => taken.push(job),
+                Ready::Lane(lane) => taken.extend(std::iter::from_fn(|| lane.pop())),
+            }
+        }
+        self.pending -= taken.len();
+        self.cancelled += taken.len() as u64;
+        taken
+    }
+}
+
+/// A lane whose pool ends now: what waits in it is dropped, without the lock.
+fn drop_lane(mut state: MutexGuard<'_, State>, lane: &LaneQueue) {
+    let dropped: Vec<_> = std::iter::from_fn(|| lane.pop()).collect();
+    state.pending -= dropped.len();
+    state.cancelled += dropped.len() as u64;
+    drop(state);
+    discard_each(dropped);
 }
 
 /// One worker's place in the pool. Dropping it leaves the pool, however that comes about.
@@ -295,14 +481,18 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Runs tasks until the pool is closed and empty.
-    pub(super) fn work(self, thread: &str) {
+    pub(super) fn work(&self, thread: &str) {
         WORKER_OF.with(|worker_of| worker_of.set(Arc::as_ptr(&self.pool) as usize));
         let pool = &*self.pool;
         let mut turn = None;
         while let Some(job) = pool.next(&mut turn) {
             // The task's own panics do not get here. What may: a waker, or the drop of a result that nobody wanted.
-            if let Err(panic) = catch(|| job.run(&|ending| pool.over(thread, &ending))) {
-                log_panic(thread, &panic, "telling the result of a task panicked; its worker goes on");
+            match catch(|| job.run(&|ending| pool.over(thread, &ending))) {
+                Ok(None) => {}
+                Ok(Some(again)) => pool.again(again),
+                Err(panic) => {
+                    log_panic(thread, &panic, "telling the result of a task panicked; its worker goes on");
+                }
             }
         }
     }
@@ -315,8 +505,12 @@ impl Drop for Joined {
         if state.threads > 0 {
             return;
         }
+        // Closed, unless the threads were a spawner's that dropped them: then nobody is left to run what waits.
+        let dropped = state.close();
+        let left = state.take_ready();
         let promises = [state.ended.take(), state.shutdown.take()];
         drop(state);
+        discard_each(dropped.into_iter().chain(left));
         for promise in promises.into_iter().flatten() {
             // Wakers are other people's code.
             if let Err(panic) = catch(|| promise.succeed(())) {

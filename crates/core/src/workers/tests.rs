@@ -16,17 +16,17 @@ use std::{
 };
 
 use super::{lane::LANE_TURN_MAX, *};
-use crate::{loop_thread, refused::RefusedWhy};
+use crate::{ThreadFactory, loop_thread, refused::RefusedWhy};
 
 /// Far more than any test needs: says "wait for it" and still fails instead of hanging a build for ever.
-const LONG: Duration = Duration::from_secs(120);
+pub(super) const LONG: Duration = Duration::from_secs(120);
 
-fn pool(threads: usize) -> Workers {
+pub(super) fn pool(threads: usize) -> Workers {
     Workers::new(threads).unwrap()
 }
 
 /// Occupies one worker until the gate is opened (or dropped); returns once the worker is there.
-fn hold(workers: &Workers) -> Sender<()> {
+pub(super) fn hold(workers: &Workers) -> Sender<()> {
     let (arrived, at_gate) = channel();
     let (gate, opened) = channel::<()>();
     let wait = move || {
@@ -43,11 +43,11 @@ fn end(workers: &Workers) {
 }
 
 /// Panics without the hook: ten thousand backtraces would help nobody.
-fn quiet_panic(message: &'static str) -> ! {
+pub(super) fn quiet_panic(message: &'static str) -> ! {
     resume_unwind(Box::new(message))
 }
 
-fn received<T>(receiver: &Receiver<T>) -> T {
+pub(super) fn received<T>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(LONG).unwrap()
 }
 
@@ -554,22 +554,20 @@ fn threads_carry_the_prefix_and_their_number() {
 #[test]
 fn a_thread_that_does_not_start_ends_the_earlier_ones_and_is_named() {
     let (ended, ends) = channel();
-    let mut left = 2;
-    let start = &mut |name: String, body: Box<dyn FnOnce() + Send>| {
-        if left == 0 {
-            return Err(io::Error::other("out of threads"));
-        }
-        left -= 1;
-        let ended = ended.clone();
-        thread::Builder::new().name(name).spawn(move || {
-            body();
-            ended.send(()).unwrap();
-        })
-    };
-    let error = Workers::builder().threads(5).name("w").build_with(start).unwrap_err();
+    let left = AtomicUsize::new(2);
+    let ended = Mutex::new(ended);
+    let factory = ThreadFactory::new().on_end(move |_| ended.lock().unwrap().send(()).unwrap()).spawner(
+        move |name, body| {
+            if left.fetch_sub(1, SeqCst) == 0 {
+                return Err(io::Error::other("out of threads"));
+            }
+            thread::Builder::new().name(name).spawn(body).map(drop)
+        },
+    );
+    let error = Workers::builder().threads(5).name("w").thread_factory(factory).build().unwrap_err();
     assert_eq!(error.to_string(), r#"the thread "w-2" did not start: out of threads"#);
     assert!(std::error::Error::source(&error).is_some());
-    // They were joined: both have told by now.
+    // They were waited for: both have told by now.
     assert_eq!(ends.try_iter().count(), 2);
 }
 
@@ -579,4 +577,49 @@ fn handles_can_be_shared_between_threads() {
     shared::<Workers>();
     shared::<Lane>();
     shared::<Termination>();
+}
+
+#[test]
+fn the_threads_of_a_factory_run_its_hooks_and_one_that_panics_costs_nothing() {
+    let (sender, receiver) = channel();
+    let (begins, ends) = (Mutex::new(sender.clone()), Mutex::new(sender));
+    let factory = ThreadFactory::new()
+        .stack_size(128 * 1024)
+        .on_start(move |name| {
+            begins.lock().unwrap().send(format!("{name} begins")).unwrap();
+            quiet_panic("a hook");
+        })
+        .on_end(move |name| ends.lock().unwrap().send(format!("{name} ends")).unwrap());
+    let workers = Workers::builder().threads(1).name("w").thread_factory(factory).build().unwrap();
+    assert_eq!(workers.submit(|| 1).unwrap().wait(), Ok(1));
+    end(&workers);
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["w-0 begins", "w-0 ends"], "before the end is told");
+}
+
+#[test]
+fn a_factory_that_cannot_work_is_refused_and_what_its_threads_leave_undone_is_told() {
+    let tiny = ThreadFactory::new().stack_size(1);
+    let error = Workers::builder().threads(1).thread_factory(tiny).build().unwrap_err();
+    assert!(error.to_string().starts_with("stack_size is 1, but must be between "), "{error}");
+
+    let huge = ThreadFactory::new().stack_size(isize::MAX as usize / 2);
+    let error = Workers::builder().threads(1).name("w").thread_factory(huge).build().unwrap_err().to_string();
+    assert!(
+        error.starts_with(r#"the thread "w-0" did not start: "#) && error.contains("with a stack of"),
+        "{error}"
+    );
+
+    // A spawner that says yes and drops the body later: nobody runs what was accepted.
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = kept.clone();
+    let forgets = ThreadFactory::new().spawner(move |_, body| {
+        keep.lock().unwrap().push(body);
+        Ok(())
+    });
+    let workers = Workers::builder().threads(1).thread_factory(forgets).build().unwrap();
+    let mut never = workers.submit(|| ()).unwrap();
+    kept.lock().unwrap().clear();
+    assert_eq!(never.wait(), Err(TaskError::Abandoned));
+    assert_eq!(workers.execute(|| ()).unwrap_err().why, RefusedWhy::ShutDown);
+    workers.termination().wait().unwrap();
 }

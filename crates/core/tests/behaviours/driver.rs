@@ -379,3 +379,46 @@ fn a_driver_that_cannot_start_fails_the_termination_and_every_accepted_task_lear
     let end = event_loop.termination().wait();
     assert!(matches!(end, Err(LoopError::Start(_))), "{end:?}");
 }
+
+#[test]
+fn a_rebuild_that_somebody_asks_for_moves_the_registrations_and_says_how_many() {
+    let (script, log) = (Arc::new(Script::default()), Log::default());
+    let event_loop = EventLoop::builder().driver(scripted(&script)).build().unwrap();
+    let recorder = Recorder(log.clone(), "source");
+    let token = on(&event_loop, move || LocalLoop::current().unwrap().register(recorder).unwrap());
+    script.ready.lock().unwrap().push(token.to_u64());
+    event_loop.wake();
+    eventually("the source is called", || !log.take().is_empty());
+    assert_eq!(event_loop.rebuild().unwrap().wait().unwrap().unwrap(), 1);
+    eventually("what is ready is told anew", || !log.take().is_empty());
+    assert_eq!((script.rebuilt.load(Ordering::Relaxed), event_loop.figures().rebuilds), (1, 1));
+}
+
+#[test]
+fn one_rebuild_is_the_answer_to_all_who_have_asked_for_it() {
+    let script = Arc::new(Script::default());
+    let event_loop = EventLoop::builder().driver(scripted(&script)).build().unwrap();
+    let release = block(&event_loop);
+    let asked: Vec<_> = (0..10).map(|_| event_loop.rebuild().unwrap()).collect();
+    drop(release);
+    for mut promised in asked {
+        assert_eq!(promised.wait().unwrap().unwrap(), 0);
+    }
+    assert_eq!(script.rebuilt.load(Ordering::Relaxed), 1);
+    let inner = event_loop.clone();
+    let mut from_inside = on(&event_loop, move || inner.rebuild().unwrap());
+    from_inside.wait().unwrap().unwrap();
+    assert_eq!(script.rebuilt.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_rebuild_that_fails_says_why_and_the_old_driver_goes_on() {
+    let script = Arc::new(Script::default());
+    script.fail_rebuild.store(true, Ordering::Relaxed);
+    let event_loop = EventLoop::builder().driver(scripted(&script)).build().unwrap();
+    let error = event_loop.rebuild().unwrap().wait().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "on purpose: rebuild failed");
+    assert_eq!(on(&event_loop, || 1), 1);
+    event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().wait().unwrap();
+    assert_eq!(event_loop.rebuild().err(), Some(RefusedWhy::ShutDown));
+}

@@ -26,8 +26,15 @@
 //! | 22 | waiting on the own loop is an error; a cancelled result says so | `promise` unit tests, `futures::an_aborted_future_is_dropped_and_its_handle_says_cancelled` |
 //! | 23 | order per lane under contention | `workers` unit tests |
 //! | 24 | the wheel is never early, frees what is cancelled, limits, and stops cleanly | `timer::wheel` unit tests, `timers::a_full_loop_refuses_a_timer_and_hands_it_back`, `timers::timers_of_a_loop_that_ends_tell_their_handles` |
+//! | 25 | a task's result is promised, its panic reported, its refusal an error with the task in it | `asking::a_submitted_task_promises_what_it_returns_from_any_thread_and_from_the_loop_itself` and those behind it |
+//! | 26 | a loop knows its group, a channel its loop; neither keeps the other | `asking::a_loop_knows_its_group_and_keeps_neither_it_nor_its_siblings`, `asking::a_channel_and_an_async_tail_know_the_loop_that_they_live_on` |
+//! | 27 | whoever likes wakes the poller or has it rebuilt | `asking::a_sleeping_loop_that_is_woken_runs_lazy_tasks_and_sees_a_clock_that_was_moved`, `driver::a_rebuild_that_somebody_asks_for_moves_the_registrations_and_says_how_many`; all schedules: loom model in `event_loop::requests` |
+//! | 28 | shut down now drops what has not begun, and says so | `asking::a_loop_that_ends_now_drops_what_it_has_not_begun_and_tells_every_promise` and those behind it |
+//! | 29 | a factory makes the threads: stacks, hooks, a spawner of one's own; what fails is named and nothing is left | `threads::the_hooks_run_on_each_thread_the_first_before_any_task_and_the_last_before_the_end_is_told` and those behind it; all schedules: loom model in `threads` |
+//! | 30 | a loop sleeps, spins for a while or spins; what ends its wait is the same | `waiting::tasks_timers_events_and_the_end_reach_a_loop_however_it_waits` and those behind it; all schedules: loom models in `event_loop::inbox` |
 #![cfg(not(loom))]
 
+mod asking;
 mod driver;
 mod endings;
 mod fairness;
@@ -37,7 +44,9 @@ mod scaling;
 mod shutdown;
 mod suspend;
 mod tasks;
+mod threads;
 mod timers;
+mod waiting;
 
 use netwright_core::EventLoop;
 use std::{

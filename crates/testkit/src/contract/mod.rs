@@ -41,6 +41,7 @@ mod kills;
 mod lifecycle;
 mod linger;
 mod listening;
+mod loops;
 mod models;
 mod pace;
 mod quiet;
@@ -78,6 +79,7 @@ pub fn suite() -> &'static [Behaviour] {
             lifecycle::BEHAVIOURS,
             linger::BEHAVIOURS,
             listening::BEHAVIOURS,
+            loops::BEHAVIOURS,
             models::BEHAVIOURS,
             pace::BEHAVIOURS,
             quiet::BEHAVIOURS,

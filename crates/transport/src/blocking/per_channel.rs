@@ -24,7 +24,7 @@
 use super::BlockingSeed;
 use netwright_core::{
     BuildError, EventLoop, InvalidArgument, LoopError, Promise, RefusedWhy, SHUTDOWN_TIMEOUT, Termination,
-    promise,
+    ThreadFactory, promise,
 };
 use std::{
     collections::HashMap,
@@ -94,6 +94,7 @@ struct Inner {
     name: String,
     limit: usize,
     keep_idle: Duration,
+    factory: ThreadFactory,
     state: Mutex<State>,
     termination: Termination,
 }
@@ -137,7 +138,7 @@ impl ThreadPerChannel {
     }
 
     fn with(builder: ThreadPerChannelBuilder) -> Self {
-        let ThreadPerChannelBuilder { name, limit, keep_idle } = builder;
+        let ThreadPerChannelBuilder { name, limit, keep_idle, factory } = builder;
         let (terminate, termination) = promise();
         let state = State {
             busy: HashMap::new(),
@@ -150,7 +151,7 @@ impl ThreadPerChannel {
             terminate: Some(terminate),
         };
         let (state, termination) = (Mutex::new(state), termination.shared());
-        Self { inner: Arc::new(Inner { name, limit, keep_idle, state, termination }) }
+        Self { inner: Arc::new(Inner { name, limit, keep_idle, factory, state, termination }) }
     }
 
     /// How it goes.
@@ -185,6 +186,23 @@ impl ThreadPerChannel {
                 expected: format!("at least the quiet period of {quiet:?}"),
             });
         }
+        Ok(self.end_all(|event_loop| drop(event_loop.shutdown_gracefully(quiet, timeout))))
+    }
+
+    /// Ends all loops now, as [`EventLoop::shutdown_now`] does one, and hands out no more.
+    ///
+    /// ```
+    /// use netwright_transport::ThreadPerChannel;
+    ///
+    /// let threads = ThreadPerChannel::new();
+    /// threads.shutdown_now().wait()?;
+    /// # Ok::<(), netwright_core::LoopError>(())
+    /// ```
+    pub fn shutdown_now(&self) -> Termination {
+        self.end_all(|event_loop| drop(event_loop.shutdown_now()))
+    }
+
+    fn end_all(&self, end: impl Fn(&EventLoop)) -> Termination {
         let (loops, terminate) = {
             let mut state = self.inner.lock();
             state.shut_down = true;
@@ -193,13 +211,11 @@ impl ThreadPerChannel {
             loops.extend(state.idle.iter().map(|(_, kept)| kept.event_loop.clone()));
             (loops, state.take_terminate())
         };
-        for event_loop in loops {
-            event_loop.shutdown_gracefully(quiet, timeout)?;
-        }
+        loops.iter().for_each(end);
         if let Some(terminate) = terminate {
             terminate.succeed(());
         }
-        Ok(self.termination())
+        self.termination()
     }
 
     /// Resolves when a shutdown was asked for and the last loop has ended.
@@ -244,7 +260,11 @@ impl ThreadPerChannel {
         let seed = BlockingSeed::new().map_err(|error| ThreadError::Driver(Arc::new(error)))?;
         let name = format!("{}-{number}", inner.name);
         let builder = EventLoop::builder().name(name).driver(seed).task_ring(TASK_RING);
-        let event_loop = builder.build().map_err(|error| ThreadError::Setup(error.to_string()))?;
+        let built = builder.thread_factory(inner.factory.clone()).build();
+        let event_loop = built.map_err(|error| match error {
+            BuildError::Thread { thread, error } => ThreadError::Factory { thread, error: Arc::new(error) },
+            error => ThreadError::Setup(error.to_string()),
+        })?;
         // The thread starts with the first task: better now than when somebody's connection depends on it.
         event_loop.execute(|| ()).map_err(|refused| ThreadError::NoThread(refused.why))?;
         let kept = Kept { number, event_loop: event_loop.clone(), watched: false };
@@ -380,11 +400,13 @@ pub struct ThreadPerChannelBuilder {
     name: String,
     limit: usize,
     keep_idle: Duration,
+    factory: ThreadFactory,
 }
 
 impl ThreadPerChannelBuilder {
     fn new() -> Self {
-        Self { name: "netwright-channel".to_owned(), limit: LIMIT, keep_idle: KEEP_IDLE }
+        let name = "netwright-channel".to_owned();
+        Self { name, limit: LIMIT, keep_idle: KEEP_IDLE, factory: ThreadFactory::new() }
     }
 
     /// The threads are called `name-1`, `name-2` and so on. Default: `netwright-channel`.
@@ -402,6 +424,22 @@ impl ThreadPerChannelBuilder {
     /// How long a thread waits for its next channel before it ends. Zero: not at all. Default: 60 s.
     pub fn keep_idle(mut self, time: Duration) -> Self {
         self.keep_idle = time;
+        self
+    }
+
+    /// How the threads are made: with so many of them small stacks are worth the while. Default: as the system does.
+    ///
+    /// ```
+    /// use netwright_core::ThreadFactory;
+    /// use netwright_transport::ThreadPerChannel;
+    ///
+    /// let small = ThreadFactory::new().stack_size(256 * 1024);
+    /// let threads = ThreadPerChannel::builder().thread_factory(small).build()?;
+    /// # drop(threads);
+    /// # Ok::<(), netwright_core::BuildError>(())
+    /// ```
+    pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
+        self.factory = threads;
         self
     }
 
@@ -423,6 +461,7 @@ impl ThreadPerChannelBuilder {
             }
             .into());
         }
+        self.factory.validate()?;
         Ok(ThreadPerChannel::with(self))
     }
 }
@@ -449,6 +488,13 @@ pub enum ThreadError {
     Driver(Arc<io::Error>),
     /// The system gave no thread.
     NoThread(RefusedWhy),
+    /// The [factory](ThreadPerChannelBuilder::thread_factory) made none.
+    Factory {
+        /// The name of the thread that is missing.
+        thread: String,
+        /// What the system or the spawner said.
+        error: Arc<io::Error>,
+    },
     /// A setting cannot work.
     Setup(String),
     /// No more threads are handed out.
@@ -463,6 +509,9 @@ impl fmt::Display for ThreadError {
             }
             Self::Driver(error) => write!(f, "no thread for another channel: {error}"),
             Self::NoThread(why) => write!(f, "no thread for another channel: {why}"),
+            Self::Factory { thread, error } => {
+                write!(f, "no thread for another channel: {thread:?} could not be made: {error}")
+            }
             Self::Setup(text) => f.write_str(text),
             Self::ShutDown => f.write_str("no thread for another channel: they have been shut down"),
         }
@@ -472,7 +521,7 @@ impl fmt::Display for ThreadError {
 impl std::error::Error for ThreadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Driver(error) => Some(error.as_ref()),
+            Self::Driver(error) | Self::Factory { error, .. } => Some(error.as_ref()),
             _ => None,
         }
     }
@@ -587,6 +636,31 @@ mod tests {
     }
 
     #[test]
+    fn a_factory_makes_the_threads_and_one_that_fails_is_an_error_that_takes_no_place() {
+        let fails = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let failing = fails.clone();
+        let factory = ThreadFactory::new().spawner(move |name, body| {
+            if failing.load(std::sync::atomic::Ordering::Relaxed) {
+                return Err(io::Error::other("none today"));
+            }
+            thread::Builder::new().name(format!("own {name}")).spawn(body).map(drop)
+        });
+        let builder = ThreadPerChannel::builder().name("c").limit(2).thread_factory(factory);
+        let pool = builder.build().unwrap();
+        let (event_loop, _lease) = pool.lease().unwrap();
+        let name = event_loop.submit(|| thread::current().name().map(str::to_owned)).unwrap().wait().unwrap();
+        assert_eq!(name.as_deref(), Some("own c-1"));
+        fails.store(true, std::sync::atomic::Ordering::Relaxed);
+        let error = pool.lease().err().expect("no thread").to_string();
+        assert_eq!(error, r#"no thread for another channel: "c-2" could not be made: none today"#);
+        assert_eq!((counts(&pool), pool.figures().refused), ((1, 1, 0, 1), 1));
+        fails.store(false, std::sync::atomic::Ordering::Relaxed);
+        drop(pool.lease().unwrap());
+        let error = ThreadPerChannel::builder().thread_factory(ThreadFactory::new().stack_size(1)).build();
+        assert!(error.unwrap_err().to_string().starts_with("stack_size is 1, but must be between"));
+    }
+
+    #[test]
     fn a_shutdown_ends_the_busy_and_the_idle_and_hands_out_no_more() {
         let pool = ThreadPerChannel::new();
         let (busy, lease) = pool.lease().unwrap();
@@ -601,6 +675,17 @@ mod tests {
         assert!(matches!(pool.lease(), Err(ThreadError::ShutDown)));
         let unused = ThreadPerChannel::new();
         unused.shutdown_gracefully(Duration::ZERO, HANGS).unwrap().wait_timeout(HANGS).unwrap().unwrap();
+    }
+
+    #[test]
+    fn an_end_now_ends_the_busy_and_the_idle_and_what_waits_on_them_is_told() {
+        let pool = ThreadPerChannel::new();
+        let (busy, _lease) = pool.lease().unwrap();
+        drop(pool.lease().unwrap());
+        let mut never = busy.schedule(HANGS, || ()).unwrap();
+        pool.shutdown_now().wait_timeout(HANGS).unwrap().unwrap();
+        assert_eq!(never.wait(), Err(netwright_core::TaskError::Abandoned));
+        assert!(matches!(pool.lease(), Err(ThreadError::ShutDown)));
     }
 
     #[test]
