@@ -42,6 +42,7 @@ mod lifecycle;
 mod linger;
 mod models;
 mod pace;
+mod pieces;
 mod quiet;
 mod signals;
 mod tails;
@@ -78,6 +79,7 @@ pub fn suite() -> &'static [Behaviour] {
             linger::BEHAVIOURS,
             models::BEHAVIOURS,
             pace::BEHAVIOURS,
+            pieces::BEHAVIOURS,
             quiet::BEHAVIOURS,
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,
