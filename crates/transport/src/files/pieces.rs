@@ -22,7 +22,7 @@ use std::{
 
 /// How much is given at a time.
 const PIECE: usize = 64 * 1024;
-/// How much is read at a time: two pieces. By one operation, because an operation costs a tenth of what copying a piece does.
+/// How much is read at a time: two pieces. By one operation, because one costs a fifth of what copying a piece does.
 const READ: usize = 2 * PIECE;
 /// How many buffers are remembered, of those that somebody may still hold.
 const BUFFERS: usize = 4;
