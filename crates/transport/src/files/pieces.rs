@@ -35,7 +35,7 @@ const BUFFERS: usize = 4;
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
-/// use netwright_core::{Peer, pipeline};
+/// use netwright_core::{CloseCause, Peer, pipeline};
 /// use netwright_transport::{Client, Server, event_loops, files::File};
 /// # let path = std::env::temp_dir().join(format!("netwright-pieces-{}", std::process::id()));
 /// # std::fs::write(&path, vec![7; 200_000])?;
@@ -46,9 +46,8 @@ const BUFFERS: usize = 4;
 ///     .pipeline(move |_| {
 ///         let path = served.clone();
 ///         pipeline().serve(async move |mut peer: Peer<BytesMut, Bytes>| {
-///             let file = File::open(&path).await?;
-///             peer.write_from(file.pieces(..)).await?;
-///             Ok::<(), Box<dyn std::error::Error>>(())
+///             let file = File::open(&path).await.map_err(|error| CloseCause::Fault(error.into()))?;
+///             peer.write_from(file.pieces(..)).await.map(drop)
 ///         })
 ///     })
 ///     .bind("127.0.0.1:0")
