@@ -295,17 +295,9 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// CPU time of all its threads so far. The scheduler adds it up when a thread sleeps or a tick comes, so it is exact
-    /// when the server has nothing to do: waits a moment for that.
+    /// CPU time of all its threads so far: see [`cpu_time`].
     pub fn cpu_time(&self) -> Duration {
-        thread::sleep(Duration::from_millis(1));
-        let tasks = format!("/proc/{}/task", self.pid());
-        let threads = fs::read_dir(&tasks).expect("the server runs").flatten();
-        let ns = threads.filter_map(|thread| {
-            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?; // a thread that has just ended
-            text.split_ascii_whitespace().next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(ns.sum())
+        cpu_time(self.pid())
     }
 
     /// Microseconds of its CPU time for each request of a load that runs for `time`.
@@ -343,6 +335,18 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// CPU time of all threads of a process so far. The scheduler adds it up when a thread sleeps or a tick comes, so it is exact
+/// when the process has nothing to do: waits a moment for that.
+pub fn cpu_time(pid: u32) -> Duration {
+    thread::sleep(Duration::from_millis(1));
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
+    let ns = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?; // a thread that has just ended
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(ns.sum())
 }
 
 /// A core for the server and one for the load, if there are two.

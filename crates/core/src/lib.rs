@@ -77,7 +77,7 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Address, AddressError, Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed,
+    Address, AddressError, ByteSource, Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed,
     ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
     GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostSettings, LeastRate,
     Outbound, Outgoing, Pace, ShuttingDown, UnixName, WaterMarks, WriteError, WritePromise, Written,

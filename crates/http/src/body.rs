@@ -11,7 +11,7 @@
 use crate::error::{HttpError, Within};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use netwright_core::FileRegion;
+use netwright_core::{ByteSource, FileRegion};
 use std::{
     collections::VecDeque,
     fmt,
@@ -45,13 +45,28 @@ enum Kind {
     Full(Bytes),
     Pipe(Arc<Pipe>, Option<u64>),
     File(FileRegion),
-    #[cfg_attr(not(feature = "tower"), allow(dead_code))] // tower's services make them
     Made(Pin<Box<dyn Make>>, Option<u64>),
 }
 
 /// Something that makes pieces.
 pub(crate) trait Make: Send {
     fn poll_piece(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>>;
+}
+
+/// A source of bytes as one who makes pieces.
+struct Sourced<S>(S);
+
+/// A source is asked by reference: it need not stay where it is.
+impl<S> Unpin for Sourced<S> {}
+
+impl<S: ByteSource + Send> Make for Sourced<S> {
+    fn poll_piece(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
+        Poll::Ready(match ready!(self.0.poll_piece(cx)) {
+            Ok(Some(bytes)) => Ok(Piece::Data(bytes)),
+            Ok(None) => Ok(Piece::End(None)),
+            Err(fault) => Err(HttpError::Aborted(fault.to_string())),
+        })
+    }
 }
 
 /// What a body gives.
@@ -95,6 +110,41 @@ impl Body {
     /// A part of a file; sent without passing through our memory where that can be.
     pub fn file(region: FileRegion) -> Self {
         Self { kind: Kind::File(region), trailers: None }
+    }
+
+    /// A body that comes from a source, piece by piece as there is room for it: a file that no loop waits for, for one
+    /// (`netwright::files`). A source that fails breaks the body off, and the connection is closed.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use netwright_core::{ByteSource, Fault};
+    /// use netwright_http::Body;
+    /// use std::task::{Context, Poll};
+    ///
+    /// /// Says the same again and again.
+    /// struct Parrot { left: u64 }
+    ///
+    /// impl ByteSource for Parrot {
+    ///     fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+    ///         let Some(left) = self.left.checked_sub(5) else { return Poll::Ready(Ok(None)) };
+    ///         self.left = left;
+    ///         Poll::Ready(Ok(Some(Bytes::from("polly"))))
+    ///     }
+    ///     fn bytes_left(&self) -> Option<u64> {
+    ///         Some(self.left)
+    ///     }
+    /// }
+    ///
+    /// let body = Body::from_source(Parrot { left: 15 });
+    /// assert_eq!(body.len(), Some(15));
+    /// # drop(body);
+    /// ```
+    pub fn from_source(source: impl ByteSource + Send + 'static) -> Self {
+        let len = source.bytes_left();
+        if len == Some(0) {
+            return Self::empty();
+        }
+        Self::made(Sourced(source), len)
     }
 
     /// How many bytes there will be, if that is known.
@@ -207,7 +257,6 @@ impl Body {
         Self { kind: Kind::Pipe(pipe, len), trailers: None }
     }
 
-    #[cfg(feature = "tower")]
     pub(crate) fn made(make: impl Make + 'static, len: Option<u64>) -> Self {
         Self { kind: Kind::Made(Box::pin(make), len), trailers: None }
     }

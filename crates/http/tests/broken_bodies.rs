@@ -109,7 +109,28 @@ const BROKEN_PARTS: [(&str, BrokenParts); 10] = [
     }),
 ];
 
-const BROKEN_BODIES: [(&str, Broken); 8] = [
+/// A part of a file that no loop waits for, which becomes shorter when it has been opened.
+fn shrinking(announced: Option<u64>, becomes: u64) -> Response<Body> {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("netwright-shrinking-{}-{number}", std::process::id()));
+    std::fs::write(&path, [b'f'; ANNOUNCED as usize]).unwrap();
+    // Its steps are those of a service that awaits them; here a thread that may block does.
+    let file = std::thread::scope(|scope| {
+        scope.spawn(|| netwright_transport::files::File::open(&path).wait().unwrap()).join().unwrap()
+    });
+    File::options().write(true).open(&path).unwrap().set_len(becomes).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut reply = Response::new(Body::from_source(file.pieces(..)));
+    if let Some(announced) = announced {
+        reply.headers_mut().insert("content-length", HeaderValue::from(announced));
+    }
+    reply
+}
+
+const BROKEN_BODIES: [(&str, Broken); 10] = [
+    ("a file in pieces that has become shorter", || shrinking(None, 40)),
+    ("a file in pieces that has become empty", || shrinking(Some(ANNOUNCED), 0)),
     ("a file as a body", || Response::new(Body::file(FileRegion::new(file_of(0, true), 0, ANNOUNCED)))),
     ("a sender that is dropped", || made(None, drop)),
     ("a sender that is dropped with a length announced", || {

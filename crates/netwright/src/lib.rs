@@ -57,6 +57,7 @@
 //!   [`codec::serial`].
 //! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
 //!   each channel: [`ThreadPerChannel`]. How their threads are made: [`ThreadFactory`]; how loops wait: [`WaitStrategy`].
+//! - Files that no loop waits for, and files piece by piece as what channels and bodies send: [`files`], [`ByteSource`].
 //! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
 //!   `bridge`, behind features of these names.
 //! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names; their clients behind further ones.

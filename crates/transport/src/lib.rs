@@ -15,6 +15,7 @@
 //! - A loop that hosts sockets, or a descriptor of your own: [`readiness`].
 //! - A thread for each channel: [`blocking`], [`ThreadPerChannel`].
 //! - UDP and Unix datagrams: [`Datagrams`].
+//! - Files that no loop waits for, and files as what channels send: [`files`].
 //! - Connections that are kept for the next one who needs one: [`Pool`].
 //! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
 //!   [`PeerCredentials`], [`ReceivedDescriptors`].
@@ -29,6 +30,7 @@
 pub mod blocking;
 mod bootstrap;
 mod datagram;
+pub mod files;
 pub mod limits;
 mod live;
 mod local;

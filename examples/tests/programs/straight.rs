@@ -32,6 +32,30 @@ fn lines_are_added_up_and_everybody_is_told_of_the_end() {
 }
 
 #[test]
+fn a_line_of_the_journal_is_in_the_file_when_it_is_confirmed_and_a_full_disk_is_told() {
+    let path = std::env::temp_dir().join(format!("netwright-journal-{}", std::process::id()));
+    let name = path.to_str().unwrap();
+    std::fs::write(&path, "before\n").unwrap();
+    let server = Server::start("journal", &[name, LOOPBACK]);
+    let (mut ada, mut grace) = (Talk::with(&server), Talk::with(&server));
+    ada.says("one");
+    ada.hears("stored");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\none\n");
+    grace.says("two");
+    grace.hears("stored");
+    ada.says("three");
+    ada.hears("stored");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\none\ntwo\nthree\n");
+    assert_eq!(server.end().trim(), format!("{name} has 21 bytes"));
+    std::fs::remove_file(&path).unwrap();
+
+    let full = Server::start("journal", &["/dev/full", LOOPBACK]);
+    let mut ada = Talk::with(&full);
+    ada.says("one");
+    ada.hears("ERROR appending 4 bytes to \"/dev/full\" failed: No space left on device (os error 28)");
+}
+
+#[test]
 fn everybody_in_the_chat_hears_everybody_else() {
     let server = Server::start("straight_chat", &[LOOPBACK]);
     let mut first = Talk::with(&server);

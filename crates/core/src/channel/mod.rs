@@ -10,6 +10,7 @@
 //! | `size` | what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outgoing`, `file_region`, `envelope` | what can be sent |
+//! | `byte_source` | [`ByteSource`], bytes that come piece by piece, and their way into a channel |
 //! | `outbound`, `water_marks`, `gather_cap` | what was accepted and not yet sent; how much that may be, and how much of it is offered at once |
 //! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
@@ -18,6 +19,7 @@
 //! | `cause` | who ended a channel and why; what became of a write |
 
 mod address;
+mod byte_source;
 mod cause;
 mod closed;
 mod core;
@@ -44,6 +46,7 @@ mod water_marks;
 pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, UnixName};
+pub use byte_source::ByteSource;
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use closed::Closed;
 pub use embedded::{Collector, EmbeddedChannel, Finished};

@@ -44,6 +44,7 @@ mod listening;
 mod loops;
 mod models;
 mod pace;
+mod pieces;
 mod quiet;
 mod signals;
 mod tails;
@@ -82,6 +83,7 @@ pub fn suite() -> &'static [Behaviour] {
             loops::BEHAVIOURS,
             models::BEHAVIOURS,
             pace::BEHAVIOURS,
+            pieces::BEHAVIOURS,
             quiet::BEHAVIOURS,
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,

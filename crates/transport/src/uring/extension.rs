@@ -12,7 +12,7 @@ use mio::Interest;
 use netwright_core::{Outbound, driver::Token};
 use socket2::{SockAddr, Socket};
 use std::{
-    cell::RefCell,
+    cell::{RefCell, RefMut},
     collections::HashMap,
     fmt, io,
     os::fd::{AsFd, AsRawFd, RawFd},
@@ -376,6 +376,11 @@ impl Uring {
             }
             Ok(value)
         })
+    }
+
+    /// The engine, if there is one and nobody has it at the moment.
+    pub(super) fn engine(&self) -> Option<RefMut<'_, Engine>> {
+        RefMut::filter_map(self.engine.try_borrow_mut().ok()?, Option::as_mut).ok()
     }
 
     /// The engine, for its end.

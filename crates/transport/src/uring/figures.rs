@@ -18,6 +18,10 @@ pub struct UringFigures {
     pub registered: usize,
     /// Operations that the kernel has and that have not ended.
     pub in_flight: usize,
+    /// Of these, operations on files.
+    pub files_in_flight: usize,
+    /// Operations on files that wait for others to end: see [`UringSettings::files`](super::UringSettings::files).
+    pub files_waiting: usize,
     /// How many buffers there are to receive into.
     pub buffers: usize,
     /// How many of them the kernel has at the moment.

@@ -2,7 +2,7 @@
 
 use super::{UringSettings, error::UringError};
 use crate::return_stack::refill;
-use io_uring::{IoUring, cqueue, squeue, types::BufRingEntry};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types::BufRingEntry};
 use rustix::{
     io::Errno,
     io_uring::{IoringEnterFlags, Timespec, io_uring_enter_arg, io_uring_getevents_arg, io_uring_ptr},
@@ -124,6 +124,20 @@ impl Ring {
     /// What the kernel agreed to.
     pub(super) fn mode(&self) -> &'static str {
         self.wish
+    }
+
+    /// Whether the kernel knows all operations on files.
+    pub(super) fn knows_files(&self) -> bool {
+        let mut probe = Probe::new();
+        let codes = [
+            opcode::OpenAt::CODE,
+            opcode::Read::CODE,
+            opcode::Write::CODE,
+            opcode::Fsync::CODE,
+            opcode::Close::CODE,
+        ];
+        self.uring.submitter().register_probe(&mut probe).is_ok()
+            && codes.into_iter().all(|code| probe.is_supported(code))
     }
 
     /// Operations that are queued and not submitted.

@@ -22,6 +22,8 @@ pub struct UringSettings {
     pub(super) buffers_min: u16,
     pub(super) buffers_max: u16,
     pub(super) zero_copy_from: usize,
+    pub(super) file_operations: usize,
+    pub(super) file_bytes: usize,
 }
 
 impl UringSettings {
@@ -34,6 +36,8 @@ impl UringSettings {
             buffers_min: 64,
             buffers_max: 1024,
             zero_copy_from: usize::MAX,
+            file_operations: 64,
+            file_bytes: 512 * 1024,
         }
     }
 
@@ -71,6 +75,15 @@ impl UringSettings {
     /// network card that can gather it may pay.
     pub const fn zero_copy_from(mut self, bytes: usize) -> Self {
         self.zero_copy_from = if bytes == 0 { 1 } else { bytes };
+        self
+    }
+
+    /// Operations on [files](crate::files) that the kernel has at a time, at least one, and the bytes that these read and write; what
+    /// exceeds that waits. Default: 64 and 512 KiB. What is in the system's cache is copied in the call that hands it over, so the
+    /// bytes are how long a turn of the loop may take: half a megabyte is some 60 µs.
+    pub const fn files(mut self, operations: usize, bytes: usize) -> Self {
+        self.file_operations = if operations == 0 { 1 } else { operations };
+        self.file_bytes = bytes;
         self
     }
 }

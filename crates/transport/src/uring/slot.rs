@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Wake,
     /// For a slot, but named by its place in the table of zero-copy sends.
     ZeroCopy,
+    /// Not for a slot: named by its place in the table of file operations.
+    File,
 }
 
 impl Kind {
@@ -47,7 +49,7 @@ impl Kind {
         Self::Close,
     ];
 
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Receive,
         Self::Send,
         Self::Watch,
@@ -59,6 +61,7 @@ impl Kind {
         Self::Cancel,
         Self::Wake,
         Self::ZeroCopy,
+        Self::File,
     ];
 }
 
@@ -133,6 +136,8 @@ pub(super) enum Role {
     Connecting(Connecting),
     /// A descriptor that is not ours, and the events that are waited for.
     Watched(Descriptor, u32),
+    /// The source that is told how file operations ended.
+    Files,
 }
 
 /// Where something is that only busy streams have, so that an idle one is small; or nowhere.

@@ -28,6 +28,7 @@ impl State {
             Some(Kind::Cancel) => return,
             Some(Kind::Wake) => return self.wake(flags),
             Some(Kind::ZeroCopy) => return self.zero_copy(key.index, result, flags),
+            Some(Kind::File) => return self.file_moved(key, result, flags),
             Some(kind) => kind,
             None => return self.stray(flags),
         };
@@ -49,7 +50,7 @@ impl State {
             Kind::Room => self.room(key.index, result, last),
             Kind::Accept => self.accepted(key.index, result, last),
             Kind::Connect => self.connected(key.index, result),
-            Kind::Close | Kind::Cancel | Kind::Wake | Kind::ZeroCopy => {}
+            Kind::Close | Kind::Cancel | Kind::Wake | Kind::ZeroCopy | Kind::File => {}
         }
         let slot = &self.slots[key.index as usize];
         if slot.is_ending() && slot.flying.is_empty() {
@@ -59,7 +60,7 @@ impl State {
 
     /// Nobody knows what completed.
     #[cold]
-    fn stray(&mut self, flags: u32) {
+    pub(super) fn stray(&mut self, flags: u32) {
         self.figures.strays += 1;
         tracing::error!("a completion came that nothing was waiting for");
         if let Some(number) = cqueue::buffer_select(flags) {

@@ -69,6 +69,9 @@ impl Engine {
         for key in keys {
             Kind::OF_SLOTS.into_iter().for_each(|kind| self.cancel(key, kind));
         }
+        for name in self.state.files.names() {
+            self.push_cancel(name);
+        }
         if self.state.wake_armed {
             self.push_cancel(Key { index: 0, generation: 0 }.name(Kind::Wake));
         }
@@ -82,9 +85,11 @@ impl Engine {
         true
     }
 
-    /// The end. What the kernel does not give back is leaked, on purpose (rule 4).
+    /// The end. What the kernel does not give back is leaked, on purpose (rule 4). Who waits for operations on files is told of it.
     pub(in crate::uring) fn end(mut self) {
-        if !self.drain() {
+        let drained = self.drain();
+        self.state.files.end();
+        if !drained {
             let operations = self.state.in_flight;
             tracing::error!(
                 operations,

@@ -11,15 +11,17 @@
 //! | `operations.rs` | what is queued for the kernel: started, sent, cancelled |
 //! | `turn.rs` | one turn: wants become operations, completions become events |
 //! | `completions.rs` | what a completion means to its slot |
+//! | `files.rs` | operations on files: those that wait, those under way |
 //! | `end.rs` | taking everything back: for another ring, and for good |
 //!
 //! Always true between turns:
-//! 1. `in_flight` is the number of slots' operations, wake-ups and zero-copy sends whose last completion is not reaped.
+//! 1. `in_flight` is the number of slots' operations, wake-ups, zero-copy sends and file operations whose last completion is not reaped.
 //! 2. An operation that the submission queue had no room for waits in `backlog`, and all later ones behind it.
 //! 3. A slot without a token and with nothing flying is free.
 
 mod completions;
 mod end;
+mod files;
 mod operations;
 mod slots;
 mod turn;
@@ -31,6 +33,8 @@ use super::{
     ring::Ring,
     slot::{Descriptor, Inbox, Key, Pool, Slot},
 };
+use files::FileTable;
+pub(super) use files::Finished;
 use io_uring::squeue;
 use std::collections::VecDeque;
 
@@ -60,6 +64,7 @@ struct State {
     inboxes: Pool<Inbox>,
     sends: Pool<Sending>,
     zero_copies: Vec<Option<ZeroCopy>>,
+    files: FileTable,
     backlog: VecDeque<squeue::Entry>,
     dirty: Vec<u32>,
     touched: Vec<u32>,
@@ -94,6 +99,7 @@ impl Engine {
             inboxes: Pool::new(),
             sends: Pool::new(),
             zero_copies: Vec::new(),
+            files: FileTable::new(settings),
             backlog: VecDeque::new(),
             dirty: Vec::new(),
             touched: Vec::new(),
@@ -127,6 +133,8 @@ impl Engine {
         UringFigures {
             registered: state.registered,
             in_flight: state.in_flight,
+            files_in_flight: state.files.in_flight(),
+            files_waiting: state.files.waiting(),
             buffers: state.buffers.count(),
             buffers_provided: state.buffers.provided(),
             buffers_lent: state.buffers.lent(),

@@ -112,8 +112,9 @@ impl Engine {
     #[allow(unsafe_code)]
     pub(super) fn push(&mut self, entry: squeue::Entry) {
         if self.state.backlog.is_empty() {
-            // SAFETY: `start`, `send`, `arm_waker` and `push_cancel` alone call this. The addresses in their entries are those of memory that
-            // the slot or a table of sends holds, and lets go only when the operation's last completion is reaped (rule 1).
+            // SAFETY: `start`, `send`, `start_files`, `arm_waker` and `push_cancel` alone call this. The addresses in their entries are those
+            // of memory that the slot, a table of sends or the one of file operations holds, and lets go, or looks at, only when the
+            // operation's last completion is reaped (rules 1 and 2).
             if unsafe { self.ring.push(&entry) } {
                 return;
             }

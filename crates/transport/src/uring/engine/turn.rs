@@ -152,6 +152,7 @@ impl Engine {
                 listener.wants && listener.error.is_none() && listener.accepted.len() < ACCEPTED_MAX,
             ),
             Role::Watched(..) => (Kind::Watch, true),
+            Role::Files => return self.start_files(),
             Role::Connecting(_) | Role::Free(_) => return,
         };
         let flies = slot.flying.has(kind);

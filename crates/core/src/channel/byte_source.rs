@@ -1,0 +1,186 @@
+//! Bytes that come piece by piece, and their way into a channel.
+//!
+//! ```text
+//!   source ── poll_piece ──▶ [ one piece ] ── room? ──▶ write, flush ──▶ channel
+//!      ▲                                       │ none: wait, and ask the source for nothing
+//!      └──────────── next ◀────────────────────┘
+//! ```
+//! Always true:
+//! 1. A piece is asked for when the one before it was written: no more than one waits here. What a source reads ahead is its own.
+//! 2. What was begun is finished, or the channel ends: its peer would take what comes next for the rest.
+//!
+//! Not here: where the bytes come from. A source of files is in `netwright-transport`.
+
+use super::{Channel, CloseCause, Closed, Fault, WriteError, Written};
+use crate::{
+    select::{Selected, select},
+    tail::{Peer, PeerWriter},
+};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+/// Something that gives bytes piece by piece: a file, what another program prints, what is computed.
+///
+/// ```
+/// use netwright_core::{ByteSource, EmbeddedChannel, Fault, Peer, pipeline};
+/// use bytes::{Bytes, BytesMut};
+/// use std::task::{Context, Poll};
+///
+/// /// Counts down.
+/// struct Countdown(u32);
+///
+/// impl ByteSource for Countdown {
+///     fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+///         self.0 = self.0.saturating_sub(1);
+///         Poll::Ready(Ok((self.0 > 0).then(|| Bytes::from(format!("{} ", self.0)))))
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(async |mut peer: Peer<BytesMut, Bytes>| {
+///     let bytes = peer.write_from(Countdown(4)).await?;
+///     peer.write(Bytes::from(format!("after {bytes} bytes"))).await
+/// }));
+/// assert_eq!(channel.outbound_bytes(), b"3 2 1 after 6 bytes");
+/// ```
+pub trait ByteSource {
+    /// The next piece; `None` at the end. Giving the wait up loses nothing.
+    ///
+    /// # Errors
+    /// There will be no more pieces although the end has not come: why.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>>;
+
+    /// How many bytes are still to come, if that is known.
+    fn bytes_left(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl<S: ByteSource + ?Sized> ByteSource for &mut S {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+        (**self).poll_piece(cx)
+    }
+    fn bytes_left(&self) -> Option<u64> {
+        (**self).bytes_left()
+    }
+}
+
+impl<W: From<Bytes> + 'static> Channel<W> {
+    /// Writes all that `source` gives, each piece when there is room for it. Resolves to the number of bytes when the transport has
+    /// taken the last one.
+    ///
+    /// If the source fails, or this future is dropped when a part has been written, the channel is closed: its peer would take what
+    /// comes next for the rest. The error of the source is the cause of that end. An async tail goes with its channel, so one that
+    /// writes like this is not told, but whoever looks at the [cause](Channel::close_cause) is.
+    ///
+    /// # Errors
+    /// Not everything was sent: why the channel has ended.
+    pub async fn write_from(&self, source: impl ByteSource) -> Result<u64, CloseCause> {
+        let mut channel = self;
+        pour(&mut channel, source, self.clone()).await
+    }
+}
+
+impl<R: 'static, W: From<Bytes> + 'static> PeerWriter<R, W> {
+    /// [`Channel::write_from`], in order with what this half writes.
+    ///
+    /// # Errors
+    /// Not everything was sent: why the channel has ended.
+    pub async fn write_from(&mut self, source: impl ByteSource) -> Result<u64, CloseCause> {
+        let channel = self.channel();
+        pour(self, source, channel).await
+    }
+}
+
+impl<R: 'static, W: From<Bytes> + 'static> Peer<R, W> {
+    /// [`Channel::write_from`], in order with what else is written here.
+    ///
+    /// # Errors
+    /// Not everything was sent: why the channel has ended.
+    pub async fn write_from(&mut self, source: impl ByteSource) -> Result<u64, CloseCause> {
+        self.halves().1.write_from(source).await
+    }
+}
+
+/// Where pieces can be written.
+trait Outlet<W> {
+    async fn room(&mut self) -> Result<(), CloseCause>;
+    /// Writes and sends.
+    fn put(&mut self, msg: W) -> Written;
+}
+
+impl<W: 'static> Outlet<W> for &Channel<W> {
+    async fn room(&mut self) -> Result<(), CloseCause> {
+        self.writable().await
+    }
+    fn put(&mut self, msg: W) -> Written {
+        self.write_and_flush(msg)
+    }
+}
+
+impl<R: 'static, W: 'static> Outlet<W> for PeerWriter<R, W> {
+    async fn room(&mut self) -> Result<(), CloseCause> {
+        poll_fn(|cx| self.poll_ready(cx)).await
+    }
+    fn put(&mut self, msg: W) -> Written {
+        let written = self.write_tracked(msg);
+        self.flush();
+        written
+    }
+}
+
+/// Closes the channel unless everything was written, or nothing.
+struct Begun<W: 'static> {
+    channel: Channel<W>,
+    part: bool,
+}
+
+impl<W: 'static> Begun<W> {
+    /// Resolves when the channel is closed: nothing gets behind what went out.
+    fn break_off(&mut self, fault: Fault) -> Closed<W> {
+        self.part = false;
+        self.channel.close_because(CloseCause::Fault(fault))
+    }
+}
+
+impl<W: 'static> Drop for Begun<W> {
+    fn drop(&mut self) {
+        if self.part {
+            let why = Fault::new("what was written piece by piece was given up before its end");
+            drop(self.break_off(why));
+        }
+    }
+}
+
+async fn pour<W: From<Bytes> + 'static>(
+    outlet: &mut impl Outlet<W>,
+    mut source: impl ByteSource,
+    channel: Channel<W>,
+) -> Result<u64, CloseCause> {
+    let mut begun = Begun { channel, part: false };
+    let (mut sum, mut last) = (0, None);
+    loop {
+        let next = select(poll_fn(|cx| source.poll_piece(cx)), begun.channel.closed()).await;
+        let piece = match next {
+            Selected::First(Ok(Some(piece))) => piece,
+            Selected::First(Ok(None)) => break,
+            Selected::First(Err(fault)) => return Err(begun.break_off(fault).await),
+            Selected::Second(cause) => return Err(cause),
+        };
+        outlet.room().await?;
+        begun.part = true;
+        sum += piece.len() as u64;
+        last = Some(outlet.put(W::from(piece)));
+    }
+    begun.part = false;
+    match last {
+        None => Ok(sum),
+        Some(written) => match written.await {
+            Ok(()) => Ok(sum),
+            Err(WriteError::Closed(cause)) => Err(cause),
+            Err(error) => Err(CloseCause::Fault(error.into())),
+        },
+    }
+}

@@ -1,0 +1,240 @@
+//! Operations of [`files`](crate::files) on a ring: the entries that say them to the kernel, and the source of a loop that tells how
+//! they ended.
+//!
+//! The source is registered when the first operation is asked for, and leaves when none was for a second, so that a loop without files
+//! has none. While the loop shuts down, it stays for as long as something is under way.
+
+use super::{
+    Uring,
+    engine::Finished,
+    slot::{Key, Role},
+};
+use crate::files::{Done, FileAction, FileError, Operation, Outcome, Step, Work, start_on_workers};
+use io_uring::{opcode, squeue, types};
+use netwright_core::{
+    LocalLoop, RefusedWhy,
+    driver::{Event, Source, Token},
+};
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd},
+    rc::Rc,
+    time::Duration,
+};
+
+/// Bytes that one entry reads or writes: what is larger goes in parts, between which others have their turn.
+const PART_MAX: usize = 128 * 1024;
+/// For so long without an operation, and the source leaves.
+const IDLE: Duration = Duration::from_secs(1);
+/// To the kernel: where the file itself says, which is behind its end if it was opened for appending.
+const BY_ITSELF: u64 = u64::MAX;
+
+/// How an operation left the ring.
+pub(super) enum Ending {
+    /// With this result.
+    Over(Result<Done, FileError>),
+    /// Whoever waited for it took it back before it began.
+    Cancelled,
+    /// The kernel cannot do this one by a ring: workers can.
+    ForWorkers,
+}
+
+/// The operation's next step as an entry, and of how many bytes; `None` if there is no room for so many. Its addresses are good while
+/// `work` is held, wherever it is moved.
+pub(super) fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (Option<squeue::Entry>, usize) {
+    let bytes = match work {
+        Work::Read(reading) => reading.left.min(PART_MAX),
+        Work::Write(writing) => writing.bytes.len().min(PART_MAX),
+        _ => 0,
+    };
+    if !has_room(bytes) {
+        return (None, bytes);
+    }
+    let len = bytes as u32; // no more than a part, so it fits
+    let descriptor = |file: io::Result<&fs::File>| types::Fd(file.map_or(-1, AsRawFd::as_raw_fd));
+    let entry = match work {
+        Work::Open(opening) => {
+            let options = &opening.options;
+            opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), opening.name.as_ptr())
+                .flags(options.flags())
+                .mode(options.mode)
+                .build()
+        }
+        Work::Read(reading) => {
+            let room = reading.buffer.spare_capacity_mut();
+            let len = len.min(u32::try_from(room.len()).unwrap_or(u32::MAX)); // there is room: `Operation::read` saw to it
+            opcode::Read::new(descriptor(reading.file.file()), room.as_mut_ptr().cast(), len)
+                .offset(reading.offset)
+                .build()
+        }
+        Work::Write(writing) => {
+            opcode::Write::new(descriptor(writing.file.file()), writing.bytes.as_ptr(), len)
+                .offset(writing.offset.unwrap_or(BY_ITSELF))
+                .build()
+        }
+        Work::Sync(file, action) => {
+            let flags = match action {
+                FileAction::SyncData => types::FsyncFlags::DATASYNC,
+                _ => types::FsyncFlags::empty(),
+            };
+            opcode::Fsync::new(descriptor(file.file())).flags(flags).build()
+        }
+        Work::Close(closing) => {
+            closing.given = closing.file.take().map_or(-1, IntoRawFd::into_raw_fd);
+            // By a thread of the kernel: whatever has to be done behind it is not done on this one.
+            opcode::Close::new(types::Fd(closing.given)).build().flags(squeue::Flags::ASYNC)
+        }
+        Work::Metadata(_) => opcode::Nop::new().build(), // never gets here
+    };
+    (Some(entry), bytes)
+}
+
+/// What a completion means to the operation that `entry` was asked for.
+#[allow(unsafe_code)]
+pub(super) fn step(work: &mut Work, result: i32) -> Outcome {
+    if result < 0 {
+        match (-result, work) {
+            (libc::ECANCELED, Work::Close(closing)) => {
+                let given = std::mem::replace(&mut closing.given, -1);
+                // SAFETY: the number was taken out of a `File` for this operation, which was cancelled and so closed nothing.
+                closing.file = (given >= 0).then(|| unsafe { fs::File::from_raw_fd(given) });
+                return Outcome::Cancelled;
+            }
+            (libc::ECANCELED, _) => return Outcome::Cancelled,
+            (libc::EINTR, Work::Close(_)) => return Outcome::Took(Ok(Step::Moved(0))), // closed all the same
+            (code, Work::Close(_)) => return Outcome::Took(Err(io::Error::from_raw_os_error(code))), // and so here
+            (libc::EAGAIN | libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP, _) => return Outcome::NotByRing,
+            (code, _) => return Outcome::Took(Err(io::Error::from_raw_os_error(code))),
+        }
+    }
+    let moved = result as usize; // not negative
+    match work {
+        Work::Open(_) => {
+            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+            Outcome::Took(Ok(Step::Opened(unsafe { fs::File::from_raw_fd(result) })))
+        }
+        Work::Read(reading) => {
+            let (len, room) = (reading.buffer.len(), reading.buffer.capacity());
+            assert!(moved <= room - len, "the kernel reports {moved} bytes in {} bytes of room", room - len);
+            // SAFETY: the room behind the buffer's bytes was the kernel's until the completion that was just reaped (rule 2), which
+            // says that so many bytes were written to its start; and there were so many.
+            unsafe { reading.buffer.set_len(len + moved) };
+            Outcome::Took(Ok(Step::Moved(moved)))
+        }
+        _ => Outcome::Took(Ok(Step::Moved(moved))),
+    }
+}
+
+/// Begins an operation on the ring of this thread's loop. Gives it back if there is no such ring, or it does not do such things.
+pub(crate) fn start_on_ring(operation: Operation) -> Option<Operation> {
+    if matches!(operation.work, Work::Metadata(_)) {
+        return Some(operation); // the kernel does it by a thread of its own, and in another form
+    }
+    let Some(local) = LocalLoop::current() else { return Some(operation) };
+    let Some(uring) = local.driver::<Uring>() else { return Some(operation) };
+    if !uring.has_file_source() && !FileSource::register(&local, &uring) {
+        return Some(operation);
+    }
+    uring.queue_file(operation)
+}
+
+/// Tells how operations ended.
+struct FileSource {
+    local: LocalLoop,
+    uring: Rc<Uring>,
+    token: Token,
+    key: Key,
+    finished: Vec<Finished>,
+    /// Whether a timer looks soon whether there is still something to do.
+    armed: bool,
+}
+
+impl FileSource {
+    /// False if the ring has nothing for files, or the loop takes no sources any more.
+    fn register(local: &LocalLoop, uring: &Rc<Uring>) -> bool {
+        let registered = local.register_with(|token| {
+            let key = uring.add_file_source(token).ok_or(RefusedWhy::ShutDown)?;
+            let (local, uring) = (local.clone(), uring.clone());
+            Ok::<_, RefusedWhy>(Self { local, uring, token, key, finished: Vec::new(), armed: false })
+        });
+        registered.is_ok()
+    }
+
+    fn leave_if_idle(&mut self) {
+        if self.uring.files_are_idle() {
+            self.local.deregister(self.token);
+        }
+    }
+}
+
+impl Source for FileSource {
+    fn ready(&mut self, _: Event) {
+        self.uring.swap_finished(&mut self.finished);
+        for (mut operation, ending) in self.finished.drain(..) {
+            match ending {
+                Ending::Over(outcome) => operation.tell(outcome),
+                Ending::Cancelled => {}
+                Ending::ForWorkers => start_on_workers(operation),
+            }
+        }
+        if !self.armed && self.uring.files_are_idle() {
+            self.armed = true;
+            self.local.arm(self.token, IDLE, 0);
+        }
+    }
+
+    fn signal(&mut self, _: u64) {
+        self.armed = false;
+        self.leave_if_idle();
+    }
+
+    fn shut_down(&mut self) {
+        self.leave_if_idle();
+    }
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        self.uring.remove_file_source(self.key);
+    }
+}
+
+impl Uring {
+    fn has_file_source(&self) -> bool {
+        self.engine().is_some_and(|engine| engine.file_source().is_some())
+    }
+
+    pub(super) fn add_file_source(&self, token: Token) -> Option<Key> {
+        let mut engine = self.engine()?;
+        if !engine.knows_files() {
+            return None;
+        }
+        let key = engine.insert(token, None, Role::Files);
+        engine.set_file_source(Some(key));
+        engine.mark(key);
+        Some(key)
+    }
+
+    fn remove_file_source(&self, key: Key) {
+        if let Some(mut engine) = self.engine() {
+            engine.set_file_source(None);
+            engine.close(key);
+        }
+    }
+
+    fn queue_file(&self, operation: Operation) -> Option<Operation> {
+        let Some(mut engine) = self.engine() else { return Some(operation) };
+        engine.queue_file(operation);
+        None
+    }
+
+    fn files_are_idle(&self) -> bool {
+        self.engine().is_none_or(|engine| engine.files_are_idle())
+    }
+
+    fn swap_finished(&self, room: &mut Vec<Finished>) {
+        if let Some(mut engine) = self.engine() {
+            engine.swap_finished(room);
+        }
+    }
+}
