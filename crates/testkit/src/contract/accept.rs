@@ -286,16 +286,26 @@ fn ask_for_echo(stream: &mut Peer) -> std::io::Result<()> {
     stream.read_exact(&mut [0])
 }
 
-fn limited_server(setup: Setup, room: usize) {
+#[cfg(unix)]
+fn set_descriptor_limit(limit: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
+}
+
+#[cfg(windows)]
+fn set_descriptor_limit(_: u64) {
+    unreachable!("Windows has no such limit, and its table says so");
+}
+
+fn limited_server(setup: Setup, room: usize) {
     let running = setup.echo();
     round_trip(&mut running.dial(), b"warm"); // every loop has what it needs
     running.wait_for_open(0);
     // The limit is on the number itself: as many as are wanted have to be free below it.
     let is_free = |number: &u64| !std::fs::exists(format!("/proc/self/fd/{number}")).unwrap();
     let limit = (0..).filter(is_free).nth(room).unwrap();
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
+    set_descriptor_limit(limit);
     // An operation that lasts, as io_uring's, keeps to the limit that was in force when it began.
     running.server.pause_accepting();
     running.assert_quiet(); // so every loop has polled since
