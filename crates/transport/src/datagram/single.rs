@@ -3,20 +3,16 @@
 //! Neither descriptors nor joined datagrams come along here, and the length of a datagram that was cut is not known: it is
 //! told as one byte more than the limit.
 
-#[cfg(not(test))]
-use super::Extra;
-use super::{Ask, SendRules, Whereto};
+use super::{Ask, Extra, SendRules, Whereto};
 use bytes::BytesMut;
 use netwright_core::{Address, Outbound};
 use rustix::net::{RecvFlags, SocketAddrAny, recvfrom};
 use socket2::Socket;
 use std::{io, net::SocketAddr};
 
-#[cfg(not(test))]
 pub(super) const BATCH_MAX: usize = 1;
 
 /// No control messages here.
-#[cfg(not(test))]
 pub(super) const fn control_len(_: usize) -> usize {
     0
 }
@@ -58,7 +54,6 @@ impl ReceiveBatch {
         self.length
     }
 
-    #[cfg(not(test))]
     pub(super) fn extra(&mut self, _: usize) -> Extra {
         Extra::default()
     }
@@ -123,36 +118,29 @@ impl SendBatch {
     }
 
     /// Whether the last call offered several messages as one.
-    #[cfg(not(test))]
     pub(super) fn joined_first(&self) -> bool {
         false
     }
 }
 
-#[cfg(not(test))]
 pub(super) fn join_received(_: &Socket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) const CREDENTIALS_LEN: usize = 0;
 
-#[cfg(not(test))]
 pub(super) fn tell_credentials(_: &Socket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) fn cuts_sent(_: &Socket) -> bool {
     false
 }
 
-#[cfg(not(test))]
 pub(super) fn keep_errors(_: &Socket, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) fn next_error(_: &Socket) -> io::Result<(Option<Address>, io::Error)> {
     Err(io::ErrorKind::WouldBlock.into())
 }

@@ -8,6 +8,37 @@ pub(crate) fn is_in_progress(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || is(error, &[Errno::INPROGRESS])
 }
 
+/// An accept that failed tells what has become of the connection that it would have brought: its own end, a firewall's refusal,
+/// or what the network had to say about it.
+pub(crate) fn concerns_one_connection(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionAborted || is(error, ONE_CONNECTION) || is(error, ITS_END)
+}
+
+/// What any system says of it.
+const ONE_CONNECTION: &[Errno] = &[
+    Errno::CONNABORTED,
+    Errno::CONNRESET,
+    Errno::NOPROTOOPT,
+    Errno::OPNOTSUPP,
+    Errno::TIMEDOUT,
+    Errno::NETDOWN,
+    Errno::NETUNREACH,
+    Errno::HOSTDOWN,
+    Errno::HOSTUNREACH,
+];
+
+/// And what this one says.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const ITS_END: &[Errno] = &[Errno::PERM, Errno::PROTO, Errno::NONET];
+/// A connection that is gone takes no option.
+#[cfg(target_vendor = "apple")]
+const ITS_END: &[Errno] = &[Errno::PERM, Errno::PROTO, Errno::INVAL];
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
+const ITS_END: &[Errno] = &[Errno::PERM, Errno::PROTO];
+/// A connection that is gone has no peer.
+#[cfg(windows)]
+const ITS_END: &[Errno] = &[Errno::NOTCONN];
+
 /// A datagram that is longer than the system sends as one.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     is(error, &[Errno::MSGSIZE])
