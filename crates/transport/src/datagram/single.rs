@@ -18,7 +18,7 @@ pub(super) const fn control_len(_: usize) -> usize {
 }
 
 /// Windows does not say who sent a datagram that did not fit, so there every one does.
-const ROOM_MIN: usize = if cfg!(windows) { 65_536 } else { 0 };
+const ROOM_MIN: usize = if cfg!(windows) { 65_536 } else { 1 };
 
 pub(super) struct ReceiveBatch {
     /// One byte longer than the limit, so that what does not fit is noticed.
