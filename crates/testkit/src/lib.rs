@@ -11,8 +11,8 @@
 
 mod allocations;
 // What a full queue, a reset before accept or a descriptor limit look like is the system's affair, and the contract says how
-// Linux has it.
-#[cfg(all(feature = "contract", target_os = "linux"))]
+// Linux has it. What of it holds on Windows, and what does not and why, is in `contract/windows.rs`.
+#[cfg(all(feature = "contract", any(target_os = "linux", windows)))]
 #[allow(clippy::needless_borrows_for_generic_args)]
 // what waits for loops takes them by value or by reference
 pub mod contract;

@@ -39,11 +39,11 @@ mod pool;
 mod probe;
 pub mod readiness;
 pub mod resolve;
-#[cfg(unix)]
 mod return_stack;
 mod scratch;
 mod socket;
 mod stream;
+mod sys;
 #[cfg(target_os = "linux")]
 pub mod uring;
 

@@ -3,7 +3,7 @@
 //! Filters, `--list`, `--test-threads` and exit codes are those of `cargo test`. Names are
 //! `transport::model::group::behaviour`: `cargo test --test contract -- readiness::one_loop` or `-- half_close`.
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn main() {
     use libtest_mimic::{Arguments, Completion, Failed, Trial, run};
     use netwright_testkit::contract::cases;
@@ -17,7 +17,7 @@ fn main() {
     run(&Arguments::from_args(), cases().into_iter().map(test).collect()).exit();
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 fn main() {
-    println!("ignored: the contract is written for Linux");
+    println!("ignored: the contract is written for Linux and Windows");
 }

@@ -250,8 +250,12 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
+/// A pipe would be read wherever it is, and would block.
 #[cfg(windows)]
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::NotSeekable, "only a file can be read at an offset"));
+    }
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 

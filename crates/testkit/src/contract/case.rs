@@ -32,12 +32,23 @@ pub fn cases() -> Vec<Case> {
             for &variation in Variation::ALL {
                 for &model in behaviour.models(transport, variation) {
                     let setup = Setup { transport, model, variation, behaviour };
-                    cases.push(Case { setup, missing: missing.clone() });
+                    cases.push(Case { setup, missing: missing.clone().or_else(|| not_here(behaviour)) });
                 }
             }
         }
     }
     cases
+}
+
+/// Why this system cannot show a behaviour, if it cannot.
+fn not_here(behaviour: &super::Behaviour) -> Option<String> {
+    #[cfg(windows)]
+    return super::windows::missing(behaviour);
+    #[cfg(not(windows))]
+    return {
+        let _ = behaviour;
+        None
+    };
 }
 
 impl Case {

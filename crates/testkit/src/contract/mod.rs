@@ -51,6 +51,8 @@ mod tails;
 mod threads;
 mod turns;
 mod urgent;
+#[cfg(windows)]
+mod windows;
 mod write;
 
 pub use behaviour::Behaviour;

@@ -68,6 +68,8 @@ impl Transport {
     /// The reactor models that it can run in.
     pub fn models(self) -> &'static [Model] {
         match self {
+            // No second socket on one port.
+            Self::Readiness | Self::Uring | Self::Local if cfg!(windows) => &Model::ALL[..2],
             Self::Readiness | Self::Uring | Self::Local => &Model::ALL[..4],
             // And a loop with many descriptors, which asks about each of them every time.
             Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
@@ -78,8 +80,11 @@ impl Transport {
     /// Why this machine cannot run it, if it cannot.
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::Readiness | Self::Blocking | Self::Unix | Self::Local => None,
-            Self::Uring => Backend::Uring.event_loops(1).err().map(|error| error.to_string()),
+            Self::Readiness | Self::Local => None,
+            Self::Unix => cfg!(windows).then(|| "Windows has no Unix sockets that we know".to_owned()),
+            Self::Blocking | Self::Uring => {
+                self.backend().event_loops(1).err().map(|error| error.to_string())
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     readiness::{Interest, Readiness},
     stream::Wrote,
+    sys::errors::{is_about_segments, is_about_the_network, is_port_unreachable},
 };
 use netwright_core::{
     Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, RefusedWhy, Segment,
@@ -215,10 +216,7 @@ where
         }
         if let Some(carrier) = &self.carrier {
             // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
-            #[cfg(unix)]
             let _ = carrier.readiness.set_interest(&*carrier.socket, self.host.wants_read(), self.blocked);
-            #[cfg(not(unix))]
-            let _ = carrier;
         } else if self.host.is_finished() {
             self.host.remove();
             self.local.deregister(self.token);
@@ -349,9 +347,10 @@ where
 
     fn tell_undelivered(&mut self, to: Option<Address>, error: io::Error) {
         add(&self.handle.counts.undelivered, 1);
-        self.tell(match error.kind() {
-            io::ErrorKind::ConnectionRefused => UserEvent::new(PortUnreachable { to }),
-            _ => UserEvent::new(Undelivered { to, error: Arc::new(error) }),
+        self.tell(if is_port_unreachable(&error) {
+            UserEvent::new(PortUnreachable { to })
+        } else {
+            UserEvent::new(Undelivered { to, error: Arc::new(error) })
         });
     }
 
@@ -532,48 +531,6 @@ where
         self.close(CloseCause::ShutDown);
         self.host.forsake();
         self.act();
-    }
-}
-
-/// Whether an error tells what became of an earlier datagram, and nothing about the socket.
-fn is_about_the_network(error: &io::Error) -> bool {
-    use io::ErrorKind as Kind;
-    if matches!(
-        error.kind(),
-        Kind::ConnectionRefused
-            | Kind::ConnectionReset
-            | Kind::HostUnreachable
-            | Kind::NetworkUnreachable
-            | Kind::NetworkDown
-            | Kind::PermissionDenied
-            | Kind::TimedOut
-    ) {
-        return true;
-    }
-    #[cfg(unix)]
-    {
-        use rustix::io::Errno;
-        matches!(
-            Errno::from_io_error(error),
-            Some(Errno::MSGSIZE | Errno::PROTO | Errno::NOPROTOOPT | Errno::HOSTDOWN | Errno::OPNOTSUPP)
-        )
-    }
-    #[cfg(not(unix))]
-    false
-}
-
-/// Whether an error may mean that the system cannot cut what is sent together, or not to this length.
-fn is_about_segments(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    {
-        use rustix::io::Errno;
-        let refusals = [Errno::INVAL, Errno::IO, Errno::MSGSIZE, Errno::OPNOTSUPP];
-        Errno::from_io_error(error).is_some_and(|error| refusals.contains(&error))
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = error;
-        true
     }
 }
 

@@ -24,6 +24,7 @@ mod channel;
 mod mailbox;
 mod news;
 #[cfg(any(test, not(any(target_os = "linux", target_os = "android"))))]
+#[cfg_attr(any(target_os = "linux", target_os = "android"), allow(dead_code, reason = "only tested here"))]
 mod single;
 mod socket;
 

@@ -4,6 +4,7 @@
 //! what concerns none travels through the pipeline as an [`Event`](netwright_core::Event), for whoever wants to know.
 
 use super::SendRules;
+use crate::sys::{descriptors_along, errors::is_too_long};
 use netwright_core::{Address, Outgoing};
 use std::{error::Error, fmt, io, sync::Arc};
 
@@ -61,9 +62,9 @@ impl DatagramError {
             Outgoing::File(region) => Self::File { length: region.remaining() },
             Outgoing::Bytes(bytes) => Self::NoTarget { length: bytes.len() },
             Outgoing::Envelope(envelope) => {
-                #[cfg(unix)]
-                if !rules.unix && !envelope.descriptors.is_empty() {
-                    return Self::Descriptors { count: envelope.descriptors.len() };
+                let count = descriptors_along(envelope);
+                if !rules.unix && count > 0 {
+                    return Self::Descriptors { count };
                 }
                 match &envelope.to {
                     Some(to) => Self::Target { to: to.clone() },
@@ -84,13 +85,6 @@ impl DatagramError {
         };
         Self::Refused { to, error: Arc::new(error) }
     }
-}
-
-fn is_too_long(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    return rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE);
-    #[cfg(not(unix))]
-    return error.raw_os_error() == Some(10040); // WSAEMSGSIZE
 }
 
 impl fmt::Display for DatagramError {

@@ -3,23 +3,22 @@
 //! Neither descriptors nor joined datagrams come along here, and the length of a datagram that was cut is not known: it is
 //! told as one byte more than the limit.
 
-#[cfg(not(test))]
-use super::Extra;
-use super::{Ask, SendRules, Whereto};
+use super::{Ask, Extra, SendRules, Whereto};
 use bytes::BytesMut;
-use netwright_core::{Address, Outbound, UnixName};
-use rustix::net::{RecvFlags, SocketAddrAny, SocketAddrUnix, recvfrom};
+use netwright_core::{Address, Outbound};
+use rustix::net::{RecvFlags, SocketAddrAny, recvfrom};
 use socket2::Socket;
-use std::{ffi::OsStr, io, net::SocketAddr, os::unix::ffi::OsStrExt, path::Path};
+use std::{io, net::SocketAddr};
 
-#[cfg(not(test))]
 pub(super) const BATCH_MAX: usize = 1;
 
 /// No control messages here.
-#[cfg(not(test))]
 pub(super) const fn control_len(_: usize) -> usize {
     0
 }
+
+/// Windows does not say who sent a datagram that did not fit, so there every one does.
+const ROOM_MIN: usize = if cfg!(windows) { 65_536 } else { 1 };
 
 pub(super) struct ReceiveBatch {
     /// One byte longer than the limit, so that what does not fit is noticed.
@@ -40,10 +39,11 @@ impl ReceiveBatch {
         ask: &Ask,
     ) -> io::Result<usize> {
         let Some(slot) = slots.first_mut() else { return Ok(0) };
-        if self.room.len() <= ask.limit {
-            self.room.resize(ask.limit + 1, 0);
+        let room = (ask.limit + 1).max(ROOM_MIN);
+        if self.room.len() < room {
+            self.room.resize(room, 0);
         }
-        let (len, _, from) = recvfrom(socket, &mut self.room[..=ask.limit], RecvFlags::empty())?;
+        let (len, _, from) = recvfrom(socket, &mut self.room[..room], RecvFlags::empty())?;
         slot.extend_from_slice(&self.room[..len.min(ask.limit)]);
         self.length = len;
         self.from = from.filter(|_| ask.names).and_then(address);
@@ -54,7 +54,6 @@ impl ReceiveBatch {
         self.length
     }
 
-    #[cfg(not(test))]
     pub(super) fn extra(&mut self, _: usize) -> Extra {
         Extra::default()
     }
@@ -68,7 +67,17 @@ fn address(from: SocketAddrAny) -> Option<Address> {
     if let Ok(ip) = SocketAddr::try_from(from.clone()) {
         return Some(Address::Ip(ip));
     }
-    let name = SocketAddrUnix::try_from(from).ok()?;
+    #[cfg(unix)]
+    return unix_address(from);
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(unix)]
+fn unix_address(from: SocketAddrAny) -> Option<Address> {
+    use netwright_core::UnixName;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+    let name = rustix::net::SocketAddrUnix::try_from(from).ok()?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(name) = name.abstract_name() {
         return Some(Address::Unix(UnixName::Abstract(name.into())));
@@ -94,6 +103,7 @@ impl SendBatch {
             return Ok(0);
         };
         let Whereto { bytes, to, .. } = whereto;
+        #[cfg(unix)]
         if !whereto.descriptors.is_empty() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -108,36 +118,29 @@ impl SendBatch {
     }
 
     /// Whether the last call offered several messages as one.
-    #[cfg(not(test))]
     pub(super) fn joined_first(&self) -> bool {
         false
     }
 }
 
-#[cfg(not(test))]
 pub(super) fn join_received(_: &Socket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) const CREDENTIALS_LEN: usize = 0;
 
-#[cfg(not(test))]
 pub(super) fn tell_credentials(_: &Socket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) fn cuts_sent(_: &Socket) -> bool {
     false
 }
 
-#[cfg(not(test))]
 pub(super) fn keep_errors(_: &Socket, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(test))]
 pub(super) fn next_error(_: &Socket) -> io::Result<(Option<Address>, io::Error)> {
     Err(io::ErrorKind::WouldBlock.into())
 }

@@ -314,7 +314,6 @@ fn part<T: Copy + Debug>(
 mod tests {
     use super::*;
     use socket2::Type;
-    use std::num::NonZeroU32;
 
     fn socket(domain: Domain) -> Socket {
         Socket::new(domain, Type::STREAM, None).unwrap()
@@ -335,6 +334,7 @@ mod tests {
     }
 
     /// Sets what needs a privilege; without it the system has to be the one who refuses, by name.
+    #[cfg(target_os = "linux")]
     fn set_if_privileged(options: StreamOptions, name: &str) -> Option<Socket> {
         let socket = socket(Domain::IPV4);
         match options.apply(&socket, Domain::IPV4) {
@@ -434,7 +434,7 @@ mod tests {
         if let Some(socket) = set_if_privileged(StreamOptions::new().bind_device("lo"), "bind_device") {
             assert_eq!(socket.device().unwrap().unwrap(), b"lo");
         }
-        let loopback = NonZeroU32::MIN; // Linux counts interfaces from `lo`
+        let loopback = std::num::NonZeroU32::MIN; // Linux counts interfaces from `lo`
         let options = StreamOptions::new().bind_device_index(loopback);
         if let Some(socket) = set_if_privileged(options, "bind_device_index") {
             assert_eq!(socket.device_index_v4().unwrap(), Some(loopback));
@@ -529,7 +529,7 @@ mod tests {
             ),
             (StreamOptions::new(), Domain::UNIX, "linger = 1s: a Unix socket does not have it"),
             (
-                StreamOptions::new().bind_device("lo").bind_device_index(NonZeroU32::MIN),
+                StreamOptions::new().bind_device("lo").bind_device_index(std::num::NonZeroU32::MIN),
                 Domain::IPV4,
                 "bind_device = \"lo\": bind_device_index is set as well, and one socket has one interface",
             ),

@@ -15,7 +15,7 @@
 //! Not here: who is registered ([`Readiness`]).
 
 use super::{edges::WAKER, registry::Readiness, wait::Brought};
-use netwright_core::driver::{Driver, DriverSeed, DriverWaker, Event, Events, Token};
+use netwright_core::driver::{Driver, DriverSeed, DriverWaker, Event, Events};
 use std::{
     any::Any,
     fmt, io,
@@ -48,7 +48,6 @@ pub struct ReadinessSeed {
 impl ReadinessSeed {
     /// Asks the system for what it takes: fails when descriptors have run out, and not later.
     pub fn new() -> io::Result<Self> {
-        #[cfg(unix)]
         crate::return_stack::look();
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
@@ -126,9 +125,9 @@ impl ReadinessDriver {
         for (token, ready) in self.brought.iter() {
             if token == WAKER {
                 polled.woken = true;
-            } else {
+            } else if let Some(token) = self.readiness.whose(token) {
                 polled.events += 1;
-                each(Event { token: Token::from_u64(token.0 as u64), ready });
+                each(Event { token, ready });
             }
         }
         let room = self.brought.capacity();
@@ -181,7 +180,7 @@ mod tests {
     use mio::Interest;
     use netwright_core::{
         EventLoop, LocalLoop,
-        driver::{Ready, Source},
+        driver::{Ready, Source, Token},
     };
     use std::{
         io::{Read, Write},

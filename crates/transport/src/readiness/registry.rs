@@ -10,13 +10,12 @@
 //!
 //! Loop thread only.
 
-#[cfg(unix)]
-use super::edges::raw;
 use super::{edges::Edges, wait::Brought};
-#[cfg(unix)]
-use crate::blocking::Levels;
+use crate::sys::AsSource;
 #[cfg(target_os = "linux")]
 use crate::uring::Uring;
+#[cfg(unix)]
+use crate::{blocking::Levels, sys::raw};
 use mio::Interest;
 use netwright_core::{LocalLoop, driver::Token};
 #[cfg(target_os = "linux")]
@@ -59,8 +58,10 @@ enum Kind {
 /// Level-triggered, with a [`BlockingSeed`](crate::BlockingSeed): an event tells that something *is* possible, again and
 /// again until the source has used it up or says with [`set_interest`](Self::set_interest) that it does not care.
 ///
-/// Registering and reregistering report what is possible at that moment as if it were new.
-#[cfg(unix)]
+/// Windows has levels in both.
+///
+/// Registering and reregistering report what is possible at that moment as if it were new. Sources are descriptors, on Windows
+/// sockets.
 impl Readiness {
     /// Has the loop told when `source` becomes ready. The descriptor has to be non-blocking for the source's own sake,
     /// and must be [deregistered](Self::deregister) before it is closed.
@@ -71,14 +72,10 @@ impl Readiness {
     /// # Panics
     /// In debug builds, if the descriptor's number is in the table for a descriptor that was closed without being
     /// deregistered, and this can be told. Release builds take the newcomer.
-    pub fn register(
-        &self,
-        source: &impl std::os::fd::AsFd,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
+    pub fn register(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.register(source, token, interest),
+            #[cfg(unix)]
             Kind::Levels(levels) => levels.register(raw(source), token, interest),
             #[cfg(target_os = "linux")]
             Kind::Ring(ring) => present(ring)?.register(source, token, interest),
@@ -89,14 +86,10 @@ impl Readiness {
     ///
     /// # Errors
     /// `NotFound` if it is not registered; otherwise as [`register`](Self::register).
-    pub fn reregister(
-        &self,
-        source: &impl std::os::fd::AsFd,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
+    pub fn reregister(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.reregister(source, token, interest),
+            #[cfg(unix)]
             Kind::Levels(levels) => levels.reregister(raw(source), token, interest),
             #[cfg(target_os = "linux")]
             Kind::Ring(ring) => present(ring)?.reregister(source, token, interest),
@@ -107,9 +100,10 @@ impl Readiness {
     ///
     /// # Errors
     /// `NotFound` if it is not registered; what the system says. In each case it is not registered afterwards.
-    pub fn deregister(&self, source: &impl std::os::fd::AsFd) -> io::Result<()> {
+    pub fn deregister(&self, source: &impl AsSource) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.deregister(source),
+            #[cfg(unix)]
             Kind::Levels(levels) => levels.deregister(raw(source)),
             #[cfg(target_os = "linux")]
             Kind::Ring(ring) => present(ring)?.deregister(source),
@@ -118,7 +112,13 @@ impl Readiness {
 
     /// Whether events repeat until they are used up or [`set_interest`](Self::set_interest) says otherwise.
     pub fn is_level(&self) -> bool {
-        matches!(self.kind, Kind::Levels(_))
+        match self.kind {
+            Kind::Edges(_) => Edges::IS_LEVEL,
+            #[cfg(unix)]
+            Kind::Levels(_) => true,
+            #[cfg(target_os = "linux")]
+            Kind::Ring(_) => false,
+        }
     }
 
     /// What the driver of a loop offers, be it made for readiness or an io_uring that watches descriptors as well.
@@ -136,52 +136,14 @@ impl Readiness {
     /// # Errors
     /// `NotFound` if it is not registered.
     #[inline]
-    pub fn set_interest(&self, source: &impl std::os::fd::AsFd, reads: bool, writes: bool) -> io::Result<()> {
+    pub fn set_interest(&self, source: &impl AsSource, reads: bool, writes: bool) -> io::Result<()> {
         match &self.kind {
             #[cfg(target_os = "linux")]
             Kind::Ring(_) => Ok(()),
-            Kind::Edges(_) => Ok(()),
+            Kind::Edges(edges) => edges.set_interest(source, reads, writes),
+            #[cfg(unix)]
             Kind::Levels(levels) => levels.set_interest(raw(source), reads, writes),
         }
-    }
-}
-
-/// What a source does, with sources that are mio's own types.
-#[cfg(not(unix))]
-impl Readiness {
-    /// Has the loop told when `source` becomes ready. It must be deregistered before it is closed.
-    pub fn register(
-        &self,
-        source: &mut impl mio::event::Source,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
-        self.edges()?.register(source, token, interest)
-    }
-
-    /// Changes what a registered source wants to hear about, and under which token.
-    pub fn reregister(
-        &self,
-        source: &mut impl mio::event::Source,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
-        self.edges()?.reregister(source, token, interest)
-    }
-
-    /// Stops telling about `source`.
-    pub fn deregister(&self, source: &mut impl mio::event::Source) -> io::Result<()> {
-        self.edges()?.deregister(source)
-    }
-
-    /// Whether events repeat until they are used up: never on this platform.
-    pub fn is_level(&self) -> bool {
-        false
-    }
-
-    /// What the driver of a loop offers.
-    pub fn of(local: &LocalLoop) -> Option<Rc<Self>> {
-        local.driver()
     }
 }
 
@@ -221,6 +183,16 @@ impl Readiness {
     #[inline(always)] // with the system call in it: see `return_stack`
     pub(super) fn poll(&self, brought: &mut Brought, timeout: Option<Duration>) -> io::Result<()> {
         self.edges()?.poll(brought, timeout)
+    }
+
+    /// Whose event it is that a poll brought under this number.
+    #[inline(always)]
+    pub(super) fn whose(&self, number: mio::Token) -> Option<Token> {
+        match &self.kind {
+            Kind::Edges(edges) => edges.whose(number),
+            #[cfg(unix)]
+            _ => Some(Token::from_u64(number.0 as u64)), // the same on both, so that there is nothing to choose
+        }
     }
 
     pub(super) fn take_poll(&self) -> Option<mio::Poll> {

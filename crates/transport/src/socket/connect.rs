@@ -4,6 +4,7 @@ use super::{no_driver, sock_addr};
 use crate::{
     options::StreamOptions,
     readiness::{Interest, Readiness},
+    sys::errors::is_in_progress,
 };
 use netwright_core::{
     Address, LocalLoop, RefusedWhy, SourceTimer,
@@ -103,15 +104,6 @@ pub(crate) fn connect(
         })
         .map_err(|error| error.0)
 }
-
-fn is_in_progress(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
-}
-
-#[cfg(unix)]
-const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
-#[cfg(not(unix))]
-const IN_PROGRESS: i32 = 10035;
 
 impl Connecting {
     /// Takes back what was asked of the driver and the loop.

@@ -16,9 +16,10 @@ use super::{
 use crate::{
     readiness::{Interest, Readiness},
     stream::Connection,
+    sys::accept,
 };
 use netwright_core::{
-    Address, LocalLoop, SourceTimer,
+    LocalLoop, SourceTimer,
     driver::{Event, Ready, Source, Token},
 };
 use socket2::Socket;
@@ -141,7 +142,6 @@ impl Listener {
 
     /// Whether the loop is to say that somebody waits.
     fn settle(&self) {
-        #[cfg(unix)]
         if let Some(socket) = &self.socket {
             let accepts = self.resume.is_none() && !self.figures.held.load(Ordering::Acquire);
             let _ = self.readiness.set_interest(socket, accepts, false);
@@ -193,29 +193,6 @@ impl Listener {
 /// A descriptor to give up when there is none left.
 pub(crate) fn spare() -> Option<File> {
     File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }).ok()
-}
-
-#[cfg(unix)]
-pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
-    use rustix::net::{AddressFamily, SocketFlags};
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let (connection, peer) = rustix::net::acceptfrom_with(socket, flags)?;
-    let connection = Socket::from(connection);
-    let aborted = || io::Error::from(io::ErrorKind::ConnectionAborted);
-    let peer = peer.ok_or_else(aborted)?;
-    let peer = match peer.address_family() {
-        AddressFamily::UNIX => connection.peer_addr().ok().and_then(|peer| super::address(&peer)),
-        _ => std::net::SocketAddr::try_from(peer).ok().map(Address::Ip),
-    };
-    Ok((connection, peer.ok_or_else(aborted)?))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn accept(socket: &Socket) -> io::Result<(Socket, Address)> {
-    let (connection, peer) = socket.accept()?;
-    connection.set_nonblocking(true)?;
-    let peer = super::address(&peer).ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted))?;
-    Ok((connection, peer))
 }
 
 impl Source for Listener {

@@ -1,6 +1,7 @@
 //! Accepts that fail: what concerns one connection costs that one, and what concerns the machine is left alone for a while.
 
 use super::ACCEPTS_PER_TURN;
+use crate::sys::errors::{concerns_one_connection, no_longer_listens};
 use std::io;
 
 /// What to do about an accept that failed.
@@ -50,50 +51,6 @@ impl Mishaps {
             }
         }
     }
-}
-
-/// Linux tells by `accept` what has become of the connection that it would bring: its own end, a firewall's refusal, or what the
-/// network had to say about it.
-#[cfg(unix)]
-fn concerns_one_connection(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    if Errno::from_io_error(error) == Some(Errno::NONET) {
-        return true;
-    }
-    matches!(
-        Errno::from_io_error(error),
-        Some(
-            Errno::CONNABORTED
-                | Errno::CONNRESET
-                | Errno::PERM
-                | Errno::PROTO
-                | Errno::NOPROTOOPT
-                | Errno::OPNOTSUPP
-                | Errno::TIMEDOUT
-                | Errno::NETDOWN
-                | Errno::NETUNREACH
-                | Errno::HOSTDOWN
-                | Errno::HOSTUNREACH
-        )
-    ) || error.kind() == io::ErrorKind::ConnectionAborted
-}
-
-/// What a socket says that somebody has shut down, or a descriptor that is none.
-#[cfg(unix)]
-fn no_longer_listens(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::BADF | Errno::NOTSOCK))
-}
-
-#[cfg(not(unix))]
-fn no_longer_listens(_: &io::Error) -> bool {
-    false // unknown: accepting rests and is tried again
-}
-
-#[cfg(not(unix))]
-fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
 #[cfg(all(test, unix))]

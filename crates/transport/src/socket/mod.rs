@@ -26,14 +26,20 @@ pub(crate) mod unix;
 mod write;
 
 pub(crate) use address::{address, domain, sock_addr};
-pub(crate) use connect::{ConnectSettings, OnConnect, connect};
-pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures, PAUSE, accept, spare};
-#[cfg(target_os = "linux")]
-pub(crate) use mishaps::{Mishap, Mishaps};
+pub(crate) use connect::{ConnectSettings, connect};
+pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures};
 pub(crate) use reception::Reception;
 pub(crate) use stream::{SocketKind, SocketStream};
+/// What io_uring has in common with readiness.
 #[cfg(target_os = "linux")]
-pub(crate) use {calls::recv, unacknowledged::unacknowledged, write::write_flushed};
+pub(crate) use {
+    calls::recv,
+    connect::OnConnect,
+    listener::{PAUSE, spare},
+    mishaps::{Mishap, Mishaps},
+    unacknowledged::unacknowledged,
+    write::write_flushed,
+};
 
 use std::io;
 

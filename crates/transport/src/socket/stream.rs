@@ -114,10 +114,7 @@ impl Stream for SocketStream {
         // Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
         calls::refill();
         // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
-        #[cfg(unix)]
         let _ = self.readiness.set_interest(&self.socket, wants_read, waits_for_room);
-        #[cfg(not(unix))]
-        let _ = (wants_read, waits_for_room);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Envelopes on byte streams.
 
+use crate::sys::descriptors_along;
 use netwright_core::{Address, Fault, Outbound, WriteError};
 use std::fmt;
 
@@ -103,13 +104,10 @@ pub(crate) fn open_envelope(outbound: &mut Outbound, transport: &'static str) {
     if let Some(to) = envelope.to.clone() {
         return outbound.fail_first(EnvelopeError::Target { to }.into_write_error());
     }
-    #[cfg(unix)]
-    if !envelope.descriptors.is_empty() {
-        let count = envelope.descriptors.len();
+    let count = descriptors_along(envelope);
+    if count > 0 {
         return outbound.fail_first(EnvelopeError::Descriptors { count, transport }.into_write_error());
     }
-    #[cfg(not(unix))]
-    let _ = transport;
     if envelope.bytes.is_empty() {
         outbound.first_sent();
     } else {

@@ -3,8 +3,9 @@
 
 use super::{Uring, slot::Key};
 use crate::{
-    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, PAUSE, Reception, accept, spare},
+    socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, PAUSE, Reception, spare},
     stream::Connection,
+    sys::accept,
 };
 use netwright_core::{
     Address, LocalLoop, RefusedWhy, SourceTimer,

@@ -10,6 +10,7 @@ mod process;
 mod rest;
 mod script;
 mod servers;
+mod unix;
 mod waiting;
 
 pub(super) use crate::hostile::Unanswering;

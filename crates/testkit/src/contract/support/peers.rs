@@ -1,14 +1,16 @@
 //! Blocking peers, foreign ones and our own.
 
-use super::{PATIENCE, own_peer::OwnPeer};
+use super::{
+    PATIENCE,
+    own_peer::OwnPeer,
+    unix::{UnixStream, unix_address},
+};
 use crate::contract::{Setup, setup::Carrier};
 use netwright_core::{Address, UnixName};
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::{
-    ffi::OsStr,
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    os::unix::{ffi::OsStrExt, net::UnixStream},
     time::Duration,
 };
 
@@ -61,17 +63,6 @@ impl Setup {
 
 fn ip(address: &Address) -> SocketAddr {
     address.ip().expect("a host and a port")
-}
-
-/// The address of a Unix socket as the system has it.
-pub(super) fn unix_address(address: &Address) -> io::Result<SockAddr> {
-    match address {
-        Address::Unix(UnixName::Path(path)) => SockAddr::unix(path),
-        Address::Unix(UnixName::Abstract(name)) => {
-            SockAddr::unix(OsStr::from_bytes(&[b"\0", &name[..]].concat()))
-        }
-        other => panic!("nobody listens on {other} with a Unix socket"),
-    }
 }
 
 fn unix_connect(address: &Address, holds: Option<usize>) -> io::Result<UnixStream> {

@@ -1,13 +1,13 @@
 //! Addresses where somebody else listens, where nobody does, and where nobody answers.
 
-use super::{Peer, Running, peers::unix_address};
+use super::{
+    Peer, Running,
+    unix::{UnixListener, unix_address},
+};
 use crate::contract::{Setup, setup::Carrier};
 use netwright_core::Address;
 use socket2::{Domain, Socket, Type};
-use std::{
-    net::{SocketAddr, TcpListener},
-    os::unix::net::UnixListener,
-};
+use std::net::{SocketAddr, TcpListener};
 
 /// A listener of the standard library; within the process, one of another server of ours.
 pub(crate) struct ForeignListener {

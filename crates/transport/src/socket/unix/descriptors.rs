@@ -10,14 +10,17 @@
 //! 2. They are in the queue before the bytes that they came with are delivered, in the order in which they were sent.
 //! 3. Whatever goes wrong, each is either in the queue or closed.
 
-use crate::{scratch::Scratch, stream::EnvelopeError};
+use crate::{
+    scratch::Scratch,
+    stream::EnvelopeError,
+    sys::{CLOSE_ON_EXEC, NO_SIGNAL, close_on_exec},
+};
 use bytes::BytesMut;
 use netwright_core::{Fault, Outbound, WriteError};
 use rustix::{
     io::Errno,
     net::{
-        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags,
+        RecvAncillaryBuffer, RecvAncillaryMessage, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     },
 };
 use socket2::Socket;
@@ -174,7 +177,7 @@ pub(crate) fn send_envelope(socket: &Socket, outbound: &mut Outbound) -> io::Res
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE_MAX))];
     let mut along = SendAncillaryBuffer::new(&mut space);
     along.push(SendAncillaryMessage::ScmRights(&descriptors));
-    match rustix::net::sendmsg(socket, &[IoSlice::new(&envelope.bytes)], &mut along, SendFlags::NOSIGNAL) {
+    match rustix::net::sendmsg(socket, &[IoSlice::new(&envelope.bytes)], &mut along, NO_SIGNAL) {
         Ok(taken) => {
             outbound.open_first_envelope(); // they are on their way; the rest of the bytes goes without
             Ok((offered, taken))
@@ -212,7 +215,7 @@ pub(crate) fn receive(
         let (bytes, _) = scratch.fill(|room| {
             let len = room.len().min(buffer.len());
             let pieces = &mut [IoSliceMut::new(&mut buffer[..len])];
-            let got = rustix::net::recvmsg(socket, pieces, &mut along, RecvFlags::CMSG_CLOEXEC)?;
+            let got = rustix::net::recvmsg(socket, pieces, &mut along, CLOSE_ON_EXEC)?;
             keep(received, &mut along, got.flags)?;
             for (place, byte) in room.iter_mut().zip(&buffer[..got.bytes]) {
                 place.write(*byte);
@@ -234,6 +237,7 @@ fn keep(
             descriptors.extend(rights);
         }
     }
+    descriptors.iter().try_for_each(close_on_exec)?;
     let refused = |error| Err(io::Error::new(io::ErrorKind::InvalidData, error));
     if flags.contains(ReturnFlags::CTRUNC) {
         return refused(DescriptorError::Lost);
