@@ -14,7 +14,11 @@ fn main() {
             None => case.run().map(|()| Completion::Completed).map_err(Failed::from),
         })
     };
-    run(&Arguments::from_args(), cases().into_iter().map(test).collect()).exit();
+    let mut arguments = Arguments::from_args();
+    // Most of a case is waiting for somebody else: two for each core.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    arguments.test_threads.get_or_insert(2 * cores);
+    run(&arguments, cases().into_iter().map(test).collect()).exit();
 }
 
 #[cfg(not(any(target_os = "linux", windows)))]
