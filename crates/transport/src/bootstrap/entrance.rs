@@ -163,13 +163,11 @@ impl Entrance {
         }
     }
 
-    /// Whether other acceptors have the same socket.
+    /// Whether other acceptors have the same socket. Asked by io_uring.
+    #[cfg(target_os = "linux")]
     pub(super) fn shares_socket(&self) -> bool {
         match self {
-            #[cfg(unix)]
             Self::Socket { common, .. } => common.as_ref().is_some_and(|common| common.socket.is_some()),
-            #[cfg(not(unix))]
-            Self::Socket { .. } => false,
             Self::Local(_) => false,
         }
     }

@@ -169,6 +169,7 @@ impl Listening {
         let desk = Desk {
             handover,
             watch: watch.clone(),
+            #[cfg(target_os = "linux")]
             shares_socket: entrance.shares_socket(),
             belongings: Some(entrance.belongings()),
             fate: fate.clone(),
@@ -334,6 +335,7 @@ impl Fate {
 struct Desk {
     handover: Handover,
     watch: Option<Arc<Watch>>,
+    #[cfg(target_os = "linux")]
     shares_socket: bool,
     belongings: Option<Belongings>,
     fate: Arc<Fate>,
@@ -374,6 +376,7 @@ impl Reception for Desk {
         self.fate.end(ListenEnd::LoopsEnded);
     }
 
+    #[cfg(target_os = "linux")]
     fn shares_socket(&self) -> bool {
         self.shares_socket
     }
