@@ -35,6 +35,9 @@ use std::{
     sync::Arc,
 };
 
+/// So much fits before a queue of the loop's own grows: a loop that serves does not allocate for its first busy turn.
+const AT_FIRST: usize = 16;
+
 struct Queued {
     work: Work,
     /// Whether it holds a place in the inbox's count.
@@ -66,9 +69,9 @@ impl Queues {
         Self {
             limited: shared.config.is_limited(),
             shared,
-            own: RefCell::default(),
+            own: RefCell::new(VecDeque::with_capacity(AT_FIRST)),
             own_len: Cell::new(0),
-            again: RefCell::default(),
+            again: RefCell::new(VecDeque::with_capacity(AT_FIRST)),
             again_len: Cell::new(0),
             submitted: RefCell::default(),
             unmarked: Cell::new(0),
