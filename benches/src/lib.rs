@@ -31,6 +31,7 @@ pub mod reference;
 #[cfg(target_os = "linux")]
 pub mod server;
 pub mod stages;
+pub mod svg;
 pub mod text;
 #[cfg(target_os = "linux")]
 pub mod udp_load;

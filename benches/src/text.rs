@@ -25,17 +25,19 @@ pub fn thousands(number: f64) -> String {
     text
 }
 
-/// Three digits that matter, or a whole number.
+/// Three digits that matter, with commas; a dash for what is no number.
 ///
 /// ```
 /// use netwright_benches::text::figure;
 ///
-/// assert_eq!([9.876, 98.76, 9876.5].map(figure), ["9.88", "98.8", "9,876"]);
+/// assert_eq!([0.5, 9.876, 9.999, 42.25, 9876.5].map(figure), ["0.50", "9.88", "10.0", "42.2", "9,876"]);
+/// assert_eq!(figure(f64::NAN), "–");
 /// ```
 pub fn figure(value: f64) -> String {
     match value {
-        ..10.0 => format!("{value:.2}"),
-        ..100.0 => format!("{value:.1}"),
+        _ if !value.is_finite() => "–".to_owned(),
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
         _ => thousands(value),
     }
 }

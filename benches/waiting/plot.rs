@@ -7,7 +7,10 @@
 //!        1    10   100
 //! ```
 
-use netwright_benches::text::{figure, thousands};
+use netwright_benches::{
+    svg::{self, text},
+    text::{figure, thousands},
+};
 use std::fmt::Write as _;
 
 /// One line, with its name at its right end.
@@ -26,11 +29,10 @@ const BOTTOM: f64 = 48.0;
 /// Names of lines that end closer to each other than that are moved apart.
 const NAME_HEIGHT: f64 = 15.0;
 
-const STYLE: &str = "<style>text{fill:#3d444d}.title{font-weight:600;font-size:13px}.note{font-size:11px;fill:#6b7480}\
-    .grid{stroke:#d3d9e0}.line{fill:none;stroke-width:2}.l0{stroke:#7a5195}.l1{stroke:#2f6fb0}.l2{stroke:#d9622b}\
-    .d0{fill:#7a5195}.d1{fill:#2f6fb0}.d2{fill:#d9622b}.name{font-weight:600}\
-    @media(prefers-color-scheme:dark){text{fill:#c9d1d9}.note{fill:#8b949e}.grid{stroke:#3a4453}\
-    .l0{stroke:#b58bd0}.l1{stroke:#6fa8e0}.l2{stroke:#f0803c}.d0{fill:#b58bd0}.d1{fill:#6fa8e0}.d2{fill:#f0803c}}</style>";
+const STYLE: &str = ".grid{stroke:#d3d9e0}.line{fill:none;stroke-width:2}.l0{stroke:#7a5195}.l1{stroke:#2f6fb0}.l2{stroke:#d9622b}\
+    .d0{fill:#7a5195}.d1{fill:#2f6fb0}.d2{fill:#d9622b}.name{font-weight:600}";
+const STYLE_IN_THE_DARK: &str = ".grid{stroke:#3a4453}.l0{stroke:#b58bd0}.l1{stroke:#6fa8e0}.l2{stroke:#f0803c}\
+    .d0{fill:#b58bd0}.d1{fill:#6fa8e0}.d2{fill:#f0803c}";
 
 /// Where a value lies between two powers of ten.
 struct Axis {
@@ -57,28 +59,28 @@ impl Axis {
 }
 
 pub(crate) fn svg(lines: &[Line]) -> String {
+    svg::picture(WIDTH, HEIGHT, STYLE, STYLE_IN_THE_DARK, |svg| draw(svg, lines))
+}
+
+fn draw(svg: &mut String, lines: &[Line]) {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let across = Axis::around(points().map(|(x, _)| x), LEFT, WIDTH - RIGHT);
     let up = Axis::around(points().map(|(_, y)| y), HEIGHT - BOTTOM, TOP);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n{STYLE}\n"
-    );
-    text(&mut svg, 8.0, 22.0, "class=\"title\"", "What a message costs beside silent sockets");
+    text(svg, 8.0, 22.0, "class=\"title\"", "What a message costs beside silent sockets");
     let note = "µs of the server's CPU time, 4 busy connections of 64 bytes, one loop; lower is better";
-    text(&mut svg, 8.0, 40.0, "class=\"note\"", note);
+    text(svg, 8.0, 40.0, "class=\"note\"", note);
     for power in across.powers() {
         let x = across.at(power);
-        rule(&mut svg, (x, TOP), (x, HEIGHT - BOTTOM));
-        text(&mut svg, x, HEIGHT - BOTTOM + 18.0, "text-anchor=\"middle\"", &thousands(power));
+        rule(svg, (x, TOP), (x, HEIGHT - BOTTOM));
+        text(svg, x, HEIGHT - BOTTOM + 18.0, "text-anchor=\"middle\"", &thousands(power));
     }
     for power in up.powers() {
         let y = up.at(power);
-        rule(&mut svg, (LEFT, y), (WIDTH - RIGHT, y));
-        text(&mut svg, LEFT - 8.0, y + 4.0, "text-anchor=\"end\"", &thousands(power));
+        rule(svg, (LEFT, y), (WIDTH - RIGHT, y));
+        text(svg, LEFT - 8.0, y + 4.0, "text-anchor=\"end\"", &thousands(power));
     }
     let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
-    text(&mut svg, middle, HEIGHT - 10.0, "class=\"note\" text-anchor=\"middle\"", "silent sockets");
+    text(svg, middle, HEIGHT - 10.0, "class=\"note\" text-anchor=\"middle\"", "silent sockets");
     let names = apart(lines.iter().map(|line| line.points.last().map_or(TOP, |&(_, y)| up.at(y))).collect());
     for (number, line) in lines.iter().enumerate() {
         let places = line.points.iter().map(|&(x, y)| (across.at(x), up.at(y)));
@@ -92,9 +94,8 @@ pub(crate) fn svg(lines: &[Line]) -> String {
         };
         let label = format!("{} {} µs", line.name, figure(y));
         let class = format!("class=\"name d{number}\"");
-        text(&mut svg, across.at(x) + 8.0, name + 4.0, &class, &label);
+        text(svg, across.at(x) + 8.0, name + 4.0, &class, &label);
     }
-    svg + "</svg>\n"
 }
 
 /// Moves heights that are too close to each other apart, and keeps their order.
@@ -110,8 +111,4 @@ fn apart(mut heights: Vec<f64>) -> Vec<f64> {
 fn rule(svg: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
     let _ =
         writeln!(svg, "<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
-}
-
-fn text(svg: &mut String, x: f64, y: f64, how: &str, text: &str) {
-    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" {how}>{text}</text>");
 }

@@ -13,6 +13,7 @@ use crate::{
     scenario::Key,
     stats::{Spread, median},
 };
+use netwright_benches::text::{figure, thousands};
 use std::{fmt::Write as _, fs, path::Path};
 
 /// What is told above the figures.
@@ -151,29 +152,6 @@ fn ratio(own: &Entry, other: &Entry, figure: fn(&Sample) -> f64) -> Option<Sprea
     Spread::of(own.counted().filter_map(in_round)).or_else(|| Spread::of([whole()]))
 }
 
-/// Three digits that matter, with commas.
-fn figure(value: f64) -> String {
-    match value {
-        _ if !value.is_finite() => "–".to_owned(),
-        ..9.995 => format!("{value:.2}"),
-        ..99.95 => format!("{value:.1}"),
-        _ => thousands(value),
-    }
-}
-
-/// A whole number with commas.
-fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,13 +217,5 @@ mod tests {
         assert_eq!(entry.median(|sample| sample.cpu_us), 3.0);
         entry.samples[0].disturbed = true;
         assert_eq!(entry.median(|sample| sample.cpu_us), 4.5);
-    }
-
-    #[test]
-    fn figures_have_three_digits_that_matter() {
-        assert_eq!(
-            [0.5, 9.999, 42.25, 123.4, 1_234_567.0].map(figure),
-            ["0.50", "10.0", "42.2", "123", "1,234,567"]
-        );
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     roster::{Side, side},
     scenario::Key,
 };
+use netwright_benches::svg::{self, text};
 use std::fmt::Write as _;
 
 const ACROSS: usize = 2;
@@ -29,11 +30,10 @@ const CUT: f64 = 16.0;
 /// Room for a figure.
 const LABEL: f64 = 80.0;
 
-const STYLE: &str = "<style>text{fill:#3d444d}.title{font-weight:600;font-size:13px}.note{font-size:11px;fill:#6b7480}\
-    .value{font-size:11px}.own{font-weight:600}rect{fill:#a9b4c2}.by-hand{fill:#d3d9e0}.ours{fill:#d9622b}\
-    .line{stroke:#6b7480;stroke-dasharray:3 3}\
-    @media(prefers-color-scheme:dark){text{fill:#c9d1d9}.note{fill:#8b949e}rect{fill:#56657a}.by-hand{fill:#3a4453}\
-    .ours{fill:#f0803c}.line{stroke:#8b949e}}</style>";
+const STYLE: &str = ".value{font-size:11px}.own{font-weight:600}rect{fill:#a9b4c2}.by-hand{fill:#d3d9e0}.ours{fill:#d9622b}\
+    .line{stroke:#6b7480;stroke-dasharray:3 3}";
+const STYLE_IN_THE_DARK: &str =
+    "rect{fill:#56657a}.by-hand{fill:#3a4453}.ours{fill:#f0803c}.line{stroke:#8b949e}";
 
 /// All groups that there are outcomes of, with their plots.
 pub(super) fn all(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
@@ -54,18 +54,15 @@ fn svg(outcomes: &[&Outcome]) -> String {
         HEAD + ROW * bars + FOOT
     };
     let (width, height) = (PANEL * ACROSS.min(outcomes.len()), rows.clone().map(height_of).sum::<usize>());
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n{STYLE}\n"
-    );
-    let mut top = 0;
-    for row in rows {
-        for (column, outcome) in row.iter().enumerate() {
-            panel(&mut svg, outcome, PANEL * column, top);
+    svg::picture(width as f64, height as f64, STYLE, STYLE_IN_THE_DARK, |svg| {
+        let mut top = 0;
+        for row in rows {
+            for (column, outcome) in row.iter().enumerate() {
+                panel(svg, outcome, PANEL * column, top);
+            }
+            top += height_of(row);
         }
-        top += height_of(row);
-    }
-    svg + "</svg>\n"
+    })
 }
 
 fn panel(svg: &mut String, outcome: &Outcome, left: usize, top: usize) {
@@ -135,11 +132,6 @@ fn label(entry: &Entry, value: f64, ranking: &Ranking<'_>) -> String {
         Key::P99 => figure(value),
         Key::Memory => thousands(value),
     }
-}
-
-fn text(svg: &mut String, x: usize, y: usize, how: &str, text: &str) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" {how}>{text}</text>");
 }
 
 #[cfg(test)]

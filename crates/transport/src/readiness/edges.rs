@@ -25,12 +25,11 @@ mod sockets;
 
 #[cfg(unix)]
 use descriptors::Table;
-#[cfg(unix)]
-pub(crate) use descriptors::not_registered;
 #[cfg(windows)]
 use sockets::Table;
 
 use super::wait::Brought;
+use crate::sys::RawSource;
 use netwright_core::driver::Token;
 use std::{cell::RefCell, io, time::Duration};
 
@@ -86,4 +85,10 @@ fn number(token: Token) -> io::Result<mio::Token> {
 
 pub(crate) fn moved_away() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the driver was suspended and has left this thread")
+}
+
+pub(crate) fn not_registered(source: RawSource) -> io::Error {
+    let kind = if cfg!(windows) { "socket" } else { "descriptor" };
+    let text = format!("{kind} {source} is not registered with this loop's driver");
+    io::Error::new(io::ErrorKind::NotFound, text)
 }

@@ -1,6 +1,6 @@
 //! The table by descriptor: enough to tell it all to another poll.
 
-use super::{Edges, number};
+use super::{Edges, not_registered, number};
 use crate::sys::{AsSource, RawSource, errors::is_gone, raw};
 use mio::Interest;
 use netwright_core::driver::Token;
@@ -103,13 +103,6 @@ impl Edges {
     pub(in crate::readiness) fn whose(&self, number: mio::Token) -> Option<Token> {
         Some(Token::from_u64(number.0 as u64))
     }
-}
-
-pub(crate) fn not_registered(fd: RawSource) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("descriptor {fd} is not registered with this loop's driver"),
-    )
 }
 
 #[cfg(test)]

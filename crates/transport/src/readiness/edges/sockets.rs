@@ -14,7 +14,7 @@
 //! 2. What is asked of the system is what is `wanted`, and a source that wants nothing is not asked for.
 //! 3. A duplicate does not outlive its registration: closing the socket then ends the connection.
 
-use super::{Edges, number};
+use super::{Edges, not_registered, number};
 use crate::sys::{AsSource, RawSource, raw};
 use mio::Interest;
 use netwright_core::driver::Token;
@@ -155,13 +155,6 @@ impl Edges {
 /// Under which number the poll knows a socket. None is 0, which is the waker's.
 fn name(socket: RawSource) -> mio::Token {
     mio::Token(socket as usize)
-}
-
-fn not_registered(socket: RawSource) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("socket {socket} is not registered with this loop's driver"),
-    )
 }
 
 #[cfg(test)]
