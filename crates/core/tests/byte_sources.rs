@@ -159,3 +159,46 @@ fn who_gives_up_in_the_middle_closes_the_channel_and_who_gives_up_before_does_no
         }
     }
 }
+
+#[test]
+fn nothing_that_a_tail_writes_later_stands_behind_what_it_gave_up_in_the_middle() {
+    let source = Scripted::new([Give::Piece("first half"), Give::Wait, Give::Wait]);
+    let (given, told) = (source.clone(), Sent::default());
+    let later = told.clone();
+    let mut channel = EmbeddedChannel::new(pipeline().serve(move |mut peer: Bare| async move {
+        let mut polls = 0;
+        let mut sending = Box::pin(peer.write_from(given));
+        std::future::poll_fn(|cx| {
+            assert!(sending.as_mut().poll(cx).is_pending());
+            polls += 1;
+            if polls == 2 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        drop(sending);
+        let _ = peer.write(Bytes::from("<next message>")).await;
+        let again = peer.write_from(Scripted::new([Give::Piece("first half")])).await;
+        later.replace(Some(again));
+    }));
+    assert_eq!(channel.outbound_bytes(), b"first half");
+    source.go_on();
+    assert_eq!(channel.run().outbound_bytes(), b"");
+    assert!(!channel.is_open());
+    let cause = channel.channel().close_cause().unwrap().to_string();
+    assert!(cause.ends_with("was given up before its end"), "{cause}");
+    assert!(told.borrow().as_ref().is_none_or(Result::is_err), "its tail may have gone with it");
+}
+
+#[test]
+fn empty_pieces_are_not_sent_and_each_ends_the_turn_of_its_source() {
+    let empty = (0..5).map(|_| Give::Piece(""));
+    let source = Scripted::new(empty.chain([Give::Piece("something")]));
+    let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _: BytesMut| {}));
+    let channel = embedded.channel().clone();
+    let mut sending = Box::pin(channel.write_from(source.clone()));
+    for asked in 1..=5 {
+        assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(source.asked.get(), asked);
+    }
+    assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(embedded.run().outbound_bytes(), b"something");
+}

@@ -232,7 +232,14 @@ impl Body {
                     Err(error) => Err(HttpError::Aborted(error.to_string())),
                 })
             }
-            Kind::Made(make, _) => make.as_mut().poll_piece(cx),
+            Kind::Made(make, _) => match make.as_mut().poll_piece(cx) {
+                // It takes no room, so who is never short of them would be asked for ever: another turn.
+                Poll::Ready(Ok(Piece::Data(bytes))) if bytes.is_empty() => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                made => made,
+            },
         }
     }
 

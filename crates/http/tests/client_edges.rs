@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use http::{Request, Response};
+use netwright_core::{ByteSource, Fault};
 use netwright_http::{
     Body,
     client::{Client, ClientBuilder, ClientError},
@@ -12,6 +13,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::mpsc,
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -328,5 +330,50 @@ fn a_proxy_that_does_not_answer_connect_costs_its_time_and_no_connection() {
     for _ in 0..2 {
         let error = within(client.get("https://example.invalid/")).unwrap_err();
         assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
+    }
+}
+
+/// Gives a piece, and panics when it is asked for another one: at once, or when it is asked again.
+struct Panics {
+    asked: usize,
+    waits: bool,
+}
+
+impl ByteSource for Panics {
+    fn poll_piece(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+        self.asked += 1;
+        match (self.asked, self.waits) {
+            (1, _) => Poll::Ready(Ok(Some(Bytes::from("a part")))),
+            (2, true) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            // The first word of the empty piece is that there is none yet.
+            (2, false) => Poll::Ready(Ok(Some(Bytes::new()))),
+            _ => panic!("no such page"),
+        }
+    }
+}
+
+#[test]
+fn a_body_that_panics_is_told_in_its_own_words_and_the_client_goes_on() {
+    let (listener, address) = listen();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let head = head(&mut stream);
+                match head.starts_with("GET") {
+                    true => answer(&mut stream, &head, ""),
+                    false => drop(stream.read_to_end(&mut Vec::new())),
+                }
+            });
+        }
+    });
+    let (client, url) = (client(), format!("http://{address}/"));
+    for waits in [false, true] {
+        let error = within(client.post(&url, Body::from_source(Panics { asked: 0, waits }))).unwrap_err();
+        assert!(matches!(&error, ClientError::Panicked(words) if words == "no such page"), "{error:?}");
+        assert_eq!(within(client.get(&url)).unwrap().status(), 200);
     }
 }

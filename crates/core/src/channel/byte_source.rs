@@ -11,7 +11,7 @@
 //!
 //! Not here: where the bytes come from. A source of files is in `netwright-transport`.
 
-use super::{Channel, CloseCause, Closed, Fault, WriteError, Written};
+use super::{Channel, CloseCause, Fault, WriteError, Written};
 use crate::{
     select::{Selected, select},
     tail::{Peer, PeerWriter},
@@ -19,6 +19,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     future::poll_fn,
+    marker::PhantomData,
     task::{Context, Poll},
 };
 
@@ -46,7 +47,8 @@ use std::{
 /// assert_eq!(channel.outbound_bytes(), b"3 2 1 after 6 bytes");
 /// ```
 pub trait ByteSource {
-    /// The next piece; `None` at the end. Giving the wait up loses nothing.
+    /// The next piece; `None` at the end. An empty one says that there is none yet, and that it is to be asked again. Giving the
+    /// wait up loses nothing.
     ///
     /// # Errors
     /// There will be no more pieces although the end has not come: why.
@@ -109,6 +111,8 @@ trait Outlet<W> {
     async fn room(&mut self) -> Result<(), CloseCause>;
     /// Writes and sends.
     fn put(&mut self, msg: W) -> Written;
+    /// Closes the channel, in order with what is written here: nothing gets behind what went out before.
+    fn break_off(&mut self, cause: CloseCause);
 }
 
 impl<W: 'static> Outlet<W> for &Channel<W> {
@@ -117,6 +121,9 @@ impl<W: 'static> Outlet<W> for &Channel<W> {
     }
     fn put(&mut self, msg: W) -> Written {
         self.write_and_flush(msg)
+    }
+    fn break_off(&mut self, cause: CloseCause) {
+        drop(self.close_because(cause));
     }
 }
 
@@ -129,27 +136,29 @@ impl<R: 'static, W: 'static> Outlet<W> for PeerWriter<R, W> {
         self.flush();
         written
     }
-}
-
-/// Closes the channel unless everything was written, or nothing.
-struct Begun<W: 'static> {
-    channel: Channel<W>,
-    part: bool,
-}
-
-impl<W: 'static> Begun<W> {
-    /// Resolves when the channel is closed: nothing gets behind what went out.
-    fn break_off(&mut self, fault: Fault) -> Closed<W> {
-        self.part = false;
-        self.channel.close_because(CloseCause::Fault(fault))
+    fn break_off(&mut self, cause: CloseCause) {
+        self.close_because(cause);
     }
 }
 
-impl<W: 'static> Drop for Begun<W> {
+/// Closes the channel unless everything was written, or nothing.
+struct Begun<'o, O: Outlet<W>, W> {
+    outlet: &'o mut O,
+    part: bool,
+    writes: PhantomData<W>,
+}
+
+impl<O: Outlet<W>, W> Begun<'_, O, W> {
+    fn break_off(&mut self, fault: Fault) {
+        self.part = false;
+        self.outlet.break_off(CloseCause::Fault(fault));
+    }
+}
+
+impl<O: Outlet<W>, W> Drop for Begun<'_, O, W> {
     fn drop(&mut self) {
         if self.part {
-            let why = Fault::new("what was written piece by piece was given up before its end");
-            drop(self.break_off(why));
+            self.break_off(Fault::new("what was written piece by piece was given up before its end"));
         }
     }
 }
@@ -159,20 +168,23 @@ async fn pour<W: From<Bytes> + 'static>(
     mut source: impl ByteSource,
     channel: Channel<W>,
 ) -> Result<u64, CloseCause> {
-    let mut begun = Begun { channel, part: false };
+    let mut begun = Begun { outlet, part: false, writes: PhantomData };
     let (mut sum, mut last) = (0, None);
     loop {
-        let next = select(poll_fn(|cx| source.poll_piece(cx)), begun.channel.closed()).await;
+        let next = select(poll_fn(|cx| poll_bytes(&mut source, cx)), channel.closed()).await;
         let piece = match next {
             Selected::First(Ok(Some(piece))) => piece,
             Selected::First(Ok(None)) => break,
-            Selected::First(Err(fault)) => return Err(begun.break_off(fault).await),
+            Selected::First(Err(fault)) => {
+                begun.break_off(fault);
+                return Err(channel.closed().await);
+            }
             Selected::Second(cause) => return Err(cause),
         };
-        outlet.room().await?;
+        begun.outlet.room().await?;
         begun.part = true;
         sum += piece.len() as u64;
-        last = Some(outlet.put(W::from(piece)));
+        last = Some(begun.outlet.put(W::from(piece)));
     }
     begun.part = false;
     match last {
@@ -183,4 +195,15 @@ async fn pour<W: From<Bytes> + 'static>(
             Err(error) => Err(CloseCause::Fault(error.into())),
         },
     }
+}
+
+/// The next piece that has bytes. One that has none takes no room, so a source that is never short of them would be asked for
+/// ever: it is asked again in another turn.
+fn poll_bytes(source: &mut impl ByteSource, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+    let next = source.poll_piece(cx);
+    if matches!(&next, Poll::Ready(Ok(Some(piece))) if piece.is_empty()) {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    next
 }

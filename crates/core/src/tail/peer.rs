@@ -155,6 +155,12 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.close();
     }
 
+    /// Closes the channel for a reason that everybody will be told. What was written and not sent is lost, and so is what is
+    /// written later.
+    pub fn close_because(&mut self, cause: CloseCause) {
+        self.writer.close_because(cause);
+    }
+
     /// Tells the peer that no more will come. Reading goes on.
     pub fn shut_down_output(&mut self) {
         self.writer.shut_down_output();
@@ -304,6 +310,11 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// [`Peer::close`].
     pub fn close(&mut self) {
         self.put(Out::Close, 0);
+    }
+
+    /// [`Peer::close_because`].
+    pub fn close_because(&mut self, cause: CloseCause) {
+        self.put(Out::CloseBecause(Box::new(cause)), 0);
     }
 
     /// [`Peer::shut_down_output`].

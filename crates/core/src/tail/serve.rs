@@ -121,6 +121,7 @@ where
                     cx.flush();
                     cx.close_when_flushed();
                 }
+                Some(Out::CloseBecause(cause)) => cx.close_because(*cause),
                 None => break,
             }
         }

@@ -22,6 +22,8 @@ pub(super) enum Out<W> {
     Flush,
     ShutDownOutput,
     Close,
+    /// At once, with everything that was written after it.
+    CloseBecause(Box<CloseCause>),
 }
 
 /// How reading can go on.

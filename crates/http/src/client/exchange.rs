@@ -32,7 +32,9 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
-use netwright_core::{CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, time};
+use netwright_core::{
+    CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, internal::catch, time,
+};
 use netwright_transport::Pooled;
 use std::{
     convert::Infallible,
@@ -230,7 +232,7 @@ impl Exchange {
             if !cx.is_writable() {
                 break;
             }
-            match body.poll_piece(&mut task::Context::from_waker(Waker::noop())) {
+            match poll_caught(body, &mut task::Context::from_waker(Waker::noop())) {
                 Poll::Ready(piece) => {
                     sent = true;
                     self.sent(cx, piece);
@@ -250,7 +252,7 @@ impl Exchange {
         let Some(current) = &mut self.current else { return };
         let Some(Sending::Body(mut body)) = current.sending.replace(Sending::Waiting) else { return };
         let next = async move {
-            let piece = poll_fn(|cx| body.poll_piece(cx)).await;
+            let piece = poll_fn(|cx| poll_caught(&mut body, cx)).await;
             (body, piece)
         };
         cx.spawn(next, |stage: &mut Self, cx, (body, piece)| {
@@ -264,7 +266,7 @@ impl Exchange {
         });
     }
 
-    fn sent(&mut self, cx: &mut Cx<'_>, piece: Result<Piece, HttpError>) {
+    fn sent(&mut self, cx: &mut Cx<'_>, piece: Result<Piece, ClientError>) {
         match piece {
             Ok(Piece::Data(bytes)) => {
                 if let Some(current) = &mut self.current {
@@ -279,7 +281,7 @@ impl Exchange {
                 }
                 self.write_last(cx, Part::End(trailers));
             }
-            Err(error) => self.break_off(cx, error.into()),
+            Err(error) => self.break_off(cx, error),
         }
     }
 
@@ -345,6 +347,14 @@ impl Exchange {
         current.disarm(cx);
         current.fail(error);
         cx.close();
+    }
+}
+
+/// What a body has next. If it panics, whoever asked for the reply is told so.
+fn poll_caught(body: &mut Body, cx: &mut task::Context<'_>) -> Poll<Result<Piece, ClientError>> {
+    match catch(|| body.poll_piece(cx)) {
+        Ok(polled) => polled.map_err(ClientError::from),
+        Err(panic) => Poll::Ready(Err(ClientError::Panicked(panic))),
     }
 }
 
