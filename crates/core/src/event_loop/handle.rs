@@ -169,6 +169,16 @@ impl EventLoop {
         }
     }
 
+    /// Runs a task of the framework itself, which no limit on pending tasks keeps out: what ends something is not to be lost because
+    /// there is much to do. Dropped if the loop has ended, or has no thread and gets none.
+    #[doc(hidden)]
+    pub fn order(&self, task: impl FnOnce() + Send + 'static) -> Result<(), RefusedWhy> {
+        match Local::current_if(self.shared.id) {
+            Some(local) => local.submit(Work::Run(Box::new(task))),
+            None => self.shared.try_send(Task::Run(Box::new(task))),
+        }
+    }
+
     /// Runs a task that need not be `Send`. Only on the loop's own thread; elsewhere it is refused.
     pub fn execute_local<F: FnOnce() + 'static>(&self, task: F) -> Result<(), Refused<F>> {
         let Some(local) = Local::current_if(self.shared.id) else {

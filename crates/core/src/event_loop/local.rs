@@ -160,6 +160,15 @@ impl Local {
         self.queues.begin_turn();
     }
 
+    /// Queues a task to which the limit on pending tasks does not apply.
+    pub(crate) fn submit(&self, work: Work) -> Result<(), RefusedWhy> {
+        if self.closed.get() {
+            return Err(RefusedWhy::ShutDown);
+        }
+        self.queues.submit(work);
+        Ok(())
+    }
+
     /// Asks for a place within the limit on pending tasks.
     pub(crate) fn admit(&self) -> Result<Place<'_>, RefusedWhy> {
         if self.closed.get() {

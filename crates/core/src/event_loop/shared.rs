@@ -138,11 +138,17 @@ impl Shared {
 
     /// Sends one of the framework's own messages. One that comes after the end has lost its meaning.
     pub(crate) fn send(self: &Arc<Self>, task: Task) {
-        if let Ok(permit) = self.inbox.admit_internal()
-            && (!permit.unstarted() || self.start().is_ok())
-        {
-            self.push(permit, task);
+        let _ = self.try_send(task);
+    }
+
+    /// The same, and tells whether it came in time.
+    pub(crate) fn try_send(self: &Arc<Self>, task: Task) -> Result<(), RefusedWhy> {
+        let permit = self.inbox.admit_internal()?;
+        if permit.unstarted() {
+            self.start().map_err(|error| RefusedWhy::NoThread(error.kind()))?;
         }
+        self.push(permit, task);
+        Ok(())
     }
 
     /// Starts the thread before there is a task for it.

@@ -8,8 +8,12 @@ use super::{
     },
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Address, CloseCause, Context, EventLoop, Handler, LoopError, WritePromise, pipeline};
-use netwright_transport::{ListenEnd, Refusal, Server, ServerObserver, ThreadPerChannel};
+use netwright_core::{
+    Address, CloseCause, Context, EventLoop, Handler, LoopError, RefusedWhy, WritePromise, pipeline,
+};
+use netwright_transport::{
+    BindError, Client, ConnectError, ListenEnd, Refusal, Server, ServerObserver, ThreadPerChannel,
+};
 use std::{
     io::Read,
     sync::atomic::{AtomicBool, Ordering},
@@ -36,6 +40,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(shut_down_now_asks_no_stage).not(VARIED),
     behaviour!(shut_down_now_closes_connections_that_are_on_their_way_to_their_loops).not(VARIED),
     behaviour!(shut_down_now_of_an_idle_or_a_stopped_server_is_over_at_once).not(VARIED),
+    behaviour!(a_server_whose_loop_has_a_full_queue_stops_pauses_and_ends_all_the_same).in_one_model(),
+    behaviour!(a_loop_with_a_full_queue_says_so_to_who_wants_to_listen_or_connect).in_one_model(),
     behaviour!(an_observer_hears_what_is_bound_who_is_accepted_and_what_is_closed_on_the_loop_that_accepts)
         .not(VARIED),
     behaviour!(an_observer_hears_who_is_refused_and_why_on_the_loop_that_accepts).in_one_model(),
@@ -522,4 +528,89 @@ fn an_observer_that_panics_costs_nobody_anything(setup: Setup) {
     for event_loop in loops.all() {
         assert!(!event_loop.is_terminated());
     }
+}
+
+/// How many tasks may wait for the loop of [`narrow`].
+const NARROW: usize = 4;
+
+/// A server whose only loop takes few tasks.
+fn narrow(setup: Setup) -> (Server, EventLoop) {
+    let group = setup.transport.backend().group().loops(1).max_pending_tasks(NARROW).build().unwrap();
+    let event_loop = group.next();
+    let builder = setup.bare_server().group(group);
+    let server = builder.pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at()).soon().unwrap();
+    (server, event_loop)
+}
+
+/// Holds a loop, with as many tasks behind it as it takes.
+fn fill(event_loop: &EventLoop) -> Hold {
+    let hold = Hold::new(event_loop);
+    while event_loop.execute(|| ()).is_ok() {}
+    hold
+}
+
+fn a_server_whose_loop_has_a_full_queue_stops_pauses_and_ends_all_the_same(setup: Setup) {
+    type Act = fn(Server) -> Option<Server>;
+    let acts: [Act; 4] = [
+        |server| {
+            server.stop_listening();
+            Some(server)
+        },
+        |server| {
+            drop(server);
+            None
+        },
+        |server| {
+            drop(server.shutdown_now());
+            Some(server)
+        },
+        |server| {
+            drop(server.shutdown_gracefully(PATIENCE));
+            Some(server)
+        },
+    ];
+    for act in acts {
+        let (server, event_loop) = narrow(setup);
+        let (address, closed) = (server.address().clone(), server.closed());
+        let hold = fill(&event_loop);
+        let server = act(server);
+        drop(hold);
+        let end = closed.wait_timeout(PATIENCE).expect("it is told");
+        assert!(matches!(end, Ok(ListenEnd::Asked)), "{end:?}");
+        assert_nobody_listens(setup, &address);
+        drop(server);
+    }
+    // A connection has its time, however much there was to do when it was told.
+    let (server, event_loop) = narrow(setup);
+    let mut stream = setup.dial(server.address());
+    round_trip(&mut stream, b"before");
+    let hold = fill(&event_loop);
+    let mut ending = server.shutdown_gracefully(PATIENCE);
+    drop(hold);
+    server.closed().wait_timeout(PATIENCE).expect("it is told").unwrap();
+    round_trip(&mut stream, b"after");
+    drop(stream);
+    assert_eq!(ending.soon().unwrap().cut, 0);
+    // Who was kept waiting is let in.
+    let (server, event_loop) = narrow(setup);
+    server.pause_accepting();
+    settle([&event_loop]);
+    let hold = fill(&event_loop);
+    server.resume_accepting();
+    drop(hold);
+    round_trip(&mut setup.dial(server.address()), b"let in");
+}
+
+fn a_loop_with_a_full_queue_says_so_to_who_wants_to_listen_or_connect(setup: Setup) {
+    let (server, event_loop) = narrow(setup);
+    let group = server.group().clone();
+    let another = setup.bare_server().group(group.clone()).pipeline(|_| pipeline().app(Echo));
+    let client = Client::builder().group(group).pipeline(|| pipeline().app(Echo)).unwrap();
+    let hold = fill(&event_loop);
+    let full = RefusedWhy::Full { limit: NARROW };
+    let error = another.bind(setup.listen_at()).soon().map(drop).unwrap_err();
+    assert!(matches!(&error, BindError::NotTaken(why) if *why == full), "{error}");
+    let error = client.connect(server.address()).soon().map(drop).unwrap_err();
+    assert!(matches!(&error, ConnectError::NotTaken(why) if *why == full), "{error}");
+    drop(hold);
 }

@@ -252,6 +252,11 @@ impl ThreadPerChannel {
             let mut state = self.inner.lock();
             state.threads -= 1;
             state.refused += 1;
+            let terminate = state.take_terminate(); // the last one there was to be
+            drop(state);
+            if let Some(terminate) = terminate {
+                terminate.succeed(());
+            }
         })
     }
 
@@ -552,6 +557,27 @@ mod tests {
     fn counts(pool: &ThreadPerChannel) -> (usize, usize, usize, u64) {
         let ThreadFigures { threads, busy, idle, started, .. } = pool.figures();
         (threads, busy, idle, started)
+    }
+
+    #[test]
+    fn a_pool_whose_last_thread_cannot_be_started_while_it_is_shut_down_has_ended() {
+        let (asked, asking) = mpsc::channel();
+        let (go_on, going_on) = mpsc::channel::<()>();
+        let going_on = Mutex::new(going_on);
+        let factory = ThreadFactory::new().spawner(move |_, _| {
+            asked.send(()).unwrap();
+            let _ = going_on.lock().unwrap().recv_timeout(HANGS);
+            Err(std::io::Error::other("no more threads today"))
+        });
+        let pool = ThreadPerChannel::builder().thread_factory(factory).build().unwrap();
+        thread::scope(|scope| {
+            let leased = scope.spawn(|| pool.lease().map(drop));
+            asking.recv_timeout(HANGS).unwrap();
+            pool.shutdown_now();
+            drop(go_on);
+            assert!(leased.join().unwrap().is_err());
+        });
+        assert!(pool.termination().wait_timeout(HANGS).is_some(), "nobody waits for what never came");
     }
 
     #[test]

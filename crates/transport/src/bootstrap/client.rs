@@ -1,6 +1,6 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
-use super::{Backend, ConnectError, hosts::Hosts, race};
+use super::{Backend, ConnectError, error::taken, hosts::Hosts, race};
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::Guard,
@@ -259,7 +259,7 @@ where
         let here = event_loop.downgrade();
         promised.listen(move |result| {
             if let (Err(ConnectError::Cancelled), Some(event_loop)) = (result, here.upgrade()) {
-                let _ = event_loop.execute(move || race::abandon(id));
+                let _ = event_loop.order(move || race::abandon(id));
             }
         });
         let (inner, address) = (self.inner.clone(), address.to_string());
@@ -299,9 +299,7 @@ where
             };
             race::start(id, local, addresses, connect, Box::new(done));
         };
-        // A loop that refuses drops the future, and with it the promise: the caller learns that.
-        let _ = event_loop.spawn(future);
-        promised
+        taken(promised, event_loop.spawn(future))
     }
 
     /// The loops that host the connections. With a thread for each of them: a loop beside those, for timers and tasks.

@@ -2,7 +2,7 @@
 //!
 //! There are no servers and clients here: a bound socket answers whoever sends to it, and may send to anybody.
 
-use super::{Backend, BindError, ConnectError};
+use super::{Backend, BindError, ConnectError, error::taken};
 use crate::{
     datagram::{Datagram, DatagramSettings, Opening, open},
     options::DatagramOptions,
@@ -307,15 +307,14 @@ where
     pub fn bind(&self, address: impl ToString) -> Promised<Channel<P::Tail>, BindError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
-        // A loop that refuses drops the future, and with it the promise: the caller learns that.
-        let _ = self.inner.group.next().spawn(async move {
+        let opening = self.inner.group.next().spawn(async move {
             let opened = match inner.find(&text).await {
                 Ok(address) => inner.bind_here(address, false).map(|(channel, _)| channel),
                 Err(error) => Err(error),
             };
             promise.complete(opened);
         });
-        promised
+        taken(promised, opening)
     }
 
     /// Opens a channel on each loop of the group, all at the same address (`SO_REUSEPORT`): the system spreads senders over
@@ -324,10 +323,10 @@ where
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
         let loops: Vec<EventLoop> = inner.group.iter().collect();
-        let _ = loops[0].clone().spawn(async move {
+        let opening = loops[0].clone().spawn(async move {
             promise.complete(inner.bind_all(&text, loops).await);
         });
-        promised
+        taken(promised, opening)
     }
 
     /// Opens a channel that receives from and sends to one peer alone. A name with several addresses: the first one to
@@ -335,13 +334,13 @@ where
     pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
-        let _ = self.inner.group.next().spawn(async move {
+        let opening = self.inner.group.next().spawn(async move {
             promise.complete(match inner.find_all(&text).await {
                 Ok(addresses) => inner.connect_here(&text, addresses),
                 Err(error) => Err(error),
             });
         });
-        promised
+        taken(promised, opening)
     }
 
     /// The loops that host the channels.
@@ -400,7 +399,7 @@ where
             let (promise, channel) = promise::<Channel<P::Tail>, BindError>();
             let (inner, address) = (self.clone(), address.clone());
             let bind = move || promise.complete(inner.bind_here(address, true).map(|(channel, _)| channel));
-            event_loop.execute(bind).map_err(|_| BindError::LoopEnded)?;
+            event_loop.order(bind).map_err(BindError::from)?;
             opened.0.push(channel.await?);
         }
         Ok(std::mem::take(&mut opened.0))

@@ -1,7 +1,7 @@
 //! Why there is no listener, or no connection. Every text names the address.
 
 use crate::{blocking::ThreadError, resolve::ResolveError};
-use netwright_core::{Address, AddressError, PromiseError};
+use netwright_core::{Address, AddressError, PromiseError, Promised, Refused, RefusedWhy, promise};
 use std::{fmt, io, sync::Arc, time::Duration};
 
 /// Why a server does not listen.
@@ -35,6 +35,8 @@ pub enum BindError {
     Panicked(String),
     /// The event loop ended before the server listened.
     LoopEnded,
+    /// The event loop has too much to do already, or has no thread: what it says of it.
+    NotTaken(RefusedWhy),
     /// Waiting was asked for on a loop's own thread.
     WouldBlockLoop,
 }
@@ -57,6 +59,7 @@ impl fmt::Display for BindError {
             Self::Setup(text) => f.write_str(text),
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
             Self::LoopEnded => f.write_str("the event loop ended before the server listened"),
+            Self::NotTaken(why) => write!(f, "the event loop did not take it: {why}"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
             }
@@ -65,6 +68,15 @@ impl fmt::Display for BindError {
 }
 
 impl std::error::Error for BindError {}
+
+impl From<RefusedWhy> for BindError {
+    fn from(why: RefusedWhy) -> Self {
+        match why {
+            RefusedWhy::ShutDown => Self::LoopEnded,
+            why => Self::NotTaken(why),
+        }
+    }
+}
 
 impl From<PromiseError> for BindError {
     fn from(error: PromiseError) -> Self {
@@ -128,6 +140,8 @@ pub enum ConnectError {
     Cancelled,
     /// The event loop ended before the connection was there.
     LoopEnded,
+    /// The event loop has too much to do already, or has no thread: what it says of it.
+    NotTaken(RefusedWhy),
     /// Waiting was asked for on a loop's own thread.
     WouldBlockLoop,
 }
@@ -154,6 +168,7 @@ impl fmt::Display for ConnectError {
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
             Self::Cancelled => f.write_str("the connect was cancelled"),
             Self::LoopEnded => f.write_str("the event loop ended before the connection was there"),
+            Self::NotTaken(why) => write!(f, "the event loop did not take it: {why}"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
             }
@@ -162,6 +177,15 @@ impl fmt::Display for ConnectError {
 }
 
 impl std::error::Error for ConnectError {}
+
+impl From<RefusedWhy> for ConnectError {
+    fn from(why: RefusedWhy) -> Self {
+        match why {
+            RefusedWhy::ShutDown => Self::LoopEnded,
+            why => Self::NotTaken(why),
+        }
+    }
+}
 
 impl From<PromiseError> for ConnectError {
     fn from(error: PromiseError) -> Self {
@@ -182,5 +206,20 @@ impl From<AddressError> for ConnectError {
 impl From<ResolveError> for ConnectError {
     fn from(error: ResolveError) -> Self {
         Self::Resolve(error)
+    }
+}
+
+/// What was promised, if a loop has taken the future that completes it; else why it has not.
+pub(super) fn taken<T: Send + 'static, E: From<RefusedWhy> + From<PromiseError> + Send + 'static, H, F>(
+    promised: Promised<T, E>,
+    spawned: Result<H, Refused<F>>,
+) -> Promised<T, E> {
+    match spawned {
+        Ok(_) => promised,
+        Err(refused) => {
+            let (promise, answer) = promise();
+            promise.fail(refused.why.into());
+            answer
+        }
     }
 }

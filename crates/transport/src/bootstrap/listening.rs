@@ -140,7 +140,7 @@ impl Listening {
             let Some(listening) = listening.upgrade() else { return };
             promise.complete(listening.open_here(&local, entrance, post));
         };
-        let _ = target.execute(start); // a loop that has ended drops the promise, and with it the entrance
+        let _ = target.order(start); // a loop that has ended drops the promise, and with it the entrance
         promised
     }
 
@@ -270,7 +270,7 @@ impl Listening {
         drop(list);
         let close = |Open { event_loop, token, fate, .. }: Open| {
             let (promise, closed) = promise();
-            let _ = event_loop.execute(move || {
+            let _ = event_loop.order(move || {
                 fate.end(ListenEnd::Asked);
                 if let Some(local) = LocalLoop::current() {
                     local.deregister(token);
@@ -286,7 +286,7 @@ impl Listening {
     pub(super) fn call(&self) {
         for open in &lock(&self.list).open {
             let token = open.token;
-            let _ = open.event_loop.execute(move || {
+            let _ = open.event_loop.order(move || {
                 if let Some(local) = LocalLoop::current() {
                     local.call(token);
                 }

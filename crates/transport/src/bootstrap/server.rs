@@ -3,6 +3,7 @@
 use super::{
     Backend, BindError, ListenEnd, ServerObserver,
     entrance::EntranceSettings,
+    error::taken,
     handover::Adopt,
     hosts::Hosts,
     listening::{Listening, Plan},
@@ -305,13 +306,13 @@ impl BoundPipeline {
         let (promise, promised) = promise();
         match self.start() {
             Ok((starter, future)) => {
-                let answer = async move { promise.complete(future.await) };
-                // A loop that refuses drops the future, and with it the promise: the caller learns that.
-                let _ = starter.spawn(answer);
+                taken(promised, starter.spawn(async move { promise.complete(future.await) }))
             }
-            Err(error) => promise.fail(error),
+            Err(error) => {
+                promise.fail(error);
+                promised
+            }
         }
-        promised
     }
 
     #[allow(clippy::type_complexity)]
@@ -525,7 +526,7 @@ impl Server {
                 }
                 for worker in hosts.expecting() {
                     let (promise, arrived) = netwright_core::promise::<(), PromiseError>();
-                    let _ = worker.execute(move || promise.succeed(()));
+                    let _ = worker.order(move || promise.succeed(()));
                     let _ = arrived.await;
                 }
             };
@@ -548,7 +549,7 @@ impl Server {
                     shutdown();
                 }
             };
-            begun |= place.execute(begin).is_ok();
+            begun |= place.order(begin).is_ok();
         }
         if begun {
             return promised;
@@ -581,7 +582,7 @@ impl Server {
         let accepted = AfterAll::new(move || {
             for worker in hosts.expecting() {
                 let arrived = arrived.clone();
-                let _ = worker.execute(move || drop(arrived));
+                let _ = worker.order(move || drop(arrived));
             }
         });
         for closed in listeners {
