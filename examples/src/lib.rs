@@ -26,6 +26,12 @@ mod pages {
     mod io_models {}
     #[doc = include_str!("../../docs/sticky-packets.md")]
     mod sticky_packets {}
+    #[doc = include_str!("../../docs/adding-a-stage.md")]
+    mod adding_a_stage {}
+    #[doc = include_str!("../../docs/adding-a-codec.md")]
+    mod adding_a_codec {}
+    #[doc = include_str!("../../docs/adding-a-protocol.md")]
+    mod adding_a_protocol {}
 }
 
 use std::time::{SystemTime, UNIX_EPOCH};
