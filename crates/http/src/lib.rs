@@ -27,33 +27,27 @@
 
 #![forbid(unsafe_code)]
 
-mod aggregate;
 mod authority;
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
 mod codec;
-mod date;
 mod error;
-mod head;
+mod grammar;
 mod limits;
 mod message;
-mod recycle;
 mod service;
 pub mod web;
 
-pub use aggregate::Aggregate;
 pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
 pub use codec::{HttpClient, HttpServer, LastReply, Refused};
 pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};
-pub use head::{Head, ReplyHead, RequestHead};
 pub use limits::Limits;
-pub use message::{Part, ReplyPart, RequestPart};
-pub use recycle::{header_map, recycle_headers};
+pub use message::{Head, Part, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers};
 #[cfg(feature = "tower")]
 pub use service::tower;
-pub use service::{Received, Respond, Serve, respond, serve};
+pub use service::{Aggregate, Received, Respond, Serve, respond, serve};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

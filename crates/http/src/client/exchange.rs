@@ -27,8 +27,7 @@ use crate::{
     LastReply,
     body::{Body, Piece, Pipe, broken_off},
     error::{HttpError, Within},
-    head::ReplyHead,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyHead, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};

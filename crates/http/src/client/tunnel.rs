@@ -10,9 +10,8 @@
 use super::{ClientError, ask::Ask, exchange::Exchange};
 use crate::{
     codec::HttpClient,
-    head::RequestHead,
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{Method, Uri};

@@ -1,10 +1,9 @@
 //! A closure from a whole request to a whole reply, as the last stage: the shortest way through.
 
+use super::aggregate::{Collect, Collected, too_large};
 use crate::{
-    aggregate::{Collect, Collected, too_large},
     codec::Refused,
-    head::RequestHead,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Response, Uri, Version};

@@ -15,8 +15,7 @@ use crate::{
     body::{Body, Piece, Pipe, broken_off},
     codec::Refused,
     error::HttpError,
-    head::RequestHead,
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};

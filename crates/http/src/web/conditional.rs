@@ -1,6 +1,6 @@
 //! Conditional requests (RFC 9110, 13): whether a client has what it asks for, or wants to change what it has seen.
 
-use super::media_type::elements;
+use crate::grammar::elements;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use std::time::{Duration, SystemTime};
 

@@ -1,6 +1,6 @@
 //! Replies that everybody needs.
 
-use super::text::escape_html;
+use super::html::escape_html;
 use crate::{ReplyPart, header_map};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};

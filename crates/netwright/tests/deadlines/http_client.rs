@@ -37,7 +37,7 @@ pub(crate) const TABLE: Table = (
             by secure(b"") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
         a_server_says_nothing_in_the_handshake_behind_a_proxy []
             by proxied(b"HTTP/1.1 200 OK\r\n\r\n") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
-        no_reply_has_come ["http/src/codec/client.rs Phase::Reading"]
+        no_reply_has_come ["http/src/codec/h1/client.rs Phase::Reading"]
             by asks(b"") => "ClientBuilder::head_timeout" at(30), no_reply, Nothing("a byte begins a reply");
         within_the_head_of_a_reply []
             by asks(b"HTTP/1.1 200 OK\r\nX: ") => "ClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
@@ -55,7 +55,7 @@ pub(crate) const TABLE: Table = (
             by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'0');
         within_trailers_with_a_limit_for_all []
             by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'a');
-        within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/body.rs Body::UntilClose"]
+        within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/h1/decode/body.rs Body::UntilClose"]
             by asks_in_all(b"HTTP/1.1 200 OK\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
         a_request_waits_to_be_taken ["http/src/client/exchange.rs Sending::Body"]
             by uploads(Body::from(much())) => "LeastRate" between(60, 140), not_taken, Takes;
@@ -63,7 +63,7 @@ pub(crate) const TABLE: Table = (
             by uploads(stream()) => "LeastRate" between(60, 140), not_taken, Takes;
         a_request_is_made_slowly ["http/src/client/exchange.rs Sending::Waiting"]
             by uploads_slowly() => "application" Ours("it makes the body"), never, Nothing("the reply is waited for when the request is sent");
-        behind_a_101_that_nobody_takes_over ["http/src/codec/client.rs Phase::Switched"]
+        behind_a_101_that_nobody_takes_over ["http/src/codec/h1/client.rs Phase::Switched"]
             by switched() => "application" Ours("it has the reply"), never, Nothing("the reply is there");
     },
 );

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) const TABLE: Table = (
     "http_server",
     rows! {
-        nothing_has_come ["http/src/codec/server.rs Phase::Reading"]
+        nothing_has_come ["http/src/codec/h1/server/mod.rs Phase::Reading"]
             by after(b"") => "Limits::idle_time" at(60), timed_out::<60>, Nothing("a byte begins a request");
         within_an_empty_line_before_a_request []
             by after(b"\r") => "Limits::head_time" at(10), refused, Nothing("one byte ends it");
@@ -39,7 +39,7 @@ pub(crate) const TABLE: Table = (
             by after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") => "application" Ours("it answers"), never, Byte(b'G');
         a_request_that_may_end_http_is_there []
             by after(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n") => "application" Ours("it answers"), never, Byte(b'G');
-        within_a_body_of_known_length ["http/src/codec/body.rs Body::Length"]
+        within_a_body_of_known_length ["http/src/codec/h1/decode/body.rs Body::Length"]
             by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "Limits::body_time" at(10), refused, Byte(b'x');
         a_body_has_not_begun []
             by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n") => "Limits::body_time" at(10), refused, Byte(b'x');
@@ -49,9 +49,9 @@ pub(crate) const TABLE: Table = (
             by unwanted(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n") => "application" Ours("it reads"), never, Nothing("the peer may send, but need not");
         a_body_is_not_asked_for []
             by unwanted(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n") => "application" Ours("it reads"), never, Byte(b'x');
-        before_a_chunk ["http/src/codec/body.rs Body::Chunked"]
+        before_a_chunk ["http/src/codec/h1/decode/body.rs Body::Chunked"]
             by chunked(b"") => "Limits::body_time" at(10), refused, Byte(b'0');
-        within_the_size_of_a_chunk ["http/src/codec/chunked.rs State::Size"]
+        within_the_size_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::Size"]
             by chunked(b"1") => "Limits::body_time" at(10), refused, Nothing("the next digits are many bytes");
         within_zeros_of_a_size []
             by chunked(b"00") => "Limits::body_time" at(10), refused, Byte(b'0');
@@ -59,31 +59,31 @@ pub(crate) const TABLE: Table = (
             by chunked(b"5;a") => "Limits::body_time" at(10), refused, Byte(b'a');
         within_the_end_of_a_size []
             by chunked(b"5\r") => "Limits::body_time" at(10), refused, Nothing("one byte ends it");
-        within_the_data_of_a_chunk ["http/src/codec/chunked.rs State::Data"]
+        within_the_data_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::Data"]
             by chunked(b"fff\r\nhe") => "Limits::body_time" at(10), refused, Byte(b'x');
-        behind_the_data_of_a_chunk ["http/src/codec/chunked.rs State::DataEnd"]
+        behind_the_data_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::DataEnd"]
             by chunked(b"5\r\nhello") => "Limits::body_time" at(10), refused, Nothing("only CR LF follows");
         within_the_end_of_a_chunk []
             by chunked(b"5\r\nhello\r") => "Limits::body_time" at(10), refused, Nothing("only LF follows");
-        before_trailers ["http/src/codec/chunked.rs State::Trailers"]
+        before_trailers ["http/src/codec/h1/decode/chunked.rs State::Trailers"]
             by chunked(b"0\r\n") => "Limits::body_time" at(10), refused, Byte(b'a');
         within_trailers []
             by chunked(b"0\r\nx: a\r\ny") => "Limits::body_time" at(10), refused, Byte(b'a');
         within_the_end_of_trailers []
             by chunked(b"0\r\nx: a\r\n\r") => "Limits::body_time" at(10), refused, Nothing("only LF follows");
-        within_a_body_that_is_put_together ["http/src/aggregate.rs State::Body"]
+        within_a_body_that_is_put_together ["http/src/service/aggregate.rs State::Body"]
             by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "Limits::body_time" at(10), refused, Byte(b'x');
-        within_a_body_that_is_too_large_and_thrown_away ["http/src/aggregate.rs State::ThrownAway"]
+        within_a_body_that_is_too_large_and_thrown_away ["http/src/service/aggregate.rs State::ThrownAway"]
             by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\nx") => "Limits::body_time, then linger_time" at(12), closed, Byte(b'x');
         within_a_body_that_was_answered_before []
             by answered_early() => "Limits::body_time, then linger_time" at(12), closed, Byte(b'x');
         between_two_requests []
             by answered(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") => "Limits::idle_time" between(60, 120), timed_out::<60>, Nothing("a byte begins a request");
-        refused_and_told_why ["http/src/codec/server.rs Phase::Lingering"]
+        refused_and_told_why ["http/src/codec/h1/server/mod.rs Phase::Lingering"]
             by after(b"GET / HTTP/1.1\r\nbad\r\n\r\n") => "Limits::linger_time" at(2), closed, Byte(b'x');
-        switched_to_what_nobody_speaks ["http/src/codec/server.rs Phase::Switched"]
+        switched_to_what_nobody_speaks ["http/src/codec/h1/server/mod.rs Phase::Switched"]
             by switched() => "Limits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
-        a_last_reply_waits_to_be_taken ["http/src/codec/server.rs Phase::Closing"]
+        a_last_reply_waits_to_be_taken ["http/src/codec/h1/server/mod.rs Phase::Closing"]
             by replies("Connection: close\r\n") => "LeastRate" between(60, 140), cut, Takes;
         a_reply_waits_to_be_taken []
             by replies("") => "LeastRate" between(60, 140), cut, Takes;

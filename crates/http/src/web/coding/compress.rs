@@ -10,10 +10,10 @@
 use super::format;
 use crate::{
     Part, ReplyHead, ReplyPart, RequestPart,
+    grammar::elements,
     web::{
         Coding, MediaType,
-        cors::add_vary,
-        media_type::elements,
+        accept::add_vary,
         turns::{Turns, ends},
     },
 };

@@ -12,9 +12,9 @@
 use super::format;
 use crate::{
     HttpError, Limit, Part, Refused, ReplyPart, RequestHead, RequestPart, Within,
+    grammar::elements,
     web::{
         Coding, Reply,
-        media_type::elements,
         turns::{Turns, ends},
     },
 };

@@ -1,10 +1,11 @@
 //! [`Cors`] as a stage: requests and replies of the same types pass through it.
 
-use super::{Cors, CorsDecision, add_vary};
+use super::{Cors, CorsDecision};
 use crate::{
     Part, ReplyPart, RequestPart,
     web::{
         Reply,
+        accept::add_vary,
         turns::{Turns, ends, head_mut},
     },
 };

@@ -38,7 +38,7 @@ use self::{
     path::{SafePath, safe_path},
     root::Root,
 };
-use super::{Coding, Precondition, Ranges, Reply, Validators, cors::add_vary, percent_encode_path};
+use super::{Coding, Precondition, Ranges, Reply, Validators, accept::add_vary, percent_encode_path};
 use crate::{Part, ReplyHead, ReplyPart};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};

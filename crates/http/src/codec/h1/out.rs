@@ -7,7 +7,7 @@
 //! The buffer is lent by the loop for the time from the first reply of a batch to its flush, so a connection that waits
 //! holds none.
 
-use crate::recycle::{buffer, recycle_buffer};
+use crate::message::{buffer, recycle_buffer};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Context, FileRegion, Handler, Outgoing, WritePromise};
 
@@ -18,8 +18,8 @@ const COPY_MAX: usize = 4096;
 const GATHER_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Out {
-    pub(super) buffer: BytesMut,
+pub(crate) struct Out {
+    pub(crate) buffer: BytesMut,
     /// What goes before the buffer.
     pieces: Vec<Outgoing>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Out {
 impl Out {
     /// Room for a head, to be had before something is appended.
     #[inline]
-    pub(super) fn begin(&mut self) -> bool {
+    pub(crate) fn begin(&mut self) -> bool {
         let first = self.buffer.capacity() == 0;
         if first {
             self.buffer = buffer();
@@ -37,7 +37,7 @@ impl Out {
 
     /// Appends bytes: a copy of a few, many as they are.
     #[inline]
-    pub(super) fn bytes(&mut self, bytes: Bytes) {
+    pub(crate) fn bytes(&mut self, bytes: Bytes) {
         if bytes.len() <= COPY_MAX {
             return self.buffer.extend_from_slice(&bytes);
         }
@@ -45,7 +45,7 @@ impl Out {
         self.pieces.push(Outgoing::Bytes(bytes));
     }
 
-    pub(super) fn file(&mut self, file: FileRegion) {
+    pub(crate) fn file(&mut self, file: FileRegion) {
         self.cut();
         self.pieces.push(Outgoing::File(file));
     }
@@ -57,17 +57,17 @@ impl Out {
     }
 
     /// Where something begins that may have to be taken back. Nothing but the buffer may be written meanwhile.
-    pub(super) fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.buffer.len()
     }
 
-    pub(super) fn roll_back(&mut self, mark: usize) {
+    pub(crate) fn roll_back(&mut self, mark: usize) {
         self.buffer.truncate(mark);
     }
 
     /// A part was appended: passes on what is long, or somebody waits for.
     #[inline]
-    pub(super) fn written<H: Handler<WriteOut = Outgoing>>(
+    pub(crate) fn written<H: Handler<WriteOut = Outgoing>>(
         &mut self,
         cx: &mut Context<'_, H>,
         done: WritePromise,
@@ -86,7 +86,7 @@ impl Out {
 
     /// Passes on everything.
     #[inline]
-    pub(super) fn pass_on<H: Handler<WriteOut = Outgoing>>(&mut self, cx: &mut Context<'_, H>) {
+    pub(crate) fn pass_on<H: Handler<WriteOut = Outgoing>>(&mut self, cx: &mut Context<'_, H>) {
         if !self.pieces.is_empty() {
             self.pass_pieces(cx);
         }
@@ -97,7 +97,7 @@ impl Out {
 
     /// Passes on everything and gives the buffer back.
     #[inline]
-    pub(super) fn flush<H: Handler<WriteOut = Outgoing>>(&mut self, cx: &mut Context<'_, H>) {
+    pub(crate) fn flush<H: Handler<WriteOut = Outgoing>>(&mut self, cx: &mut Context<'_, H>) {
         self.pass_on(cx);
         if self.buffer.capacity() > 0 {
             recycle_buffer(std::mem::take(&mut self.buffer));

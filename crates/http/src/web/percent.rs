@@ -1,4 +1,4 @@
-//! Characters: which may stand where, and percent-encoding.
+//! Percent-encoding.
 //!
 //! Always true:
 //! 1. Decoding is strict: a `%` is followed by two hex digits, and what comes out is UTF-8, or there is an error that says where.
@@ -26,56 +26,6 @@ const PATH: &AsciiSet = &COMPONENT
     .remove(b'=')
     .remove(b':')
     .remove(b'@');
-
-/// Whether this is a token (RFC 9110, 5.6.2): a header's name, a method, a cookie's name. Never empty.
-///
-/// ```
-/// use netwright_http::web::is_token;
-///
-/// assert!(is_token(b"x-request-id"));
-/// assert!(!is_token(b"x request id") && !is_token(b"") && !is_token(b"na\0me"));
-/// ```
-pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
-}
-
-/// Whether this byte may be part of a token.
-pub(crate) const fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
-}
-
-/// Whether this may be the value of a header (RFC 9110, 5.5): no control characters but the tab, and no blank at either
-/// end. Bytes above 127 are allowed, though nobody says what they mean.
-///
-/// ```
-/// use netwright_http::web::is_field_value;
-///
-/// assert!(is_field_value(b"text/plain; charset=utf-8") && is_field_value(b""));
-/// assert!(!is_field_value(b"one\r\nset-cookie: two") && !is_field_value(b" padded"));
-/// ```
-pub fn is_field_value(bytes: &[u8]) -> bool {
-    let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    !blank(bytes.first())
-        && !blank(bytes.last())
-        && bytes.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
-}
 
 /// Why text could not be percent-decoded.
 ///
@@ -177,45 +127,9 @@ pub fn percent_encode_path(path: &str) -> Cow<'_, str> {
     utf8_percent_encode(path, PATH).into()
 }
 
-/// Text in HTML, also inside of quoted attributes.
-pub(crate) fn escape_html(text: &str, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-}
-
-/// Takes blanks and tabs off both ends.
-pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
-        bytes = rest;
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderName, HeaderValue};
-
-    #[test]
-    fn exactly_the_illegal_bytes_of_tokens_and_values_are_refused() {
-        const TOKEN: &[u8] = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-        for byte in 0..=255u8 {
-            assert_eq!(is_token(&[b'a', byte]), TOKEN.contains(&byte), "{byte:#x} in a token");
-            assert_eq!(HeaderName::from_bytes(&[byte]).is_ok(), is_token(&[byte]), "{byte:#x} in a name");
-            let legal = byte == b'\t' || (byte >= 0x20 && byte != 0x7f);
-            assert_eq!(is_field_value(&[b'a', byte, b'b']), legal, "{byte:#x} in a value");
-            assert_eq!(HeaderValue::from_bytes(&[b'a', byte, b'b']).is_ok(), legal, "{byte:#x} in a value");
-        }
-        assert!(!is_token(b"") && !is_field_value(b"a ") && !is_field_value(b"\ta"));
-    }
 
     #[test]
     fn decoding_is_strict_and_says_where() {
@@ -236,12 +150,5 @@ mod tests {
         assert_eq!(percent_decode(percent_encode(&text).as_bytes()).unwrap(), text);
         assert_eq!(percent_decode(percent_encode_path(&text).as_bytes()).unwrap(), text);
         assert!(percent_encode(&text).bytes().all(|byte| byte.is_ascii_graphic() && byte != b'+'));
-    }
-
-    #[test]
-    fn html_has_no_way_out_of_text_or_attributes() {
-        let mut out = String::new();
-        escape_html(r#"<a href="x" title='y'>&"#, &mut out);
-        assert_eq!(out, "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;");
     }
 }

@@ -19,10 +19,8 @@ use super::{
 use crate::{
     authority::{self, HostAndPort},
     error::{Framing, Grammar, HttpError, Limit},
-    head::RequestHead,
     limits::Limits,
-    message::{Part, RequestPart},
-    recycle::request_box,
+    message::{Part, RequestHead, RequestPart, request_box},
 };
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, Method, Uri, Version, header, uri::Authority};
@@ -31,24 +29,24 @@ use std::{cell::RefCell, ops::Range};
 
 /// What the reply to a request, and what follows it, depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// The reply has no body, whatever its headers say.
-    pub(super) head: bool,
+    pub(crate) head: bool,
     /// A 2xx ends HTTP on this connection.
-    pub(super) connect: bool,
+    pub(crate) connect: bool,
     /// A 101 does.
-    pub(super) upgrade: bool,
+    pub(crate) upgrade: bool,
     /// HTTP/1.0: no chunks, and `Connection: keep-alive` has to be said.
-    pub(super) http10: bool,
+    pub(crate) http10: bool,
     /// The connection ends with the reply.
-    pub(super) close: bool,
+    pub(crate) close: bool,
     /// The peer may wait for a 100 before it sends the body.
-    pub(super) expects: bool,
+    pub(crate) expects: bool,
 }
 
 /// Decodes requests.
 #[derive(Debug, Default)]
-pub(super) struct RequestDecoder {
+pub(crate) struct RequestDecoder {
     scan: HeadScan,
     /// An empty line before the request was let pass; a second one is not.
     skipped_line: bool,
@@ -60,24 +58,24 @@ pub(super) struct RequestDecoder {
 impl RequestDecoder {
     /// Whether the next byte begins a request.
     #[inline]
-    pub(super) fn is_between(&self) -> bool {
+    pub(crate) fn is_between(&self) -> bool {
         self.body.is_none()
     }
 
     /// So many bytes of an unfinished head are there.
-    pub(super) fn head_seen(&self) -> usize {
+    pub(crate) fn head_seen(&self) -> usize {
         self.scan.seen()
     }
 
     /// What was asked, after a head.
     #[inline]
-    pub(super) fn take_asked(&mut self) -> Option<Asked> {
+    pub(crate) fn take_asked(&mut self) -> Option<Asked> {
         self.asked.take()
     }
 
     /// The next part; `None` if more bytes are needed.
     #[inline]
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         input: &mut BytesMut,
         limits: &Limits,

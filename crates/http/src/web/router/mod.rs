@@ -15,7 +15,7 @@
 //!
 //! Not here: what a handler is. A router holds values of any one type, functions, boxes, numbers, and finds one.
 
-use super::text::{PercentError, percent_decode};
+use super::percent::{PercentError, percent_decode};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use std::{borrow::Cow, error::Error, fmt, str::FromStr};

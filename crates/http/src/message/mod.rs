@@ -9,7 +9,14 @@
 //! 1. Messages follow each other; nothing of one comes between the parts of another.
 //! 2. After `Head` come any number of `Data`, then exactly one `End`; after `Whole` the message is over.
 
-use crate::head::{ReplyHead, RequestHead};
+mod head;
+mod recycle;
+
+pub(crate) use head::Known;
+pub use head::{Head, ReplyHead, RequestHead};
+pub(crate) use recycle::{buffer, recycle_buffer, recycle_reply_head, recycle_request_box, request_box};
+pub use recycle::{header_map, recycle_headers};
+
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use netwright_core::{FileRegion, count_bytes_of};

@@ -7,32 +7,32 @@
 //! | neither | no body | until the end of the connection |
 //! | both, two lengths, another coding, `chunked` not last or in HTTP/1.0 | refused | refused |
 
-use super::fields::elements;
 use crate::{
     authority::is_host_field,
     error::{Framing, Grammar, HttpError},
+    grammar::all_elements,
 };
 use http::{HeaderName, Version, header};
 
 /// What was said in headers that the codec has to know, noted while they pass.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
-    pub(super) length: Option<u64>,
+pub(crate) struct Facts {
+    pub(crate) length: Option<u64>,
     codings: bool,
     chunked: bool,
     unknown_coding: Option<String>,
-    pub(super) hosts: u8,
-    pub(super) close: bool,
-    pub(super) keep_alive: bool,
+    pub(crate) hosts: u8,
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
     connection_upgrade: bool,
     upgrade: bool,
-    pub(super) expects: bool,
+    pub(crate) expects: bool,
     unknown_expectation: Option<String>,
 }
 
 /// How long a body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(crate) enum Length {
     Known(u64),
     Chunked,
     Unknown,
@@ -41,7 +41,7 @@ pub(super) enum Length {
 impl Facts {
     /// Notes a header. Most concern nobody here: their length and first letter say so.
     #[inline]
-    pub(super) fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
+    pub(crate) fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
         let text = name.as_str().as_bytes();
         match (text.len(), text[0]) {
             (4, b'h') if name == header::HOST => {
@@ -64,7 +64,7 @@ impl Facts {
             }
         } else if name == header::TRANSFER_ENCODING {
             self.codings = true;
-            for coding in elements(value) {
+            for coding in all_elements(value) {
                 if self.chunked {
                     return Err(Framing::ChunkedNotLast.into());
                 }
@@ -76,7 +76,7 @@ impl Facts {
                 }
             }
         } else if name == header::CONNECTION {
-            for option in elements(value) {
+            for option in all_elements(value) {
                 self.close |= option.eq_ignore_ascii_case(b"close");
                 self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
@@ -96,7 +96,7 @@ impl Facts {
 
     /// The length, if everything that was said about it fits together.
     #[inline]
-    pub(super) fn framing(&mut self, version: Version) -> Result<Length, HttpError> {
+    pub(crate) fn framing(&mut self, version: Version) -> Result<Length, HttpError> {
         if !self.codings {
             return Ok(self.length.map_or(Length::Unknown, Length::Known));
         }
@@ -112,17 +112,17 @@ impl Facts {
         }
     }
 
-    pub(super) fn wants_upgrade(&self) -> bool {
+    pub(crate) fn wants_upgrade(&self) -> bool {
         self.upgrade && self.connection_upgrade
     }
 
-    pub(super) fn expectation(&mut self) -> Result<(), HttpError> {
+    pub(crate) fn expectation(&mut self) -> Result<(), HttpError> {
         self.unknown_expectation.take().map_or(Ok(()), |what| Err(HttpError::Expectation(what)))
     }
 }
 
 /// A number as `Content-Length` has it: digits and nothing else.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

@@ -10,21 +10,21 @@ use http::HeaderMap;
 
 /// A piece of a body.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Data(Bytes),
     End(Option<Box<HeaderMap>>),
 }
 
 /// What is still to come of a body.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(crate) enum Body {
     Length(u64),
     Chunked(Box<Chunked>),
     UntilClose { got: u64 },
 }
 
 impl Body {
-    pub(super) fn new(length: Length) -> Self {
+    pub(crate) fn new(length: Length) -> Self {
         match length {
             Length::Known(length) => Self::Length(length),
             Length::Chunked => Self::Chunked(Box::new(Chunked::new())),
@@ -33,7 +33,7 @@ impl Body {
     }
 
     /// The next piece; `None` if more bytes are needed.
-    pub(super) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+    pub(crate) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
         match self {
             Self::Length(0) => Ok(Some(Piece::End(None))),
             Self::Length(_) | Self::UntilClose { .. } if input.is_empty() => Ok(None),

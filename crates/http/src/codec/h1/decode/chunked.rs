@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderName, header};
 const EXTENSIONS_MORE: u64 = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Chunked {
+pub(crate) struct Chunked {
     state: State,
     scan: HeadScan,
     /// Bytes of data so far, the chunk that was announced last included.
@@ -43,12 +43,12 @@ enum State {
 }
 
 impl Chunked {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: State::Size, scan: HeadScan::default(), data: 0, extensions: 0 }
     }
 
     /// The next piece of the body; `None` if more bytes are needed.
-    pub(super) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+    pub(crate) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
         loop {
             match self.state {
                 State::Size => {
@@ -159,7 +159,7 @@ fn check_extension(rest: &[u8], digits: usize, unfinished: bool) -> Result<(), H
 }
 
 /// Fields that say how to read a message, or to whom it goes, are of no use behind it, and harm who believes them.
-pub(super) fn is_forbidden(name: &HeaderName) -> bool {
+pub(crate) fn is_forbidden(name: &HeaderName) -> bool {
     const FORBIDDEN: [HeaderName; 16] = [
         header::AUTHORIZATION,
         header::CONNECTION,

@@ -6,7 +6,8 @@
 //! Always true: a head that is [`Known`] has not been lent for changes since the codec made it. The codec makes a head from one
 //! that comes back only if that is so.
 
-use crate::{codec::recycle_request, recycle};
+use super::recycle;
+use crate::codec::recycle_request;
 use http::{Method, Request, Response, StatusCode, Uri, Version, request, response};
 use std::ops::{Deref, DerefMut};
 

@@ -9,8 +9,7 @@
 
 use crate::{
     codec::Refused,
-    head::{ReplyHead, RequestHead},
-    message::{Part, ReplyPart, RequestPart},
+    message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};

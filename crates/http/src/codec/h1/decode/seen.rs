@@ -20,7 +20,7 @@ const LINE_MIN: usize = 8;
 
 /// Meanings of lines. Each line has one place, which others may want too.
 #[derive(Debug)]
-pub(super) struct Seen<T> {
+pub(crate) struct Seen<T> {
     places: Vec<Place<T>>,
 }
 
@@ -33,20 +33,20 @@ struct Place<T> {
 }
 
 impl<T> Seen<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { places: Vec::new() }
     }
 
     /// What a line means that was kept.
     #[inline]
-    pub(super) fn find(&self, line: &[u8]) -> Option<&T> {
+    pub(crate) fn find(&self, line: &[u8]) -> Option<&T> {
         let place = self.places.get(place_of(sum(line)?))?;
         if place.line == line { place.meaning.as_ref() } else { None }
     }
 
     /// Has a line kept that was not found, if it was the last one that was not found at its place. `make` gets a copy of it.
     #[inline]
-    pub(super) fn missed(&mut self, line: &[u8], make: impl FnOnce(&Bytes) -> Option<T>) {
+    pub(crate) fn missed(&mut self, line: &[u8], make: impl FnOnce(&Bytes) -> Option<T>) {
         let Some(sum) = sum(line) else { return };
         if self.places.is_empty() {
             self.places.resize_with(PLACES, || Place { missed: 0, line: Bytes::new(), meaning: None });

@@ -14,27 +14,25 @@ use super::{
 };
 use crate::{
     error::{Grammar, HttpError, Limit},
-    head::ReplyHead,
     limits::Limits,
-    message::{Part, ReplyPart},
-    recycle::header_map,
+    message::{Part, ReplyHead, ReplyPart, header_map},
 };
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, Version};
 
 /// What a reply depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Awaited {
-    pub(super) head: bool,
-    pub(super) connect: bool,
-    pub(super) upgrade: bool,
+pub(crate) struct Awaited {
+    pub(crate) head: bool,
+    pub(crate) connect: bool,
+    pub(crate) upgrade: bool,
     /// The request said that the connection closes behind its reply.
-    pub(super) close: bool,
+    pub(crate) close: bool,
 }
 
 /// What a head says beside its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// An answer before the answer.
     Interim,
     /// The reply: whether the connection ends with it, and whether what follows is not HTTP.
@@ -43,19 +41,19 @@ pub(super) enum Said {
 
 /// Decodes replies.
 #[derive(Debug, Default)]
-pub(super) struct ReplyDecoder {
+pub(crate) struct ReplyDecoder {
     scan: HeadScan,
     body: Option<Body>,
 }
 
 impl ReplyDecoder {
     /// Whether the next byte begins a reply.
-    pub(super) fn is_between(&self) -> bool {
+    pub(crate) fn is_between(&self) -> bool {
         self.body.is_none()
     }
 
     /// The connection has ended. True if that is the end of the body.
-    pub(super) fn ends_with_connection(&mut self) -> bool {
+    pub(crate) fn ends_with_connection(&mut self) -> bool {
         let until_close = matches!(self.body, Some(Body::UntilClose { .. }));
         if until_close {
             self.body = None;
@@ -64,7 +62,7 @@ impl ReplyDecoder {
     }
 
     /// The next part, and with a head what it says; `None` if more bytes are needed.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         input: &mut BytesMut,
         limits: &Limits,

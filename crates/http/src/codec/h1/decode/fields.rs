@@ -24,7 +24,7 @@ static END: LazyLock<memchr::memmem::Finder<'static>> =
 
 /// Looks for the end of a head that may come in pieces, and looks at every byte once.
 #[derive(Debug, Default)]
-pub(super) struct HeadScan {
+pub(crate) struct HeadScan {
     /// So many bytes are known to hold no end and nothing that has no place in a head.
     seen: usize,
 }
@@ -35,7 +35,7 @@ impl HeadScan {
     /// # Errors
     /// More than `max` bytes, or something that no head begins with.
     #[inline]
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         bytes: &[u8],
         max: usize,
@@ -54,7 +54,7 @@ impl HeadScan {
     }
 
     /// So many bytes of a head are there.
-    pub(super) fn seen(&self) -> usize {
+    pub(crate) fn seen(&self) -> usize {
         self.seen
     }
 
@@ -79,13 +79,13 @@ impl HeadScan {
     }
 }
 
-pub(super) fn too_much(limit: Limit, max: usize, got: usize) -> HttpError {
+pub(crate) fn too_much(limit: Limit, max: usize, got: usize) -> HttpError {
     HttpError::TooMuch { limit, max: max as u64, got: got as u64 }
 }
 
 /// The line that begins at `at`, without its end, and where the next one begins.
 #[inline]
-pub(super) fn line(bytes: &[u8], at: usize) -> Result<(Range<usize>, usize), HttpError> {
+pub(crate) fn line(bytes: &[u8], at: usize) -> Result<(Range<usize>, usize), HttpError> {
     match memchr(b'\n', &bytes[at..]) {
         Some(len) if len > 0 && bytes[at + len - 1] == b'\r' => Ok((at..at + len - 1, at + len + 1)),
         _ => Err(Grammar::LineEnd.into()),
@@ -97,7 +97,7 @@ thread_local! {
 }
 
 /// Puts the lines from `at` up to the empty one into `headers`.
-pub(super) fn parse(
+pub(crate) fn parse(
     head: &Bytes,
     at: usize,
     headers: &mut HeaderMap,
@@ -187,11 +187,6 @@ fn trimmed(line: &[u8], mut start: usize) -> Range<usize> {
         end -= 1;
     }
     start..end
-}
-
-/// Elements of a list in a header, without the spaces around them.
-pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]

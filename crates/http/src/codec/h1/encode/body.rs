@@ -9,15 +9,21 @@
 //! 2. A peer can tell where the message ends: by a length, by chunks, or by the end of the connection.
 //! 3. Names, values, methods and targets are of types that hold no CR, LF or NUL.
 
-use super::{chunked::is_forbidden, fields::elements, framing::number, out::Out};
-use crate::error::{HttpError, Misuse};
+use crate::{
+    codec::h1::{
+        decode::{is_forbidden, number},
+        out::Out,
+    },
+    error::{HttpError, Misuse},
+    grammar::elements,
+};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header};
 use netwright_core::FileRegion;
 
 /// How the rest of a message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyOut {
+pub(crate) enum BodyOut {
     Length {
         announced: u64,
         left: u64,
@@ -30,7 +36,7 @@ pub(super) enum BodyOut {
 
 impl BodyOut {
     /// Appends a piece.
-    pub(super) fn data(&mut self, out: &mut Out, bytes: Bytes) -> Result<(), HttpError> {
+    pub(crate) fn data(&mut self, out: &mut Out, bytes: Bytes) -> Result<(), HttpError> {
         if bytes.is_empty() {
             return Ok(()); // an empty chunk would end the body
         }
@@ -55,7 +61,7 @@ impl BodyOut {
     }
 
     /// Appends a part of a file. How long it is has been said before it, so if it fails its connection has to end.
-    pub(super) fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
+    pub(crate) fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
         let len = file.remaining();
         if len == 0 {
             return Ok(());
@@ -81,7 +87,7 @@ impl BodyOut {
     }
 
     /// Appends the end.
-    pub(super) fn end(self, out: &mut Out, trailers: Option<&HeaderMap>) -> Result<(), HttpError> {
+    pub(crate) fn end(self, out: &mut Out, trailers: Option<&HeaderMap>) -> Result<(), HttpError> {
         match self {
             Self::Length { announced, left } if left > 0 => {
                 return Err(Misuse::BodyTooShort { announced, written: announced - left }.into());
@@ -109,14 +115,14 @@ fn too_long(announced: u64, written: u64) -> HttpError {
 
 /// What the headers of a message to be written say that the codec has to know. Those are written by the codec.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) length: Option<u64>,
-    pub(super) chunked: bool,
-    pub(super) close: bool,
-    pub(super) date: bool,
-    pub(super) host: bool,
-    pub(super) upgrade: bool,
-    pub(super) expects: bool,
+pub(crate) struct Said {
+    pub(crate) length: Option<u64>,
+    pub(crate) chunked: bool,
+    pub(crate) close: bool,
+    pub(crate) date: bool,
+    pub(crate) host: bool,
+    pub(crate) upgrade: bool,
+    pub(crate) expects: bool,
     /// Options of `Connection` that are neither `close` nor `keep-alive`.
     options: Option<Vec<u8>>,
 }
@@ -124,7 +130,7 @@ pub(super) struct Said {
 impl Said {
     /// Appends all headers but those about the connection and the length, which are noted.
     #[inline]
-    pub(super) fn fields(out: &mut BytesMut, headers: &HeaderMap) -> Result<Self, HttpError> {
+    pub(crate) fn fields(out: &mut BytesMut, headers: &HeaderMap) -> Result<Self, HttpError> {
         let mut said = Self::default();
         for (name, value) in headers {
             let text = name.as_str();
@@ -160,7 +166,7 @@ impl Said {
             for option in elements(value.as_bytes()) {
                 if option.eq_ignore_ascii_case(b"close") {
                     self.close = true;
-                } else if !option.is_empty() && !option.eq_ignore_ascii_case(b"keep-alive") {
+                } else if !option.eq_ignore_ascii_case(b"keep-alive") {
                     let options = self.options.get_or_insert_default();
                     if !options.is_empty() {
                         options.extend_from_slice(b", ");
@@ -180,13 +186,13 @@ impl Said {
 
     /// Whether something was said that a reply depends on, beside what a header says of itself.
     #[inline]
-    pub(super) fn decides(&self) -> bool {
+    pub(crate) fn decides(&self) -> bool {
         self.length.is_some() || self.chunked || self.close || self.options.is_some()
     }
 
     /// Appends `connection`, if there is anything to say: what the message said, and what the codec wants.
     #[inline]
-    pub(super) fn connection(&self, out: &mut BytesMut, close: bool, keep_alive: bool) {
+    pub(crate) fn connection(&self, out: &mut BytesMut, close: bool, keep_alive: bool) {
         let own: &[u8] = if close {
             b"close"
         } else if keep_alive {
@@ -209,7 +215,7 @@ impl Said {
 }
 
 #[inline]
-pub(super) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
+pub(crate) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
     let (name, value) = (name.as_bytes(), value.as_bytes());
     out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
@@ -219,7 +225,7 @@ pub(super) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
 }
 
 #[inline]
-pub(super) fn content_length(out: &mut BytesMut, length: u64) {
+pub(crate) fn content_length(out: &mut BytesMut, length: u64) {
     if let 10..100 = length {
         // The commonest, in one piece of a length that is known.
         let mut line = *b"content-length: 00\r\n";

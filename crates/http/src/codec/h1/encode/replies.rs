@@ -9,32 +9,29 @@
 //! 2. `closing` says that no further request is read. The reply to the last one that was says `close`, and no other does,
 //!    unless nothing can follow it.
 
-use super::{
-    encoder::{BodyOut, Said, content_length, field},
-    out::Out,
-    request_decoder::Asked,
-};
+use super::body::{BodyOut, Said, content_length, field};
 use crate::{
-    date,
+    codec::{
+        date,
+        h1::{decode::Asked, out::Out},
+    },
     error::{HttpError, Misuse},
-    head::ReplyHead,
-    message::{Part, ReplyPart},
-    recycle::recycle_reply_head,
+    message::{Part, ReplyHead, ReplyPart, recycle_reply_head},
 };
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(super) struct Replies {
+pub(crate) struct Replies {
     /// Whether `date` is added.
-    pub(super) date: bool,
+    pub(crate) date: bool,
     /// Requests whose replies have not ended, in order.
     waiting: VecDeque<Asked>,
     current: Option<Current>,
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
     /// Parts that were written, but for replies in one piece.
-    pub(super) parts: u64,
+    pub(crate) parts: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +42,7 @@ struct Current {
 
 /// What a part that was written has led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(crate) enum Then {
     /// The reply goes on.
     More,
     /// It is over, and others may follow.
@@ -65,25 +62,25 @@ impl Default for Replies {
 }
 
 impl Replies {
-    pub(super) fn asked(&mut self, asked: Asked) {
+    pub(crate) fn asked(&mut self, asked: Asked) {
         self.waiting.push_back(asked);
         self.closing |= asked.close;
     }
 
     /// So many requests wait for the end of their replies.
     #[inline]
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether a reply has begun and is not over.
-    pub(super) fn is_within(&self) -> bool {
+    pub(crate) fn is_within(&self) -> bool {
         self.current.is_some()
     }
 
     /// Appends a part of a reply. `unread` says that the peer was not told to send its body, and has sent none of it.
     #[inline(always)] // the part is large, and each move costs
-    pub(super) fn write(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
+    pub(crate) fn write(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         match part {
             Part::Whole(head, body) => self.write_whole(head, body, out, unread),
             part => self.write_rare(part, out, unread),
@@ -295,7 +292,7 @@ impl Replies {
     }
 
     /// Appends a reply of the codec's own, after which nothing follows.
-    pub(super) fn refuse(&mut self, out: &mut BytesMut, status: StatusCode, why: &str) {
+    pub(crate) fn refuse(&mut self, out: &mut BytesMut, status: StatusCode, why: &str) {
         let to_head = self.waiting.front().is_some_and(|asked| asked.head);
         status_line(out, status);
         out.extend_from_slice(b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\n");

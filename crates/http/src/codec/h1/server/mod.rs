@@ -16,20 +16,20 @@
 //! 4. A connection that is idle between requests holds no buffer, and one timer.
 //! 5. A peer that has said that it sends no more is answered to its last request, then the connection ends.
 //!
-//! Not here: grammar (`request_decoder`, `fields`, `framing`, `chunked`), what replies look like (`replies`, `encoder`), how long
+//! Not here: grammar (`decode`), what replies look like (`encode`), how long
 //! a peer may take (`time`).
 
 mod time;
 
 use self::time::Timers;
 use super::{
+    decode::{Asked, RequestDecoder},
+    encode::{Replies, Then},
     input::Input,
     out::Out,
-    replies::{Replies, Then},
-    request_decoder::{Asked, RequestDecoder},
 };
 use crate::{
-    date,
+    codec::date,
     error::{HttpError, Limit, Misuse, Within},
     limits::Limits,
     message::{Part, ReplyPart, RequestPart, count_parts},

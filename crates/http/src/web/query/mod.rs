@@ -6,7 +6,7 @@
 //! ```
 //! Always true: as many fields as the limit says, none longer than the limit says, and all of them UTF-8.
 
-use super::text::{PercentError, form_decode};
+use super::percent::{PercentError, form_decode};
 use bytes::{Buf, BytesMut};
 use std::{borrow::Cow, error::Error, fmt, str::FromStr};
 

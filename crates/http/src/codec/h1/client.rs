@@ -12,17 +12,15 @@
 //! 4. What came before a request was written is never its reply.
 
 use super::{
-    encoder::{BodyOut, Said as Written, content_length},
+    decode::{Awaited, ReplyDecoder, Said},
+    encode::{BodyOut, Said as Written, content_length},
     input::Input,
     out::Out,
-    reply_decoder::{Awaited, ReplyDecoder, Said},
 };
 use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
-    head::RequestHead,
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart, count_parts},
-    recycle::recycle_request_box,
+    message::{Part, ReplyPart, RequestHead, RequestPart, count_parts, recycle_request_box},
 };
 use bytes::BytesMut;
 use http::{Method, Version};

@@ -14,11 +14,10 @@
 //! 2. A head is copied when it comes the second time in a row, not before: who never repeats itself pays one comparison.
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
-use super::request_decoder::Asked;
+use super::request::Asked;
 use crate::{
-    head::{Known, RequestHead},
     limits::Limits,
-    recycle::recycle_request_box,
+    message::{Known, RequestHead, recycle_request_box},
 };
 use bytes::Bytes;
 use http::{Method, Uri, request};
@@ -75,18 +74,18 @@ thread_local! {
 }
 
 /// A request that was asked before.
-pub(super) struct Again {
+pub(crate) struct Again {
     /// The length of its head.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// What the first line says is not known: it differs.
-    pub(super) other_line: bool,
-    pub(super) asked: Asked,
-    pub(super) head: RequestHead,
+    pub(crate) other_line: bool,
+    pub(crate) asked: Asked,
+    pub(crate) head: RequestHead,
 }
 
 /// Whether `input` begins with what is kept.
 #[inline]
-pub(super) fn find(input: &[u8], limits: &Limits) -> Option<Again> {
+pub(crate) fn find(input: &[u8], limits: &Limits) -> Option<Again> {
     KEPT.with_borrow_mut(|kept| {
         kept.parts.as_ref()?;
         let same_line = input.starts_with(&kept.head);
@@ -115,7 +114,7 @@ impl Kept {
 
 /// Whether a head that had to be parsed is the same as the one before it, and worth keeping.
 #[inline]
-pub(super) fn comes_again(head: &[u8]) -> bool {
+pub(crate) fn comes_again(head: &[u8]) -> bool {
     KEPT.with_borrow_mut(|kept| {
         if kept.last == head {
             kept.lost = kept.lost.saturating_add(1);
@@ -132,7 +131,7 @@ pub(super) fn comes_again(head: &[u8]) -> bool {
 
 /// Keeps a head that was parsed; its parts are on their way, and may come back. What is lent meanwhile is not known any more.
 #[cold]
-pub(super) fn keep(
+pub(crate) fn keep(
     head: &Bytes,
     fields_at: usize,
     target_len: usize,
@@ -171,7 +170,7 @@ pub(crate) fn recycle_request(head: RequestHead) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_decoder::RequestDecoder;
+    use super::super::request::RequestDecoder;
     use super::*;
     use bytes::BytesMut;
     use http::HeaderMap;

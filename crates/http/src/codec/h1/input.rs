@@ -7,15 +7,15 @@ const ROOM_MIN: usize = 256;
 
 /// What was read, as long as possible in the loop's own buffer.
 #[derive(Debug, Default)]
-pub(super) struct Input {
-    pub(super) bytes: BytesMut,
+pub(crate) struct Input {
+    pub(crate) bytes: BytesMut,
     /// The bytes lie in a buffer of this connection.
     own: bool,
 }
 
 impl Input {
     #[inline]
-    pub(super) fn feed(&mut self, bytes: BytesMut) {
+    pub(crate) fn feed(&mut self, bytes: BytesMut) {
         if self.bytes.is_empty() {
             self.bytes = bytes;
             self.own = false;
@@ -25,17 +25,17 @@ impl Input {
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Nothing can be made of the bytes for now: a rest moves into a buffer of its own, and without one none is kept.
     #[inline]
-    pub(super) fn put_aside(&mut self) {
+    pub(crate) fn put_aside(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = BytesMut::new();
             self.own = false;
@@ -47,7 +47,7 @@ impl Input {
         }
     }
 
-    pub(super) fn take(&mut self) -> BytesMut {
+    pub(crate) fn take(&mut self) -> BytesMut {
         self.own = false;
         std::mem::take(&mut self.bytes)
     }

@@ -1,6 +1,7 @@
 //! Cookies: what a request brings, and what a reply asks a browser to keep (RFC 6265, and what browsers added to it).
 
-use super::text::{is_token, percent_encode, trim};
+use super::percent::percent_encode;
+use crate::grammar::{is_token, trim};
 use http::{HeaderMap, HeaderValue, header};
 use std::{
     error::Error,

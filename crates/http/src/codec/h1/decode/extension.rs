@@ -5,8 +5,10 @@
 //!   ;name  ;name=token  ;name="quoted \" text"        with spaces around ";" and "="
 //! ```
 
+use crate::grammar::is_token_byte;
+
 /// Whether this is extensions and nothing else: what stands between the digits of a size and its line end.
-pub(super) fn are_extensions(mut rest: &[u8]) -> bool {
+pub(crate) fn are_extensions(mut rest: &[u8]) -> bool {
     while !rest.is_empty() {
         let Some(behind) = strip_sign(rest, b';') else { return false };
         let Some(behind) = strip_token(behind) else { return false };
@@ -32,12 +34,8 @@ fn without_spaces(text: &[u8]) -> &[u8] {
 }
 
 fn strip_token(text: &[u8]) -> Option<&[u8]> {
-    let len = text.iter().take_while(|&&byte| is_token(byte)).count();
+    let len = text.iter().take_while(|&&byte| is_token_byte(byte)).count();
     (len > 0).then(|| &text[len..])
-}
-
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn strip_quoted(text: &[u8]) -> Option<&[u8]> {

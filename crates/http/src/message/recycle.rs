@@ -5,7 +5,7 @@
 //!
 //! Always true: what is kept is empty, not larger than usual, and not more than [`KEPT`] of it per thread.
 
-use crate::head::ReplyHead;
+use super::ReplyHead;
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Uri, request, response};
 use std::cell::RefCell;
