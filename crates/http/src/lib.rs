@@ -29,6 +29,7 @@
 
 mod authority;
 mod body;
+mod calendar;
 #[cfg(feature = "client")]
 pub mod client;
 mod codec;

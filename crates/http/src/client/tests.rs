@@ -5,8 +5,16 @@ use super::{
     exchange::Exchange,
     *,
 };
-use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop};
-use std::convert::Infallible;
+use crate::codec::HttpClient;
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop, Promised, pipeline, promise};
+use netwright_transport::Pooled;
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 const HEAD: Duration = Duration::from_secs(30);
 const PIECE: Duration = Duration::from_secs(300);

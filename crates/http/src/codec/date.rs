@@ -1,5 +1,6 @@
 //! The `date` line of replies, made once per second for each loop.
 
+use crate::calendar::clock_text;
 use netwright_core::LocalLoop;
 use std::{
     cell::RefCell,
@@ -38,9 +39,8 @@ pub(crate) fn append_to(out: &mut bytes::BytesMut) {
 impl Cached {
     #[cold]
     fn make(&mut self, system: SystemTime, now: Instant) {
-        let text = httpdate::HttpDate::from(system).to_string();
         self.line[..6].copy_from_slice(b"date: ");
-        self.line[6..35].copy_from_slice(text.as_bytes());
+        self.line[6..35].copy_from_slice(&clock_text(system));
         self.line[35..].copy_from_slice(b"\r\n");
         // To the end of the second that the line tells.
         let spent = system.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());

@@ -7,7 +7,7 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `router` | [`Router`]: methods times paths |
-//! | `query`, `multipart` | [`Query`], [`Urlencoded`], [`Multipart`]: forms, whole or as they come |
+//! | `form`, `multipart` | [`Query`], [`Urlencoded`], [`Multipart`]: forms, whole or as they come |
 //! | `cookie`, `media_type`, `accept` | [`cookies`], [`SetCookie`], [`MediaType`], [`Coding`], [`choose_type`] |
 //! | `conditional`, `range` | [`Validators`], [`Ranges`]: what a client has, and what it wants of the rest |
 //! | `files` | [`Files`]: a directory as replies |
@@ -31,11 +31,11 @@ mod conditional;
 mod cookie;
 mod cors;
 mod files;
+mod form;
 mod html;
 mod media_type;
 mod multipart;
 mod percent;
-mod query;
 mod range;
 mod reply;
 mod router;
@@ -53,12 +53,12 @@ pub use conditional::{Precondition, Validators};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};
 pub use files::{FileReply, FileServer, Files, PrefixError, mime_of};
+pub use form::{FormError, FormLimits, Query, Urlencoded};
 pub use media_type::{MediaType, MediaTypeError};
 pub use multipart::{
     FormBodyError, FormPart, Multipart, MultipartError, MultipartEvent, MultipartReader, PartHead,
 };
 pub use percent::{PercentError, percent_decode, percent_encode, percent_encode_path};
-pub use query::{FormError, FormLimits, Query, Urlencoded};
 pub use range::Ranges;
 pub use reply::{RedirectError, Reply};
 pub use router::{Match, Miss, ParamError, Params, RouteError, Router};

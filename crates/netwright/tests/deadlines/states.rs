@@ -25,7 +25,10 @@ const NAMES: [&str; 6] = ["Phase", "State", "Due", "Body", "Sending", "Suspicion
 
 /// States in which nobody waits for a peer, and why.
 const NOBODY_WAITS: &[(&str, &str)] = &[
-    ("http/src/codec/h1/client.rs Phase::Over", "the connection is closed, or being closed by its application"),
+    (
+        "http/src/codec/h1/client.rs Phase::Over",
+        "the connection is closed, or being closed by its application",
+    ),
     ("tls/src/handler.rs Phase::Over", "the channel is closed, or closes behind what is flushed"),
     ("http/src/service/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),
 ];

@@ -1,6 +1,9 @@
 //! Files as replies of services.
 
-use super::{Body as Parts, FileReply, Files, part_len};
+use super::{
+    FileReply, Files,
+    reply::{Body as Parts, part_len},
+};
 use crate::{Body, Part, ReplyPart, web::Reply};
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode, header, request};

@@ -1,5 +1,9 @@
 use super::*;
-use crate::web::testing::{Directory, FakeCodec, request};
+use crate::{
+    Part, ReplyPart,
+    web::testing::{Directory, FakeCodec, request},
+};
+use http::HeaderMap;
 use netwright_core::{EmbeddedChannel, pipeline};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 

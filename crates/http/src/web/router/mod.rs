@@ -15,10 +15,14 @@
 //!
 //! Not here: what a handler is. A router holds values of any one type, functions, boxes, numbers, and finds one.
 
-use super::percent::{PercentError, percent_decode};
-use bytes::Bytes;
-use http::{HeaderValue, Method, Response, StatusCode, header};
-use std::{borrow::Cow, error::Error, fmt, str::FromStr};
+mod miss;
+mod params;
+
+pub use miss::Miss;
+pub use params::{ParamError, Params};
+
+use http::{HeaderValue, Method};
+use std::{error::Error, fmt};
 
 /// Routes to values of one type.
 ///
@@ -244,168 +248,6 @@ pub struct Match<'r, 'p, T> {
     /// What the pattern has named.
     pub params: Params<'r, 'p>,
 }
-
-/// The named parts of a path.
-///
-/// ```
-/// use netwright_http::web::Router;
-///
-/// let router = Router::new().get("/orders/{id}/{name}", ())?;
-/// let found = router.find(&http::Method::GET, "/orders/7/caf%C3%A9").unwrap();
-/// assert_eq!(found.params.parse::<u32>("id"), Ok(7));
-/// assert_eq!(found.params.text("name").unwrap(), "café");
-/// assert_eq!(found.params.raw("name"), Some("caf%C3%A9"));
-/// # Ok::<(), netwright_http::web::RouteError>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Params<'r, 'p> {
-    inner: matchit::Params<'r, 'p>,
-}
-
-impl<'p> Params<'_, 'p> {
-    /// A parameter as it came, percent-encoded.
-    pub fn raw(&self, name: &str) -> Option<&'p str> {
-        self.inner.get(name)
-    }
-
-    /// A parameter, decoded.
-    pub fn text(&self, name: &'static str) -> Result<Cow<'p, str>, ParamError> {
-        let raw = self.raw(name).ok_or(ParamError::Missing { name })?;
-        percent_decode(raw.as_bytes()).map_err(|error| ParamError::Encoding { name, error })
-    }
-
-    /// A parameter, decoded and read as what is wanted.
-    pub fn parse<V: FromStr>(&self, name: &'static str) -> Result<V, ParamError>
-    where
-        V::Err: fmt::Display,
-    {
-        let text = self.text(name)?;
-        text.parse().map_err(|error: V::Err| ParamError::Value {
-            name,
-            value: text.chars().take(VALUE_SHOWN).collect(),
-            what: error.to_string(),
-        })
-    }
-
-    /// All of them as they came, in the order of the path.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &'p str)> {
-        self.inner.iter()
-    }
-}
-
-/// How many characters of a peer's value an error repeats.
-const VALUE_SHOWN: usize = 64;
-
-/// Why a parameter has no value of the wanted kind.
-///
-/// ```
-/// use netwright_http::web::{ParamError, Router};
-///
-/// let router = Router::new().get("/orders/{id}", ())?;
-/// let found = router.find(&http::Method::GET, "/orders/seven").unwrap();
-/// let error = found.params.parse::<u32>("id").unwrap_err();
-/// assert!(matches!(error, ParamError::Value { name: "id", .. }), "{error}");
-/// # Ok::<(), netwright_http::web::RouteError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ParamError {
-    /// The route names no such parameter. The route has to be changed, not the request.
-    Missing {
-        /// What was asked for.
-        name: &'static str,
-    },
-    /// It is not encoded as it should be.
-    Encoding {
-        /// Which.
-        name: &'static str,
-        /// What is wrong.
-        error: PercentError,
-    },
-    /// It does not read as what is wanted.
-    Value {
-        /// Which.
-        name: &'static str,
-        /// Its first characters.
-        value: String,
-        /// What is wrong with it.
-        what: String,
-    },
-}
-
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { name } => write!(f, "the route has no parameter {name:?}"),
-            Self::Encoding { name, error } => write!(f, "parameter {name:?}: {error}"),
-            Self::Value { name, value, what } => write!(f, "parameter {name:?} is {value:?}: {what}"),
-        }
-    }
-}
-
-impl Error for ParamError {}
-
-/// Why a request has no handler.
-///
-/// ```
-/// use netwright_http::web::Router;
-///
-/// let router = Router::new().get("/orders", ())?;
-/// let nowhere = router.find(&http::Method::GET, "/nowhere").unwrap_err();
-/// let not_so = router.find(&http::Method::DELETE, "/orders").unwrap_err();
-/// assert_eq!((nowhere.reply().status().as_u16(), not_so.reply().status().as_u16()), (404, 405));
-/// # Ok::<(), netwright_http::web::RouteError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Miss<'r> {
-    /// No route has this path: 404.
-    Path,
-    /// The path is there, but not for this method: 405.
-    Method {
-        /// Those for which it is there.
-        allow: &'r HeaderValue,
-    },
-    /// Somebody asks what can be asked for, and nobody has an answer of their own: 204.
-    Options {
-        /// The answer.
-        allow: &'r HeaderValue,
-    },
-}
-
-impl Miss<'_> {
-    /// What to answer.
-    pub fn reply(&self) -> Response<Bytes> {
-        let (status, text, allow) = match self {
-            Self::Path => (StatusCode::NOT_FOUND, "not found\n", None),
-            Self::Method { allow } => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n", Some(*allow)),
-            Self::Options { allow } => (StatusCode::NO_CONTENT, "", Some(*allow)),
-        };
-        let mut reply = Response::new(Bytes::from_static(text.as_bytes()));
-        *reply.status_mut() = status;
-        if let Some(allow) = allow {
-            reply.headers_mut().insert(header::ALLOW, allow.clone());
-        }
-        if !text.is_empty() {
-            let text = HeaderValue::from_static("text/plain; charset=utf-8");
-            reply.headers_mut().insert(header::CONTENT_TYPE, text);
-        }
-        reply
-    }
-}
-
-impl fmt::Display for Miss<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path => f.write_str("no route has this path"),
-            Self::Method { allow } => {
-                write!(f, "the route takes only {}", allow.to_str().unwrap_or_default())
-            }
-            Self::Options { allow } => write!(f, "the route takes {}", allow.to_str().unwrap_or_default()),
-        }
-    }
-}
-
-impl Error for Miss<'_> {}
 
 /// Why a route cannot be added.
 ///

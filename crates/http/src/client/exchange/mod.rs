@@ -18,27 +18,28 @@
 //! | all of it | [`Times::total`] |
 //! | no exchange | `idle_timeout`, at most twice |
 
+mod current;
+
+use self::current::{Current, LOOKS, SOON, Sending, UNCHANGED_MAX, Upload};
 use super::{
     ClientError,
-    ask::{Ask, Failure, Parts, Times},
+    ask::{Ask, Parts, Times},
     dues::{self, Dues, Verdict},
 };
 use crate::{
     LastReply,
-    body::{Body, Piece, Pipe, broken_off},
-    error::{HttpError, Within},
+    body::{Body, Piece, Pipe},
+    error::HttpError,
     message::{Part, ReplyHead, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
-use netwright_core::{CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, time};
-use netwright_transport::Pooled;
+use netwright_core::{CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, time};
 use std::{
     convert::Infallible,
     future::poll_fn,
-    sync::Arc,
     task::{self, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// One exchange after the other.
@@ -57,53 +58,6 @@ pub(super) struct Exchange {
     used: bool,
     idle_limit: Duration,
 }
-
-struct Current {
-    reply: Option<Promise<Response<Body>, Failure>>,
-    pooled: Option<Pooled<Ask>>,
-    incoming: Option<Arc<Pipe>>,
-    sending: Option<Sending>,
-    dues: Dues,
-    /// Its end has a promise that tells when it is sent. What has no body has none: it costs more than it tells.
-    tracked: bool,
-    /// Something of a reply has come.
-    heard: bool,
-    limit: Duration,
-    /// Watches over the request until it is sent, then over the head of the reply.
-    watch: Option<StageTimer>,
-    upload: Upload,
-    /// Watches over the pieces of the reply's body.
-    pieces: Option<StageTimer>,
-    piece_limit: Duration,
-    /// Since when the next one is waited for.
-    silent_since: Option<Instant>,
-    total_timer: Option<(StageTimer, Duration)>,
-}
-
-enum Sending {
-    Body(Body),
-    /// A future waits for the next piece.
-    Waiting,
-}
-
-/// How sending gets on, looked at twice within the limit.
-#[derive(Default)]
-struct Upload {
-    /// Bytes of the body that were written so far.
-    written: u64,
-    /// What was written, unsent and pending at the last look.
-    seen: Option<(u64, u64, usize)>,
-    /// Looks since anything changed.
-    unchanged: u32,
-}
-
-/// A timer is never for no time at all.
-const SOON: Duration = Duration::from_millis(1);
-/// In so many parts the limit is looked at while something is sent.
-const LOOKS: u32 = 2;
-/// Looks without any change that are too many: ten times the limit, because the system takes more of us only when a good part of its
-/// buffer is free. A server that takes nothing at all is cut before, where the bytes leave (`LeastRate`).
-const UNCHANGED_MAX: u32 = 10 * LOOKS;
 
 type Cx<'a> = Context<'a, Exchange>;
 
@@ -344,74 +298,6 @@ impl Exchange {
         current.disarm(cx);
         current.fail(error);
         cx.close();
-    }
-}
-
-impl Current {
-    /// How long until somebody looks again at the request, or the reply is late.
-    fn watch_time(&self) -> Option<Duration> {
-        let limit = (!self.limit.is_zero()).then_some(self.limit)?;
-        Some(if self.is_uploading() { (limit / LOOKS).max(SOON) } else { limit })
-    }
-
-    /// Looks again when the next piece would be late, so that a piece costs no timer. False: it is.
-    fn watch_pieces(&mut self, cx: &mut Cx<'_>, waits: bool) -> bool {
-        if self.piece_limit.is_zero() {
-            return true;
-        }
-        // Who does not read waits for nobody.
-        let since = self.silent_since.filter(|_| waits);
-        let silent = since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
-        let left = self.piece_limit.saturating_sub(silent);
-        self.pieces = Some(cx.arm(left.max(SOON)));
-        !left.is_zero()
-    }
-
-    fn is_uploading(&self) -> bool {
-        self.tracked && self.dues.request != dues::Request::Sent
-    }
-
-    fn disarm(&mut self, cx: &mut Cx<'_>) {
-        let total = self.total_timer.take().map(|(timer, _)| timer);
-        for timer in [self.watch.take(), self.pieces.take(), total].into_iter().flatten() {
-            cx.disarm(timer);
-        }
-    }
-
-    fn fail(&mut self, error: ClientError) {
-        if let Some(pipe) = self.incoming.take() {
-            pipe.end(Err(match &error {
-                ClientError::Http(error) => error.clone(),
-                ClientError::Closed(_) => broken_off(),
-                other => HttpError::Aborted(other.to_string()),
-            }));
-        }
-        if let Some(reply) = self.reply.take() {
-            let ended = matches!(
-                error,
-                ClientError::Closed(_) | ClientError::Http(HttpError::Premature { within: Within::Waiting })
-            );
-            reply.fail(Failure::Sent { unanswered: ended && !self.heard, error });
-        }
-        if let Some(pooled) = self.pooled.take() {
-            pooled.discard();
-        }
-    }
-}
-
-impl Upload {
-    /// Whether the server has taken nothing for too long. While nothing waits for it, our own side is what is slow.
-    fn is_stuck(&mut self, unsent: u64, pending: usize) -> bool {
-        let now = (self.written, unsent, pending);
-        let changed = self.seen.replace(now) != Some(now);
-        self.unchanged = if changed || (unsent, pending) == (0, 0) { 0 } else { self.unchanged + 1 };
-        self.unchanged >= UNCHANGED_MAX
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        self.fail(ClientError::LoopEnded); // if nothing else was said before
     }
 }
 
