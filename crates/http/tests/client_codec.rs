@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, Version};
-use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+use netwright_core::{AppContext, Application, CloseCause, EmbeddedChannel, Fault, pipeline};
 use netwright_http::{HttpClient, HttpError, Part, ReplyPart, RequestHead, RequestPart};
 
 type Embedded = EmbeddedChannel<ReplyPart, RequestPart>;
@@ -193,6 +193,36 @@ fn a_request_that_cannot_be_written_is_an_error() {
         assert!(written.wait().unwrap_err().to_string().contains(text), "{text}");
         assert_eq!(sent(&mut channel), "");
     }
+}
+
+/// One that goes on whatever happens.
+struct Undeterred;
+
+impl Application for Undeterred {
+    type Read = ReplyPart;
+    type Write = RequestPart;
+
+    fn read(&mut self, _: &mut AppContext<'_, Self>, _: ReplyPart) {}
+
+    fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
+}
+
+#[test]
+fn a_request_whose_body_ends_too_soon_ends_its_connection() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(HttpClient::new()).app(Undeterred));
+    let mut short = head("PUT", "http://a/");
+    short.headers.insert("content-length", "5".parse().unwrap());
+    channel.write_outbound(Part::Head(short));
+    channel.write_outbound(Part::Data("1234".into()));
+    let mut written = channel.channel().write_and_flush(Part::End(None));
+    channel.run();
+    let error = written.wait().unwrap_err().to_string();
+    assert!(error.contains("5 bytes of body were announced, 4 were written"), "{error}");
+    // The server would take the beginning of the next one for the rest of this one.
+    channel.write_outbound(Part::Whole(head("GET", "http://a/behind"), Bytes::new()));
+    let sent = String::from_utf8(channel.outbound_bytes()).unwrap().replace("\r\n", "|");
+    assert_eq!(sent, "PUT / HTTP/1.1|host: a|content-length: 5||1234");
+    assert!(!channel.is_open());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The codec of a client as a stage.
 //!
 //! ```text
-//!   bytes ◀── out ◀── request line, headers, body ◀── RequestPart         awaited: [GET] [HEAD] [CONNECT]
-//!   bytes ──▶ input ─▶ ReplyDecoder ──▶ ReplyPart                          a reply belongs to the first of them
+//!   bytes ◀── out ◀─── Requests ◀────── RequestPart         awaited: [GET] [HEAD] [CONNECT]
+//!   bytes ──▶ input ─▶ ReplyDecoder ──▶ ReplyPart            a reply belongs to the first of them
 //! ```
 //! Always true:
 //! 1. Replies are read as what their requests make them: those to HEAD have no body, a 2xx to CONNECT ends HTTP.
@@ -12,25 +12,21 @@
 //! 4. What came before a request was written is never its reply.
 
 use super::{
-    decode::{Awaited, ReplyDecoder, Said},
-    encode::{BodyOut, Said as Written, content_length},
-    input::Input,
-    out::Out,
+    asked::Asked,
+    decode::{ReplyDecoder, Said},
+    encode::Requests,
+    wire::Wire,
 };
 use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
     limits::Limits,
-    message::{Part, ReplyPart, RequestHead, RequestPart, count_parts, recycle_request_box},
+    message::{Part, ReplyPart, RequestPart, count_parts},
 };
 use bytes::BytesMut;
-use http::{Method, Version};
 use netwright_core::{
     CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, WriteError, WritePromise,
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 /// Answers before an answer. Servers send one or two.
 const INTERIM_MAX: u32 = 32;
@@ -86,13 +82,9 @@ pub struct LastReply;
 #[derive(Debug)]
 pub struct HttpClient {
     limits: Arc<Limits>,
-    absolute: bool,
-    input: Input,
+    wire: Wire,
     decoder: ReplyDecoder,
-    out: Out,
-    awaited: VecDeque<Awaited>,
-    /// The rest of the request that is being written.
-    current: Option<BodyOut>,
+    requests: Requests,
     interim: u32,
     /// The connection ends with the reply that is being read.
     closes: bool,
@@ -122,12 +114,9 @@ impl HttpClient {
         count_parts();
         Self {
             limits: limits.into(),
-            absolute: false,
-            input: Input::default(),
+            wire: Wire::default(),
             decoder: ReplyDecoder::default(),
-            out: Out::default(),
-            awaited: VecDeque::new(),
-            current: None,
+            requests: Requests::default(),
             interim: 0,
             closes: false,
             told_last: false,
@@ -137,104 +126,11 @@ impl HttpClient {
 
     /// Targets with scheme and host are written as they are, as proxies want them.
     pub fn absolute_targets(mut self, absolute: bool) -> Self {
-        self.absolute = absolute;
+        self.requests.absolute = absolute;
         self
     }
 
-    fn encode(&mut self, part: RequestPart) -> Result<(), HttpError> {
-        let mark = self.out.mark();
-        match part {
-            Part::Whole(head, body) => {
-                let framed =
-                    self.begin(&head, Some(body.len() as u64)).inspect_err(|_| self.out.roll_back(mark));
-                framed?;
-                recycle_request_box(head.into_box());
-                self.out.bytes(body);
-                Ok(())
-            }
-            Part::Head(head) => {
-                let framed = self.begin(&head, None);
-                match framed {
-                    Ok(framed) => {
-                        recycle_request_box(head.into_box());
-                        self.current = Some(framed);
-                        Ok(())
-                    }
-                    Err(error) => {
-                        self.out.roll_back(mark);
-                        Err(error)
-                    }
-                }
-            }
-            Part::Data(bytes) => {
-                let current = self.current.as_mut().ok_or(Misuse::BodyWithoutHead)?;
-                current.data(&mut self.out, bytes)
-            }
-            Part::File(file) => {
-                let current = self.current.as_mut().ok_or(Misuse::BodyWithoutHead)?;
-                current.file(&mut self.out, file)
-            }
-            Part::End(trailers) => {
-                let current = self.current.take().ok_or(Misuse::BodyWithoutHead)?;
-                current.end(&mut self.out, trailers.as_deref())
-            }
-            Part::Interim(_) => Err(Misuse::Direction.into()),
-        }
-    }
-
-    fn begin(&mut self, head: &RequestHead, whole: Option<u64>) -> Result<BodyOut, HttpError> {
-        if self.current.is_some() {
-            return Err(Misuse::HeadWithinBody.into());
-        }
-        if self.awaited.back().is_some_and(|last| last.close) {
-            return Err(Misuse::AfterClose.into());
-        }
-        let http10 = head.version == Version::HTTP_10;
-        let out = &mut self.out.buffer;
-        out.extend_from_slice(head.method.as_str().as_bytes());
-        out.extend_from_slice(b" ");
-        target(out, head, self.absolute)?;
-        out.extend_from_slice(if http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-        if !head.headers.contains_key(http::header::HOST) {
-            let authority = head.uri.authority().ok_or(Misuse::Target)?;
-            let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-            out.extend_from_slice(b"host: ");
-            out.extend_from_slice(host.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-        let said = Written::fields(out, &head.headers)?;
-        let body = match (whole.or(said.length), said.length) {
-            (Some(len), Some(announced)) if len > announced => {
-                return Err(Misuse::BodyTooLong { announced, written: len }.into());
-            }
-            (Some(len), Some(announced)) if len < announced => {
-                return Err(Misuse::BodyTooShort { announced, written: len }.into());
-            }
-            (Some(len), announced) => {
-                let expects_body = [Method::POST, Method::PUT, Method::PATCH].contains(&head.method);
-                if len > 0 || announced.is_some() || expects_body {
-                    content_length(out, len);
-                }
-                BodyOut::Length { announced: len, left: len }
-            }
-            (None, _) if http10 => return Err(Misuse::Length.into()), // its end could not be told
-            (None, _) => {
-                out.extend_from_slice(b"transfer-encoding: chunked\r\n");
-                BodyOut::Chunked
-            }
-        };
-        said.connection(out, said.close, false);
-        out.extend_from_slice(b"\r\n");
-        self.awaited.push_back(Awaited {
-            head: head.method == Method::HEAD,
-            connect: head.method == Method::CONNECT,
-            upgrade: said.upgrade,
-            close: said.close || http10, // we never ask a server of HTTP/1.0 to keep it
-        });
-        Ok(body)
-    }
-
-    fn said(&mut self, cx: &mut Context<'_, Self>, said: Said, awaited: Awaited) -> Result<(), HttpError> {
+    fn said(&mut self, cx: &mut Context<'_, Self>, said: Said, asked: Asked) -> Result<(), HttpError> {
         match said {
             Said::Interim => {
                 self.interim += 1;
@@ -245,7 +141,7 @@ impl HttpClient {
             }
             Said::Reply { close, switches } => {
                 self.interim = 0;
-                self.closes |= (close || awaited.close) && !switches;
+                self.closes |= (close || asked.close) && !switches;
                 if switches {
                     self.phase = Phase::Switched;
                 }
@@ -265,8 +161,8 @@ impl HttpClient {
     }
 
     fn over(&mut self, cx: &mut Context<'_, Self>) {
-        self.awaited.pop_front();
-        if self.awaited.is_empty() && !self.input.is_empty() {
+        self.requests.answered();
+        if self.requests.awaited().is_none() && !self.wire.input.is_empty() {
             self.tell_last(cx); // nobody has asked for what is behind it
         }
         if self.closes {
@@ -278,8 +174,8 @@ impl HttpClient {
     #[cold]
     fn fail(&mut self, cx: &mut Context<'_, Self>, error: HttpError) {
         self.phase = Phase::Over;
-        self.awaited.clear();
-        drop(self.input.take());
+        self.requests.give_up();
+        drop(self.wire.input.take());
         let fault = Fault::new(error);
         cx.fire_error(fault.clone());
         // Behind what was written because of the error, which passes this stage when this call has returned.
@@ -293,50 +189,20 @@ impl HttpClient {
         }
         if in_order && self.decoder.ends_with_connection() {
             self.phase = Phase::Over;
-            self.awaited.pop_front();
+            self.requests.answered();
             cx.fire_read(Part::End(None));
         }
         let within = if !self.decoder.is_between() {
             Within::Body
-        } else if !self.input.is_empty() {
+        } else if !self.wire.input.is_empty() {
             Within::Head
-        } else if !self.awaited.is_empty() {
+        } else if self.requests.awaited().is_some() {
             Within::Waiting
         } else {
             return;
         };
         self.fail(cx, HttpError::Premature { within });
     }
-}
-
-/// The target in the form that the request needs (RFC 9112, section 3.2).
-fn target(out: &mut BytesMut, head: &RequestHead, absolute: bool) -> Result<(), HttpError> {
-    let uri = &head.uri;
-    if head.method == Method::CONNECT {
-        let authority =
-            uri.authority().filter(|authority| authority.port().is_some()).ok_or(Misuse::Target)?;
-        out.extend_from_slice(authority.as_str().as_bytes());
-        return Ok(());
-    }
-    if absolute && let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) {
-        out.extend_from_slice(scheme.as_bytes());
-        out.extend_from_slice(b"://");
-        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-        out.extend_from_slice(host.as_bytes());
-    }
-    match uri.path_and_query() {
-        Some(path) if path.as_str() == "*" && head.method != Method::OPTIONS => {
-            return Err(Misuse::Target.into());
-        }
-        Some(path) => {
-            if path.as_str().starts_with('?') {
-                out.extend_from_slice(b"/"); // a target has a path (RFC 9112, section 3.2.1)
-            }
-            out.extend_from_slice(path.as_str().as_bytes());
-        }
-        None => out.extend_from_slice(b"/"),
-    }
-    Ok(())
 }
 
 impl Default for HttpClient {
@@ -353,29 +219,30 @@ impl Handler for HttpClient {
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         if self.phase != Phase::Over {
-            self.input.feed(bytes);
+            self.wire.input.feed(bytes);
         }
-        let (max, got) = (self.limits.linger, self.input.len() as u64);
-        if self.phase == Phase::Switched && got > max {
-            self.fail(cx, HttpError::TooMuch { limit: Limit::Unclaimed, max, got }); // nobody has taken over
+        if self.phase == Phase::Switched
+            && let Some(error) = self.wire.unclaimed(self.limits.linger)
+        {
+            self.fail(cx, error);
         }
     }
 
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<ReplyPart> {
         if self.phase != Phase::Reading {
-            self.input.put_aside();
+            self.wire.input.put_aside();
             return None;
         }
-        let Some(&awaited) = self.awaited.front() else {
-            if !self.input.is_empty() {
+        let Some(asked) = self.requests.awaited() else {
+            if !self.wire.input.is_empty() {
                 self.fail(cx, Grammar::Unasked.into());
             }
-            self.input.put_aside();
+            self.wire.input.put_aside();
             return None;
         };
-        match self.decoder.next(&mut self.input.bytes, &self.limits, awaited) {
+        match self.decoder.next(&mut self.wire.input.bytes, &self.limits, asked) {
             Ok(Some((part, said))) => {
-                if let Err(error) = said.map_or(Ok(()), |said| self.said(cx, said, awaited)) {
+                if let Err(error) = said.map_or(Ok(()), |said| self.said(cx, said, asked)) {
                     self.fail(cx, error);
                     return None;
                 }
@@ -385,7 +252,7 @@ impl Handler for HttpClient {
                 Some(part)
             }
             Ok(None) => {
-                self.input.put_aside();
+                self.wire.input.put_aside();
                 None
             }
             Err(error) => {
@@ -399,19 +266,15 @@ impl Handler for HttpClient {
         if self.phase != Phase::Reading {
             return done.fail(WriteError::Fault(Fault::new(HttpError::from(Misuse::AfterClose))));
         }
-        if done.is_tracked() {
-            if !done.claim() {
-                return; // taken back in time; from here on it is a part of what its message says of itself
-            }
-            self.out.pass_on(cx); // what somebody waits for is a piece of its own
+        if !self.wire.claim(cx, &mut done) {
+            return;
         }
-        self.out.begin();
-        match self.encode(part) {
-            Ok(()) => self.out.written(cx, done),
+        self.wire.out.begin();
+        match self.requests.write(part, &mut self.wire.out) {
+            Ok(()) => self.wire.out.written(cx, done),
             Err(error) => {
-                let within = self.current.take().is_some();
                 done.fail(WriteError::Fault(Fault::new(error.clone())));
-                if within {
+                if self.requests.is_within() {
                     self.fail(cx, error); // the server could not tell where the next one begins
                 } else {
                     cx.fire_error(error);
@@ -421,8 +284,7 @@ impl Handler for HttpClient {
     }
 
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        self.out.flush(cx);
-        cx.flush();
+        self.wire.flush(cx);
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
@@ -441,18 +303,15 @@ impl Handler for HttpClient {
     }
 
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
-        self.out.flush(cx);
-        cx.close_with(cause, done);
+        self.wire.close(cx, cause, done);
     }
 
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
-        self.out.flush(cx);
-        cx.shut_down_output_with(done);
+        self.wire.shut_down_output(cx, done);
     }
 
     fn leftover(&mut self) -> Leftover<BytesMut> {
-        let rest = self.input.take();
-        if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
+        self.wire.leftover()
     }
 
     fn name(&self) -> &'static str {

@@ -7,7 +7,10 @@
 //! The buffer is lent by the loop for the time from the first reply of a batch to its flush, so a connection that waits
 //! holds none.
 
-use crate::message::{buffer, recycle_buffer};
+use crate::{
+    error::HttpError,
+    message::{buffer, recycle_buffer},
+};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Context, FileRegion, Handler, Outgoing, WritePromise};
 
@@ -56,13 +59,18 @@ impl Out {
         }
     }
 
-    /// Where something begins that may have to be taken back. Nothing but the buffer may be written meanwhile.
-    pub(crate) fn mark(&self) -> usize {
-        self.buffer.len()
-    }
-
-    pub(crate) fn roll_back(&mut self, mark: usize) {
-        self.buffer.truncate(mark);
+    /// Appends a head; of one that cannot be written nothing stays.
+    #[inline(always)] // heads are written by one place for each side, and moves cost
+    pub(crate) fn head<T>(
+        &mut self,
+        append: impl FnOnce(&mut BytesMut) -> Result<T, HttpError>,
+    ) -> Result<T, HttpError> {
+        let before = self.buffer.len();
+        let appended = append(&mut self.buffer);
+        if appended.is_err() {
+            self.buffer.truncate(before);
+        }
+        appended
     }
 
     /// A part was appended: passes on what is long, or somebody waits for.

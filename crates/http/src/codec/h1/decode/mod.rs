@@ -2,7 +2,9 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `request`, `reply` | what comes first: a head, and what follows from it |
+//! | `request`, `request_line` | requests; method, target and version |
+//! | `reply` | replies, each by what was asked |
+//! | `message` | what both have in common: a head, then a body |
 //! | `fields`, `framing` | header lines; where a message ends |
 //! | `body`, `chunked`, `extension` | bodies; chunks; what may stand behind the size of one |
 //! | `same_again`, `seen` | heads and lines that come again are not parsed again |
@@ -12,13 +14,15 @@ mod chunked;
 mod extension;
 mod fields;
 mod framing;
+mod message;
 mod reply;
 mod request;
+mod request_line;
 mod same_again;
 mod seen;
 
 pub(crate) use chunked::is_forbidden;
 pub(crate) use framing::number;
-pub(crate) use reply::{Awaited, ReplyDecoder, Said};
-pub(crate) use request::{Asked, RequestDecoder};
+pub(crate) use reply::{ReplyDecoder, Said};
+pub(crate) use request::RequestDecoder;
 pub(crate) use same_again::recycle_request;

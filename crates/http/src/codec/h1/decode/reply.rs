@@ -8,27 +8,18 @@
 //! ```
 
 use super::{
-    body::{Body, Piece},
-    fields::{self, HeadScan},
+    fields,
     framing::{Facts, Length},
+    message::{Message, take_head},
 };
 use crate::{
-    error::{Grammar, HttpError, Limit},
+    codec::h1::asked::{Asked, is_bodiless},
+    error::{Grammar, HttpError},
     limits::Limits,
     message::{Part, ReplyHead, ReplyPart, header_map},
 };
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, Version};
-
-/// What a reply depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Awaited {
-    pub(crate) head: bool,
-    pub(crate) connect: bool,
-    pub(crate) upgrade: bool,
-    /// The request said that the connection closes behind its reply.
-    pub(crate) close: bool,
-}
 
 /// What a head says beside its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,23 +33,18 @@ pub(crate) enum Said {
 /// Decodes replies.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyDecoder {
-    scan: HeadScan,
-    body: Option<Body>,
+    message: Message,
 }
 
 impl ReplyDecoder {
     /// Whether the next byte begins a reply.
     pub(crate) fn is_between(&self) -> bool {
-        self.body.is_none()
+        self.message.is_between()
     }
 
     /// The connection has ended. True if that is the end of the body.
     pub(crate) fn ends_with_connection(&mut self) -> bool {
-        let until_close = matches!(self.body, Some(Body::UntilClose { .. }));
-        if until_close {
-            self.body = None;
-        }
-        until_close
+        self.message.ends_with_connection()
     }
 
     /// The next part, and with a head what it says; `None` if more bytes are needed.
@@ -66,28 +52,19 @@ impl ReplyDecoder {
         &mut self,
         input: &mut BytesMut,
         limits: &Limits,
-        awaited: Awaited,
+        asked: Asked,
     ) -> Result<Option<(ReplyPart, Option<Said>)>, HttpError> {
-        if let Some(body) = &mut self.body {
-            return Ok(match body.next(input, limits)? {
-                Some(Piece::Data(bytes)) => Some((Part::Data(bytes), None)),
-                Some(Piece::End(trailers)) => {
-                    self.body = None;
-                    Some((Part::End(trailers), None))
-                }
-                None => None,
-            });
+        if !self.message.is_between() {
+            return Ok(self.message.rest(input, limits)?.map(|part| (part, None)));
         }
         if input.is_empty() {
             return Ok(None);
         }
-        let Some(len) = self.scan.find(input, limits.head, Limit::Head)? else { return Ok(None) };
-        let head =
-            if input.len() == len { std::mem::take(input).freeze() } else { input.split_to(len).freeze() };
+        let Some(len) = self.message.find_head(input, limits)? else { return Ok(None) };
+        let head = take_head(input, len);
         let (parts, mut facts) = parse(&head, limits)?;
-        let status = parts.status.as_u16();
-        let switches = status == 101 || awaited.connect && parts.status.is_success();
-        if status == 101 && !awaited.upgrade {
+        let switches = asked.switches(parts.status);
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS && !asked.upgrade {
             return Err(Grammar::Unasked.into());
         }
         if parts.status.is_informational() && !switches {
@@ -98,25 +75,12 @@ impl ReplyDecoder {
         let http10 = parts.version == Version::HTTP_10;
         let mut close = facts.close || http10 && !facts.keep_alive;
         let length = match length {
-            _ if switches || awaited.head || status == 204 || status == 304 => Length::Known(0),
+            _ if switches || asked.head || is_bodiless(parts.status) => Length::Known(0),
             length => length,
         };
         close |= length == Length::Unknown;
-        let said = Some(Said::Reply { close, switches });
-        if let Length::Known(length) = length {
-            if length > limits.body {
-                return Err(HttpError::TooMuch { limit: Limit::Body, max: limits.body, got: length });
-            }
-            if length == 0 {
-                return Ok(Some((Part::Whole(parts, Bytes::new()), said)));
-            }
-            if length <= limits.whole as u64 && length <= input.len() as u64 {
-                let body = input.split_to(length as usize).freeze();
-                return Ok(Some((Part::Whole(parts, body), said)));
-            }
-        }
-        self.body = Some(Body::new(length));
-        Ok(Some((Part::Head(parts), said)))
+        let part = self.message.begin(parts, length, input, limits)?;
+        Ok(Some((part, Some(Said::Reply { close, switches }))))
     }
 }
 

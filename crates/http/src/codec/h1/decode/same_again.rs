@@ -14,8 +14,8 @@
 //! 2. A head is copied when it comes the second time in a row, not before: who never repeats itself pays one comparison.
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
-use super::request::Asked;
 use crate::{
+    codec::h1::asked::Asked,
     limits::Limits,
     message::{Known, RequestHead, recycle_request_box},
 };

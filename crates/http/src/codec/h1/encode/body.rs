@@ -1,25 +1,47 @@
-//! Messages into bytes: heads, and bodies by the length that was announced. A plain state machine for both sides.
-//!
-//! ```text
-//!   Head ─▶ [ Length(n) │ Chunked │ UntilClose │ Nothing ] ─▶ End
-//! ```
-//! Always true:
-//! 1. As many bytes are written as `Content-Length` says, or the message ends in an error and its connection with it: also if a
-//!    file turns out to be shorter only when it is sent ([`FileRegion::within_message`]).
-//! 2. A peer can tell where the message ends: by a length, by chunks, or by the end of the connection.
-//! 3. Names, values, methods and targets are of types that hold no CR, LF or NUL.
+//! Bodies by the length that was announced: a plain state machine for both sides.
 
+use super::head::field;
 use crate::{
-    codec::h1::{
-        decode::{is_forbidden, number},
-        out::Out,
-    },
+    codec::h1::{decode::is_forbidden, out::Out},
     error::{HttpError, Misuse},
-    grammar::elements,
+    message::Part,
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, header};
+use http::HeaderMap;
 use netwright_core::FileRegion;
+
+/// A message that is being written: what is still to come behind its head.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished(Option<BodyOut>);
+
+impl Unfinished {
+    /// Whether a head was written, and its end was not.
+    #[inline]
+    pub(crate) fn is_within(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A head was written.
+    pub(crate) fn begin(&mut self, body: BodyOut) {
+        self.0 = Some(body);
+    }
+
+    /// Appends a part behind a head. True if it was the last. After an error the message is as unfinished as before.
+    pub(crate) fn append<H>(&mut self, part: Part<H>, out: &mut Out) -> Result<bool, HttpError> {
+        let body = self.0.as_mut().ok_or(Misuse::BodyWithoutHead)?;
+        match part {
+            Part::Data(bytes) => body.data(out, bytes)?,
+            Part::File(file) => body.file(out, file)?,
+            Part::End(trailers) => {
+                body.end(out, trailers.as_deref())?;
+                self.0 = None;
+                return Ok(true);
+            }
+            Part::Head(_) | Part::Whole(..) | Part::Interim(_) => return Err(Misuse::Direction.into()),
+        }
+        Ok(false)
+    }
+}
 
 /// How the rest of a message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,59 +57,56 @@ pub(crate) enum BodyOut {
 }
 
 impl BodyOut {
-    /// Appends a piece.
-    pub(crate) fn data(&mut self, out: &mut Out, bytes: Bytes) -> Result<(), HttpError> {
-        if bytes.is_empty() {
+    /// So many bytes follow.
+    #[inline]
+    pub(crate) fn length(len: u64) -> Self {
+        Self::Length { announced: len, left: len }
+    }
+
+    /// All of it is there, so many bytes: what was announced, if anything was.
+    pub(crate) fn whole(len: u64, announced: Option<u64>) -> Result<Self, HttpError> {
+        match announced {
+            Some(announced) if len > announced => Err(too_long(announced, len)),
+            Some(announced) if len < announced => {
+                Err(Misuse::BodyTooShort { announced, written: len }.into())
+            }
+            _ => Ok(Self::length(len)),
+        }
+    }
+
+    fn data(&mut self, out: &mut Out, bytes: Bytes) -> Result<(), HttpError> {
+        self.piece(out, bytes.len() as u64, |out| out.bytes(bytes))
+    }
+
+    /// How long it is has been said before it, so if it fails its connection has to end.
+    fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
+        self.piece(out, file.remaining(), |out| out.file(file.within_message()))
+    }
+
+    fn piece(&mut self, out: &mut Out, len: u64, put: impl FnOnce(&mut Out)) -> Result<(), HttpError> {
+        if len == 0 {
             return Ok(()); // an empty chunk would end the body
         }
         match self {
             Self::Length { announced, left } => {
-                let len = bytes.len() as u64;
                 if len > *left {
                     return Err(too_long(*announced, *announced - *left + len));
                 }
                 *left -= len;
-                out.bytes(bytes);
-            }
-            Self::Chunked => {
-                chunk_size(&mut out.buffer, bytes.len() as u64);
-                out.bytes(bytes);
-                out.buffer.extend_from_slice(b"\r\n");
-            }
-            Self::UntilClose => out.bytes(bytes),
-            Self::Nothing => {}
-        }
-        Ok(())
-    }
-
-    /// Appends a part of a file. How long it is has been said before it, so if it fails its connection has to end.
-    pub(crate) fn file(&mut self, out: &mut Out, file: FileRegion) -> Result<(), HttpError> {
-        let len = file.remaining();
-        if len == 0 {
-            return Ok(());
-        }
-        let file = file.within_message();
-        match self {
-            Self::Length { announced, left } => {
-                if len > *left {
-                    return Err(too_long(*announced, *announced - *left + len));
-                }
-                *left -= len;
-                out.file(file);
+                put(out);
             }
             Self::Chunked => {
                 chunk_size(&mut out.buffer, len);
-                out.file(file);
+                put(out);
                 out.buffer.extend_from_slice(b"\r\n");
             }
-            Self::UntilClose => out.file(file),
+            Self::UntilClose => put(out),
             Self::Nothing => {}
         }
         Ok(())
     }
 
-    /// Appends the end.
-    pub(crate) fn end(self, out: &mut Out, trailers: Option<&HeaderMap>) -> Result<(), HttpError> {
+    fn end(self, out: &mut Out, trailers: Option<&HeaderMap>) -> Result<(), HttpError> {
         match self {
             Self::Length { announced, left } if left > 0 => {
                 return Err(Misuse::BodyTooShort { announced, written: announced - left }.into());
@@ -113,148 +132,6 @@ fn too_long(announced: u64, written: u64) -> HttpError {
     Misuse::BodyTooLong { announced, written }.into()
 }
 
-/// What the headers of a message to be written say that the codec has to know. Those are written by the codec.
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) length: Option<u64>,
-    pub(crate) chunked: bool,
-    pub(crate) close: bool,
-    pub(crate) date: bool,
-    pub(crate) host: bool,
-    pub(crate) upgrade: bool,
-    pub(crate) expects: bool,
-    /// Options of `Connection` that are neither `close` nor `keep-alive`.
-    options: Option<Vec<u8>>,
-}
-
-impl Said {
-    /// Appends all headers but those about the connection and the length, which are noted.
-    #[inline]
-    pub(crate) fn fields(out: &mut BytesMut, headers: &HeaderMap) -> Result<Self, HttpError> {
-        let mut said = Self::default();
-        for (name, value) in headers {
-            let text = name.as_str();
-            match (text.len(), text.as_bytes()[0]) {
-                (4, b'd' | b'h') | (14, b'c') | (17, b't') | (10, b'c') | (7, b'u') | (6, b'e')
-                    if said.note(name, value)? =>
-                {
-                    continue;
-                }
-                _ => {}
-            }
-            field(out, text, value);
-        }
-        if said.chunked && said.length.is_some() {
-            return Err(Misuse::Length.into());
-        }
-        Ok(said)
-    }
-
-    /// Notes a header. True if it is not to be written as it is.
-    fn note(&mut self, name: &http::HeaderName, value: &HeaderValue) -> Result<bool, HttpError> {
-        if name == header::CONTENT_LENGTH {
-            let length = number(value.as_bytes()).ok_or(Misuse::Length)?;
-            if self.length.replace(length).is_some_and(|before| before != length) {
-                return Err(Misuse::Length.into());
-            }
-        } else if name == header::TRANSFER_ENCODING {
-            if !value.as_bytes().eq_ignore_ascii_case(b"chunked") || self.chunked {
-                return Err(Misuse::Length.into());
-            }
-            self.chunked = true;
-        } else if name == header::CONNECTION {
-            for option in elements(value.as_bytes()) {
-                if option.eq_ignore_ascii_case(b"close") {
-                    self.close = true;
-                } else if !option.eq_ignore_ascii_case(b"keep-alive") {
-                    let options = self.options.get_or_insert_default();
-                    if !options.is_empty() {
-                        options.extend_from_slice(b", ");
-                    }
-                    options.extend_from_slice(option);
-                }
-            }
-        } else {
-            self.date |= name == header::DATE;
-            self.host |= name == header::HOST;
-            self.upgrade |= name == header::UPGRADE;
-            self.expects |= name == header::EXPECT;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    /// Whether something was said that a reply depends on, beside what a header says of itself.
-    #[inline]
-    pub(crate) fn decides(&self) -> bool {
-        self.length.is_some() || self.chunked || self.close || self.options.is_some()
-    }
-
-    /// Appends `connection`, if there is anything to say: what the message said, and what the codec wants.
-    #[inline]
-    pub(crate) fn connection(&self, out: &mut BytesMut, close: bool, keep_alive: bool) {
-        let own: &[u8] = if close {
-            b"close"
-        } else if keep_alive {
-            b"keep-alive"
-        } else {
-            b""
-        };
-        let theirs = self.options.as_deref().unwrap_or_default();
-        if own.is_empty() && theirs.is_empty() {
-            return;
-        }
-        out.extend_from_slice(b"connection: ");
-        out.extend_from_slice(own);
-        if !own.is_empty() && !theirs.is_empty() {
-            out.extend_from_slice(b", ");
-        }
-        out.extend_from_slice(theirs);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-#[inline]
-pub(crate) fn field(out: &mut BytesMut, name: &str, value: &HeaderValue) {
-    let (name, value) = (name.as_bytes(), value.as_bytes());
-    out.reserve(name.len() + value.len() + 4);
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-#[inline]
-pub(crate) fn content_length(out: &mut BytesMut, length: u64) {
-    if let 10..100 = length {
-        // The commonest, in one piece of a length that is known.
-        let mut line = *b"content-length: 00\r\n";
-        line[16] += (length / 10) as u8;
-        line[17] += (length % 10) as u8;
-        return out.extend_from_slice(&line);
-    }
-    any_content_length(out, length);
-}
-
-fn any_content_length(out: &mut BytesMut, mut length: u64) {
-    // From the end: the line, with its number before what follows it.
-    const NAME: &[u8; 16] = b"content-length: ";
-    let mut line = [0; NAME.len() + 20 + 2];
-    let mut at = line.len() - 2;
-    line[at..].copy_from_slice(b"\r\n");
-    loop {
-        at -= 1;
-        line[at] = b'0' + (length % 10) as u8;
-        length /= 10;
-        if length == 0 {
-            break;
-        }
-    }
-    at -= NAME.len();
-    line[at..at + NAME.len()].copy_from_slice(NAME);
-    out.extend_from_slice(&line[at..]);
-}
-
 fn chunk_size(out: &mut BytesMut, mut size: u64) {
     let mut digits = [0; 16];
     let mut at = digits.len();
@@ -275,12 +152,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_they_are_read() {
+    fn sizes_of_chunks_are_written_as_they_are_read() {
         for number in [0, 9, 10, 57, 99, 100, 1234, u64::MAX] {
             let mut out = BytesMut::new();
-            content_length(&mut out, number);
-            assert_eq!(out, format!("content-length: {number}\r\n"));
-            out.clear();
             chunk_size(&mut out, number);
             assert_eq!(out, format!("{number:x}\r\n"));
         }

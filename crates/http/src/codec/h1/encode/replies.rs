@@ -9,11 +9,17 @@
 //! 2. `closing` says that no further request is read. The reply to the last one that was says `close`, and no other does,
 //!    unless nothing can follow it.
 
-use super::body::{BodyOut, Said, content_length, field};
+use super::{
+    body::{BodyOut, Unfinished},
+    head::{Written, content_length, field},
+};
 use crate::{
     codec::{
         date,
-        h1::{decode::Asked, out::Out},
+        h1::{
+            asked::{Asked, is_bodiless},
+            out::Out,
+        },
     },
     error::{HttpError, Misuse},
     message::{Part, ReplyHead, ReplyPart, recycle_reply_head},
@@ -28,14 +34,16 @@ pub(crate) struct Replies {
     pub(crate) date: bool,
     /// Requests whose replies have not ended, in order.
     waiting: VecDeque<Asked>,
-    current: Option<Current>,
+    current: Unfinished,
+    /// What the reply that has begun leads to when it is over.
+    then: Then,
     pub(crate) closing: bool,
     /// Parts that were written, but for replies in one piece.
     pub(crate) parts: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Current {
+/// A head that was written: how its body is, and what the reply leads to.
+struct Begun {
     body: BodyOut,
     then: Then,
 }
@@ -57,7 +65,14 @@ pub(crate) enum Then {
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { date: true, waiting: VecDeque::new(), current: None, closing: false, parts: 0 }
+        Self {
+            date: true,
+            waiting: VecDeque::new(),
+            current: Unfinished::default(),
+            then: Then::Next,
+            closing: false,
+            parts: 0,
+        }
     }
 }
 
@@ -75,7 +90,7 @@ impl Replies {
 
     /// Whether a reply has begun and is not over.
     pub(crate) fn is_within(&self) -> bool {
-        self.current.is_some()
+        self.current.is_within()
     }
 
     /// Appends a part of a reply. `unread` says that the peer was not told to send its body, and has sent none of it.
@@ -95,67 +110,45 @@ impl Replies {
         out: &mut Out,
         unread: bool,
     ) -> Result<Then, HttpError> {
-        let mark = out.mark();
-        match self.head(&mut out.buffer, &head, Some(body.len() as u64), unread) {
-            Ok(Current { body: framed, then }) => {
-                recycle_reply_head(head);
-                if framed != BodyOut::Nothing {
-                    out.bytes(body);
-                }
-                self.waiting.pop_front();
-                Ok(then)
-            }
-            Err(error) => {
-                out.roll_back(mark);
-                Err(error)
-            }
+        let begun = out.head(|buffer| self.head(buffer, &head, Some(body.len() as u64), unread))?;
+        recycle_reply_head(head);
+        if begun.body != BodyOut::Nothing {
+            out.bytes(body);
         }
+        self.waiting.pop_front();
+        Ok(begun.then)
     }
 
     #[inline(never)]
     fn write_rare(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         self.parts += 1;
-        let mark = out.mark();
         match part {
-            Part::Head(head) => match self.head(&mut out.buffer, &head, None, unread) {
-                Ok(current) => {
-                    recycle_reply_head(head);
-                    self.current = Some(current);
-                    Ok(Then::More)
-                }
-                Err(error) => {
-                    out.roll_back(mark);
-                    Err(error)
-                }
-            },
-            Part::Data(bytes) => {
-                let current = self.current.as_mut().ok_or(Misuse::BodyWithoutHead)?;
-                current.body.data(out, bytes).map(|()| Then::More)
-            }
-            Part::File(file) => {
-                let current = self.current.as_mut().ok_or(Misuse::BodyWithoutHead)?;
-                current.body.file(out, file).map(|()| Then::More)
-            }
-            Part::End(trailers) => {
-                let current = self.current.ok_or(Misuse::BodyWithoutHead)?;
-                current.body.end(out, trailers.as_deref())?;
-                self.current = None;
-                self.waiting.pop_front();
-                // Whether to go on may have been decided since the head was written: by a shutdown, or by the peer's end.
-                let ends = self.closing && self.waiting.is_empty() && current.then == Then::Next;
-                Ok(if ends { Then::Close } else { current.then })
+            Part::Head(head) => {
+                let begun = out.head(|buffer| self.head(buffer, &head, None, unread))?;
+                recycle_reply_head(head);
+                self.current.begin(begun.body);
+                self.then = begun.then;
+                Ok(Then::More)
             }
             Part::Interim(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
                 self.write_whole(head, Bytes::new(), out, unread)
             }
             Part::Interim(head) => self.interim(&mut out.buffer, &head),
-            Part::Whole(..) => Err(Misuse::Direction.into()), // written above
+            rest => {
+                if !self.current.append(rest, out)? {
+                    return Ok(Then::More);
+                }
+                self.waiting.pop_front();
+                // Whether to go on may have been decided since the head was written: by a shutdown, or by the peer's end.
+                let ends = self.closing && self.waiting.is_empty() && self.then == Then::Next;
+                Ok(if ends { Then::Close } else { self.then })
+            }
         }
     }
 
     fn interim(&mut self, out: &mut BytesMut, head: &ReplyHead) -> Result<Then, HttpError> {
         let asked = *self.waiting.front().ok_or(Misuse::NoRequest)?;
-        if self.current.is_some() {
+        if self.current.is_within() {
             return Err(Misuse::HeadWithinBody.into());
         }
         if !head.status.is_informational() {
@@ -179,9 +172,9 @@ impl Replies {
         head: &ReplyHead,
         whole: Option<u64>,
         unread: bool,
-    ) -> Result<Current, HttpError> {
+    ) -> Result<Begun, HttpError> {
         let Some(&asked) = self.waiting.front() else { return Err(Misuse::NoRequest.into()) };
-        if self.current.is_some() {
+        if self.current.is_within() {
             return Err(Misuse::HeadWithinBody.into());
         }
         if let Some(length) = whole
@@ -197,15 +190,10 @@ impl Replies {
 
     /// The head of most replies: everything went well, and nothing special was asked for.
     #[inline]
-    fn plain_head(
-        &mut self,
-        out: &mut BytesMut,
-        head: &ReplyHead,
-        length: u64,
-    ) -> Result<Current, HttpError> {
+    fn plain_head(&mut self, out: &mut BytesMut, head: &ReplyHead, length: u64) -> Result<Begun, HttpError> {
         let mark = out.len();
         status_line(out, StatusCode::OK);
-        let said = Said::fields(out, &head.headers)?;
+        let said = Written::fields(out, &head.headers)?;
         if said.decides() {
             out.truncate(mark);
             return self.any_head(out, head, Some(length), false, Asked::default());
@@ -215,7 +203,7 @@ impl Replies {
             date::append_to(out);
         }
         out.extend_from_slice(b"\r\n");
-        Ok(Current { body: BodyOut::Length { announced: length, left: length }, then: Then::Next })
+        Ok(Begun { body: BodyOut::length(length), then: Then::Next })
     }
 
     #[inline(never)]
@@ -226,45 +214,38 @@ impl Replies {
         whole: Option<u64>,
         unread: bool,
         asked: Asked,
-    ) -> Result<Current, HttpError> {
+    ) -> Result<Begun, HttpError> {
         let status = head.status.as_u16();
         if status < 200 && status != 101 {
             return Err(Misuse::Status(status).into());
         }
         status_line(out, head.status);
-        let said = Said::fields(out, &head.headers)?;
-        let switches = status == 101 || asked.connect && head.status.is_success();
+        let said = Written::fields(out, &head.headers)?;
+        let switches = asked.switches(head.status);
         if status == 101 && !(asked.upgrade && said.upgrade) {
             return Err(Misuse::Upgrade.into());
         }
-        let none = BodyOut::Length { announced: 0, left: 0 };
         let mut until_close = false;
-        let body = if switches || status == 204 || status == 304 {
+        let body = if switches || is_bodiless(head.status) {
             if whole.is_some_and(|len| len > 0) {
                 return Err(Misuse::NoBodyAllowed(status).into());
             }
             if let (304, Some(length)) = (status, said.length) {
                 content_length(out, length);
             }
-            none
+            BodyOut::length(0)
         } else if asked.head {
             if let Some(length) = said.length.or(whole.filter(|&len| len > 0)) {
                 content_length(out, length);
             }
             BodyOut::Nothing
         } else if let Some(len) = whole {
-            if let Some(announced) = said.length.filter(|&announced| announced != len) {
-                return Err(if len > announced {
-                    Misuse::BodyTooLong { announced, written: len }.into()
-                } else {
-                    Misuse::BodyTooShort { announced, written: len }.into()
-                });
-            }
+            let body = BodyOut::whole(len, said.length)?;
             content_length(out, len);
-            BodyOut::Length { announced: len, left: len }
+            body
         } else if let Some(announced) = said.length {
             content_length(out, announced);
-            BodyOut::Length { announced, left: announced }
+            BodyOut::length(announced)
         } else if asked.http10 {
             until_close = true;
             BodyOut::UntilClose
@@ -288,7 +269,7 @@ impl Replies {
             (_, true) => Then::Close,
             _ => Then::Next,
         };
-        Ok(Current { body, then })
+        Ok(Begun { body, then })
     }
 
     /// Appends a reply of the codec's own, after which nothing follows.

@@ -19,26 +19,26 @@
 //! Not here: grammar (`decode`), what replies look like (`encode`), how long
 //! a peer may take (`time`).
 
+mod ends;
 mod time;
 
 use self::time::Timers;
 use super::{
-    decode::{Asked, RequestDecoder},
+    asked::Asked,
+    decode::RequestDecoder,
     encode::{Replies, Then},
-    input::Input,
-    out::Out,
+    wire::Wire,
 };
 use crate::{
     codec::date,
-    error::{HttpError, Limit, Misuse, Within},
+    error::{HttpError, Misuse},
     limits::Limits,
     message::{Part, ReplyPart, RequestPart, count_parts},
 };
 use bytes::BytesMut;
 use http::StatusCode;
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
-    WritePromise,
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WritePromise,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -95,10 +95,9 @@ pub struct Refused(pub HttpError);
 #[derive(Debug)]
 pub struct HttpServer {
     limits: Arc<Limits>,
-    input: Input,
+    wire: Wire,
     decoder: RequestDecoder,
     replies: Replies,
-    out: Out,
     phase: Phase,
     /// Requests so far.
     decoded: u64,
@@ -142,10 +141,9 @@ impl HttpServer {
         count_parts();
         Self {
             limits: limits.into(),
-            input: Input::default(),
+            wire: Wire::default(),
             decoder: RequestDecoder::default(),
             replies: Replies::default(),
-            out: Out::default(),
             phase: Phase::Reading,
             decoded: 0,
             expecting: false,
@@ -178,9 +176,9 @@ impl HttpServer {
     fn asked(&mut self, cx: &mut Context<'_, Self>, mut asked: Asked, whole: bool) {
         self.decoded += 1;
         asked.close |=
-            self.decoded >= self.limits.requests || self.input_over && whole && self.input.is_empty();
+            self.decoded >= self.limits.requests || self.input_over && whole && self.wire.input.is_empty();
         self.may_switch = asked.connect || asked.upgrade;
-        self.expecting = asked.expects && !whole && self.input.is_empty();
+        self.expecting = asked.expects && !whole && self.wire.input.is_empty();
         self.replies.asked(asked);
         if let Some(timer) = self.timers.head.take() {
             cx.disarm(timer);
@@ -190,13 +188,13 @@ impl HttpServer {
     /// More bytes are needed, or an answer.
     #[inline]
     fn wait(&mut self, cx: &mut Context<'_, Self>) {
-        self.input.put_aside();
+        self.wire.input.put_aside();
         if self.input_over {
             return self.input_ended(cx);
         }
         if !self.decoder.is_between() {
             self.wait_for_body(cx);
-        } else if !self.input.is_empty() {
+        } else if !self.wire.input.is_empty() {
             self.wait_for_head(cx);
         }
     }
@@ -207,9 +205,9 @@ impl HttpServer {
         let asked_for = self.replies.waiting() == 1 && !self.replies.is_within() && !cx.is_paused();
         if self.expecting && asked_for {
             self.expecting = false;
-            self.out.begin();
-            self.out.buffer.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.send(cx);
+            self.wire.out.begin();
+            self.wire.out.buffer.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.wire.flush(cx);
         }
         self.watch_body(cx);
     }
@@ -217,20 +215,20 @@ impl HttpServer {
     /// The next request has to wait for a reply: what has come of it is kept, and soon nothing more is read.
     #[cold]
     fn wait_for_reply(&mut self, cx: &mut Context<'_, Self>) {
-        self.replies.closing |= self.input_over && self.input.is_empty();
+        self.replies.closing |= self.input_over && self.wire.input.is_empty();
         if self.replies.closing {
             if self.replies.waiting() == 0 {
                 return self.finish(cx, CloseCause::Requested); // all was answered before it was known to be the last
             }
-            drop(self.input.take()); // nobody will look at it
+            drop(self.wire.input.take()); // nobody will look at it
             return;
         }
-        self.input.put_aside();
+        self.wire.input.put_aside();
         self.hold_if_much(cx);
     }
 
     fn hold_if_much(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.holding && self.input.len() >= self.limits.head {
+        if !self.holding && self.wire.input.len() >= self.limits.head {
             self.holding = true;
             cx.hold_input();
         }
@@ -240,11 +238,6 @@ impl HttpServer {
         if std::mem::take(&mut self.holding) {
             cx.release_input();
         }
-    }
-
-    fn send(&mut self, cx: &mut Context<'_, Self>) {
-        self.out.flush(cx);
-        cx.flush();
     }
 
     fn replied(&mut self, cx: &mut Context<'_, Self>, then: Then) {
@@ -257,137 +250,11 @@ impl HttpServer {
             Then::Switch => {
                 self.phase = Phase::Switched;
                 self.stop_reading(cx);
-                return self.send(cx);
+                return self.wire.flush(cx);
             }
         }
         if self.refused.is_some() {
             self.tell_refusal(cx);
-        }
-    }
-
-    // ---- errors ----
-
-    #[cold]
-    fn refuse(&mut self, cx: &mut Context<'_, Self>, error: HttpError) {
-        let of_body = !self.decoder.is_between();
-        tracing::debug!(channel = %cx.id(), %error, "refused");
-        self.throw_away();
-        self.refused = Some(Refusal { error: error.clone(), of_body });
-        cx.fire_event(Event::new(Refused(error)));
-        self.tell_refusal(cx);
-    }
-
-    /// Writes the reply to what was refused, once everything that was asked before is answered.
-    fn tell_refusal(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(refusal) = &self.refused else { return };
-        let before = self.decoded - u64::from(refusal.of_body);
-        if self.answered() < before {
-            return;
-        }
-        let (error, of_body) = (refusal.error.clone(), refusal.of_body);
-        let half_written = self.replies.is_within();
-        let answered = of_body && self.answered() == self.decoded;
-        if !half_written && !answered {
-            self.write_refusal(error.status(), &error);
-        }
-        self.refused = None;
-        let cause = CloseCause::Fault(Fault::new(error));
-        if half_written {
-            // The peer sees that the reply is not whole by its end.
-            self.send(cx);
-            self.phase = Phase::Closing;
-            return cx.close_because(cause);
-        }
-        self.finish(cx, cause);
-    }
-
-    fn write_refusal(&mut self, status: StatusCode, error: &HttpError) {
-        if self.out.begin() {
-            date::refresh();
-        }
-        self.replies.refuse(&mut self.out.buffer, status, &error.to_string());
-    }
-
-    /// The application wrote what cannot be sent.
-    #[cold]
-    fn misused(&mut self, cx: &mut Context<'_, Self>, error: HttpError, done: WritePromise) {
-        done.fail(WriteError::Fault(Fault::new(error.clone())));
-        if matches!(error, HttpError::Misuse(Misuse::NoRequest | Misuse::AfterClose)) {
-            tracing::debug!(channel = %cx.id(), %error, "nothing was written");
-            return;
-        }
-        tracing::error!(channel = %cx.id(), %error, "a reply was not written as it should be, closing the connection");
-        let cause = CloseCause::Fault(Fault::new(error.clone()));
-        if self.replies.is_within() || self.replies.waiting() == 0 {
-            self.send(cx);
-            self.phase = Phase::Closing;
-            return cx.close_because(cause);
-        }
-        self.write_refusal(StatusCode::INTERNAL_SERVER_ERROR, &error);
-        self.finish(cx, cause);
-    }
-
-    // ---- the end ----
-
-    /// Everything is written. The peer gets time to read it if something of its own is still on its way: closing a socket
-    /// with bytes unread would take the reply from it.
-    fn finish(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.send(cx);
-        self.release(cx);
-        self.stop_reading(cx);
-        let unread = !self.decoder.is_between() || !self.input.is_empty();
-        let in_order = !matches!(cause, CloseCause::Fault(_));
-        if in_order && !unread {
-            self.phase = Phase::Closing;
-            return cx.close_when_flushed();
-        }
-        self.phase = Phase::Lingering;
-        self.throw_away();
-        self.linger(cx);
-        cx.shut_down_output();
-    }
-
-    /// What has come is not looked at.
-    fn throw_away(&mut self) {
-        self.timers.lingered += self.input.take().len() as u64;
-    }
-
-    /// The peer sends no more. What has come is looked at first, as far as it is not waiting for replies.
-    fn input_ended(&mut self, cx: &mut Context<'_, Self>) {
-        if self.phase != Phase::Reading || self.refused.is_some() {
-            return;
-        }
-        self.input_over = true;
-        if self.decoder.is_between() && self.input.is_empty() {
-            self.replies.closing = true; // the last reply closes
-            self.finish_if_answered(cx, CloseCause::PeerClosed);
-        } else if let Some(within) = self.is_premature() {
-            self.refuse(cx, HttpError::Premature { within });
-        }
-    }
-
-    /// The channel has ended. Nobody is told but the stages behind.
-    fn ended(&mut self, cx: &mut Context<'_, Self>) {
-        if self.phase == Phase::Reading
-            && self.refused.is_none()
-            && let Some(within) = self.is_premature()
-        {
-            cx.fire_event(Event::new(Refused(HttpError::Premature { within })));
-        }
-    }
-
-    /// In what an end of input would be now.
-    fn is_premature(&self) -> Option<Within> {
-        match (self.decoder.is_between(), self.input.is_empty()) {
-            (false, _) => Some(Within::Body),
-            (true, false) if self.takes_requests() => Some(Within::Head),
-            _ => None,
-        }
-    }
-
-    fn finish_if_answered(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        if self.replies.waiting() == 0 {
-            self.finish(cx, cause);
         }
     }
 }
@@ -413,16 +280,13 @@ impl Handler for HttpServer {
         match self.phase {
             Phase::Reading if self.refused.is_none() => {
                 self.timers.came(bytes.len());
-                self.input.feed(bytes);
+                self.wire.input.feed(bytes);
             }
             Phase::Reading => {} // the connection ends with what was refused
             Phase::Switched => {
-                self.input.feed(bytes);
-                self.input.put_aside();
-                // Nobody has taken over: a hold could not be released by whoever does, so it ends here.
-                let (max, got) = (self.limits.linger, self.input.len() as u64);
-                if got > max {
-                    let error = HttpError::TooMuch { limit: Limit::Unclaimed, max, got };
+                self.wire.input.feed(bytes);
+                self.wire.input.put_aside();
+                if let Some(error) = self.wire.unclaimed(self.limits.linger) {
                     cx.close_because(CloseCause::Fault(Fault::new(error)));
                 }
             }
@@ -444,7 +308,7 @@ impl Handler for HttpServer {
             self.wait_for_reply(cx);
             return None;
         }
-        match self.decoder.next(&mut self.input.bytes, &self.limits) {
+        match self.decoder.next(&mut self.wire.input.bytes, &self.limits) {
             Ok(Some(part)) => {
                 match &part {
                     Part::End(_) => {
@@ -474,18 +338,15 @@ impl Handler for HttpServer {
         if self.phase != Phase::Reading {
             return self.misused(cx, Misuse::AfterClose.into(), done);
         }
-        if done.is_tracked() {
-            if !done.claim() {
-                return; // taken back in time; from here on it is a part of what its message says of itself
-            }
-            self.out.pass_on(cx); // what somebody waits for is a piece of its own
+        if !self.wire.claim(cx, &mut done) {
+            return;
         }
-        if self.out.begin() && self.replies.date {
+        if self.wire.out.begin() && self.replies.date {
             date::refresh();
         }
-        match self.replies.write(part, &mut self.out, self.expecting && self.replies.waiting() == 1) {
+        match self.replies.write(part, &mut self.wire.out, self.expecting && self.replies.waiting() == 1) {
             Ok(then) => {
-                self.out.written(cx, done);
+                self.wire.out.written(cx, done);
                 if then != Then::More || self.holding {
                     self.replied(cx, then);
                 }
@@ -495,8 +356,7 @@ impl Handler for HttpServer {
     }
 
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        self.out.flush(cx);
-        cx.flush();
+        self.wire.flush(cx);
     }
 
     fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
@@ -527,13 +387,11 @@ impl Handler for HttpServer {
     }
 
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
-        self.out.flush(cx);
-        cx.close_with(cause, done);
+        self.wire.close(cx, cause, done);
     }
 
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
-        self.out.flush(cx);
-        cx.shut_down_output_with(done);
+        self.wire.shut_down_output(cx, done);
     }
 
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
@@ -550,18 +408,17 @@ impl Handler for HttpServer {
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Reading && self.replies.waiting() > 0 && !self.replies.is_within() {
             self.phase = Phase::Closing;
-            if self.out.begin() {
+            if self.wire.out.begin() {
                 date::refresh();
             }
             let why = "the server failed over this request";
-            self.replies.refuse(&mut self.out.buffer, StatusCode::INTERNAL_SERVER_ERROR, why);
-            self.send(cx);
+            self.replies.refuse(&mut self.wire.out.buffer, StatusCode::INTERNAL_SERVER_ERROR, why);
+            self.wire.flush(cx);
         }
     }
 
     fn leftover(&mut self) -> Leftover<BytesMut> {
-        let rest = self.input.take();
-        if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
+        self.wire.leftover()
     }
 
     fn name(&self) -> &'static str {

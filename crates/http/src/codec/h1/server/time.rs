@@ -132,7 +132,7 @@ impl HttpServer {
     }
 
     fn head_due(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.decoder.is_between() || self.input.is_empty() || !self.takes_requests() {
+        if !self.decoder.is_between() || self.wire.input.is_empty() || !self.takes_requests() {
             return; // armed again when a head is waited for
         }
         let got = self.decoder.head_seen();
@@ -194,7 +194,7 @@ impl HttpServer {
                     && self.refused.is_none()
                     && self.replies.waiting() == 0
                     && self.decoder.is_between()
-                    && self.input.is_empty();
+                    && self.wire.input.is_empty();
                 // A reply may take long to be sent; a peer that takes nothing of it for as long is gone. If nothing was written
                 // meanwhile, as many bytes are the same bytes. What the peer has sent, its end included, may be unread for that
                 // very reason: reading stops while replies pile up.
