@@ -1,5 +1,7 @@
 //! What the grammar of headers is made of: tokens, values, lists. For the codec, and for whoever reads what headers say.
 
+use http::{HeaderMap, header};
+
 /// Whether this is a token (RFC 9110, 5.6.2): a header's name, a method, a cookie's name. Never empty.
 ///
 /// ```
@@ -66,6 +68,22 @@ pub(crate) fn all_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The elements of a list header, the empty ones left out.
 pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     all_elements(value).filter(|element| !element.is_empty())
+}
+
+/// A number as `Content-Length` has it: digits and nothing else.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(u64::from(digit)) }
+    })
+}
+
+/// The length of a body, if its message says one.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    number(headers.get(header::CONTENT_LENGTH)?.as_bytes())
 }
 
 #[cfg(test)]

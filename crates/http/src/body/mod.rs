@@ -9,13 +9,15 @@
 //! 2. A body that was not completed ends in an error, never in what looks like its end.
 
 mod pipe;
+mod sending;
 
 pub use pipe::BodySender;
 pub(crate) use pipe::{Pipe, broken_off};
+pub(crate) use sending::{Next, Sending};
 
 use crate::error::HttpError;
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use netwright_core::{ByteSource, FileRegion};
 use std::{
     fmt,
@@ -251,6 +253,15 @@ impl Body {
         match std::mem::take(&mut self.kind) {
             Kind::File(region) => Ok(region),
             other => Err(Self { kind: other, trailers: self.trailers.take() }),
+        }
+    }
+
+    /// Says in the headers of its message how long it is, if that is known and nothing is said.
+    pub(crate) fn announce(&self, headers: &mut HeaderMap) {
+        if let Some(len) = self.len()
+            && !headers.contains_key(header::CONTENT_LENGTH)
+        {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         }
     }
 

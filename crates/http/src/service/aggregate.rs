@@ -9,6 +9,7 @@
 
 use crate::{
     codec::Refused,
+    grammar::content_length,
     message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
@@ -107,9 +108,8 @@ impl Collect {
     }
 
     fn begin(&mut self, head: RequestHead) -> Collected {
-        let announced = head.headers.get(header::CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if let Some(announced) = announced.filter(|&announced| announced > self.max as u64) {
+        let announced = content_length(&head.headers).filter(|&announced| announced > self.max as u64);
+        if let Some(announced) = announced {
             self.state = State::ThrownAway;
             return Collected::TooLarge { close: announced > THROWN_AWAY_MAX };
         }

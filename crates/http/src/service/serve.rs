@@ -12,9 +12,10 @@
 //! 4. Demand is given back as it was found.
 
 use crate::{
-    body::{Body, Piece, Pipe, broken_off},
+    body::{Body, Next, Piece, Pipe, Sending, broken_off},
     codec::Refused,
     error::HttpError,
+    grammar::content_length,
     message::{Part, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
@@ -22,7 +23,6 @@ use http::{HeaderValue, Method, Request, Response, header};
 use netwright_core::{AppContext, Application, ApplicationStage, CloseCause, Event, Fault};
 use std::{
     collections::VecDeque,
-    future::poll_fn,
     sync::Arc,
     task::{self, Poll, Waker},
 };
@@ -116,12 +116,6 @@ struct Incoming {
     thrown_away: u64,
 }
 
-enum Sending {
-    Body(Body),
-    /// A future waits for the next piece.
-    Waiting,
-}
-
 impl<F> Serve<F> {
     /// How many requests are worked on at a time; replies keep their order. Default: 1.
     pub fn concurrency(mut self, requests: usize) -> Self {
@@ -170,8 +164,7 @@ where
                 stage.go_on(cx);
             });
         });
-        let length = head.headers.get(header::CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let left = content_length(&head.headers);
         self.incoming = Some(Incoming { pipe: pipe.clone(), left, thrown_away: 0 });
         self.begin(cx, head, Body::incoming(pipe, left));
     }
@@ -238,11 +231,7 @@ where
             }
             Err(body) => body,
         };
-        if let Some(len) = body.len()
-            && !head.headers.contains_key(header::CONTENT_LENGTH)
-        {
-            head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
-        }
+        body.announce(&mut head.headers);
         cx.write(Part::Head(head.into()));
         if head_only {
             return cx.write(Part::End(None)); // nobody gets the rest, which may have no end
@@ -262,22 +251,16 @@ where
             self.sending = None; // nobody will read it, and requests that came before the end wait behind it
             return;
         }
-        while let Some(Sending::Body(body)) = &mut self.sending {
+        while let Some(sending @ Sending::Body(_)) = &mut self.sending {
             if !cx.is_writable() {
                 self.blocked = true;
                 return;
             }
-            match body.poll_piece(&mut task::Context::from_waker(Waker::noop())) {
-                Poll::Ready(piece) => self.sent(cx, piece),
-                Poll::Pending => {
-                    let Some(Sending::Body(mut body)) = self.sending.replace(Sending::Waiting) else {
-                        return;
-                    };
-                    let next = async move {
-                        let piece = poll_fn(|cx| body.poll_piece(cx)).await;
-                        (body, piece)
-                    };
-                    cx.spawn(next, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
+            match sending.next() {
+                Some(Next::Piece(piece)) => self.sent(cx, piece),
+                None => return,
+                Some(Next::Later(later)) => {
+                    cx.spawn(later, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
                         stage.in_read = false;
                         if cx.close_cause().is_some() {
                             return; // given up with the end

@@ -57,11 +57,11 @@ pub(crate) const TABLE: Table = (
             by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'a');
         within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/h1/decode/body.rs Body::UntilClose"]
             by asks_in_all(b"HTTP/1.1 200 OK\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
-        a_request_waits_to_be_taken ["http/src/client/exchange.rs Sending::Body"]
+        a_request_waits_to_be_taken ["http/src/body/sending.rs Sending::Body"]
             by uploads(Body::from(much())) => "LeastRate" between(60, 140), not_taken, Takes;
         a_streamed_request_waits_to_be_taken []
             by uploads(stream()) => "LeastRate" between(60, 140), not_taken, Takes;
-        a_request_is_made_slowly ["http/src/client/exchange.rs Sending::Waiting"]
+        a_request_is_made_slowly ["http/src/body/sending.rs Sending::Waiting"]
             by uploads_slowly() => "application" Ours("it makes the body"), never, Nothing("the reply is waited for when the request is sent");
         behind_a_101_that_nobody_takes_over ["http/src/codec/h1/client.rs Phase::Switched"]
             by switched() => "application" Ours("it has the reply"), never, Nothing("the reply is there");

@@ -11,7 +11,8 @@ use std::{
 };
 
 /// Where protocols are, below `crates`.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
+    "http/src/body",
     "http/src/codec",
     "http/src/client",
     "http/src/service/aggregate.rs",

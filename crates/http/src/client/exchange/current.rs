@@ -2,7 +2,7 @@
 
 use super::Cx;
 use crate::{
-    body::{Body, Pipe, broken_off},
+    body::{Body, Pipe, Sending, broken_off},
     client::{
         ClientError,
         ask::{Ask, Failure},
@@ -38,12 +38,6 @@ pub(super) struct Current {
     /// Since when the next one is waited for.
     pub(super) silent_since: Option<Instant>,
     pub(super) total_timer: Option<(StageTimer, Duration)>,
-}
-
-pub(super) enum Sending {
-    Body(Body),
-    /// A future waits for the next piece.
-    Waiting,
 }
 
 /// How sending gets on, looked at twice within the limit.

@@ -20,7 +20,7 @@
 
 mod current;
 
-use self::current::{Current, LOOKS, SOON, Sending, UNCHANGED_MAX, Upload};
+use self::current::{Current, LOOKS, SOON, UNCHANGED_MAX, Upload};
 use super::{
     ClientError,
     ask::{Ask, Parts, Times},
@@ -28,19 +28,15 @@ use super::{
 };
 use crate::{
     LastReply,
-    body::{Body, Piece, Pipe},
+    body::{Body, Next, Piece, Pipe, Sending},
     error::HttpError,
+    grammar::content_length,
     message::{Part, ReplyHead, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::{HeaderValue, Response, header};
+use http::Response;
 use netwright_core::{CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, time};
-use std::{
-    convert::Infallible,
-    future::poll_fn,
-    task::{self, Poll, Waker},
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 /// One exchange after the other.
 #[derive(Default)]
@@ -111,11 +107,7 @@ impl Exchange {
             }
             Ok(bytes) => self.write_last(cx, Part::Whole(head.into(), bytes)),
             Err(body) => {
-                if let Some(len) = body.len()
-                    && !head.headers.contains_key(header::CONTENT_LENGTH)
-                {
-                    head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
-                }
+                body.announce(&mut head.headers);
                 cx.write(Part::Head(head.into()));
                 match body.into_file() {
                     Ok(region) => {
@@ -179,19 +171,20 @@ impl Exchange {
     /// Writes of the request's body what is there and there is room for.
     fn send(&mut self, cx: &mut Cx<'_>) {
         let mut sent = false;
-        while let Some(Current { sending: Some(Sending::Body(body)), .. }) = &mut self.current {
+        while let Some(Current { sending: Some(sending @ Sending::Body(_)), .. }) = &mut self.current {
             if !cx.is_writable() {
                 break;
             }
-            match body.poll_piece(&mut task::Context::from_waker(Waker::noop())) {
-                Poll::Ready(piece) => {
+            match sending.next() {
+                Some(Next::Piece(piece)) => {
                     sent = true;
                     self.sent(cx, piece);
                 }
-                Poll::Pending => {
-                    self.wait_for_piece(cx);
+                Some(Next::Later(later)) => {
+                    cx.spawn(later, |stage: &mut Self, cx, (body, piece)| stage.waited(cx, body, piece));
                     break;
                 }
+                None => break,
             }
         }
         if sent {
@@ -199,22 +192,13 @@ impl Exchange {
         }
     }
 
-    fn wait_for_piece(&mut self, cx: &mut Cx<'_>) {
-        let Some(current) = &mut self.current else { return };
-        let Some(Sending::Body(mut body)) = current.sending.replace(Sending::Waiting) else { return };
-        let next = async move {
-            let piece = poll_fn(|cx| body.poll_piece(cx)).await;
-            (body, piece)
-        };
-        cx.spawn(next, |stage: &mut Self, cx, (body, piece)| {
-            let Some(current) = stage.current.as_mut().filter(|current| current.sending.is_some()) else {
-                return;
-            };
-            current.sending = Some(Sending::Body(body));
-            stage.sent(cx, piece);
-            cx.flush();
-            stage.go_on(cx);
-        });
+    /// A piece has come that was waited for, of an exchange that may be over.
+    fn waited(&mut self, cx: &mut Cx<'_>, body: Body, piece: Result<Piece, HttpError>) {
+        let Some(current) = self.current.as_mut().filter(|current| current.sending.is_some()) else { return };
+        current.sending = Some(Sending::Body(body));
+        self.sent(cx, piece);
+        cx.flush();
+        self.go_on(cx);
     }
 
     fn sent(&mut self, cx: &mut Cx<'_>, piece: Result<Piece, HttpError>) {
@@ -259,8 +243,7 @@ impl Exchange {
                 let pipe = Pipe::poking(move || back.call(|stage: &mut Self, cx| stage.go_on(cx)));
                 current.incoming = Some(pipe.clone());
                 current.watch_pieces(cx, false);
-                let length = head.headers.get(header::CONTENT_LENGTH);
-                Body::incoming(pipe, length.and_then(|length| length.to_str().ok()?.parse().ok()))
+                Body::incoming(pipe, content_length(&head.headers))
             }
         };
         if let Some(reply) = current.reply.take() {

@@ -10,7 +10,7 @@
 use crate::{
     authority::is_host_field,
     error::{Framing, Grammar, HttpError},
-    grammar::all_elements,
+    grammar::{all_elements, number},
 };
 use http::{HeaderName, Version, header};
 
@@ -119,17 +119,6 @@ impl Facts {
     pub(crate) fn expectation(&mut self) -> Result<(), HttpError> {
         self.unknown_expectation.take().map_or(Ok(()), |what| Err(HttpError::Expectation(what)))
     }
-}
-
-/// A number as `Content-Length` has it: digits and nothing else.
-pub(crate) fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |number, &byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(u64::from(digit)) }
-    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod same_again;
 mod seen;
 
 pub(crate) use chunked::is_forbidden;
-pub(crate) use framing::number;
 pub(crate) use reply::{ReplyDecoder, Said};
 pub(crate) use request::RequestDecoder;
 pub(crate) use same_again::recycle_request;

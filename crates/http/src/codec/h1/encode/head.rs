@@ -1,9 +1,8 @@
 //! Header lines of messages that are written, and what they say to the codec.
 
 use crate::{
-    codec::h1::decode::number,
     error::{HttpError, Misuse},
-    grammar::elements,
+    grammar::{elements, number},
 };
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, header};

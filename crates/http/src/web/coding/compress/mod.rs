@@ -9,7 +9,7 @@ pub use stage::ReplyCompression;
 use super::format;
 use crate::{
     ReplyHead,
-    grammar::elements,
+    grammar::{content_length, elements},
     web::{Coding, MediaType},
 };
 use http::{HeaderMap, header};
@@ -129,7 +129,7 @@ impl Compression {
     /// Whether a reply may be compressed at all, for whoever accepts it.
     fn is_for(&self, head: &ReplyHead, len: Option<u64>) -> bool {
         let (settings, headers) = (&self.0, &head.headers);
-        let len = len.or_else(|| headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok());
+        let len = len.or_else(|| content_length(headers));
         let bodiless = head.status.is_informational() || matches!(head.status.as_u16(), 204..=206 | 304);
         !bodiless
             && len.is_none_or(|len| len >= settings.threshold)

@@ -113,13 +113,7 @@ impl Handler for ReplyCompression {
             }
             Part::End(trailers) => {
                 self.settle(cx, false);
-                if let Now::Coded { compressor, .. } = &mut self.now {
-                    match squeeze(compressor, &[], Flush::Finish) {
-                        Ok(last) if last.is_empty() => {}
-                        Ok(last) => cx.write(Part::Data(last)),
-                        Err(error) => give_up(cx, error, WritePromise::untracked()),
-                    }
-                }
+                self.bring_out(cx, Flush::Finish);
                 cx.write_with(Part::End(trailers), done);
             }
         }
@@ -131,14 +125,8 @@ impl Handler for ReplyCompression {
 
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         self.settle(cx, true);
-        if let Now::Coded { compressor, unflushed } = &mut self.now
-            && std::mem::take(unflushed)
-        {
-            match squeeze(compressor, &[], Flush::Sync) {
-                Ok(data) if data.is_empty() => {}
-                Ok(data) => cx.write(Part::Data(data)),
-                Err(error) => give_up(cx, error, WritePromise::untracked()),
-            }
+        if matches!(self.now, Now::Coded { unflushed: true, .. }) {
+            self.bring_out(cx, Flush::Sync);
         }
         cx.flush();
     }
@@ -195,6 +183,17 @@ impl ReplyCompression {
             self.now = Now::Coded { compressor, unflushed: false };
         }
         cx.write_with(Part::Head(*head), done);
+    }
+
+    /// Writes what was put in and has not come out, if the reply is coded.
+    fn bring_out(&mut self, cx: &mut Context<'_, Self>, flush: Flush) {
+        let Now::Coded { compressor, unflushed } = &mut self.now else { return };
+        *unflushed = false;
+        match squeeze(compressor, &[], flush) {
+            Ok(rest) if rest.is_empty() => {}
+            Ok(rest) => cx.write(Part::Data(rest)),
+            Err(error) => give_up(cx, error, WritePromise::untracked()),
+        }
     }
 
     fn data(&mut self, cx: &mut Context<'_, Self>, data: Bytes, done: WritePromise) {
