@@ -1,7 +1,7 @@
 //! How a client is set up.
 
-use super::{Client, ClientError, Inner, ask::Times, origin};
-use crate::limits::Limits;
+use super::{Inner, WebClient, WebClientError, ask::Times, origin};
+use crate::limits::HttpLimits;
 use http::HeaderValue;
 use netwright_core::EventLoopGroup;
 use netwright_transport::{self as transport, ConnectError};
@@ -11,13 +11,13 @@ use std::{
     time::Duration,
 };
 
-/// Sets up a [`Client`].
+/// Sets up a [`WebClient`].
 ///
 /// ```
-/// use netwright_http::client::Client;
+/// use netwright_http::client::WebClient;
 /// use std::time::Duration;
 ///
-/// let client = Client::builder()
+/// let client = WebClient::builder()
 ///     .connect_timeout(Duration::from_secs(2))
 ///     .head_timeout(Duration::from_secs(10))
 ///     .redirects(3)
@@ -26,7 +26,7 @@ use std::{
 /// ```
 #[derive(Clone)]
 #[must_use = "a client is made by `build`"]
-pub struct ClientBuilder {
+pub struct WebClientBuilder {
     pub(super) group: Option<EventLoopGroup>,
     pub(super) connect_timeout: Duration,
     pub(super) times: Times,
@@ -37,12 +37,12 @@ pub struct ClientBuilder {
     /// Its host and port.
     pub(super) proxy: Option<String>,
     pub(super) user_agent: Option<HeaderValue>,
-    limits: Limits,
+    limits: HttpLimits,
     #[cfg(feature = "tls")]
     pub(super) connector: Option<netwright_tls::Connector>,
 }
 
-impl ClientBuilder {
+impl WebClientBuilder {
     pub(super) fn new() -> Self {
         Self {
             group: None,
@@ -57,7 +57,7 @@ impl ClientBuilder {
             connections: 16,
             proxy: None,
             user_agent: None,
-            limits: Limits::client(),
+            limits: HttpLimits::client(),
             #[cfg(feature = "tls")]
             connector: None,
         }
@@ -120,7 +120,7 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// That is no host and port, or more than these.
-    pub fn proxy(mut self, proxy: &str) -> Result<Self, ClientError> {
+    pub fn proxy(mut self, proxy: &str) -> Result<Self, WebClientError> {
         self.proxy = Some(origin::proxy_address(proxy)?);
         Ok(self)
     }
@@ -131,9 +131,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Limits of what servers may send. Default: [`Limits::client`]. The times in it are for servers: those of a client are
+    /// HttpLimits of what servers may send. Default: [`HttpLimits::client`]. The times in it are for servers: those of a client are
     /// [`head_timeout`](Self::head_timeout), [`piece_timeout`](Self::piece_timeout) and [`total_timeout`](Self::total_timeout).
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: HttpLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -149,8 +149,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// No event loop could be started, or a setting cannot work.
-    pub fn build(self) -> Result<Client, ClientError> {
-        let setup = |error: String| ClientError::Connect(ConnectError::Setup(error));
+    pub fn build(self) -> Result<WebClient, WebClientError> {
+        let setup = |error: String| WebClientError::Connect(ConnectError::Setup(error));
         if self.connections == 0 {
             return Err(setup("a client needs at least one connection to each host".to_owned()));
         }
@@ -159,13 +159,13 @@ impl ClientBuilder {
             None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,
         };
         let limits = Arc::new(self.limits.clone());
-        Ok(Client { inner: Arc::new(Inner { group, settings: self, limits, pools: Mutex::default() }) })
+        Ok(WebClient { inner: Arc::new(Inner { group, settings: self, limits, pools: Mutex::default() }) })
     }
 }
 
-impl fmt::Debug for ClientBuilder {
+impl fmt::Debug for WebClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder")
+        f.debug_struct("WebClientBuilder")
             .field("times", &self.times)
             .field("redirects", &self.redirects)
             .field("connections", &self.connections)

@@ -1,7 +1,7 @@
 //! From a request to its reply: over redirects, and over connections that end under it.
 
 use super::{
-    ClientError, Inner,
+    Inner, WebClientError,
     ask::{self, Ask, Failure},
     origin::Origin,
     redirect,
@@ -25,7 +25,7 @@ struct Repeatable {
 
 impl Inner {
     /// Asks, and follows redirects.
-    pub(super) async fn follow(&self, request: Request<Body>) -> Result<Response<Body>, ClientError> {
+    pub(super) async fn follow(&self, request: Request<Body>) -> Result<Response<Body>, WebClientError> {
         let begun = time::now();
         let (mut head, body) = request.into_parts();
         if let Some(agent) = &self.settings.user_agent {
@@ -46,7 +46,7 @@ impl Inner {
                 return Ok(reply);
             }
             if followed == self.settings.redirects {
-                return Err(ClientError::TooManyRedirects { max: followed, next: next.uri });
+                return Err(WebClientError::TooManyRedirects { max: followed, next: next.uri });
             }
             followed += 1;
             if !next.body {
@@ -68,7 +68,7 @@ impl Inner {
         kept: &Repeatable,
         mut stream: Option<Body>,
         begun: Instant,
-    ) -> Result<Response<Body>, ClientError> {
+    ) -> Result<Response<Body>, WebClientError> {
         let origin = Origin::of(&kept.head.uri)?;
         let mut unusable = 0;
         loop {
@@ -100,7 +100,7 @@ impl Inner {
     }
 
     /// A connection, within the time of the whole request.
-    async fn acquire(&self, origin: &Origin, begun: Instant) -> Result<Pooled<Ask>, ClientError> {
+    async fn acquire(&self, origin: &Origin, begun: Instant) -> Result<Pooled<Ask>, WebClientError> {
         let limit = self.settings.times.total;
         let acquiring = self.pool(origin)?.acquire();
         if limit.is_zero() {
@@ -109,7 +109,7 @@ impl Inner {
         let left = limit.saturating_sub(time::now().saturating_duration_since(begun));
         match time::timeout(left, acquiring).await {
             Ok(acquired) => Ok(acquired?),
-            Err(_) => Err(ClientError::TimedOut { what: "a connection for the request", limit }),
+            Err(_) => Err(WebClientError::TimedOut { what: "a connection for the request", limit }),
         }
     }
 

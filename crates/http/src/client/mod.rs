@@ -42,10 +42,10 @@ mod tests;
 mod tunnel;
 
 pub use asking::Asking;
-pub use builder::ClientBuilder;
-pub use error::ClientError;
+pub use builder::WebClientBuilder;
+pub use error::WebClientError;
 
-use crate::{Body, limits::Limits};
+use crate::{Body, limits::HttpLimits};
 use ask::Ask;
 use http::{Method, Request, Uri};
 use netwright_core::EventLoopGroup;
@@ -60,10 +60,10 @@ use std::{
 /// Asks servers, and keeps connections to them. Cheap to clone; any thread may use it.
 ///
 /// ```no_run
-/// use netwright_http::client::Client;
+/// use netwright_http::client::WebClient;
 ///
 /// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = Client::builder().build()?;
+/// let client = WebClient::builder().build()?;
 /// let reply = client.get("http://example.com/").await?;
 /// println!("{}: {} bytes", reply.status(), reply.into_body().collect(1 << 20).await?.len());
 /// # Ok(())
@@ -72,21 +72,21 @@ use std::{
 ///
 /// Outside of async code, [`Asking::wait`] waits for the reply.
 #[derive(Clone)]
-pub struct Client {
+pub struct WebClient {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     group: EventLoopGroup,
-    settings: ClientBuilder,
-    limits: Arc<Limits>,
+    settings: WebClientBuilder,
+    limits: Arc<HttpLimits>,
     pools: Mutex<HashMap<Origin, Pool<Ask>>>,
 }
 
-impl Client {
+impl WebClient {
     /// Sets up a client.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::new()
+    pub fn builder() -> WebClientBuilder {
+        WebClientBuilder::new()
     }
 
     /// Asks for what is at a URL.
@@ -105,9 +105,9 @@ impl Client {
     }
 
     /// What the client holds just now.
-    pub fn figures(&self) -> ClientFigures {
+    pub fn figures(&self) -> WebClientFigures {
         let pools: Vec<Pool<Ask>> = self.inner.pools().values().cloned().collect();
-        let mut all = ClientFigures { hosts: pools.len(), ..ClientFigures::default() };
+        let mut all = WebClientFigures { hosts: pools.len(), ..WebClientFigures::default() };
         for figures in pools.iter().map(Pool::figures) {
             all.idle += figures.idle;
             all.in_use += figures.in_use;
@@ -124,7 +124,7 @@ impl Client {
                 (*request.method_mut(), *request.uri_mut()) = (method, uri);
                 self.request(request)
             }
-            Err(_) => Asking::failed(ClientError::Url { url: url.to_owned(), why: "it is not a URL" }),
+            Err(_) => Asking::failed(WebClientError::Url { url: url.to_owned(), why: "it is not a URL" }),
         }
     }
 
@@ -133,21 +133,21 @@ impl Client {
         let (inner, request) = (self.inner.clone(), request.map(Into::into));
         match self.inner.group.next().spawn(async move { inner.follow(request).await }) {
             Ok(handle) => Asking { state: Ok(handle) },
-            Err(_) => Asking::failed(ClientError::LoopEnded),
+            Err(_) => Asking::failed(WebClientError::LoopEnded),
         }
     }
 }
 
-/// What a [`Client`] holds: connections of all hosts together.
+/// What a [`WebClient`] holds: connections of all hosts together.
 ///
 /// ```
-/// let client = netwright_http::client::Client::builder().build()?;
+/// let client = netwright_http::client::WebClient::builder().build()?;
 /// assert_eq!((client.figures().hosts, client.figures().idle), (0, 0)); // nothing before the first request
-/// # Ok::<_, netwright_http::client::ClientError>(())
+/// # Ok::<_, netwright_http::client::WebClientError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct ClientFigures {
+pub struct WebClientFigures {
     /// Schemes, hosts and ports that it knows.
     pub hosts: usize,
     /// Connections that wait to be used.
@@ -160,9 +160,9 @@ pub struct ClientFigures {
     pub waiting: usize,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for WebClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pools = self.inner.pools().len();
-        f.debug_struct("Client").field("hosts", &pools).finish_non_exhaustive()
+        f.debug_struct("WebClient").field("hosts", &pools).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tls")]
 use super::tunnel;
-use super::{ClientError, Inner, ask::Ask, exchange::Exchange, origin::Origin};
+use super::{Inner, WebClientError, ask::Ask, exchange::Exchange, origin::Origin};
 use crate::codec::HttpClient;
 use netwright_core::pipeline;
 use netwright_transport::{self as transport, ConnectError, Pool};
@@ -35,7 +35,7 @@ impl Inner {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn pool(&self, origin: &Origin) -> Result<Pool<Ask>, ClientError> {
+    pub(super) fn pool(&self, origin: &Origin) -> Result<Pool<Ask>, WebClientError> {
         let mut pools = self.pools();
         if let Some(pool) = pools.get(origin) {
             return Ok(pool.clone());
@@ -48,7 +48,7 @@ impl Inner {
         Ok(pool)
     }
 
-    fn new_pool(&self, origin: &Origin) -> Result<Pool<Ask>, ClientError> {
+    fn new_pool(&self, origin: &Origin) -> Result<Pool<Ask>, WebClientError> {
         let builder = || {
             transport::Client::builder()
                 .group(self.group.clone())
@@ -66,10 +66,10 @@ impl Inner {
                 let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
                 pipeline().add(codec).last(Exchange::new(idle))
             });
-            Pool::to(&client.map_err(ClientError::Connect)?, address)
+            Pool::to(&client.map_err(WebClientError::Connect)?, address)
         };
         let pool = pool.max_connections(self.settings.connections).build();
-        pool.map_err(|error| ClientError::Connect(ConnectError::Setup(error.to_string())))
+        pool.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))
     }
 
     #[cfg(feature = "tls")]
@@ -78,9 +78,9 @@ impl Inner {
         origin: &Origin,
         builder: transport::ClientBuilder,
         address: String,
-    ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
+    ) -> Result<transport::PoolBuilder<Ask>, WebClientError> {
         use netwright_tls::{Connector, Tls};
-        let tls_error = |error: netwright_tls::TlsError| ClientError::Tls(error.to_string());
+        let tls_error = |error: netwright_tls::TlsError| WebClientError::Tls(error.to_string());
         let connector = match &self.settings.connector {
             Some(connector) => connector.clone(),
             None => Connector::system().map_err(tls_error)?,
@@ -93,12 +93,12 @@ impl Inner {
             let (target, time) = (origin.address(), self.settings.connect_timeout);
             let way = tunnel::Way { target, server, limits, time, idle };
             let client = builder.pipeline(move || tunnel::through(way.clone()));
-            return Ok(Pool::to(&client.map_err(ClientError::Connect)?, address));
+            return Ok(Pool::to(&client.map_err(WebClientError::Connect)?, address));
         }
         let client = builder.pipeline(move || {
             pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::new(idle))
         });
-        Ok(Pool::to(&client.map_err(ClientError::Connect)?, address))
+        Ok(Pool::to(&client.map_err(WebClientError::Connect)?, address))
     }
 
     #[cfg(not(feature = "tls"))]
@@ -107,9 +107,9 @@ impl Inner {
         origin: &Origin,
         _: transport::ClientBuilder,
         _: String,
-    ) -> Result<transport::PoolBuilder<Ask>, ClientError> {
+    ) -> Result<transport::PoolBuilder<Ask>, WebClientError> {
         let url = format!("https://{}", origin.address());
         let why = "https needs the feature `https` of netwright, or `tls` of netwright-http";
-        Err(ClientError::Url { url, why })
+        Err(WebClientError::Url { url, why })
     }
 }

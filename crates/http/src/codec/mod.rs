@@ -11,4 +11,4 @@ mod date;
 mod h1;
 
 pub(crate) use h1::recycle_request;
-pub use h1::{HttpClient, HttpServer, LastReply, Refused};
+pub use h1::{HttpClient, HttpServer, LastReply, RequestRefused};

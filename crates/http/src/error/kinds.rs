@@ -5,7 +5,7 @@ use std::fmt;
 /// A limit by name.
 ///
 /// ```
-/// use netwright_http::{HttpError, Limit};
+/// use netwright_http::{HttpError, error::Limit};
 ///
 /// let error = HttpError::TooMuch { limit: Limit::Body, max: 1024, got: 4096 };
 /// assert!(error.to_string().contains("1024") && error.to_string().contains("4096"), "{error}");
@@ -13,21 +13,21 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// [`Limits::head`](crate::Limits::head)
+    /// [`HttpLimits::head`](crate::HttpLimits::head)
     Head,
-    /// [`Limits::headers`](crate::Limits::headers)
+    /// [`HttpLimits::headers`](crate::HttpLimits::headers)
     Headers,
-    /// [`Limits::target`](crate::Limits::target)
+    /// [`HttpLimits::target`](crate::HttpLimits::target)
     Target,
-    /// [`Limits::body`](crate::Limits::body)
+    /// [`HttpLimits::body`](crate::HttpLimits::body)
     Body,
-    /// [`Limits::chunk_line`](crate::Limits::chunk_line)
+    /// [`HttpLimits::chunk_line`](crate::HttpLimits::chunk_line)
     ChunkLine,
-    /// [`Limits::trailers`](crate::Limits::trailers)
+    /// [`HttpLimits::trailers`](crate::HttpLimits::trailers)
     Trailers,
     /// Answers before the answer.
     Interim,
-    /// [`Limits::linger`](crate::Limits::linger): bytes behind the end of HTTP that nobody has taken over.
+    /// [`HttpLimits::linger`](crate::HttpLimits::linger): bytes behind the end of HTTP that nobody has taken over.
     Unclaimed,
 }
 
@@ -116,7 +116,7 @@ pub enum Framing {
 /// Where a message was when its connection ended.
 ///
 /// ```
-/// use netwright_http::{HttpError, Within};
+/// use netwright_http::{HttpError, error::Within};
 ///
 /// let error = HttpError::Premature { within: Within::Body };
 /// println!("{error}");
@@ -135,7 +135,7 @@ pub enum Within {
 /// How the stages behind the codec used it wrongly.
 ///
 /// ```
-/// use netwright_http::{HttpError, Misuse};
+/// use netwright_http::{HttpError, error::Misuse};
 ///
 /// let error = HttpError::Misuse(Misuse::BodyTooLong { announced: 5, written: 7 });
 /// println!("{error}");

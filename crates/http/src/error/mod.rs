@@ -1,4 +1,4 @@
-//! What can be wrong with a message, and which status says so.
+//! What can be wrong with a message, and which status says so: [`HttpError`], and of what kind it is.
 
 mod kinds;
 
@@ -10,7 +10,7 @@ use std::{error::Error, fmt, time::Duration};
 /// Why a message was refused, or could not be written.
 ///
 /// ```
-/// use netwright_http::{Grammar, HttpError};
+/// use netwright_http::{HttpError, error::Grammar};
 ///
 /// let error = HttpError::Grammar(Grammar::NoHost);
 /// assert_eq!(error.status(), http::StatusCode::BAD_REQUEST);
@@ -24,7 +24,7 @@ pub enum HttpError {
     Framing(Framing),
     /// More than a limit allows: which one, its value, and what came, as far as it is known.
     TooMuch {
-        /// The field of [`Limits`](crate::Limits).
+        /// The field of [`HttpLimits`](crate::HttpLimits).
         limit: Limit,
         /// What it is set to.
         max: u64,

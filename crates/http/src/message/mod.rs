@@ -27,11 +27,11 @@ use std::sync::Once;
 /// ```
 /// use http::Response;
 /// use netwright_core::{EmbeddedChannel, pipeline};
-/// use netwright_http::{HttpServer, Part, RequestPart};
+/// use netwright_http::{HttpServer, HttpPart, RequestPart};
 ///
 /// // The last stage sees parts, if it does not want to be a service.
 /// let stages = pipeline().add(HttpServer::new()).handle(|cx, part: RequestPart| {
-///     if let Part::Whole(head, body) = part {
+///     if let HttpPart::Whole(head, body) = part {
 ///         let text = format!("{} {}: {} bytes", head.method, head.uri, body.len());
 ///         cx.write_and_flush(Response::new(text).into());
 ///     }
@@ -41,7 +41,7 @@ use std::sync::Once;
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nGET /here: 0 bytes"));
 /// ```
 #[derive(Debug)]
-pub enum Part<H> {
+pub enum HttpPart<H> {
     /// A head alone; its body follows in pieces.
     Head(H),
     /// A message in one piece. The body may be empty.
@@ -59,23 +59,23 @@ pub enum Part<H> {
 /// A piece of a request.
 ///
 /// ```
-/// use netwright_http::{Part, RequestPart};
+/// use netwright_http::{HttpPart, RequestPart};
 ///
 /// let all = RequestPart::from(http::Request::get("/").body("").unwrap());
-/// assert!(matches!(all, Part::Whole(..)));
+/// assert!(matches!(all, HttpPart::Whole(..)));
 /// ```
-pub type RequestPart = Part<RequestHead>;
+pub type RequestPart = HttpPart<RequestHead>;
 /// A piece of a reply.
 ///
 /// ```
-/// use netwright_http::{Part, ReplyPart};
+/// use netwright_http::{HttpPart, ReplyPart};
 ///
 /// // A body of unknown length, in pieces.
 /// let (head, ()) = http::Response::new(()).into_parts();
-/// let parts: [ReplyPart; 3] = [Part::Head(head.into()), Part::Data("hello".into()), Part::End(None)];
+/// let parts: [ReplyPart; 3] = [HttpPart::Head(head.into()), HttpPart::Data("hello".into()), HttpPart::End(None)];
 /// # drop(parts);
 /// ```
-pub type ReplyPart = Part<ReplyHead>;
+pub type ReplyPart = HttpPart<ReplyHead>;
 
 impl<B: Into<Bytes>> From<Response<B>> for ReplyPart {
     /// A reply in one piece.
@@ -97,10 +97,10 @@ impl<B: Into<Bytes>> From<Request<B>> for RequestPart {
 /// Has parts count for the bytes of their bodies while they are on their way to be written. Files count for nothing,
 /// because the system has them.
 pub(crate) fn count_parts() {
-    fn bytes_of<H>(part: &Part<H>) -> usize {
+    fn bytes_of<H>(part: &HttpPart<H>) -> usize {
         match part {
-            Part::Whole(_, bytes) | Part::Data(bytes) => bytes.len(),
-            Part::Head(_) | Part::File(_) | Part::End(_) | Part::Interim(_) => 0,
+            HttpPart::Whole(_, bytes) | HttpPart::Data(bytes) => bytes.len(),
+            HttpPart::Head(_) | HttpPart::File(_) | HttpPart::End(_) | HttpPart::Interim(_) => 0,
         }
     }
     static ONCE: Once = Once::new();

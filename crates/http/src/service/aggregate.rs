@@ -8,9 +8,9 @@
 //! Always true: the codec's own 413 comes behind the replies to what was asked before.
 
 use crate::{
-    codec::Refused,
+    codec::RequestRefused,
     grammar::content_length,
-    message::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart},
+    message::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -87,10 +87,10 @@ impl Collect {
 
     pub(crate) fn add(&mut self, part: RequestPart) -> Collected {
         match part {
-            Part::Whole(head, body) if body.len() <= self.max => Collected::Request(head, body),
-            Part::Whole(..) => Collected::TooLarge { close: false },
-            Part::Head(head) => self.begin(head),
-            Part::Data(bytes) => {
+            HttpPart::Whole(head, body) if body.len() <= self.max => Collected::Request(head, body),
+            HttpPart::Whole(..) => Collected::TooLarge { close: false },
+            HttpPart::Head(head) => self.begin(head),
+            HttpPart::Data(bytes) => {
                 let State::Body(body) = &mut self.state else { return Collected::Nothing };
                 if body.1.len() + bytes.len() > self.max {
                     self.state = State::ThrownAway;
@@ -99,11 +99,11 @@ impl Collect {
                 body.1.push(bytes);
                 Collected::Nothing
             }
-            Part::End(_) => match std::mem::replace(&mut self.state, State::Between) {
+            HttpPart::End(_) => match std::mem::replace(&mut self.state, State::Between) {
                 State::Body(body) => Collected::Request(body.0, body.1.into_bytes()),
                 _ => Collected::Nothing,
             },
-            Part::File(_) | Part::Interim(_) => Collected::Nothing, // never read
+            HttpPart::File(_) | HttpPart::Interim(_) => Collected::Nothing, // never read
         }
     }
 
@@ -130,7 +130,7 @@ pub(crate) fn too_large(max: usize, close: bool) -> ReplyPart {
     if close {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Part::Whole(head, Bytes::from(format!("the body is too large: the limit is {max} bytes\n")))
+    HttpPart::Whole(head, Bytes::from(format!("the body is too large: the limit is {max} bytes\n")))
 }
 
 /// A stage that puts requests together, and takes replies in one piece.
@@ -138,11 +138,11 @@ pub(crate) fn too_large(max: usize, close: bool) -> ReplyPart {
 /// ```
 /// use http::{Request, Response};
 /// use netwright_core::{EmbeddedChannel, pipeline};
-/// use netwright_http::{Aggregate, HttpServer};
+/// use netwright_http::{HttpAggregate, HttpServer};
 ///
 /// let echo = pipeline()
 ///     .add(HttpServer::new())
-///     .add(Aggregate::max(1024))
+///     .add(HttpAggregate::max(1024))
 ///     .handle(|cx, request| cx.write_and_flush(Response::new(request.into_body())));
 /// let mut channel = EmbeddedChannel::new(echo);
 /// channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n");
@@ -150,7 +150,7 @@ pub(crate) fn too_large(max: usize, close: bool) -> ReplyPart {
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello"));
 /// ```
 #[derive(Debug)]
-pub struct Aggregate {
+pub struct HttpAggregate {
     collect: Collect,
     /// Whose replies come next: the application's, or ours with or without a close.
     owed: VecDeque<Owed>,
@@ -162,7 +162,7 @@ enum Owed {
     TooLarge { close: bool },
 }
 
-impl Aggregate {
+impl HttpAggregate {
     /// Bodies of at most so many bytes.
     pub fn max(max: usize) -> Self {
         count_bytes_of(|reply: &Response<Bytes>| reply.body().len());
@@ -179,7 +179,7 @@ impl Aggregate {
     }
 }
 
-impl Handler for Aggregate {
+impl Handler for HttpAggregate {
     type Read = RequestPart;
     type ReadOut = Request<Bytes>;
     type Write = Response<Bytes>;
@@ -208,13 +208,13 @@ impl Handler for Aggregate {
     }
 
     fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
-        if event.get::<Refused>().is_some() {
+        if event.get::<RequestRefused>().is_some() {
             self.collect.give_up();
         }
         cx.fire_event(event);
     }
 
     fn name(&self) -> &'static str {
-        "Aggregate"
+        "HttpAggregate"
     }
 }

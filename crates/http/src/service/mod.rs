@@ -13,8 +13,8 @@ mod serve;
 #[cfg(feature = "tower")]
 mod tower;
 
-pub use aggregate::Aggregate;
+pub use aggregate::HttpAggregate;
 pub use respond::{Received, Respond, respond};
-pub use serve::{Serve, serve};
+pub use serve::{ServeRequests, serve};
 #[cfg(feature = "tower")]
 pub use tower::tower;

@@ -2,8 +2,8 @@
 
 use super::aggregate::{Collect, Collected, too_large};
 use crate::{
-    codec::Refused,
-    message::{Part, ReplyPart, RequestHead, RequestPart},
+    codec::RequestRefused,
+    message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Response, Uri, Version};
@@ -143,7 +143,7 @@ where
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
         match part {
             // Nearly all of them: no need to put anything together.
-            Part::Whole(head, body) if body.len() <= self.body_max => {
+            HttpPart::Whole(head, body) if body.len() <= self.body_max => {
                 self.answer(cx, head, body);
             }
             part => match self.collect.add(part) {
@@ -159,7 +159,7 @@ where
     }
 
     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
-        if event.get::<Refused>().is_some() {
+        if event.get::<RequestRefused>().is_some() {
             self.collect.give_up();
         }
     }

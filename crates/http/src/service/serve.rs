@@ -13,10 +13,10 @@
 
 use crate::{
     body::{Body, Next, Piece, Pipe, Sending, broken_off},
-    codec::Refused,
+    codec::RequestRefused,
     error::HttpError,
     grammar::content_length,
-    message::{Part, ReplyPart, RequestHead, RequestPart},
+    message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};
@@ -51,13 +51,13 @@ const THROWN_AWAY_MAX: u64 = 256 * 1024;
 /// channel.write_inbound("def");
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\n6 bytes"));
 /// ```
-pub fn serve<F, T, B>(call: F) -> Serve<F>
+pub fn serve<F, T, B>(call: F) -> ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
     B: Into<Body> + 'static,
 {
-    Serve {
+    ServeRequests {
         call,
         concurrency: 1,
         calls: VecDeque::new(),
@@ -79,10 +79,10 @@ where
 /// use netwright_core::pipeline;
 /// use netwright_http::{Body, HttpServer, serve};
 ///
-/// let echo = serve(async |request: Request<Body>| Response::new(request.into_body())); // a `Serve`
+/// let echo = serve(async |request: Request<Body>| Response::new(request.into_body())); // a `ServeRequests`
 /// let _stages = pipeline().add(HttpServer::new()).app(echo);
 /// ```
-pub struct Serve<F> {
+pub struct ServeRequests<F> {
     call: F,
     concurrency: usize,
     /// In the order of their requests. The last one has number `next - 1`.
@@ -116,7 +116,7 @@ struct Incoming {
     thrown_away: u64,
 }
 
-impl<F> Serve<F> {
+impl<F> ServeRequests<F> {
     /// How many requests are worked on at a time; replies keep their order. Default: 1.
     pub fn concurrency(mut self, requests: usize) -> Self {
         self.concurrency = requests.max(1);
@@ -124,9 +124,9 @@ impl<F> Serve<F> {
     }
 }
 
-type Cx<'a, F> = AppContext<'a, Serve<F>>;
+type Cx<'a, F> = AppContext<'a, ServeRequests<F>>;
 
-impl<F, T, B> Serve<F>
+impl<F, T, B> ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
@@ -227,19 +227,19 @@ where
                 if rest.is_some_and(|left| left.is_none_or(|left| left > THROWN_AWAY_MAX)) {
                     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
-                return cx.write(Part::Whole(head.into(), bytes));
+                return cx.write(HttpPart::Whole(head.into(), bytes));
             }
             Err(body) => body,
         };
         body.announce(&mut head.headers);
-        cx.write(Part::Head(head.into()));
+        cx.write(HttpPart::Head(head.into()));
         if head_only {
-            return cx.write(Part::End(None)); // nobody gets the rest, which may have no end
+            return cx.write(HttpPart::End(None)); // nobody gets the rest, which may have no end
         }
         match body.into_file() {
             Ok(region) => {
-                cx.write(Part::File(region));
-                cx.write(Part::End(None));
+                cx.write(HttpPart::File(region));
+                cx.write(HttpPart::End(None));
             }
             Err(body) => self.sending = Some(Sending::Body(body)),
         }
@@ -278,10 +278,10 @@ where
     fn sent(&mut self, cx: &mut Cx<'_, F>, piece: Result<Piece, HttpError>) {
         self.unflushed = true;
         match piece {
-            Ok(Piece::Data(bytes)) => cx.write(Part::Data(bytes)),
+            Ok(Piece::Data(bytes)) => cx.write(HttpPart::Data(bytes)),
             Ok(Piece::End(trailers)) => {
                 self.sending = None;
-                cx.write(Part::End(trailers));
+                cx.write(HttpPart::End(trailers));
             }
             Err(error) => {
                 self.sending = None;
@@ -298,7 +298,7 @@ where
     }
 }
 
-impl<F, T, B> Application for Serve<F>
+impl<F, T, B> Application for ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
@@ -317,15 +317,15 @@ where
         self.asked = false;
         self.in_read = true;
         match part {
-            Part::Whole(head, body) => self.begin(cx, head, Body::from(body)),
-            Part::Head(head) => self.receive(cx, head),
-            Part::Data(bytes) => self.received(cx, bytes),
-            Part::End(trailers) => {
+            HttpPart::Whole(head, body) => self.begin(cx, head, Body::from(body)),
+            HttpPart::Head(head) => self.receive(cx, head),
+            HttpPart::Data(bytes) => self.received(cx, bytes),
+            HttpPart::End(trailers) => {
                 if let Some(incoming) = self.incoming.take() {
                     incoming.pipe.end(Ok(trailers));
                 }
             }
-            Part::File(_) | Part::Interim(_) => {} // never read
+            HttpPart::File(_) | HttpPart::Interim(_) => {} // never read
         }
         self.go_on(cx);
     }
@@ -346,7 +346,7 @@ where
     }
 
     fn event(&mut self, _: &mut Cx<'_, F>, event: Event) {
-        if let Some(Refused(error)) = event.get() {
+        if let Some(RequestRefused(error)) = event.get() {
             self.break_off(error.clone());
         }
     }

@@ -11,7 +11,7 @@
 //! | `cookie`, `media_type`, `accept` | [`cookies`], [`SetCookie`], [`MediaType`], [`Coding`], [`choose_type`] |
 //! | `conditional`, `range` | [`Validators`], [`Ranges`]: what a client has, and what it wants of the rest |
 //! | `files` | [`Files`]: a directory as replies |
-//! | `coding` | `Compression`, `RequestDecompression`: bodies by negotiation (feature `compress`, `http-compress` of `netwright`) |
+//! | `coding` | `ReplyCompression`, `RequestDecompression`: bodies by negotiation (feature `compress`, `http-compress` of `netwright`) |
 //! | `cors`, `sse`, `access_log` | [`Cors`], [`SseEvent`], [`AccessLog`] and their stages |
 //! | `reply` | [`Reply`]: what everybody answers |
 //! | `percent`, `html` | text in addresses and pages |
@@ -48,7 +48,7 @@ pub use crate::grammar::{is_field_value, is_token};
 pub use accept::{Coding, choose_type};
 pub use access_log::{AccessEntry, AccessLog, AccessLogStage};
 #[cfg(feature = "compress")]
-pub use coding::{Compression, ReplyCompression, RequestDecompression};
+pub use coding::{ReplyCompression, ReplyCompressionStage, RequestDecompression};
 pub use conditional::{Precondition, Validators};
 pub use cookie::{CookieError, SameSite, SetCookie, cookie, cookies};
 pub use cors::{Cors, CorsDecision, CorsError, CorsStage};

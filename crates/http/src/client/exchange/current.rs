@@ -4,7 +4,7 @@ use super::Cx;
 use crate::{
     body::{Body, Pipe, Sending, broken_off},
     client::{
-        ClientError,
+        WebClientError,
         ask::{Ask, Failure},
         dues::{self, Dues},
     },
@@ -90,18 +90,19 @@ impl Current {
         }
     }
 
-    pub(super) fn fail(&mut self, error: ClientError) {
+    pub(super) fn fail(&mut self, error: WebClientError) {
         if let Some(pipe) = self.incoming.take() {
             pipe.end(Err(match &error {
-                ClientError::Http(error) => error.clone(),
-                ClientError::Closed(_) => broken_off(),
+                WebClientError::Http(error) => error.clone(),
+                WebClientError::Closed(_) => broken_off(),
                 other => HttpError::Aborted(other.to_string()),
             }));
         }
         if let Some(reply) = self.reply.take() {
             let ended = matches!(
                 error,
-                ClientError::Closed(_) | ClientError::Http(HttpError::Premature { within: Within::Waiting })
+                WebClientError::Closed(_)
+                    | WebClientError::Http(HttpError::Premature { within: Within::Waiting })
             );
             reply.fail(Failure::Sent { unanswered: ended && !self.heard, error });
         }
@@ -123,6 +124,6 @@ impl Upload {
 
 impl Drop for Current {
     fn drop(&mut self) {
-        self.fail(ClientError::LoopEnded); // if nothing else was said before
+        self.fail(WebClientError::LoopEnded); // if nothing else was said before
     }
 }

@@ -22,7 +22,7 @@ mod current;
 
 use self::current::{Current, LOOKS, SOON, UNCHANGED_MAX, Upload};
 use super::{
-    ClientError,
+    WebClientError,
     ask::{Ask, Parts, Times},
     dues::{self, Dues, Verdict},
 };
@@ -31,7 +31,7 @@ use crate::{
     body::{Body, Next, Piece, Pipe, Sending},
     error::HttpError,
     grammar::content_length,
-    message::{Part, ReplyHead, ReplyPart, RequestPart},
+    message::{HttpPart, ReplyHead, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
 use http::Response;
@@ -72,7 +72,7 @@ impl Exchange {
     fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
         if self.over || cx.close_cause().is_some() {
             let cause = cx.close_cause().cloned().unwrap_or(CloseCause::Requested);
-            return ask.give_back(ClientError::Closed(cause));
+            return ask.give_back(WebClientError::Closed(cause));
         }
         if self.current.is_some() {
             // The pool lends to one at a time.
@@ -103,16 +103,16 @@ impl Exchange {
         match body.into_full() {
             Ok(bytes) if bytes.is_empty() => {
                 current.tracked = false;
-                cx.write(Part::Whole(head.into(), bytes));
+                cx.write(HttpPart::Whole(head.into(), bytes));
             }
-            Ok(bytes) => self.write_last(cx, Part::Whole(head.into(), bytes)),
+            Ok(bytes) => self.write_last(cx, HttpPart::Whole(head.into(), bytes)),
             Err(body) => {
                 body.announce(&mut head.headers);
-                cx.write(Part::Head(head.into()));
+                cx.write(HttpPart::Head(head.into()));
                 match body.into_file() {
                     Ok(region) => {
-                        cx.write(Part::File(region));
-                        self.write_last(cx, Part::End(None));
+                        cx.write(HttpPart::File(region));
+                        self.write_last(cx, HttpPart::End(None));
                     }
                     Err(body) => {
                         current.dues.request = dues::Request::Begun;
@@ -158,7 +158,7 @@ impl Exchange {
             verdict => return self.over(cx, verdict),
         }
         if current.incoming.as_ref().is_some_and(|pipe| pipe.is_left()) {
-            return self.break_off(cx, ClientError::Closed(CloseCause::Requested));
+            return self.break_off(cx, WebClientError::Closed(CloseCause::Requested));
         }
         let wanted = current.incoming.as_ref().is_none_or(|pipe| pipe.is_wanted());
         if wanted && !current.dues.replied && !self.asked {
@@ -207,14 +207,14 @@ impl Exchange {
                 if let Some(current) = &mut self.current {
                     current.upload.written += bytes.len() as u64;
                 }
-                cx.write(Part::Data(bytes));
+                cx.write(HttpPart::Data(bytes));
             }
             Ok(Piece::End(trailers)) => {
                 if let Some(current) = &mut self.current {
                     current.sending = None;
                     current.dues.request = dues::Request::Written;
                 }
-                self.write_last(cx, Part::End(trailers));
+                self.write_last(cx, HttpPart::End(trailers));
             }
             Err(error) => self.break_off(cx, error.into()),
         }
@@ -275,7 +275,7 @@ impl Exchange {
     }
 
     /// The exchange will not be completed, and the connection cannot be used again.
-    fn break_off(&mut self, cx: &mut Cx<'_>, error: ClientError) {
+    fn break_off(&mut self, cx: &mut Cx<'_>, error: WebClientError) {
         let Some(mut current) = self.current.take() else { return };
         self.over = true;
         current.disarm(cx);
@@ -307,14 +307,14 @@ impl Handler for Exchange {
             current.heard = true;
         }
         match part {
-            Part::Whole(head, body) => self.head(cx, head, Some(body)),
-            Part::Head(head) => self.head(cx, head, None),
-            Part::Data(bytes) => {
+            HttpPart::Whole(head, body) => self.head(cx, head, Some(body)),
+            HttpPart::Head(head) => self.head(cx, head, None),
+            HttpPart::Data(bytes) => {
                 if let Some(pipe) = self.current.as_ref().and_then(|current| current.incoming.as_ref()) {
                     drop(pipe.put(bytes));
                 }
             }
-            Part::End(trailers) => {
+            HttpPart::End(trailers) => {
                 if let Some(current) = &mut self.current {
                     current.dues.replied = true;
                     if let Some(pipe) = current.incoming.take() {
@@ -322,7 +322,7 @@ impl Handler for Exchange {
                     }
                 }
             }
-            Part::Interim(_) | Part::File(_) => {}
+            HttpPart::Interim(_) | HttpPart::File(_) => {}
         }
         self.go_on(cx);
         if self.current.is_none() && !self.asked && !self.over {
@@ -366,8 +366,8 @@ impl Handler for Exchange {
     fn error(&mut self, cx: &mut Cx<'_>, fault: Fault) {
         self.over = true;
         let error = match fault.downcast_ref::<HttpError>() {
-            Some(error) => ClientError::Http(error.clone()),
-            None => ClientError::Closed(CloseCause::Fault(fault.clone())),
+            Some(error) => WebClientError::Http(error.clone()),
+            None => WebClientError::Closed(CloseCause::Fault(fault.clone())),
         };
         if let Some(mut current) = self.current.take() {
             current.disarm(cx);
@@ -385,18 +385,18 @@ impl Handler for Exchange {
         if let Some((armed, limit)) = current.total_timer
             && armed == timer
         {
-            self.break_off(cx, ClientError::TimedOut { what: "the end of the reply", limit });
+            self.break_off(cx, WebClientError::TimedOut { what: "the end of the reply", limit });
         } else if current.pieces == Some(timer) {
             let limit = current.piece_limit;
             if !current.watch_pieces(cx, self.asked) {
-                self.break_off(cx, ClientError::TimedOut { what: "the next piece of the reply", limit });
+                self.break_off(cx, WebClientError::TimedOut { what: "the next piece of the reply", limit });
             }
         } else if current.watch != Some(timer) {
         } else if !current.is_uploading() {
-            self.break_off(cx, ClientError::TimedOut { what: "the reply", limit });
+            self.break_off(cx, WebClientError::TimedOut { what: "the reply", limit });
         } else if current.upload.is_stuck(cx.unsent_bytes(), cx.pending_bytes()) {
             let limit = limit.saturating_mul(UNCHANGED_MAX / LOOKS);
-            self.break_off(cx, ClientError::TimedOut { what: "room for more of the request", limit });
+            self.break_off(cx, WebClientError::TimedOut { what: "room for more of the request", limit });
         } else {
             current.watch = current.watch_time().map(|time| cx.arm(time));
         }
@@ -405,7 +405,7 @@ impl Handler for Exchange {
     fn inactive(&mut self, cx: &mut Cx<'_>, cause: CloseCause) {
         self.over = true;
         if let Some(mut current) = self.current.take() {
-            current.fail(ClientError::Closed(cause.clone()));
+            current.fail(WebClientError::Closed(cause.clone()));
         }
         cx.fire_inactive(cause);
     }

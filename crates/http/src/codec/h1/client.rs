@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
-    limits::Limits,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    limits::HttpLimits,
+    message::{HttpPart, ReplyPart, RequestPart, count_parts},
 };
 use bytes::BytesMut;
 use netwright_core::{
@@ -70,18 +70,18 @@ pub struct LastReply;
 /// use bytes::Bytes;
 /// use http::Request;
 /// use netwright_core::{EmbeddedChannel, pipeline};
-/// use netwright_http::{HttpClient, Part};
+/// use netwright_http::{HttpClient, HttpPart};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(HttpClient::new()));
 /// channel.write_outbound(Request::get("http://example/hello").body(Bytes::new()).unwrap().into());
 /// assert_eq!(channel.outbound_bytes(), b"GET /hello HTTP/1.1\r\nhost: example\r\n\r\n");
 /// channel.write_inbound("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-/// let Some(Part::Whole(head, body)) = channel.read_inbound() else { panic!() };
+/// let Some(HttpPart::Whole(head, body)) = channel.read_inbound() else { panic!() };
 /// assert_eq!((head.status.as_u16(), &body[..]), (200, &b"hello"[..]));
 /// ```
 #[derive(Debug)]
 pub struct HttpClient {
-    limits: Arc<Limits>,
+    limits: Arc<HttpLimits>,
     wire: Wire,
     decoder: ReplyDecoder,
     requests: Requests,
@@ -100,17 +100,17 @@ enum Phase {
     Over,
 }
 
-static DEFAULTS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::client()));
+static DEFAULTS: LazyLock<Arc<HttpLimits>> = LazyLock::new(|| Arc::new(HttpLimits::client()));
 
 impl HttpClient {
-    /// A codec with [`Limits::client`].
+    /// A codec with [`HttpLimits::client`].
     pub fn new() -> Self {
         Self::with(DEFAULTS.clone())
     }
 
     /// A codec with limits of your own; an `Arc` of them is shared by many connections. Those that are about time are not
     /// used: whoever waits for a reply knows how long.
-    pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
+    pub fn with(limits: impl Into<Arc<HttpLimits>>) -> Self {
         count_parts();
         Self {
             limits: limits.into(),
@@ -190,7 +190,7 @@ impl HttpClient {
         if in_order && self.decoder.ends_with_connection() {
             self.phase = Phase::Over;
             self.requests.answered();
-            cx.fire_read(Part::End(None));
+            cx.fire_read(HttpPart::End(None));
         }
         let within = if !self.decoder.is_between() {
             Within::Body
@@ -246,7 +246,7 @@ impl Handler for HttpClient {
                     self.fail(cx, error);
                     return None;
                 }
-                if matches!(part, Part::Whole(..) | Part::End(_)) {
+                if matches!(part, HttpPart::Whole(..) | HttpPart::End(_)) {
                     self.over(cx);
                 }
                 Some(part)

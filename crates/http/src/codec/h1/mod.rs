@@ -19,4 +19,4 @@ mod wire;
 
 pub use client::{HttpClient, LastReply};
 pub(crate) use decode::recycle_request;
-pub use server::{HttpServer, Refused};
+pub use server::{HttpServer, RequestRefused};

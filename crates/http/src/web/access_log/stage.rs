@@ -2,7 +2,7 @@
 
 use super::{AccessEntry, AccessLog};
 use crate::{
-    Part, Refused, ReplyPart, RequestPart,
+    HttpPart, ReplyPart, RequestPart, RequestRefused,
     web::turns::{Turns, ends},
 };
 use http::header;
@@ -40,9 +40,9 @@ impl Handler for AccessLogStage {
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
         match &part {
-            Part::Head(head) | Part::Whole(head, _) => {
-                self.reading = if let Part::Whole(_, body) = &part { body.len() as u64 } else { 0 };
-                self.in_body = matches!(part, Part::Head(_));
+            HttpPart::Head(head) | HttpPart::Whole(head, _) => {
+                self.reading = if let HttpPart::Whole(_, body) = &part { body.len() as u64 } else { 0 };
+                self.in_body = matches!(part, HttpPart::Head(_));
                 self.waiting += 1;
                 let peer = cx.peer_addr().map(|peer| peer.ip());
                 let mut entry = AccessEntry::new(peer, head.method.clone(), head.uri.clone(), head.version);
@@ -51,14 +51,14 @@ impl Handler for AccessLogStage {
                 entry.user_agent = head.headers.get(header::USER_AGENT).cloned();
                 self.turns.expect(Box::new((entry, cx.event_loop().now())));
             }
-            Part::Data(data) => {
+            HttpPart::Data(data) => {
                 self.reading += data.len() as u64;
                 // Only the last request can have a body that is not over.
                 if let Some(last) = self.turns.last() {
                     last.0.request_bytes = self.reading;
                 }
             }
-            Part::End(_) => self.in_body = false,
+            HttpPart::End(_) => self.in_body = false,
             _ => {}
         }
         cx.fire_read(part);
@@ -68,14 +68,14 @@ impl Handler for AccessLogStage {
         if let Some(note) = self.turns.current() {
             let entry = &mut note.0;
             match &part {
-                Part::Head(head) => entry.status = Some(head.status),
-                Part::Whole(head, body) => {
+                HttpPart::Head(head) => entry.status = Some(head.status),
+                HttpPart::Whole(head, body) => {
                     entry.status = Some(head.status);
                     entry.reply_bytes += body.len() as u64;
                 }
-                Part::Data(data) => entry.reply_bytes += data.len() as u64,
-                Part::File(region) => entry.reply_bytes += region.remaining(),
-                Part::End(_) | Part::Interim(_) => {}
+                HttpPart::Data(data) => entry.reply_bytes += data.len() as u64,
+                HttpPart::File(region) => entry.reply_bytes += region.remaining(),
+                HttpPart::End(_) | HttpPart::Interim(_) => {}
             }
         }
         let over = ends(&part);
@@ -89,7 +89,7 @@ impl Handler for AccessLogStage {
     }
 
     fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
-        if let Some(Refused(error)) = event.get::<Refused>() {
+        if let Some(RequestRefused(error)) = event.get::<RequestRefused>() {
             if !std::mem::take(&mut self.in_body) {
                 let mut entry = AccessEntry::without_head(cx.peer_addr().map(|peer| peer.ip()));
                 entry.refuse(error);

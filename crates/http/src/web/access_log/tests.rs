@@ -1,6 +1,6 @@
 use super::{entry::Stamp, *};
 use crate::{
-    HttpError, Part, Refused,
+    HttpError, HttpPart, RequestRefused,
     web::{
         Reply,
         testing::{HttpEmbedded, reply_head, request},
@@ -24,13 +24,13 @@ fn logged() -> (HttpEmbedded, Arc<Mutex<Vec<AccessEntry>>>) {
 fn each_request_gives_one_entry_when_its_reply_is_over() {
     let (mut channel, entries) = logged();
     channel.ask(request("POST", "/a?b", &[("user-agent", "curl")]));
-    channel.ask(Part::Data("12345".into())).ask(Part::End(None));
-    channel.ask(request("GET", "/second", &[])).ask(Part::End(None));
+    channel.ask(HttpPart::Data("12345".into())).ask(HttpPart::End(None));
+    channel.ask(request("GET", "/second", &[])).ask(HttpPart::End(None));
     channel.advance(Duration::from_millis(20));
-    channel.reply(Part::Interim(reply_head(103, &[])));
-    channel.reply(Part::Head(reply_head(201, &[]))).reply(Part::Data("123".into()));
+    channel.reply(HttpPart::Interim(reply_head(103, &[])));
+    channel.reply(HttpPart::Head(reply_head(201, &[]))).reply(HttpPart::Data("123".into()));
     assert!(entries.lock().unwrap().is_empty());
-    channel.advance(Duration::from_millis(5)).reply(Part::End(None));
+    channel.advance(Duration::from_millis(5)).reply(HttpPart::End(None));
     channel.reply(Reply::whole(Reply::not_found()));
     let entries = entries.lock().unwrap();
     let seen: Vec<_> = entries
@@ -53,7 +53,7 @@ fn each_request_gives_one_entry_when_its_reply_is_over() {
 fn requests_without_an_answer_are_told_when_the_connection_ends() {
     let (mut channel, entries) = logged();
     channel.ask(request("GET", "/slow", &[])).ask(request("GET", "/never", &[]));
-    channel.reply(Part::Head(reply_head(200, &[]))).reply(Part::Data("12".into()));
+    channel.reply(HttpPart::Head(reply_head(200, &[]))).reply(HttpPart::Data("12".into()));
     channel.channel.close_by_peer();
     let entries = entries.lock().unwrap();
     let seen: Vec<_> = entries
@@ -135,8 +135,8 @@ fn what_the_codec_refuses_is_told_as_well() {
 #[test]
 fn a_refused_head_is_told_behind_the_requests_before_it() {
     let (mut channel, entries) = logged();
-    channel.ask(request("GET", "/slow", &[])).ask(Part::End(None));
-    channel.channel.channel().fire_event(Event::new(Refused(HttpError::Version(*b"HTTP/3.0"))));
+    channel.ask(request("GET", "/slow", &[])).ask(HttpPart::End(None));
+    channel.channel.channel().fire_event(Event::new(RequestRefused(HttpError::Version(*b"HTTP/3.0"))));
     channel.channel.run();
     assert!(entries.lock().unwrap().is_empty());
     channel.reply(Reply::whole(Reply::not_found()));

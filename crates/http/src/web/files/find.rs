@@ -6,7 +6,7 @@ use super::{
     reply::{Body, part_len},
 };
 use crate::{
-    Part, ReplyHead, ReplyPart,
+    HttpPart, ReplyHead, ReplyPart,
     web::{Coding, Precondition, Ranges, Reply, Validators, accept::add_vary, percent_encode_path},
 };
 use bytes::Bytes;
@@ -149,7 +149,7 @@ impl Settings {
         let body = match ranges {
             Ranges::All => {
                 head.headers.insert(header::CONTENT_TYPE, mime);
-                vec![Part::File(FileRegion::new(file, 0, len))]
+                vec![HttpPart::File(FileRegion::new(file, 0, len))]
             }
             Ranges::Unsatisfiable => {
                 let mut reply = Reply::status(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -242,11 +242,11 @@ fn byte_ranges(
         let range_header = content_range(range, len);
         let head =
             format!("{before}--{boundary}\r\nContent-Type: {mime}\r\nContent-Range: {range_header}\r\n\r\n");
-        parts.push(Part::Data(head.into()));
+        parts.push(HttpPart::Data(head.into()));
         parts.push(region(file, range));
         before = "\r\n";
     }
-    parts.push(Part::Data(format!("\r\n--{boundary}--\r\n").into()));
+    parts.push(HttpPart::Data(format!("\r\n--{boundary}--\r\n").into()));
     (text(format!("multipart/byteranges; boundary={boundary}")), parts)
 }
 
@@ -255,7 +255,7 @@ fn content_range(range: &Range<u64>, len: u64) -> String {
 }
 
 fn region(file: &Arc<File>, range: &Range<u64>) -> ReplyPart {
-    Part::File(FileRegion::new(file.clone(), range.start, range.end - range.start))
+    HttpPart::File(FileRegion::new(file.clone(), range.start, range.end - range.start))
 }
 
 /// ASCII without control characters, which is all that is made here.

@@ -48,7 +48,7 @@ use std::{error::Error, fmt, io, path::Path, sync::Arc};
 ///
 /// ```
 /// use http::Request;
-/// use netwright_http::{Part, web::Files};
+/// use netwright_http::{HttpPart, web::Files};
 /// # let directory = std::env::temp_dir().join(format!("netwright-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory)?;
 /// # std::fs::write(directory.join("hello.txt"), "hello")?;
@@ -58,7 +58,7 @@ use std::{error::Error, fmt, io, path::Path, sync::Arc};
 /// let reply = files.answer(&request.into());
 /// assert_eq!(reply.head().status, 200);
 /// assert_eq!(reply.head().headers["content-type"], "text/plain; charset=utf-8");
-/// assert!(reply.into_parts().any(|part| matches!(part, Part::File(region) if region.remaining() == 5)));
+/// assert!(reply.into_parts().any(|part| matches!(part, HttpPart::File(region) if region.remaining() == 5)));
 ///
 /// let (request, ()) = Request::get("/static/%2e%2e/secret").body(())?.into_parts();
 /// assert_eq!(files.answer(&request).head().status, 404);

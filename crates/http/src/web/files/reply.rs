@@ -1,6 +1,6 @@
 //! Replies with files in them.
 
-use crate::{Part, ReplyHead, ReplyPart};
+use crate::{HttpPart, ReplyHead, ReplyPart};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, header, request};
 
@@ -53,14 +53,14 @@ impl FileReply {
 
     /// Whether something of it lies in a file, which is open until it is sent.
     pub(super) fn has_file(&self) -> bool {
-        matches!(&self.body, Body::Parts(parts) if parts.iter().any(|part| matches!(part, Part::File(_))))
+        matches!(&self.body, Body::Parts(parts) if parts.iter().any(|part| matches!(part, HttpPart::File(_))))
     }
 
     /// The parts to be written, in their order.
     pub fn into_parts(self) -> impl Iterator<Item = ReplyPart> {
         let (first, rest, end) = match self.body {
-            Body::Whole(body) => (Part::Whole(self.head, body), Vec::new(), None),
-            Body::Parts(parts) => (Part::Head(self.head), parts, Some(Part::End(None))),
+            Body::Whole(body) => (HttpPart::Whole(self.head, body), Vec::new(), None),
+            Body::Parts(parts) => (HttpPart::Head(self.head), parts, Some(HttpPart::End(None))),
         };
         std::iter::once(first).chain(rest).chain(end)
     }
@@ -69,8 +69,8 @@ impl FileReply {
 /// How many bytes a part adds to its body.
 pub(super) fn part_len(part: &ReplyPart) -> u64 {
     match part {
-        Part::Data(data) => data.len() as u64,
-        Part::File(region) => region.remaining(),
+        HttpPart::Data(data) => data.len() as u64,
+        HttpPart::File(region) => region.remaining(),
         _ => 0,
     }
 }

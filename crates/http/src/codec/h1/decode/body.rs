@@ -3,7 +3,7 @@
 use super::{chunked::Chunked, framing::Length};
 use crate::{
     error::{HttpError, Limit},
-    limits::Limits,
+    limits::HttpLimits,
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -33,7 +33,11 @@ impl Body {
     }
 
     /// The next piece; `None` if more bytes are needed.
-    pub(crate) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+    pub(crate) fn next(
+        &mut self,
+        input: &mut BytesMut,
+        limits: &HttpLimits,
+    ) -> Result<Option<Piece>, HttpError> {
         match self {
             Self::Length(0) => Ok(Some(Piece::End(None))),
             Self::Length(_) | Self::UntilClose { .. } if input.is_empty() => Ok(None),

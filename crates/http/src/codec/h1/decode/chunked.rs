@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Grammar, HttpError, Limit},
-    limits::Limits,
+    limits::HttpLimits,
 };
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, header};
@@ -48,7 +48,11 @@ impl Chunked {
     }
 
     /// The next piece of the body; `None` if more bytes are needed.
-    pub(crate) fn next(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+    pub(crate) fn next(
+        &mut self,
+        input: &mut BytesMut,
+        limits: &HttpLimits,
+    ) -> Result<Option<Piece>, HttpError> {
         loop {
             match self.state {
                 State::Size => {
@@ -78,7 +82,7 @@ impl Chunked {
         }
     }
 
-    fn size(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<u64>, HttpError> {
+    fn size(&mut self, input: &mut BytesMut, limits: &HttpLimits) -> Result<Option<u64>, HttpError> {
         let mut size = 0u64;
         let mut digits = 0;
         for &byte in input.iter().take(limits.chunk_line) {
@@ -122,7 +126,7 @@ impl Chunked {
         Ok(Some(size))
     }
 
-    fn trailers(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<Piece>, HttpError> {
+    fn trailers(&mut self, input: &mut BytesMut, limits: &HttpLimits) -> Result<Option<Piece>, HttpError> {
         if input.starts_with(b"\r\n") {
             input.advance(2);
             return Ok(Some(Piece::End(None)));
@@ -187,7 +191,7 @@ mod tests {
 
     /// What comes of these bytes: data, then what the end was.
     fn read(bytes: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize, usize)>, HttpError> {
-        let limits = Limits { body: 1000, trailers: 60, chunk_line: 40, ..Limits::default() };
+        let limits = HttpLimits { body: 1000, trailers: 60, chunk_line: 40, ..HttpLimits::default() };
         let (mut chunked, mut input, mut data) = (Chunked::new(), BytesMut::new(), Vec::new());
         for piece in bytes.chunks(step) {
             input.extend_from_slice(piece);
@@ -301,7 +305,7 @@ mod tests {
     #[test]
     fn extensions_without_data_behind_them_end() {
         let mut input = BytesMut::new();
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let mut chunked = Chunked::new();
         let chunk = [b"1;".as_slice(), &[b'a'; 200], b"\r\nx\r\n"].concat();
         let error = (0..1000).find_map(|_| {

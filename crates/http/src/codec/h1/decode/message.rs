@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     error::{HttpError, Limit},
-    limits::Limits,
-    message::Part,
+    limits::HttpLimits,
+    message::HttpPart,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -39,7 +39,11 @@ impl Message {
 
     /// The length of the head at the front; `None` if it is not all there.
     #[inline]
-    pub(crate) fn find_head(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, HttpError> {
+    pub(crate) fn find_head(
+        &mut self,
+        input: &[u8],
+        limits: &HttpLimits,
+    ) -> Result<Option<usize>, HttpError> {
         self.scan.find(input, limits.head, Limit::Head)
     }
 
@@ -50,35 +54,35 @@ impl Message {
         head: H,
         length: Length,
         input: &mut BytesMut,
-        limits: &Limits,
-    ) -> Result<Part<H>, HttpError> {
+        limits: &HttpLimits,
+    ) -> Result<HttpPart<H>, HttpError> {
         if let Length::Known(length) = length {
             if length == 0 {
-                return Ok(Part::Whole(head, Bytes::new()));
+                return Ok(HttpPart::Whole(head, Bytes::new()));
             }
             if length > limits.body {
                 return Err(HttpError::TooMuch { limit: Limit::Body, max: limits.body, got: length });
             }
             if length <= limits.whole as u64 && length <= input.len() as u64 {
-                return Ok(Part::Whole(head, input.split_to(length as usize).freeze()));
+                return Ok(HttpPart::Whole(head, input.split_to(length as usize).freeze()));
             }
         }
         self.body = Some(Body::new(length));
-        Ok(Part::Head(head))
+        Ok(HttpPart::Head(head))
     }
 
     /// The next part of the body that has begun; `None` if more bytes are needed.
     pub(crate) fn rest<H>(
         &mut self,
         input: &mut BytesMut,
-        limits: &Limits,
-    ) -> Result<Option<Part<H>>, HttpError> {
+        limits: &HttpLimits,
+    ) -> Result<Option<HttpPart<H>>, HttpError> {
         let Some(body) = &mut self.body else { return Ok(None) };
         Ok(match body.next(input, limits)? {
-            Some(Piece::Data(bytes)) => Some(Part::Data(bytes)),
+            Some(Piece::Data(bytes)) => Some(HttpPart::Data(bytes)),
             Some(Piece::End(trailers)) => {
                 self.body = None;
-                Some(Part::End(trailers))
+                Some(HttpPart::End(trailers))
             }
             None => None,
         })

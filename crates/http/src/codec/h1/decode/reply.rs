@@ -15,8 +15,8 @@ use super::{
 use crate::{
     codec::h1::asked::{Asked, is_bodiless},
     error::{Grammar, HttpError},
-    limits::Limits,
-    message::{Part, ReplyHead, ReplyPart, header_map},
+    limits::HttpLimits,
+    message::{HttpPart, ReplyHead, ReplyPart, header_map},
 };
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, Version};
@@ -51,7 +51,7 @@ impl ReplyDecoder {
     pub(crate) fn next(
         &mut self,
         input: &mut BytesMut,
-        limits: &Limits,
+        limits: &HttpLimits,
         asked: Asked,
     ) -> Result<Option<(ReplyPart, Option<Said>)>, HttpError> {
         if !self.message.is_between() {
@@ -68,7 +68,7 @@ impl ReplyDecoder {
             return Err(Grammar::Unasked.into());
         }
         if parts.status.is_informational() && !switches {
-            return Ok(Some((Part::Interim(parts), Some(Said::Interim))));
+            return Ok(Some((HttpPart::Interim(parts), Some(Said::Interim))));
         }
         // Also where no body follows: a reply whose lengths contradict each other is not to be trusted.
         let length = facts.framing(parts.version)?;
@@ -84,7 +84,7 @@ impl ReplyDecoder {
     }
 }
 
-fn parse(head: &Bytes, limits: &Limits) -> Result<(ReplyHead, Facts), HttpError> {
+fn parse(head: &Bytes, limits: &HttpLimits) -> Result<(ReplyHead, Facts), HttpError> {
     let (line, fields_at) = fields::line(head, 0)?;
     let line = &head[line];
     let version = match line.first_chunk::<9>() {

@@ -7,7 +7,7 @@
 //! Always true:
 //! 1. Nothing of one request is read as part of another: where one ends is certain, or it is refused.
 //! 2. After an error nothing more is decoded.
-//! 3. What is held beyond the input is bounded by [`Limits`].
+//! 3. What is held beyond the input is bounded by [`HttpLimits`].
 
 use super::{
     fields::{self, too_much},
@@ -19,8 +19,8 @@ use super::{
 use crate::{
     codec::h1::asked::Asked,
     error::{Framing, Grammar, HttpError, Limit},
-    limits::Limits,
-    message::{Part, RequestHead, RequestPart, request_box},
+    limits::HttpLimits,
+    message::{HttpPart, RequestHead, RequestPart, request_box},
 };
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, Method, Version, header};
@@ -58,7 +58,7 @@ impl RequestDecoder {
     pub(crate) fn next(
         &mut self,
         input: &mut BytesMut,
-        limits: &Limits,
+        limits: &HttpLimits,
     ) -> Result<Option<RequestPart>, HttpError> {
         if !self.message.is_between() {
             return self.message.rest(input, limits);
@@ -69,7 +69,7 @@ impl RequestDecoder {
         self.head(input, limits)
     }
 
-    fn head(&mut self, input: &mut BytesMut, limits: &Limits) -> Result<Option<RequestPart>, HttpError> {
+    fn head(&mut self, input: &mut BytesMut, limits: &HttpLimits) -> Result<Option<RequestPart>, HttpError> {
         if input[0] == b'\r' && !self.skip_empty_line(input)? {
             return Ok(None);
         }
@@ -80,7 +80,7 @@ impl RequestDecoder {
             input.advance(again.len);
             self.skipped_line = false;
             self.asked = Some(again.asked);
-            return Ok(Some(Part::Whole(again.head, Bytes::new())));
+            return Ok(Some(HttpPart::Whole(again.head, Bytes::new())));
         }
         let found = match self.message.find_head(input, limits) {
             // Whichever is passed first: a first line that does not end is a target that is too long.
@@ -125,7 +125,7 @@ impl RequestDecoder {
 }
 
 /// A request whose headers are known, with another first line; `None` if it has to be parsed after all.
-fn other_line(again: Again, input: &[u8], limits: &Limits) -> Option<Again> {
+fn other_line(again: Again, input: &[u8], limits: &HttpLimits) -> Option<Again> {
     let Again { len, other_line, asked, head } = again;
     let Some((method, uri)) = line_of(&input[..len], head.version, limits) else {
         recycle_request(head);
@@ -136,7 +136,7 @@ fn other_line(again: Again, input: &[u8], limits: &Limits) -> Option<Again> {
     Some(Again { len, other_line, asked, head })
 }
 
-fn parse(head: &Bytes, limits: &Limits, keep: bool) -> Result<(RequestHead, Asked, Length), HttpError> {
+fn parse(head: &Bytes, limits: &HttpLimits, keep: bool) -> Result<(RequestHead, Asked, Length), HttpError> {
     let (line, fields_at) = fields::line(head, 0)?;
     let line_len = line.len();
     let (method, uri, version) = first_line(head, line, limits)?;

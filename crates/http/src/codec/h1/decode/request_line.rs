@@ -7,7 +7,7 @@ use super::{
 use crate::{
     authority::{self, HostAndPort},
     error::{Grammar, HttpError, Limit},
-    limits::Limits,
+    limits::HttpLimits,
 };
 use bytes::Bytes;
 use http::{Method, Uri, Version, uri::Authority};
@@ -22,7 +22,11 @@ thread_local! {
 }
 
 /// Reads a line, or finds what was read of it before.
-pub(super) fn first_line(head: &Bytes, line: Range<usize>, limits: &Limits) -> Result<FirstLine, HttpError> {
+pub(super) fn first_line(
+    head: &Bytes,
+    line: Range<usize>,
+    limits: &HttpLimits,
+) -> Result<FirstLine, HttpError> {
     let bytes = &head[line.clone()];
     if let Some(seen) = SEEN.with_borrow(|seen| seen.find(bytes).cloned()) {
         // What another server on this loop allows is not what this one does.
@@ -74,7 +78,7 @@ const VERSION_LEN: usize = " HTTP/1.1".len();
 const AROUND_TARGET: usize = 64;
 
 /// Whether a first line that has not ended has a target that is too long.
-pub(super) fn is_target_too_long(input: &[u8], limits: &Limits) -> bool {
+pub(super) fn is_target_too_long(input: &[u8], limits: &HttpLimits) -> bool {
     let most = limits.target + AROUND_TARGET;
     input.len() > most && memchr(b'\n', &input[..most]).is_none()
 }
@@ -85,7 +89,7 @@ pub(super) fn target_len(line_len: usize, method: &Method) -> usize {
 }
 
 /// Method and target of a first line, if they are of the usual kind.
-pub(super) fn line_of(head: &[u8], version: Version, limits: &Limits) -> Option<(Method, Uri)> {
+pub(super) fn line_of(head: &[u8], version: Version, limits: &HttpLimits) -> Option<(Method, Uri)> {
     let (line, _) = fields::line(head, 0).ok()?;
     let ending: &[u8] = if version == Version::HTTP_11 { b" HTTP/1.1" } else { b" HTTP/1.0" };
     let line = head[line].strip_suffix(ending)?;

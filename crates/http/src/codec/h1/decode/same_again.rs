@@ -16,7 +16,7 @@
 
 use crate::{
     codec::h1::asked::Asked,
-    limits::Limits,
+    limits::HttpLimits,
     message::{Known, RequestHead, recycle_request_box},
 };
 use bytes::Bytes;
@@ -85,7 +85,7 @@ pub(crate) struct Again {
 
 /// Whether `input` begins with what is kept.
 #[inline]
-pub(crate) fn find(input: &[u8], limits: &Limits) -> Option<Again> {
+pub(crate) fn find(input: &[u8], limits: &HttpLimits) -> Option<Again> {
     KEPT.with_borrow_mut(|kept| {
         kept.parts.as_ref()?;
         let same_line = input.starts_with(&kept.head);
@@ -178,10 +178,10 @@ mod tests {
     fn decode(head: &str) -> (RequestHead, Asked) {
         let mut input = BytesMut::from(head);
         let mut decoder = RequestDecoder::default();
-        let part = decoder.next(&mut input, &Limits::default()).unwrap().unwrap();
+        let part = decoder.next(&mut input, &HttpLimits::default()).unwrap().unwrap();
         assert!(input.is_empty());
         match (part, decoder.take_asked()) {
-            (crate::Part::Whole(parts, _), Some(asked)) => (parts, asked),
+            (crate::HttpPart::Whole(parts, _), Some(asked)) => (parts, asked),
             other => panic!("{other:?}"),
         }
     }
@@ -301,7 +301,7 @@ mod tests {
             assert!(!is_kept(), "{head}");
         }
         repeat();
-        let limits = Limits { headers: 3, ..Limits::default() };
+        let limits = HttpLimits { headers: 3, ..HttpLimits::default() };
         let mut input = BytesMut::from(HEAD);
         assert!(RequestDecoder::default().next(&mut input, &limits).is_err());
     }

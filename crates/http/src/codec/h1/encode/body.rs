@@ -4,7 +4,7 @@ use super::head::field;
 use crate::{
     codec::h1::{decode::is_forbidden, out::Out},
     error::{HttpError, Misuse},
-    message::Part,
+    message::HttpPart,
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -27,17 +27,19 @@ impl Unfinished {
     }
 
     /// Appends a part behind a head. True if it was the last. After an error the message is as unfinished as before.
-    pub(crate) fn append<H>(&mut self, part: Part<H>, out: &mut Out) -> Result<bool, HttpError> {
+    pub(crate) fn append<H>(&mut self, part: HttpPart<H>, out: &mut Out) -> Result<bool, HttpError> {
         let body = self.0.as_mut().ok_or(Misuse::BodyWithoutHead)?;
         match part {
-            Part::Data(bytes) => body.data(out, bytes)?,
-            Part::File(file) => body.file(out, file)?,
-            Part::End(trailers) => {
+            HttpPart::Data(bytes) => body.data(out, bytes)?,
+            HttpPart::File(file) => body.file(out, file)?,
+            HttpPart::End(trailers) => {
                 body.end(out, trailers.as_deref())?;
                 self.0 = None;
                 return Ok(true);
             }
-            Part::Head(_) | Part::Whole(..) | Part::Interim(_) => return Err(Misuse::Direction.into()),
+            HttpPart::Head(_) | HttpPart::Whole(..) | HttpPart::Interim(_) => {
+                return Err(Misuse::Direction.into());
+            }
         }
         Ok(false)
     }

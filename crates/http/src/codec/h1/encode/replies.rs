@@ -22,7 +22,7 @@ use crate::{
         },
     },
     error::{HttpError, Misuse},
-    message::{Part, ReplyHead, ReplyPart, recycle_reply_head},
+    message::{HttpPart, ReplyHead, ReplyPart, recycle_reply_head},
 };
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -97,7 +97,7 @@ impl Replies {
     #[inline(always)] // the part is large, and each move costs
     pub(crate) fn write(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         match part {
-            Part::Whole(head, body) => self.write_whole(head, body, out, unread),
+            HttpPart::Whole(head, body) => self.write_whole(head, body, out, unread),
             part => self.write_rare(part, out, unread),
         }
     }
@@ -123,17 +123,17 @@ impl Replies {
     fn write_rare(&mut self, part: ReplyPart, out: &mut Out, unread: bool) -> Result<Then, HttpError> {
         self.parts += 1;
         match part {
-            Part::Head(head) => {
+            HttpPart::Head(head) => {
                 let begun = out.head(|buffer| self.head(buffer, &head, None, unread))?;
                 recycle_reply_head(head);
                 self.current.begin(begun.body);
                 self.then = begun.then;
                 Ok(Then::More)
             }
-            Part::Interim(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
+            HttpPart::Interim(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => {
                 self.write_whole(head, Bytes::new(), out, unread)
             }
-            Part::Interim(head) => self.interim(&mut out.buffer, &head),
+            HttpPart::Interim(head) => self.interim(&mut out.buffer, &head),
             rest => {
                 if !self.current.append(rest, out)? {
                     return Ok(Then::More);

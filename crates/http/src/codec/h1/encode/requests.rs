@@ -13,7 +13,7 @@ use super::{
 use crate::{
     codec::h1::{asked::Asked, out::Out},
     error::{HttpError, Misuse},
-    message::{Part, RequestHead, RequestPart, recycle_request_box},
+    message::{HttpPart, RequestHead, RequestPart, recycle_request_box},
 };
 use bytes::BytesMut;
 use http::{Method, Version, header};
@@ -52,17 +52,17 @@ impl Requests {
     /// Appends a part of a request.
     pub(crate) fn write(&mut self, part: RequestPart, out: &mut Out) -> Result<(), HttpError> {
         match part {
-            Part::Whole(head, body) => {
+            HttpPart::Whole(head, body) => {
                 out.head(|buffer| self.head(buffer, &head, Some(body.len() as u64)))?;
                 recycle_request_box(head.into_box());
                 out.bytes(body);
             }
-            Part::Head(head) => {
+            HttpPart::Head(head) => {
                 let body = out.head(|buffer| self.head(buffer, &head, None))?;
                 recycle_request_box(head.into_box());
                 self.current.begin(body);
             }
-            Part::Interim(_) => return Err(Misuse::Direction.into()),
+            HttpPart::Interim(_) => return Err(Misuse::Direction.into()),
             rest => _ = self.current.append(rest, out)?,
         }
         Ok(())

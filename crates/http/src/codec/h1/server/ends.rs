@@ -1,6 +1,6 @@
 //! How a connection ends: with a peer that is refused, an application that wrote what cannot be, or in order.
 
-use super::{HttpServer, Phase, Refusal, Refused};
+use super::{HttpServer, Phase, Refusal, RequestRefused};
 use crate::{
     codec::date,
     error::{HttpError, Misuse, Within},
@@ -15,7 +15,7 @@ impl HttpServer {
         tracing::debug!(channel = %cx.id(), %error, "refused");
         self.throw_away();
         self.refused = Some(Refusal { error: error.clone(), of_body });
-        cx.fire_event(Event::new(Refused(error)));
+        cx.fire_event(Event::new(RequestRefused(error)));
         self.tell_refusal(cx);
     }
 
@@ -112,7 +112,7 @@ impl HttpServer {
             && self.refused.is_none()
             && let Some(within) = self.is_premature()
         {
-            cx.fire_event(Event::new(Refused(HttpError::Premature { within })));
+            cx.fire_event(Event::new(RequestRefused(HttpError::Premature { within })));
         }
     }
 

@@ -11,7 +11,7 @@
 //! ```
 //! Always true:
 //! 1. A peer that is refused hears why, if a status can still be sent: behind the replies to what it asked before.
-//! 2. At most [`Limits::in_flight`] requests wait for replies, and at most a head more is read.
+//! 2. At most [`HttpLimits::in_flight`] requests wait for replies, and at most a head more is read.
 //! 3. Behind a request that may end HTTP on this connection nothing is looked at before its reply is known.
 //! 4. A connection that is idle between requests holds no buffer, and one timer.
 //! 5. A peer that has said that it sends no more is answered to its last request, then the connection ends.
@@ -32,8 +32,8 @@ use super::{
 use crate::{
     codec::date,
     error::{HttpError, Misuse},
-    limits::Limits,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    limits::HttpLimits,
+    message::{HttpPart, ReplyPart, RequestPart, count_parts},
 };
 use bytes::BytesMut;
 use http::StatusCode;
@@ -47,7 +47,7 @@ use std::sync::{Arc, LazyLock};
 ///
 /// ```
 /// use netwright_core::{AppContext, Application, EmbeddedChannel, Event, pipeline};
-/// use netwright_http::{HttpServer, Refused, ReplyPart, RequestPart};
+/// use netwright_http::{HttpServer, RequestRefused, ReplyPart, RequestPart};
 ///
 /// struct Counts(u32);
 ///
@@ -58,7 +58,7 @@ use std::sync::{Arc, LazyLock};
 ///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: RequestPart) {}
 ///
 ///     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
-///         if let Some(Refused(why)) = event.get() {
+///         if let Some(RequestRefused(why)) = event.get() {
 ///             self.0 += 1;
 ///             eprintln!("{} of this connection refused: {why}", self.0);
 ///         }
@@ -70,7 +70,7 @@ use std::sync::{Arc, LazyLock};
 /// assert!(channel.outbound_bytes().starts_with(b"HTTP/1.1 400 "));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub HttpError);
+pub struct RequestRefused(pub HttpError);
 
 /// HTTP/1.1 as a server speaks it: the stage next to the wire, or behind TLS.
 ///
@@ -79,10 +79,10 @@ pub struct Refused(pub HttpError);
 /// ```
 /// use http::Response;
 /// use netwright_core::{EmbeddedChannel, pipeline};
-/// use netwright_http::{HttpServer, Part};
+/// use netwright_http::{HttpServer, HttpPart};
 ///
 /// let hello = pipeline().add(HttpServer::new()).handle(|cx, part| {
-///     if let Part::Whole(request, _) = part {
+///     if let HttpPart::Whole(request, _) = part {
 ///         cx.write_and_flush(Response::new(format!("hello, {}", request.uri)).into());
 ///     }
 /// });
@@ -94,7 +94,7 @@ pub struct Refused(pub HttpError);
 /// ```
 #[derive(Debug)]
 pub struct HttpServer {
-    limits: Arc<Limits>,
+    limits: Arc<HttpLimits>,
     wire: Wire,
     decoder: RequestDecoder,
     replies: Replies,
@@ -128,16 +128,16 @@ struct Refusal {
     of_body: bool,
 }
 
-static DEFAULTS: LazyLock<Arc<Limits>> = LazyLock::new(Arc::default);
+static DEFAULTS: LazyLock<Arc<HttpLimits>> = LazyLock::new(Arc::default);
 
 impl HttpServer {
-    /// A codec with the default [`Limits`].
+    /// A codec with the default [`HttpLimits`].
     pub fn new() -> Self {
         Self::with(DEFAULTS.clone())
     }
 
     /// A codec with limits of your own; an `Arc` of them is shared by many connections.
-    pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
+    pub fn with(limits: impl Into<Arc<HttpLimits>>) -> Self {
         count_parts();
         Self {
             limits: limits.into(),
@@ -311,15 +311,15 @@ impl Handler for HttpServer {
         match self.decoder.next(&mut self.wire.input.bytes, &self.limits) {
             Ok(Some(part)) => {
                 match &part {
-                    Part::End(_) => {
+                    HttpPart::End(_) => {
                         self.body_is_over(cx);
                         self.expecting = false;
                     }
-                    Part::Data(_) => self.expecting = false,
+                    HttpPart::Data(_) => self.expecting = false,
                     _ => {}
                 }
                 if let Some(asked) = self.decoder.take_asked() {
-                    self.asked(cx, asked, matches!(part, Part::Whole(..)));
+                    self.asked(cx, asked, matches!(part, HttpPart::Whole(..)));
                 }
                 Some(part)
             }

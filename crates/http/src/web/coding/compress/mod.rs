@@ -4,7 +4,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use stage::ReplyCompression;
+pub use stage::ReplyCompressionStage;
 
 use super::format;
 use crate::{
@@ -29,10 +29,10 @@ const WINDOW: u64 = 1 << 18;
 ///
 /// ```
 /// use netwright_core::{Workers, pipeline};
-/// use netwright_http::{HttpServer, web::{Coding, Compression}};
+/// use netwright_http::{HttpServer, web::{Coding, ReplyCompression}};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let compression = Compression::new().threshold(4096).codings(&[Coding::Gzip])?.level(Coding::Gzip, 4)?;
+/// let compression = ReplyCompression::new().threshold(4096).codings(&[Coding::Gzip])?.level(Coding::Gzip, 4)?;
 /// // for each connection
 /// let stages = pipeline().add(HttpServer::new()).add(compression.stage());
 /// # drop(stages);
@@ -50,7 +50,7 @@ const WINDOW: u64 = 1 << 18;
 /// Compressing is done on the loop: a megabyte of text takes some 10 ms. What is large and does not change is better
 /// compressed beforehand ([`Files::precompressed`](crate::web::Files::precompressed)), or on workers (`add_on`).
 #[derive(Debug, Clone)]
-pub struct Compression(Arc<Settings>);
+pub struct ReplyCompression(Arc<Settings>);
 
 #[derive(Debug, Clone)]
 struct Settings {
@@ -60,13 +60,13 @@ struct Settings {
     all_types: bool,
 }
 
-impl Default for Compression {
+impl Default for ReplyCompression {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Compression {
+impl ReplyCompression {
     /// With zstd, Brotli and gzip, in this order among equals, for text of 1 KiB and more.
     pub fn new() -> Self {
         Self(Arc::new(Settings {
@@ -118,8 +118,8 @@ impl Compression {
     }
 
     /// A stage for one connection.
-    pub fn stage(&self) -> ReplyCompression {
-        ReplyCompression::new(self.clone())
+    pub fn stage(&self) -> ReplyCompressionStage {
+        ReplyCompressionStage::new(self.clone())
     }
 
     fn settings(&mut self) -> &mut Settings {

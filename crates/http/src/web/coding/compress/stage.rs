@@ -7,9 +7,9 @@
 //! ```
 //! Always true: a head waits for the part behind it, or for a flush, and for nothing else.
 
-use super::Compression;
+use super::ReplyCompression;
 use crate::{
-    Part, ReplyHead, ReplyPart, RequestPart,
+    HttpPart, ReplyHead, ReplyPart, RequestPart,
     web::{
         Coding,
         accept::add_vary,
@@ -36,18 +36,18 @@ fn announce(headers: &mut HeaderMap, coding: Coding) {
     }
 }
 
-/// The stage that compresses replies. Made by [`Compression::stage`].
+/// The stage that compresses replies. Made by [`ReplyCompression::stage`].
 ///
 /// ```
 /// use netwright_core::pipeline;
-/// use netwright_http::{HttpServer, web::Compression};
+/// use netwright_http::{HttpServer, web::ReplyCompression};
 ///
-/// let compression = Compression::new().threshold(1024); // one for all connections
+/// let compression = ReplyCompression::new().threshold(1024); // one for all connections
 /// let _stages = pipeline().add(HttpServer::new()).add(compression.stage()); // a stage for each
 /// ```
 #[derive(Debug)]
-pub struct ReplyCompression {
-    compression: Compression,
+pub struct ReplyCompressionStage {
+    compression: ReplyCompression,
     turns: Turns<Coding>,
     now: Now,
 }
@@ -77,14 +77,14 @@ impl fmt::Debug for Now {
     }
 }
 
-impl Handler for ReplyCompression {
+impl Handler for ReplyCompressionStage {
     type Read = RequestPart;
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = ReplyPart;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
-        if let Part::Head(head) | Part::Whole(head, _) = &part {
+        if let HttpPart::Head(head) | HttpPart::Whole(head, _) = &part {
             let bodiless = head.method == Method::HEAD || head.method == Method::CONNECT;
             let coding =
                 if bodiless { None } else { Coding::choose(&head.headers, &self.compression.0.codings) };
@@ -96,25 +96,25 @@ impl Handler for ReplyCompression {
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
         let over = ends(&part);
         match part {
-            Part::Interim(_) => return cx.write_with(part, done),
-            Part::Whole(head, body) => self.whole(cx, head, body, done),
-            Part::Head(head) => self.head(cx, head, done),
-            Part::Data(data) => {
+            HttpPart::Interim(_) => return cx.write_with(part, done),
+            HttpPart::Whole(head, body) => self.whole(cx, head, body, done),
+            HttpPart::Head(head) => self.head(cx, head, done),
+            HttpPart::Data(data) => {
                 self.settle(cx, true);
                 self.data(cx, data, done);
             }
-            Part::File(region) => {
+            HttpPart::File(region) => {
                 self.settle(cx, false);
                 if matches!(self.now, Now::Coded { .. }) {
                     give_up(cx, FileInCoded { len: region.remaining() }, done);
                 } else {
-                    cx.write_with(Part::File(region), done);
+                    cx.write_with(HttpPart::File(region), done);
                 }
             }
-            Part::End(trailers) => {
+            HttpPart::End(trailers) => {
                 self.settle(cx, false);
                 self.bring_out(cx, Flush::Finish);
-                cx.write_with(Part::End(trailers), done);
+                cx.write_with(HttpPart::End(trailers), done);
             }
         }
         if over {
@@ -132,8 +132,8 @@ impl Handler for ReplyCompression {
     }
 }
 
-impl ReplyCompression {
-    pub(super) fn new(compression: Compression) -> Self {
+impl ReplyCompressionStage {
+    pub(super) fn new(compression: ReplyCompression) -> Self {
         Self { compression, turns: Turns::default(), now: Now::Between }
     }
 
@@ -155,7 +155,7 @@ impl ReplyCompression {
                 body = coded;
             }
         }
-        cx.write_with(Part::Whole(head, body), done);
+        cx.write_with(HttpPart::Whole(head, body), done);
     }
 
     fn head(&mut self, cx: &mut Context<'_, Self>, mut head: ReplyHead, done: WritePromise) {
@@ -167,7 +167,7 @@ impl ReplyCompression {
         }
         if coding == Coding::Identity {
             self.now = Now::Plain;
-            return cx.write_with(Part::Head(head), done);
+            return cx.write_with(HttpPart::Head(head), done);
         }
         self.now = Now::Held(Box::new(head), coding, done);
     }
@@ -182,7 +182,7 @@ impl ReplyCompression {
             announce(&mut head.headers, coding);
             self.now = Now::Coded { compressor, unflushed: false };
         }
-        cx.write_with(Part::Head(*head), done);
+        cx.write_with(HttpPart::Head(*head), done);
     }
 
     /// Writes what was put in and has not come out, if the reply is coded.
@@ -191,14 +191,14 @@ impl ReplyCompression {
         *unflushed = false;
         match squeeze(compressor, &[], flush) {
             Ok(rest) if rest.is_empty() => {}
-            Ok(rest) => cx.write(Part::Data(rest)),
+            Ok(rest) => cx.write(HttpPart::Data(rest)),
             Err(error) => give_up(cx, error, WritePromise::untracked()),
         }
     }
 
     fn data(&mut self, cx: &mut Context<'_, Self>, data: Bytes, done: WritePromise) {
         let Now::Coded { compressor, unflushed } = &mut self.now else {
-            return cx.write_with(Part::Data(data), done);
+            return cx.write_with(HttpPart::Data(data), done);
         };
         // Whoever wants to know when this is sent wants it to be sent.
         let flush = if done.is_tracked() { Flush::Sync } else { Flush::None };
@@ -207,7 +207,7 @@ impl ReplyCompression {
                 *unflushed |= flush == Flush::None && !data.is_empty();
                 match coded.is_empty() {
                     true => done.succeed(),
-                    false => cx.write_with(Part::Data(coded), done),
+                    false => cx.write_with(HttpPart::Data(coded), done),
                 }
             }
             Err(error) => give_up(cx, error, done),
@@ -219,7 +219,7 @@ impl ReplyCompression {
 /// reply, a part of it would be taken for the whole.
 #[cold]
 fn give_up(
-    cx: &mut Context<'_, ReplyCompression>,
+    cx: &mut Context<'_, ReplyCompressionStage>,
     error: impl Error + Send + Sync + 'static,
     done: WritePromise,
 ) {

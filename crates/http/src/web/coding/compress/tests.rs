@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    HttpServer, Part, ReplyPart, RequestPart,
+    HttpPart, HttpServer, ReplyPart, RequestPart,
     web::testing::{Directory, HttpEmbedded, reply_head, request, shown},
 };
 use bytes::{Bytes, BytesMut};
@@ -14,7 +14,7 @@ fn accepting(coding: &str) -> RequestPart {
 }
 
 fn channel() -> HttpEmbedded {
-    let compression = Compression::new().threshold(100);
+    let compression = ReplyCompression::new().threshold(100);
     HttpEmbedded::new(|_| compression.stage())
 }
 
@@ -26,7 +26,7 @@ fn unpack(coding: Coding, data: &[u8]) -> String {
 
 fn headers(part: &ReplyPart) -> &HeaderMap {
     match part {
-        Part::Head(head) | Part::Whole(head, _) => &head.headers,
+        HttpPart::Head(head) | HttpPart::Whole(head, _) => &head.headers,
         _ => panic!("no head"),
     }
 }
@@ -46,7 +46,7 @@ fn a_whole_reply_is_compressed_by_what_the_request_prefers() {
     ] {
         let mut channel = channel();
         channel.ask(accepting(accept));
-        channel.reply(Part::Whole(
+        channel.reply(HttpPart::Whole(
             reply_head(
                 200,
                 &[TEXT, ("etag", "\"a\""), ("content-length", "1400"), ("accept-ranges", "bytes")],
@@ -54,7 +54,7 @@ fn a_whole_reply_is_compressed_by_what_the_request_prefers() {
             text.clone().into(),
         ));
         let replies = channel.replies();
-        let [Part::Whole(head, body)] = replies.as_slice() else { panic!("{replies:?}") };
+        let [HttpPart::Whole(head, body)] = replies.as_slice() else { panic!("{replies:?}") };
         assert_eq!(head.headers["vary"], "accept-encoding", "{accept}");
         if coding == Coding::Identity {
             assert_eq!((&**body, &head.headers["etag"]), (text.as_bytes(), &"\"a\"".parse().unwrap()));
@@ -77,14 +77,17 @@ fn what_has_to_be_left_alone_is() {
     let leave = |method: &str, status: u16, list: &[(&str, &str)], body: &Bytes| {
         let mut channel = channel();
         channel.ask(request(method, "/", &[("accept-encoding", "gzip")]));
-        channel.reply(Part::Whole(reply_head(status, list), body.clone()));
+        channel.reply(HttpPart::Whole(reply_head(status, list), body.clone()));
         let replies = channel.replies();
         assert!(
             !headers(&replies[0]).contains_key("content-encoding")
                 || list.iter().any(|(name, _)| *name == "content-encoding"),
             "{method} {status} {list:?}"
         );
-        assert!(matches!(&replies[0], Part::Whole(_, same) if same == body), "{method} {status} {list:?}");
+        assert!(
+            matches!(&replies[0], HttpPart::Whole(_, same) if same == body),
+            "{method} {status} {list:?}"
+        );
     };
     leave("HEAD", 200, &[TEXT], &body);
     leave("CONNECT", 200, &[TEXT], &body);
@@ -106,8 +109,8 @@ fn what_has_to_be_left_alone_is() {
 fn interim_replies_pass_and_keep_the_turn() {
     let mut channel = channel();
     channel.ask(accepting("gzip"));
-    channel.reply(Part::Interim(reply_head(103, &[TEXT])));
-    channel.reply(Part::Whole(reply_head(200, &[TEXT]), "x".repeat(1000).into()));
+    channel.reply(HttpPart::Interim(reply_head(103, &[TEXT])));
+    channel.reply(HttpPart::Whole(reply_head(200, &[TEXT]), "x".repeat(1000).into()));
     let replies = channel.replies();
     assert_eq!(shown(&replies[0]), "Interim 103");
     assert_eq!(headers(&replies[1])["content-encoding"], "gzip");
@@ -118,7 +121,7 @@ fn each_flush_of_a_stream_can_be_read_at_once() {
     for coding in Coding::ALL {
         let mut channel = channel();
         channel.ask(accepting(coding.name()));
-        channel.reply(Part::Head(reply_head(200, &[("content-type", "text/event-stream")])));
+        channel.reply(HttpPart::Head(reply_head(200, &[("content-type", "text/event-stream")])));
         let head = channel.replies();
         assert_eq!(headers(&head[0])["content-encoding"], coding.name(), "a flush lets the head go");
         let (mut decompressor, mut out) = (Decompressor::new(format(coding).unwrap()), BytesMut::new());
@@ -126,16 +129,16 @@ fn each_flush_of_a_stream_can_be_read_at_once() {
         for event in 0..20 {
             let event = format!("data: {event}\n\n");
             text.push_str(&event);
-            channel.reply(Part::Data(event.into()));
+            channel.reply(HttpPart::Data(event.into()));
             for part in channel.replies() {
-                let Part::Data(data) = part else { panic!("{part:?}") };
+                let HttpPart::Data(data) = part else { panic!("{part:?}") };
                 decompressor.decompress(&data, &mut out, usize::MAX).unwrap();
             }
             assert_eq!(out, text.as_bytes(), "{coding:?}");
         }
-        channel.reply(Part::End(None));
+        channel.reply(HttpPart::End(None));
         let last = channel.replies();
-        if let [Part::Data(data), Part::End(_)] = last.as_slice() {
+        if let [HttpPart::Data(data), HttpPart::End(_)] = last.as_slice() {
             decompressor.decompress(data, &mut out, usize::MAX).unwrap();
         }
         decompressor.finish().unwrap();
@@ -153,19 +156,19 @@ fn files_and_empty_bodies_stay_what_they_are() {
         channel.ask(accepting("gzip"));
     }
     let stream = channel.channel.channel().clone();
-    stream.write(Part::Head(reply_head(200, &[TEXT, ("content-length", "1000")])));
-    stream.write(Part::File(region()));
-    stream.send(Part::End(None));
+    stream.write(HttpPart::Head(reply_head(200, &[TEXT, ("content-length", "1000")])));
+    stream.write(HttpPart::File(region()));
+    stream.send(HttpPart::End(None));
     let replies = channel.replies();
     assert_eq!(replies.iter().map(shown).collect::<Vec<_>>(), ["Head 200", "File 0+1000", "End"]);
     assert_eq!(headers(&replies[0])["content-length"], "1000");
-    stream.write(Part::Head(reply_head(200, &[TEXT])));
-    stream.send(Part::End(None));
+    stream.write(HttpPart::Head(reply_head(200, &[TEXT])));
+    stream.send(HttpPart::End(None));
     let replies = channel.replies();
     assert!(!headers(&replies[0]).contains_key("content-encoding"));
     // Too late for a file: the reply cannot be kept, so the connection is not.
-    channel.reply(Part::Head(reply_head(200, &[TEXT])));
-    channel.reply(Part::File(region()));
+    channel.reply(HttpPart::Head(reply_head(200, &[TEXT])));
+    channel.reply(HttpPart::File(region()));
     assert!(!channel.channel.is_open());
     let cause = channel.channel.channel().close_cause().unwrap().to_string();
     assert!(cause.contains("1000 bytes of a file"), "{cause}");
@@ -181,15 +184,15 @@ fn a_reply_that_cannot_be_completed_does_not_look_complete_whatever_is_made_of_e
             let directory = Directory::new();
             directory.write("file", "x".repeat(1000));
             let file = std::fs::File::open(directory.path().join("file")).unwrap();
-            cx.write(Part::Head(reply_head(200, &[TEXT])));
-            cx.write(Part::Data("some".into()));
-            cx.write(Part::File(FileRegion::new(file, 0, 1000)));
-            cx.write(Part::End(None));
+            cx.write(HttpPart::Head(reply_head(200, &[TEXT])));
+            cx.write(HttpPart::Data("some".into()));
+            cx.write(HttpPart::File(FileRegion::new(file, 0, 1000)));
+            cx.write(HttpPart::End(None));
             cx.flush();
         }
         fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
     }
-    let compression = Compression::new();
+    let compression = ReplyCompression::new();
     let stages = pipeline().add(HttpServer::new()).add(compression.stage()).app(Careless);
     let mut channel = EmbeddedChannel::new(stages);
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
@@ -200,11 +203,13 @@ fn a_reply_that_cannot_be_completed_does_not_look_complete_whatever_is_made_of_e
 
 #[test]
 fn settings_that_cannot_be_are_refused() {
-    assert!(Compression::new().codings(&[Coding::Identity]).is_err());
-    assert!(Compression::new().level(Coding::Gzip, 10).unwrap_err().to_string().contains("between 0 and 9"));
-    let none = Compression::new().all_types().threshold(0).codings(&[Coding::Gzip]).unwrap();
+    assert!(ReplyCompression::new().codings(&[Coding::Identity]).is_err());
+    assert!(
+        ReplyCompression::new().level(Coding::Gzip, 10).unwrap_err().to_string().contains("between 0 and 9")
+    );
+    let none = ReplyCompression::new().all_types().threshold(0).codings(&[Coding::Gzip]).unwrap();
     let mut channel = HttpEmbedded::new(|_| none.stage());
     channel.ask(accepting("br, gzip;q=0.1"));
-    channel.reply(Part::Whole(reply_head(200, &[("content-type", "image/png")]), "x".repeat(50).into()));
+    channel.reply(HttpPart::Whole(reply_head(200, &[("content-type", "image/png")]), "x".repeat(50).into()));
     assert_eq!(headers(&channel.replies()[0])["content-encoding"], "gzip");
 }
