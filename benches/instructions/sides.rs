@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use netwright::{
     codec::LineFrames,
-    http::{HttpServer, Limits, Part, Received, ReplyPart, RequestPart, header_map, respond},
+    http::{HttpLimits, HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, respond},
     websocket::{
         Config, Message, WebSocket,
         frame::{FrameHead, Opcode, mask},
@@ -197,7 +197,7 @@ impl Handler for Replies {
         if self.pass {
             return cx.write_with(part, done);
         }
-        if let Part::Whole(head, _) = part {
+        if let HttpPart::Whole(head, _) = part {
             head.recycle();
         }
     }
@@ -205,7 +205,7 @@ impl Handler for Replies {
 
 fn http(heads_differ: bool, replies: bool, rounds: usize) {
     // Without replies all requests wait for theirs.
-    let mut limits = Limits::default();
+    let mut limits = HttpLimits::default();
     limits.in_flight = usize::MAX;
     let hello = |_: &Received| {
         let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));

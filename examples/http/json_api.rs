@@ -15,7 +15,7 @@ use netwright::{
     Server, event_loops,
     http::{
         HttpServer, Received, respond,
-        web::{AccessLog, Compression, Cors, Params, Query, Reply, RequestDecompression, Router},
+        web::{AccessLog, Cors, Params, Query, Reply, ReplyCompression, RequestDecompression, Router},
     },
     pipeline,
 };
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let notes = Arc::new(Notes::default());
     let log = AccessLog::new(|entry| eprintln!("{} {:?}", entry.common(), entry.latency));
     let cors = Cors::origins(["http://localhost:3000"])?.methods([Method::GET, Method::POST, Method::DELETE]);
-    let compression = Compression::new();
+    let compression = ReplyCompression::new();
 
     let server = Server::builder()
         .group(event_loops(loops)?)

@@ -17,7 +17,8 @@ use netwright::{
     Client, CloseCause, EventLoopGroup, Peer, PeerReader, PeerWriter, Promise, PromiseError, Selected,
     Server, event_loops,
     http::{
-        Body, BodySender, HttpClient, HttpServer, Limits, Part, ReplyPart, RequestHead, RequestPart, serve,
+        Body, BodySender, HttpClient, HttpLimits, HttpPart, HttpServer, ReplyPart, RequestHead, RequestPart,
+        serve,
     },
     pipeline, promise, select,
 };
@@ -93,14 +94,14 @@ type FromUpstream = PeerReader<ReplyPart, RequestPart>;
 
 async fn send(upstream: &mut ToUpstream, head: RequestHead, mut body: Body) -> Result<(), CloseCause> {
     if body.is_empty() {
-        upstream.write(Part::Whole(head, Bytes::new())).await?;
+        upstream.write(HttpPart::Whole(head, Bytes::new())).await?;
         upstream.flush();
         return Ok(());
     }
-    upstream.write(Part::Head(head)).await?;
+    upstream.write(HttpPart::Head(head)).await?;
     loop {
         match body.read().await {
-            Ok(Some(piece)) => upstream.write(Part::Data(piece)).await?,
+            Ok(Some(piece)) => upstream.write(HttpPart::Data(piece)).await?,
             Ok(None) => break,
             Err(_) => {
                 upstream.close(); // the client has left in the middle: the upstream must not take that for the whole
@@ -109,7 +110,7 @@ async fn send(upstream: &mut ToUpstream, head: RequestHead, mut body: Body) -> R
         }
         upstream.flush();
     }
-    upstream.write(Part::End(body.trailers().cloned().map(Box::new))).await?;
+    upstream.write(HttpPart::End(body.trailers().cloned().map(Box::new))).await?;
     upstream.flush();
     Ok(())
 }
@@ -130,15 +131,15 @@ async fn receive(upstream: &mut FromUpstream, reply: Replying) -> Result<(), Clo
             }
         };
         match part {
-            Part::Interim(_) => {} // for us
-            Part::Whole(mut head, body) => {
+            HttpPart::Interim(_) => {} // for us
+            HttpPart::Whole(mut head, body) => {
                 strip(&mut head.headers);
                 if let Some(reply) = reply.take() {
                     reply.succeed(Ok(Response::from_parts(head.into_parts(), body.into())));
                 }
                 return Ok(());
             }
-            Part::Head(mut head) => {
+            HttpPart::Head(mut head) => {
                 strip(&mut head.headers);
                 let (begun, body) = Body::channel();
                 sender = Some(begun);
@@ -146,14 +147,14 @@ async fn receive(upstream: &mut FromUpstream, reply: Replying) -> Result<(), Clo
                     reply.succeed(Ok(Response::from_parts(head.into_parts(), body)));
                 }
             }
-            Part::Data(bytes) => {
+            HttpPart::Data(bytes) => {
                 if let Some(sender) = &mut sender
                     && sender.send(bytes).await.is_err()
                 {
                     return Ok(()); // the client has left
                 }
             }
-            Part::End(trailers) => {
+            HttpPart::End(trailers) => {
                 match (sender.take(), trailers) {
                     (Some(sender), Some(trailers)) => sender.end_with(*trailers),
                     (Some(sender), None) => sender.end(),
@@ -161,7 +162,7 @@ async fn receive(upstream: &mut FromUpstream, reply: Replying) -> Result<(), Clo
                 }
                 return Ok(());
             }
-            Part::File(_) => {} // never read
+            HttpPart::File(_) => {} // never read
         }
     }
 }
@@ -194,7 +195,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let upstream = arguments.next().unwrap_or_else(|| "127.0.0.1:7016".to_owned());
     let group = event_loops(2)?;
     let upstream = Arc::new(Upstream { group: group.clone(), address: upstream });
-    let mut limits = Limits::default();
+    let mut limits = HttpLimits::default();
     limits.body = BODY_MAX;
     let limits = Arc::new(limits);
     let server = Server::builder()

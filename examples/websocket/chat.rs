@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use netwright::{
     AppContext, Application, ChannelGroup, CloseCause, Server, event_loops,
-    http::{HttpServer, Part, ReplyHead, ReplyPart, RequestPart},
+    http::{HttpPart, HttpServer, ReplyHead, ReplyPart, RequestPart},
     pipeline,
     websocket::{Accept, Config, Message, Upgrade},
 };
@@ -58,7 +58,7 @@ impl Application for Page {
     type Write = ReplyPart;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
-        let (Part::Head(head) | Part::Whole(head, _)) = part else { return }; // bodies are not looked at
+        let (HttpPart::Head(head) | HttpPart::Whole(head, _)) = part else { return }; // bodies are not looked at
         let mut reply = ReplyHead::new();
         let text = if head.uri.path() == "/" {
             reply.headers.insert("content-type", http::HeaderValue::from_static("text/html; charset=utf-8"));
@@ -67,7 +67,7 @@ impl Application for Page {
             reply.status = http::StatusCode::NOT_FOUND;
             "there is no such page\n"
         };
-        cx.write_and_flush(Part::Whole(reply, Bytes::from_static(text.as_bytes())));
+        cx.write_and_flush(HttpPart::Whole(reply, Bytes::from_static(text.as_bytes())));
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use netwright::{
     EventLoopGroup, Server, Workers,
-    http::{Body, HttpServer, Limits, client::Client, serve},
+    http::{Body, HttpServer, HttpLimits, client::WebClient, serve},
     pipeline,
 };
 use outside::{MANY, PATIENCE, ask, assert_same, dial, in_time, loops, pattern, settle, slow_thread};
@@ -22,7 +22,7 @@ where
     F: Fn(Request<Body>) -> T + Clone + Send + Sync + 'static,
     T: Future<Output = Response<Body>> + 'static,
 {
-    let mut limits = Limits::default();
+    let mut limits = HttpLimits::default();
     limits.body = 1 << 30;
     let limits = Arc::new(limits);
     Server::builder()
@@ -34,10 +34,10 @@ where
         .expect("it listens")
 }
 
-fn client(group: &EventLoopGroup) -> Client {
-    let mut limits = Limits::client();
+fn client(group: &EventLoopGroup) -> WebClient {
+    let mut limits = HttpLimits::client();
     limits.body = 1 << 30;
-    Client::builder().group(group.clone()).limits(limits).total_timeout(PATIENCE).build().expect("loops")
+    WebClient::builder().group(group.clone()).limits(limits).total_timeout(PATIENCE).build().expect("loops")
 }
 
 fn url(server: &Server) -> String {

@@ -17,43 +17,40 @@
 //! ```
 //!
 //! # Where to find what
-//! - The wire: [`HttpServer`] and [`HttpClient`], strict in what they take; what they bear is in [`Limits`], what they refuse in
-//!   [`HttpError`].
-//! - What passes between stages: [`Part`], whole messages or streams. [`Aggregate`] makes the one of the other.
+//! - The wire: [`HttpServer`] and [`HttpClient`], strict in what they take; what they bear is in [`HttpLimits`], what
+//!   they refuse in [`HttpError`], whose kinds are in [`error`].
+//! - What passes between stages: [`HttpPart`], whole messages or streams. [`HttpAggregate`] makes the one of the other.
 //! - Who answers: a closure ([`respond`]), an async function with streaming bodies ([`serve`], [`Body`]), any `tower` service
 //!   (`tower`, feature `tower`).
 //! - Router, files, forms, cookies, content coding, CORS, events, access log: [`web`].
-//! - A pooled client: `client` (feature `client`, `http-client` of `netwright`); with `https` (feature `tls`, `https` of `netwright`).
+//! - A client with a pool of connections: `client::WebClient` (feature `client`, `http-client` of `netwright`); with `https` (feature `tls`, `https` of `netwright`).
 
 #![forbid(unsafe_code)]
 
-mod aggregate;
 mod authority;
 mod body;
+mod calendar;
 #[cfg(feature = "client")]
 pub mod client;
 mod codec;
-mod date;
-mod error;
-mod head;
+pub mod error;
+mod grammar;
 mod limits;
 mod message;
-mod recycle;
 mod service;
 pub mod web;
 
-pub use aggregate::Aggregate;
 pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
-pub use codec::{HttpClient, HttpServer, LastReply, Refused};
-pub use error::{Framing, Grammar, HttpError, Limit, Misuse, Within};
-pub use head::{Head, ReplyHead, RequestHead};
-pub use limits::Limits;
-pub use message::{Part, ReplyPart, RequestPart};
-pub use recycle::{header_map, recycle_headers};
+pub use codec::{HttpClient, HttpServer, LastReply, RequestRefused};
+pub use error::HttpError;
+pub use limits::HttpLimits;
+pub use message::{
+    Head, HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers,
+};
 #[cfg(feature = "tower")]
 pub use service::tower;
-pub use service::{Received, Respond, Serve, respond, serve};
+pub use service::{HttpAggregate, Received, Respond, ServeRequests, respond, serve};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

@@ -5,16 +5,16 @@ use std::time::Duration;
 /// The limits of one HTTP/1.1 connection. The defaults are for servers on the open internet.
 ///
 /// ```
-/// use netwright_http::{HttpServer, Limits};
+/// use netwright_http::{HttpServer, HttpLimits};
 ///
-/// let mut limits = Limits::default();
+/// let mut limits = HttpLimits::default();
 /// limits.body = 64 << 20;
 /// let stage = HttpServer::with(limits);
 /// # drop(stage);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct HttpLimits {
     /// Bytes of a head: the first line and all header lines, with their ends. Above: 431. Default: 16 KiB.
     pub head: usize,
     /// Header lines of a head. Above: 431. Default: 100.
@@ -55,7 +55,7 @@ pub struct Limits {
     pub linger: u64,
 }
 
-impl Limits {
+impl HttpLimits {
     /// For clients: as the default, but for bodies up to 1 TiB, which are streamed to whoever reads them, and heads of
     /// 64 KiB.
     pub fn client() -> Self {
@@ -63,7 +63,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             head: 16 * 1024,

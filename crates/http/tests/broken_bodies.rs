@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use netwright_core::{AppContext, Application, EventLoop, EventLoopGroup, FileRegion, pipeline};
-use netwright_http::{Body, HttpServer, Part, ReplyHead, ReplyPart, RequestPart, serve};
+use netwright_http::{Body, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestPart, serve};
 use netwright_transport::{Backend, BoundPipeline, Server};
 use std::{
     fs::File,
@@ -63,12 +63,12 @@ impl Application for Parts {
 /// A file of `len` bytes as a whole body.
 fn with_file(announced: Option<u64>, len: usize, readable: bool) -> Vec<ReplyPart> {
     let region = FileRegion::new(file_of(len, readable), 0, ANNOUNCED);
-    vec![Part::Head(head(announced)), Part::File(region), Part::End(None)]
+    vec![HttpPart::Head(head(announced)), HttpPart::File(region), HttpPart::End(None)]
 }
 
 fn in_two_files(first: usize, second: usize) -> Vec<ReplyPart> {
-    let region = |len| Part::File(FileRegion::new(file_of(len, true), 0, ANNOUNCED / 2));
-    vec![Part::Head(head(Some(ANNOUNCED))), region(first), region(second), Part::End(None)]
+    let region = |len| HttpPart::File(FileRegion::new(file_of(len, true), 0, ANNOUNCED / 2));
+    vec![HttpPart::Head(head(Some(ANNOUNCED))), region(first), region(second), HttpPart::End(None)]
 }
 
 /// A reply whose body somebody makes piece by piece.
@@ -99,13 +99,18 @@ const BROKEN_PARTS: [(&str, BrokenParts); 10] = [
     ("the first of two files", || in_two_files(0, 50)),
     ("the second of two files", || in_two_files(50, 0)),
     ("less than was announced", || {
-        vec![Part::Head(head(Some(ANNOUNCED))), Part::Data("short".into()), Part::End(None)]
+        vec![HttpPart::Head(head(Some(ANNOUNCED))), HttpPart::Data("short".into()), HttpPart::End(None)]
     }),
     ("more than was announced", || {
-        vec![Part::Head(head(Some(3))), Part::Data("abc".into()), Part::Data("d".into()), Part::End(None)]
+        vec![
+            HttpPart::Head(head(Some(3))),
+            HttpPart::Data("abc".into()),
+            HttpPart::Data("d".into()),
+            HttpPart::End(None),
+        ]
     }),
     ("a head within a body", || {
-        vec![Part::Head(head(Some(ANNOUNCED))), Part::Head(head(None)), Part::End(None)]
+        vec![HttpPart::Head(head(Some(ANNOUNCED))), HttpPart::Head(head(None)), HttpPart::End(None)]
     }),
 ];
 

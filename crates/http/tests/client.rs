@@ -6,7 +6,7 @@ use http::{Request, Response, StatusCode, header};
 use netwright_core::{ManualClock, pipeline};
 use netwright_http::{
     Body, HttpServer,
-    client::{Client, ClientError},
+    client::{WebClient, WebClientError},
     serve,
 };
 use netwright_transport::{Backend, Server, event_loops};
@@ -89,8 +89,8 @@ impl Serving {
     }
 }
 
-fn client() -> Client {
-    Client::builder().group(event_loops(1).unwrap()).build().unwrap()
+fn client() -> WebClient {
+    WebClient::builder().group(event_loops(1).unwrap()).build().unwrap()
 }
 
 /// Runs a future to its end on a loop.
@@ -155,8 +155,8 @@ fn redirects_are_followed_with_the_right_method_and_without_credentials_to_other
     assert_eq!(ask("/moved/away"), "GET /seen  false");
     assert_eq!(ask("/same"), "POST /seen body true");
     let error = client.get(server.url("/round")).wait().unwrap_err();
-    assert!(matches!(error, ClientError::TooManyRedirects { max: 10, .. }), "{error}");
-    let patient = Client::builder().redirects(0).build().unwrap();
+    assert!(matches!(error, WebClientError::TooManyRedirects { max: 10, .. }), "{error}");
+    let patient = WebClient::builder().redirects(0).build().unwrap();
     assert_eq!(patient.get(server.url("/round")).wait().unwrap().status(), 301);
 }
 
@@ -190,7 +190,7 @@ fn the_time_for_all_of_a_request_counts_its_wait_for_a_connection_and_its_redire
     let server = server();
     let clock = ManualClock::new();
     let group = Backend::Readiness.group().loops(1).clock(clock.clone()).build().unwrap();
-    let builder = Client::builder().group(group.clone()).connections(1);
+    let builder = WebClient::builder().group(group.clone()).connections(1);
     let client = builder.total_timeout(TOTAL).head_timeout(Duration::ZERO).build().unwrap();
     let waits: Vec<_> = (0..3).map(|_| client.get(server.url("/never"))).collect();
     while client.figures().waiting + client.figures().in_use < 3 {
@@ -210,7 +210,7 @@ fn the_time_for_all_of_a_request_counts_its_wait_for_a_connection_and_its_redire
             }
         };
         let error = result.unwrap_err();
-        assert!(matches!(error, ClientError::TimedOut { limit: TOTAL, .. }), "{error}");
+        assert!(matches!(error, WebClientError::TimedOut { limit: TOTAL, .. }), "{error}");
     }
 }
 
@@ -223,9 +223,9 @@ fn a_host_is_one_whatever_it_is_called() {
         pipeline().add(HttpServer::new()).app(serve(answer))
     };
     let _local = Server::builder().pipeline(inside).bind("local:80").wait().unwrap();
-    let client = Client::builder().connect_timeout(Duration::from_secs(1)).build().unwrap();
+    let client = WebClient::builder().connect_timeout(Duration::from_secs(1)).build().unwrap();
     let error = client.get("http://local/").wait().unwrap_err();
-    assert!(matches!(error, ClientError::Connect(_) | ClientError::Pool(_)), "{error:?}");
+    assert!(matches!(error, WebClientError::Connect(_) | WebClientError::Pool(_)), "{error:?}");
     let error = client.get("http://unix:81/").wait().unwrap_err();
     assert!(!error.to_string().contains("unix:81:"), "{error}");
     assert_eq!(reached.load(Ordering::Relaxed), 0);
@@ -234,9 +234,9 @@ fn a_host_is_one_whatever_it_is_called() {
 #[test]
 fn what_takes_too_long_or_breaks_off_is_an_error_that_says_so() {
     let server = server();
-    let client = Client::builder().head_timeout(Duration::from_millis(50)).build().unwrap();
+    let client = WebClient::builder().head_timeout(Duration::from_millis(50)).build().unwrap();
     let error = client.get(server.url("/never")).wait().unwrap_err();
-    assert!(matches!(error, ClientError::TimedOut { what: "the reply", .. }), "{error}");
+    assert!(matches!(error, WebClientError::TimedOut { what: "the reply", .. }), "{error}");
     let reply = client.get(server.url("/half")).wait().unwrap();
     let error = run(reply.into_body().collect(100)).unwrap_err();
     assert!(error.to_string().contains("within a body"), "{error}");
@@ -255,9 +255,9 @@ fn what_takes_too_long_or_breaks_off_is_an_error_that_says_so() {
 #[test]
 fn a_proxy_is_asked_with_whole_urls() {
     let server = server();
-    let proxied = Client::builder().proxy(&server.address.to_string()).unwrap().build().unwrap();
+    let proxied = WebClient::builder().proxy(&server.address.to_string()).unwrap().build().unwrap();
     assert_eq!(text(proxied.get("http://somewhere.invalid/else").wait().unwrap()), "hello, /else");
-    assert!(Client::builder().proxy("nowhere").is_err());
+    assert!(WebClient::builder().proxy("nowhere").is_err());
 }
 
 #[test]
@@ -321,12 +321,12 @@ mod tls {
     #[test]
     fn https_is_http_in_tls() {
         let (_server, port, connector) = secured();
-        let client = Client::builder().connector(connector).build().unwrap();
+        let client = WebClient::builder().connector(connector).build().unwrap();
         for _ in 0..2 {
             let reply = client.get(format!("https://localhost:{port}/tls")).wait().unwrap();
             assert_eq!(text(reply), "hello, /tls");
         }
-        let stranger = Client::builder()
+        let stranger = WebClient::builder()
             .connector(
                 Connector::builder()
                     .roots(Roots::of(&Certificate::self_signed(["x"]).unwrap()).unwrap())
@@ -371,7 +371,7 @@ mod tls {
         let (_server, port, connector) = secured();
         let through = |refuse| {
             let proxy = proxy(refuse).to_string();
-            Client::builder().connector(connector.clone()).proxy(&proxy).unwrap().build().unwrap()
+            WebClient::builder().connector(connector.clone()).proxy(&proxy).unwrap().build().unwrap()
         };
         let client = through(false);
         for _ in 0..2 {
@@ -379,6 +379,6 @@ mod tls {
             assert_eq!(text(reply), "hello, /tunnel");
         }
         let error = through(true).get(format!("https://localhost:{port}/tunnel")).wait().unwrap_err();
-        assert!(matches!(error, ClientError::Proxy { status: 403 }), "{error}");
+        assert!(matches!(error, WebClientError::Proxy { status: 403 }), "{error}");
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::{Request, Version};
-use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
-use netwright_http::{HttpClient, HttpError, Part, ReplyPart, RequestHead, RequestPart};
+use netwright_core::{AppContext, Application, CloseCause, EmbeddedChannel, Fault, pipeline};
+use netwright_http::{HttpClient, HttpError, HttpPart, ReplyPart, RequestHead, RequestPart};
 
 type Embedded = EmbeddedChannel<ReplyPart, RequestPart>;
 
@@ -19,7 +19,7 @@ fn asked(methods: &[&str]) -> Embedded {
     let mut channel = client();
     for method in methods {
         let uri = if *method == "CONNECT" { "a:443" } else { "http://a/" };
-        channel.write_outbound(Part::Whole(head(method, uri), Bytes::new()));
+        channel.write_outbound(HttpPart::Whole(head(method, uri), Bytes::new()));
     }
     channel.outbound_bytes();
     channel
@@ -27,13 +27,13 @@ fn asked(methods: &[&str]) -> Embedded {
 
 fn told(part: &ReplyPart) -> String {
     match part {
-        Part::Head(head) => format!("head {}", head.status.as_u16()),
-        Part::Whole(head, body) => format!("whole {} [{}]", head.status.as_u16(), body.escape_ascii()),
-        Part::Data(bytes) => format!("data [{}]", bytes.escape_ascii()),
-        Part::End(None) => "end".to_owned(),
-        Part::End(Some(trailers)) => format!("end with {} trailers", trailers.len()),
-        Part::Interim(head) => format!("interim {}", head.status.as_u16()),
-        Part::File(_) => unreachable!("never read"),
+        HttpPart::Head(head) => format!("head {}", head.status.as_u16()),
+        HttpPart::Whole(head, body) => format!("whole {} [{}]", head.status.as_u16(), body.escape_ascii()),
+        HttpPart::Data(bytes) => format!("data [{}]", bytes.escape_ascii()),
+        HttpPart::End(None) => "end".to_owned(),
+        HttpPart::End(Some(trailers)) => format!("end with {} trailers", trailers.len()),
+        HttpPart::Interim(head) => format!("interim {}", head.status.as_u16()),
+        HttpPart::File(_) => unreachable!("never read"),
     }
 }
 
@@ -160,18 +160,18 @@ fn requests_get_what_is_missing_and_keep_what_they_have() {
     let mut channel = client();
     let mut post = head("POST", "http://user:secret@a:81/x?y#z");
     post.headers.insert("x-a", "b".parse().unwrap());
-    channel.write_outbound(Part::Whole(post, "body".into()));
+    channel.write_outbound(HttpPart::Whole(post, "body".into()));
     assert_eq!(sent(&mut channel), "POST /x?y HTTP/1.1|host: a:81|x-a: b|content-length: 4||body");
-    channel.write_outbound(Part::Whole(head("POST", "http://a"), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(head("POST", "http://a"), Bytes::new()));
     assert_eq!(sent(&mut channel), "POST / HTTP/1.1|host: a|content-length: 0||");
-    channel.write_outbound(Part::Head(head("PUT", "http://a/")));
-    channel.write_outbound(Part::Data("abc".into())).write_outbound(Part::End(None));
+    channel.write_outbound(HttpPart::Head(head("PUT", "http://a/")));
+    channel.write_outbound(HttpPart::Data("abc".into())).write_outbound(HttpPart::End(None));
     assert_eq!(sent(&mut channel), "PUT / HTTP/1.1|host: a|transfer-encoding: chunked||3|abc|0||");
-    channel.write_outbound(Part::Whole(head("CONNECT", "a:443"), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(head("CONNECT", "a:443"), Bytes::new()));
     assert_eq!(sent(&mut channel), "CONNECT a:443 HTTP/1.1|host: a:443||");
 
     let mut proxied = EmbeddedChannel::new(pipeline().add(HttpClient::new().absolute_targets(true)));
-    proxied.write_outbound(Part::Whole(head("GET", "http://user@a/x"), Bytes::new()));
+    proxied.write_outbound(HttpPart::Whole(head("GET", "http://user@a/x"), Bytes::new()));
     assert_eq!(sent(&mut proxied), "GET http://a/x HTTP/1.1|host: a||");
 }
 
@@ -182,10 +182,10 @@ fn a_request_that_cannot_be_written_is_an_error() {
     let mut short = head("PUT", "http://a/");
     short.headers.insert("content-length", "5".parse().unwrap());
     for (part, text) in [
-        (Part::Whole(head("GET", "/no-host"), Bytes::new()), "without a host"),
-        (Part::Head(streamed), "Content-Length"),
-        (Part::Whole(short, "1234".into()), "5 bytes of body were announced, 4 were written"),
-        (Part::Data("x".into()), "without a head"),
+        (HttpPart::Whole(head("GET", "/no-host"), Bytes::new()), "without a host"),
+        (HttpPart::Head(streamed), "Content-Length"),
+        (HttpPart::Whole(short, "1234".into()), "5 bytes of body were announced, 4 were written"),
+        (HttpPart::Data("x".into()), "without a head"),
     ] {
         let mut channel = client();
         let mut written = channel.channel().write_and_flush(part);
@@ -195,13 +195,43 @@ fn a_request_that_cannot_be_written_is_an_error() {
     }
 }
 
+/// One that goes on whatever happens.
+struct Undeterred;
+
+impl Application for Undeterred {
+    type Read = ReplyPart;
+    type Write = RequestPart;
+
+    fn read(&mut self, _: &mut AppContext<'_, Self>, _: ReplyPart) {}
+
+    fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
+}
+
+#[test]
+fn a_request_whose_body_ends_too_soon_ends_its_connection() {
+    let mut channel = EmbeddedChannel::new(pipeline().add(HttpClient::new()).app(Undeterred));
+    let mut short = head("PUT", "http://a/");
+    short.headers.insert("content-length", "5".parse().unwrap());
+    channel.write_outbound(HttpPart::Head(short));
+    channel.write_outbound(HttpPart::Data("1234".into()));
+    let mut written = channel.channel().write_and_flush(HttpPart::End(None));
+    channel.run();
+    let error = written.wait().unwrap_err().to_string();
+    assert!(error.contains("5 bytes of body were announced, 4 were written"), "{error}");
+    // The server would take the beginning of the next one for the rest of this one.
+    channel.write_outbound(HttpPart::Whole(head("GET", "http://a/behind"), Bytes::new()));
+    let sent = String::from_utf8(channel.outbound_bytes()).unwrap().replace("\r\n", "|");
+    assert_eq!(sent, "PUT / HTTP/1.1|host: a|content-length: 5||1234");
+    assert!(!channel.is_open());
+}
+
 #[test]
 fn what_a_request_says_about_the_end_of_its_connection_holds() {
     let mut channel = client();
     let mut last = head("GET", "http://a/");
     last.headers.insert("connection", "close".parse().unwrap());
-    channel.write_outbound(Part::Whole(last, Bytes::new()));
-    channel.write_outbound(Part::Whole(head("GET", "http://a/behind"), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(last, Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(head("GET", "http://a/behind"), Bytes::new()));
     assert_eq!(sent(&mut channel), "GET / HTTP/1.1|host: a|connection: close||", "and nothing behind it");
 
     let mut old = head("GET", "http://a/");
@@ -212,7 +242,7 @@ fn what_a_request_says_about_the_end_of_its_connection_holds() {
         last
     }] {
         let mut channel = client();
-        channel.write_outbound(Part::Whole(last, Bytes::new()));
+        channel.write_outbound(HttpPart::Whole(last, Bytes::new()));
         channel.write_inbound("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
         assert_eq!(parts(&mut channel), ["whole 200 [hi]"]);
         assert!(!channel.is_open());
@@ -228,7 +258,7 @@ fn what_came_before_a_request_is_not_its_reply() {
     channel.write_inbound(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong",
     );
-    channel.write_outbound(Part::Whole(head("GET", "http://a/"), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(head("GET", "http://a/"), Bytes::new()));
     channel.channel().resume();
     assert_eq!(parts(&mut channel), ["whole 200 [hi]"]);
     assert!(!channel.is_open());
@@ -243,10 +273,10 @@ fn a_target_has_a_path() {
         ("OPTIONS", "http://a?x", "OPTIONS /?x"),
     ] {
         let mut channel = client();
-        channel.write_outbound(Part::Whole(head(method, uri), Bytes::new()));
+        channel.write_outbound(HttpPart::Whole(head(method, uri), Bytes::new()));
         assert!(sent(&mut channel).starts_with(&format!("{line} HTTP/1.1|")), "{uri}");
     }
     let mut proxied = EmbeddedChannel::new(pipeline().add(HttpClient::new().absolute_targets(true)));
-    proxied.write_outbound(Part::Whole(head("GET", "http://a?x=1"), Bytes::new()));
+    proxied.write_outbound(HttpPart::Whole(head("GET", "http://a?x=1"), Bytes::new()));
     assert!(sent(&mut proxied).starts_with("GET http://a/?x=1 HTTP/1.1|"));
 }

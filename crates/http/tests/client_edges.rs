@@ -6,7 +6,7 @@ use http::{Request, Response};
 use netwright_core::{ByteSource, Fault};
 use netwright_http::{
     Body,
-    client::{Client, ClientBuilder, ClientError},
+    client::{WebClient, WebClientBuilder, WebClientError},
 };
 use netwright_transport::{Backend, event_loops};
 use std::{
@@ -27,11 +27,11 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn builder() -> ClientBuilder {
-    Client::builder().group(event_loops(1).unwrap())
+fn builder() -> WebClientBuilder {
+    WebClient::builder().group(event_loops(1).unwrap())
 }
 
-fn client() -> Client {
+fn client() -> WebClient {
     builder().build().unwrap()
 }
 
@@ -59,14 +59,14 @@ fn text(reply: Response<Body>) -> String {
 
 /// What comes of a request, or a failure if nothing does.
 #[track_caller]
-fn within(asking: netwright_http::client::Asking) -> Result<Response<Body>, ClientError> {
+fn within(asking: netwright_http::client::Asking) -> Result<Response<Body>, WebClientError> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || drop(tell.send(asking.wait())));
     told.recv_timeout(PATIENCE).expect("the request is answered or fails")
 }
 
 /// Many threads that each ask for something else, and what went wrong.
-fn many(client: &Client, address: SocketAddr, threads: usize, requests: usize) -> Vec<String> {
+fn many(client: &WebClient, address: SocketAddr, threads: usize, requests: usize) -> Vec<String> {
     let workers: Vec<_> = (0..threads)
         .map(|thread| {
             let client = client.clone();
@@ -137,7 +137,7 @@ fn a_server_that_refuses_the_rest_of_a_request_and_goes_is_heard() {
     let much = Bytes::from(vec![b'x'; 20 << 20]);
     for backend in [Backend::Readiness, Backend::Auto] {
         let group = backend.event_loops(1).unwrap();
-        let client = Client::builder().group(group).connections(1).build().unwrap();
+        let client = WebClient::builder().group(group).connections(1).build().unwrap();
         for round in 0..20 {
             let reply = within(client.post(format!("http://{address}/"), much.clone()));
             let reply = reply.unwrap_or_else(|error| panic!("{backend:?}, {round}: {error}"));
@@ -291,9 +291,9 @@ fn a_port_that_is_none_is_refused_by_its_name_and_not_replaced() {
     for port in ["65536", "99999", "4294967376", "x"] {
         let url = format!("http://127.0.0.1:{port}/");
         let error = within(client.get(&url)).unwrap_err();
-        assert!(!matches!(error, ClientError::Connect(_)), "{url}: {error}");
+        assert!(!matches!(error, WebClientError::Connect(_)), "{url}: {error}");
         if port != "x" {
-            assert!(matches!(error, ClientError::Port { .. }), "{url}: {error:?}");
+            assert!(matches!(error, WebClientError::Port { .. }), "{url}: {error:?}");
             assert!(error.to_string().contains(port) && error.to_string().contains("65535"), "{error}");
         }
     }
@@ -302,10 +302,10 @@ fn a_port_that_is_none_is_refused_by_its_name_and_not_replaced() {
 #[test]
 fn a_proxy_with_credentials_is_refused_at_once_without_telling_them() {
     for proxy in ["http://user:secret@127.0.0.1:3128", "user:secret@proxy:3128"] {
-        let error = Client::builder().proxy(proxy).expect_err("it is refused").to_string();
+        let error = WebClient::builder().proxy(proxy).expect_err("it is refused").to_string();
         assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
     }
-    let error = Client::builder().proxy("proxy:99999").expect_err("it is refused").to_string();
+    let error = WebClient::builder().proxy("proxy:99999").expect_err("it is refused").to_string();
     assert!(error.contains("99999") && error.contains("65535"), "{error}");
 }
 
@@ -329,7 +329,7 @@ fn a_proxy_that_does_not_answer_connect_costs_its_time_and_no_connection() {
         .unwrap();
     for _ in 0..2 {
         let error = within(client.get("https://example.invalid/")).unwrap_err();
-        assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
+        assert!(matches!(error, WebClientError::TimedOut { .. }), "{error}");
     }
 }
 
@@ -373,7 +373,7 @@ fn a_body_that_panics_is_told_in_its_own_words_and_the_client_goes_on() {
     let (client, url) = (client(), format!("http://{address}/"));
     for waits in [false, true] {
         let error = within(client.post(&url, Body::from_source(Panics { asked: 0, waits }))).unwrap_err();
-        assert!(matches!(&error, ClientError::Panicked(words) if words == "no such page"), "{error:?}");
+        assert!(matches!(&error, WebClientError::Panicked(words) if words == "no such page"), "{error:?}");
         assert_eq!(within(client.get(&url)).unwrap().status(), 200);
     }
 }

@@ -4,29 +4,29 @@
 use bytes::{Bytes, BytesMut};
 use http::Request;
 use netwright_core::{Context, Handler, Outgoing, WritePromise};
-use netwright_http::{HttpClient, HttpServer, Limits, Part, ReplyPart, RequestPart};
+use netwright_http::{HttpClient, HttpLimits, HttpPart, HttpServer, ReplyPart, RequestPart};
 use netwright_testkit::fuzz_decoder;
 
-fn limits() -> Limits {
-    let mut limits = Limits::default();
+fn limits() -> HttpLimits {
+    let mut limits = HttpLimits::default();
     (limits.head, limits.headers, limits.target, limits.body) = (200, 6, 60, 200);
     (limits.chunk_line, limits.trailers, limits.whole) = (20, 60, 16);
     limits
 }
 
 /// What does not depend on how a stream is split: heads, single bytes of bodies, ends.
-fn told<H: std::fmt::Debug>(part: Part<H>, headers: impl Fn(&H) -> String, mut tell: impl FnMut(String)) {
+fn told<H: std::fmt::Debug>(part: HttpPart<H>, headers: impl Fn(&H) -> String, mut tell: impl FnMut(String)) {
     match part {
-        Part::Head(head) => tell(headers(&head)),
-        Part::Interim(head) => tell(format!("interim {}", headers(&head))),
-        Part::Data(bytes) => bytes.iter().for_each(|byte| tell(format!("{byte}"))),
-        Part::End(trailers) => tell(format!("end {trailers:?}")),
-        Part::Whole(head, body) => {
+        HttpPart::Head(head) => tell(headers(&head)),
+        HttpPart::Interim(head) => tell(format!("interim {}", headers(&head))),
+        HttpPart::Data(bytes) => bytes.iter().for_each(|byte| tell(format!("{byte}"))),
+        HttpPart::End(trailers) => tell(format!("end {trailers:?}")),
+        HttpPart::Whole(head, body) => {
             tell(headers(&head));
             body.iter().for_each(|byte| tell(format!("{byte}")));
             tell("end None".to_owned());
         }
-        Part::File(_) => unreachable!("never read"),
+        HttpPart::File(_) => unreachable!("never read"),
     }
 }
 
@@ -61,7 +61,7 @@ impl Handler for Replies {
         for method in ["GET", "HEAD", "GET", "GET", "CONNECT"] {
             let uri = if method == "CONNECT" { "a:1" } else { "http://a/" };
             let request = Request::builder().method(method).uri(uri).header("upgrade", "x").body(()).unwrap();
-            cx.write(Part::Whole(request.into(), Bytes::new()));
+            cx.write(HttpPart::Whole(request.into(), Bytes::new()));
         }
         cx.flush();
         cx.fire_active();

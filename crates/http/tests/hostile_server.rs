@@ -9,7 +9,7 @@ use http::{Method, Request, Response};
 use netwright_core::{EventLoopGroup, ManualClock};
 use netwright_http::{
     Body,
-    client::{Client, ClientError},
+    client::{WebClient, WebClientError},
 };
 use netwright_testkit::{
     hostile::server::{Account, HostileServer, LARGE, Outcome, content},
@@ -61,7 +61,7 @@ enum Told {
     Half(String),
     /// Nobody read it to its end.
     Left,
-    Error(ClientError),
+    Error(WebClientError),
 }
 
 struct Asked {
@@ -72,7 +72,7 @@ struct Asked {
 
 /// What all threads of one run share.
 struct Run {
-    client: Client,
+    client: WebClient,
     server: HostileServer,
     /// Reads the bodies of replies.
     readers: EventLoopGroup,
@@ -82,7 +82,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(client: Client, server: HostileServer, seed: u64) -> Arc<Self> {
+    fn new(client: WebClient, server: HostileServer, seed: u64) -> Arc<Self> {
         let busy = std::array::from_fn(|_| AtomicUsize::new(usize::MAX));
         Arc::new(Self { client, server, readers: event_loops(1).unwrap(), seed, busy })
     }
@@ -125,7 +125,7 @@ impl Run {
         let told = match self.client.request(request.body(body).unwrap()).wait() {
             Ok(reply) => self.read(number, &method, reply, numbers.below(16) == 0),
             Err(error) => {
-                assert!(!matches!(error, ClientError::LoopEnded | ClientError::Panicked(_)), "{error}");
+                assert!(!matches!(error, WebClientError::LoopEnded | WebClientError::Panicked(_)), "{error}");
                 Told::Error(error)
             }
         };
@@ -251,7 +251,7 @@ fn summary(asked: &[Asked]) -> HashMap<&'static str, usize> {
             Told::Reply => "reply",
             Told::Half(_) => "half",
             Told::Left => "left",
-            Told::Error(ClientError::TimedOut { .. }) => "timed out",
+            Told::Error(WebClientError::TimedOut { .. }) => "timed out",
             Told::Error(_) => "error",
         };
         *counted.entry(kind).or_default() += 1;
@@ -266,7 +266,7 @@ fn meet_silent(seed: u64) -> HashMap<&'static str, usize> {
     let backend = if seed.is_multiple_of(2) { Backend::Readiness } else { Backend::Auto };
     let group = backend.group().loops(1).clock(clock.clone()).build().unwrap();
     // As many as there are threads and stalls: nobody waits for a connection that waits for the clock.
-    let client = Client::builder().group(group.clone()).connections(THREADS * REQUESTS).redirects(0);
+    let client = WebClient::builder().group(group.clone()).connections(THREADS * REQUESTS).redirects(0);
     let client = client.head_timeout(HEAD_TIMEOUT).build().unwrap();
     let run = Run::new(client, HostileServer::start(seed).unwrap(), seed);
     let threads = run.start();
@@ -302,7 +302,7 @@ fn meet_talking(seed: u64) -> HashMap<&'static str, usize> {
     let _seed = Seed(seed);
     let backend = if seed.is_multiple_of(2) { Backend::Auto } else { Backend::Readiness };
     let group = backend.group().loops(2).build().unwrap();
-    let client = Client::builder().group(group).connections(3).redirects(0).head_timeout(PATIENCE);
+    let client = WebClient::builder().group(group).connections(3).redirects(0).head_timeout(PATIENCE);
     let run = Run::new(client.build().unwrap(), HostileServer::talking(seed).unwrap(), seed);
     let threads = run.start();
     run.until("the end of all requests", || run.all_wait(&Account::default()).0);

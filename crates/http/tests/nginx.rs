@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use netwright_core::pipeline;
-use netwright_http::{Body, HttpServer, client::Client, serve};
+use netwright_http::{Body, HttpServer, client::WebClient, serve};
 use netwright_transport::{Server, event_loops};
 use std::{
     fs, io,
@@ -118,7 +118,7 @@ fn nginx_serves_our_client_and_stands_in_front_of_our_server() {
         Ok(nginx) => nginx,
         Err(error) => return eprintln!("SKIPPED nginx: {error}"),
     };
-    let client = Client::builder().group(event_loops(1).unwrap()).build().unwrap();
+    let client = WebClient::builder().group(event_loops(1).unwrap()).build().unwrap();
     let url = |path: &str| format!("{}{path}", nginx.url);
     let get = |path: &str, name: header::HeaderName, value: &str| {
         let request = Request::get(url(path)).header(name, value).body(Body::empty()).unwrap();

@@ -2,7 +2,7 @@
 
 use http::{Request, Response};
 use netwright_core::pipeline;
-use netwright_http::{Body, HttpServer, Limits, serve};
+use netwright_http::{Body, HttpLimits, HttpServer, serve};
 use netwright_transport::{Server, event_loops};
 use std::{
     io::{Read, Write},
@@ -33,10 +33,10 @@ async fn answer(request: Request<Body>) -> Response<Body> {
 }
 
 fn server() -> (Server, SocketAddr) {
-    server_with(Limits::default())
+    server_with(HttpLimits::default())
 }
 
-fn server_with(limits: Limits) -> (Server, SocketAddr) {
+fn server_with(limits: HttpLimits) -> (Server, SocketAddr) {
     let limits = Arc::new(limits);
     let server = Server::builder()
         .group(event_loops(1).unwrap())
@@ -101,7 +101,7 @@ fn curl_uses_a_connection_again_and_is_refused_in_a_way_that_it_can_read() {
     let closes = ["-o", "/dev/null", "-o", "/dev/null", "-w", "%{num_connects} ", "-H", "Connection: close"];
     assert_eq!(curl(address, &["/a", "/b"], &closes, b"").unwrap(), "1 1 ");
     // More than the limit, sent without waiting: the reply is not lost in a reset.
-    let mut limits = Limits::default();
+    let mut limits = HttpLimits::default();
     limits.body = 1 << 20;
     let (_server, address) = server_with(limits);
     let large = vec![b'x'; 3 << 19];

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use netwright_core::{EmbeddedChannel, WaterMarks, pipeline, time};
-use netwright_http::{Aggregate, Body, HttpError, HttpServer, Limits, Part, Received, respond, serve};
+use netwright_http::{
+    Body, HttpAggregate, HttpError, HttpLimits, HttpPart, HttpServer, Received, respond, serve,
+};
 use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 type Served = EmbeddedChannel<Infallible, netwright_http::ReplyPart>;
@@ -30,7 +32,7 @@ const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\
 const EXPECTS: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
 
 fn aggregated(max: usize) -> EmbeddedChannel<Request<Bytes>, Response<Bytes>> {
-    EmbeddedChannel::new(pipeline().add(HttpServer::new()).add(Aggregate::max(max)))
+    EmbeddedChannel::new(pipeline().add(HttpServer::new()).add(HttpAggregate::max(max)))
 }
 
 /// Behaviour 87.
@@ -53,7 +55,7 @@ fn a_body_that_turns_out_too_large_is_refused_and_ends_the_connection() {
     channel.write_inbound(format!("{CHUNKED}3\r\nabc\r\n2\r\nde\r\n"));
     let text = sent(&mut channel);
     assert!(text.starts_with("HTTP/1.1 413 ") && text.contains("connection: close"), "{text}");
-    channel.write_inbound("0\r\n\r\n").advance(Limits::default().linger_time);
+    channel.write_inbound("0\r\n\r\n").advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open() && channel.read_inbound().is_none());
 }
 
@@ -87,8 +89,8 @@ fn a_peer_that_did_not_wait_is_refused_and_the_connection_goes_on() {
     }
     // The same for who answers heads.
     let teapot = pipeline().add(HttpServer::new()).handle(|cx, part| {
-        if let Part::Head(_) | Part::Whole(..) = part {
-            cx.write_and_flush(Part::Whole(StatusCode::EXPECTATION_FAILED.into(), Bytes::new()));
+        if let HttpPart::Head(_) | HttpPart::Whole(..) = part {
+            cx.write_and_flush(HttpPart::Whole(StatusCode::EXPECTATION_FAILED.into(), Bytes::new()));
         }
     });
     let mut channel = EmbeddedChannel::new(teapot);
@@ -229,7 +231,7 @@ fn a_body_that_nobody_reads_is_thrown_away_if_it_is_short_and_ends_the_connectio
     assert_eq!(sent(&mut channel), "HTTP/1.1 401 Unauthorized|content-length: 0||");
     channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n");
     assert!(sent(&mut channel).contains("connection: close"));
-    channel.advance(Limits::default().linger_time);
+    channel.advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
 }
 
@@ -293,9 +295,9 @@ fn parts_from_other_threads_count_for_their_bytes_before_the_loop_has_seen_them(
     let mut channel: Served =
         EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(respond(|_| Response::new("unused"))));
     let handle = channel.channel().clone();
-    handle.write(Part::Data("short".into()));
+    handle.write(HttpPart::Data("short".into()));
     assert!(handle.is_writable());
-    handle.write(Part::Data(large()));
+    handle.write(HttpPart::Data(large()));
     assert!(!handle.is_writable(), "more than the mark is on its way");
     assert!(channel.run().channel().is_writable(), "nobody has asked for it");
 

@@ -47,7 +47,7 @@ mod ways {
     use netwright::{
         AppContext, Application, BindError, CloseCause, Observer, Outgoing, Peer, Promised, Server,
         StageTimer,
-        http::{Body, HttpServer, Part, ReplyPart, RequestPart, respond, serve, web::Files},
+        http::{Body, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve, web::Files},
         observe, pipeline, time,
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Close, Config, Message, WebSocket},
@@ -238,7 +238,7 @@ mod ways {
         type Read = RequestPart;
         type Write = ReplyPart;
         fn sees_write(&mut self, part: &ReplyPart) {
-            if matches!(part, Part::File(_)) {
+            if matches!(part, HttpPart::File(_)) {
                 self.0.here();
             }
         }

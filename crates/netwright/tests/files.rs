@@ -4,7 +4,7 @@ use http::Response;
 use netwright::{
     Backend, Server,
     files::File,
-    http::{Body, HttpError, HttpServer, client::Client, serve},
+    http::{Body, HttpError, HttpServer, client::WebClient, serve},
     pipeline,
     tls::{Acceptor, Certificate, Connector, Roots, Tls},
 };
@@ -54,7 +54,7 @@ fn fetch(backend: Backend, path: &Path, then: fn(&Path)) -> Option<(u64, Result<
         .wait()
         .unwrap();
     let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
-    let client = Client::builder().connector(connector).build().unwrap();
+    let client = WebClient::builder().connector(connector).build().unwrap();
     let port = server.local_addr().unwrap().port();
     let reply = client.get(format!("https://localhost:{port}/")).wait().unwrap();
     let announced = reply.headers()["content-length"].to_str().unwrap().parse().unwrap();

@@ -84,7 +84,7 @@ mod siege {
     use netwright::{
         Backend, BoundPipeline, CloseCause, LeastRate, Link as Linked, Outgoing, Peer, PipelineBuilder,
         Segment, Server, ServerBuilder, StreamOptions, Whole,
-        http::{Body, HttpServer, Limits, respond, serve, tower, web::Files},
+        http::{Body, HttpLimits, HttpServer, respond, serve, tower, web::Files},
         pipeline,
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Accept, Config, Message, Upgrade},
@@ -154,9 +154,9 @@ mod siege {
 
     const SHORT: Duration = Duration::from_millis(700);
 
-    fn limits() -> Arc<Limits> {
-        static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| {
-            let mut limits = Limits::default();
+    fn limits() -> Arc<HttpLimits> {
+        static LIMITS: LazyLock<Arc<HttpLimits>> = LazyLock::new(|| {
+            let mut limits = HttpLimits::default();
             (limits.head_time, limits.body_time, limits.linger_time) = (SHORT, SHORT, SHORT);
             limits.idle_time = 2 * SHORT;
             Arc::new(limits)

@@ -3,7 +3,7 @@
 use http::Response;
 use netwright::{
     Server,
-    http::{HttpServer, client::Client, respond},
+    http::{HttpServer, client::WebClient, respond},
     pipeline,
     tls::{Acceptor, Certificate, Connector, Roots, Tls},
 };
@@ -21,7 +21,7 @@ fn the_http_client_reaches_https_by_features_of_the_facade() {
         .wait()
         .unwrap();
     let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
-    let client = Client::builder().connector(connector).build().unwrap();
+    let client = WebClient::builder().connector(connector).build().unwrap();
     let port = server.local_addr().unwrap().port();
     let reply = client.get(format!("https://localhost:{port}/")).wait().unwrap();
     let body =

@@ -7,7 +7,7 @@ use netwright::{
     AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, HostSettings, Outgoing,
     Peer, ShuttingDown, Switch, Workers, WritePromise,
     http::{
-        Body, HttpServer, Part, Received, ReplyHead, ReplyPart, RequestPart, respond, serve, tower,
+        Body, HttpPart, HttpServer, Received, ReplyHead, ReplyPart, RequestPart, respond, serve, tower,
         web::Files,
     },
     pipeline,
@@ -150,10 +150,10 @@ impl Handler for Gate {
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
         match &part {
-            Part::Whole(head, _) if head.uri.path() == "/leave" && !self.asleep => {
+            HttpPart::Whole(head, _) if head.uri.path() == "/leave" && !self.asleep => {
                 let mut head = ReplyHead::from(http::StatusCode::SWITCHING_PROTOCOLS);
                 head.headers.insert("upgrade", "echo".parse().unwrap());
-                cx.write(Part::Whole(head, Bytes::new()));
+                cx.write(HttpPart::Whole(head, Bytes::new()));
                 to_bytes(&self.switch, self.successor);
             }
             _ => cx.fire_read(part),

@@ -63,7 +63,7 @@
 //! - Compression is off unless [asked for](Config::deflate), and then carries no context over from message to message unless
 //!   [allowed to](Deflate::takeover), so that an idle connection holds no more than one without.
 //! - How long a request for a WebSocket may take is up to the HTTP codec on a server
-//!   ([`Limits`](netwright_http::Limits)), and to [`Request::deadline`] on a client.
+//!   ([`HttpLimits`](netwright_http::HttpLimits)), and to [`Request::deadline`] on a client.
 
 #![forbid(unsafe_code)]
 

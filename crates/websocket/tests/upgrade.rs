@@ -8,7 +8,7 @@ mod common;
 use bytes::Bytes;
 use common::*;
 use netwright_core::{AppContext, Application, Channel, CloseCause, EmbeddedChannel, Event, Peer, pipeline};
-use netwright_http::{HttpServer, Part, ReplyPart, RequestPart};
+use netwright_http::{HttpPart, HttpServer, ReplyPart, RequestPart};
 use netwright_websocket::{
     Accept, Config, Deflate, Message, Upgrade, Upgraded,
     frame::{Opcode, Role},
@@ -43,10 +43,10 @@ impl Application for Pages {
     type Write = ReplyPart;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
         match part {
-            Part::Whole(head, _) if head.uri.path() == "/later" => {
+            HttpPart::Whole(head, _) if head.uri.path() == "/later" => {
                 *self.later.borrow_mut() = Some(cx.channel())
             }
-            Part::Whole(head, _) => cx.write_and_flush(page(head.uri.path().to_owned())),
+            HttpPart::Whole(head, _) => cx.write_and_flush(page(head.uri.path().to_owned())),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Uri, header};
 use netwright::{
     CloseCause, Context, Fault, Handler, WritePromise,
-    http::{Part, ReplyHead, ReplyPart, RequestHead, RequestPart},
+    http::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart},
 };
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
@@ -73,7 +73,7 @@ impl HttpLoad {
                     self.room.split().freeze()
                 }
             };
-            cx.write(Part::Whole(self.question.head(), body));
+            cx.write(HttpPart::Whole(self.question.head(), body));
             self.course.sent(now);
         }
         cx.flush();
@@ -124,16 +124,16 @@ impl HttpLoad {
 
     fn check(&mut self, part: ReplyPart) -> Result<bool, String> {
         match part {
-            Part::Whole(head, body) => {
+            HttpPart::Whole(head, body) => {
                 self.check_head(&head)?;
                 self.check_body(&body)?;
                 head.recycle();
                 self.check_end()
             }
-            Part::Head(head) => self.check_head(&head).map(|()| false),
-            Part::Data(bytes) => self.check_body(&bytes).map(|()| false),
-            Part::End(_) => self.check_end(),
-            Part::File(_) | Part::Interim(_) => Ok(false),
+            HttpPart::Head(head) => self.check_head(&head).map(|()| false),
+            HttpPart::Data(bytes) => self.check_body(&bytes).map(|()| false),
+            HttpPart::End(_) => self.check_end(),
+            HttpPart::File(_) | HttpPart::Interim(_) => Ok(false),
         }
     }
 

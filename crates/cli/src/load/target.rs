@@ -13,7 +13,7 @@ use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError,
     EventLoopGroup, Fault, Link, Outgoing, PipelineBuilder, Promised, Segment, Whole,
-    http::{BadAuthority, HostAndPort, HttpClient, Part, ReplyPart, RequestPart},
+    http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
     pipeline,
     tls::{Connector, Destination, Tls},
     websocket::{Config, Request},
@@ -189,7 +189,7 @@ fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<
     let server = url.client(group, make)?(address).wait()?;
     let expected = Expected::Same(Bytes::new());
     let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
-    server.send(Part::Whole(question.head(), Bytes::new()));
+    server.send(HttpPart::Whole(question.head(), Bytes::new()));
     let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
     let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
     loop {
@@ -199,19 +199,19 @@ fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<
             Err(_) => return failed(format!("none within {CONNECT_LIMIT:?}")),
         };
         let over = match part {
-            Part::Head(head) | Part::Whole(head, _) if !head.status.is_success() => {
+            HttpPart::Head(head) | HttpPart::Whole(head, _) if !head.status.is_success() => {
                 return failed(format!("its status is {}", head.status));
             }
-            Part::Whole(_, whole) => {
+            HttpPart::Whole(_, whole) => {
                 body.extend_from_slice(&whole);
                 true
             }
-            Part::Data(bytes) => {
+            HttpPart::Data(bytes) => {
                 body.extend_from_slice(&bytes);
                 false
             }
-            Part::End(_) => true,
-            Part::Head(_) | Part::File(_) | Part::Interim(_) => false,
+            HttpPart::End(_) => true,
+            HttpPart::Head(_) | HttpPart::File(_) | HttpPart::Interim(_) => false,
         };
         if body.len() > ANSWER_MAX {
             return failed(format!("it has more than {ANSWER_MAX} bytes, which is too long to compare with"));

@@ -13,7 +13,7 @@ use super::{
 use bytes::{Bytes, BytesMut};
 use netwright::{
     CloseCause, Context, Fault, Handler, Outgoing, Switch, WritePromise,
-    http::{Part, ReplyPart, RequestPart},
+    http::{HttpPart, ReplyPart, RequestPart},
     pipeline,
     websocket::{Config, Message, Request, WebSocket, new_key},
 };
@@ -53,11 +53,11 @@ impl Handler for Opening {
     type WriteOut = RequestPart;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.write_and_flush(Part::Whole(self.wanted.request.head(&self.key), Bytes::new()));
+        cx.write_and_flush(HttpPart::Whole(self.wanted.request.head(&self.key), Bytes::new()));
     }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
-        let (Part::Head(head) | Part::Whole(head, _)) = part else { return };
+        let (HttpPart::Head(head) | HttpPart::Whole(head, _)) = part else { return };
         let Some(mut course) = self.course.take() else { return };
         match self.wanted.request.check(&self.key, &head) {
             Ok(_) => {

@@ -15,7 +15,8 @@ use http::{HeaderValue, Method, header};
 use netwright::{
     AppContext, Application, BindError, Event, Promised, Server, ServerBuilder,
     http::{
-        HttpServer, Limits, Part, Refused, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map,
+        HttpLimits, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestHead, RequestPart, RequestRefused,
+        header_map,
         web::{Reply, Router},
     },
     pipeline,
@@ -45,8 +46,8 @@ pub(crate) fn bind(
     secure::bind(server.half_closure(true), address, tls, make)
 }
 
-fn limits() -> Arc<Limits> {
-    let mut limits = Limits::default();
+fn limits() -> Arc<HttpLimits> {
+    let mut limits = HttpLimits::default();
     limits.body = BODY_MAX;
     limits.requests = u64::MAX; // a load does not want to connect again
     Arc::new(limits)
@@ -100,11 +101,11 @@ impl Hello {
         match routes.find(&request.method, request.uri.path()) {
             Ok(found) => match found.handler {
                 Route::Plaintext => {
-                    cx.write(Part::Whole(ok(TEXT), Bytes::from_static(b"Hello, World!")));
+                    cx.write(HttpPart::Whole(ok(TEXT), Bytes::from_static(b"Hello, World!")));
                 }
                 Route::Json => {
                     let greeting = serde_json::to_vec(&Greeting { message: "Hello, World!" });
-                    cx.write(Part::Whole(ok(JSON), greeting.unwrap_or_default().into()));
+                    cx.write(HttpPart::Whole(ok(JSON), greeting.unwrap_or_default().into()));
                 }
                 Route::Echo => self.echo(cx, &request, body),
                 Route::Bytes => match found.params.parse::<u64>("n") {
@@ -125,7 +126,7 @@ impl Hello {
         let of_request = |name| request.headers.get(name).cloned();
         let mut head = ok(of_request(header::CONTENT_TYPE).unwrap_or(BINARY));
         match body {
-            Some(body) => cx.write(Part::Whole(head, body)),
+            Some(body) => cx.write(HttpPart::Whole(head, body)),
             None => {
                 if let Some(length) = of_request(header::CONTENT_LENGTH) {
                     head.headers.insert(header::CONTENT_LENGTH, length);
@@ -139,9 +140,9 @@ impl Hello {
     fn echo_on(&mut self, cx: &mut AppContext<'_, Self>, part: ReplyPart) {
         let At::Echo { head } = &mut self.at else { return };
         if let Some(head) = head.take() {
-            cx.write(Part::Head(head));
+            cx.write(HttpPart::Head(head));
         }
-        if matches!(part, Part::End(_)) {
+        if matches!(part, HttpPart::End(_)) {
             self.at = At::Between;
         }
         cx.write(part);
@@ -150,9 +151,9 @@ impl Hello {
     fn begin_bytes(&mut self, cx: &mut AppContext<'_, Self>, method: &Method, end: u64) {
         let mut head = ok(BINARY);
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end));
-        cx.write(Part::Head(head));
+        cx.write(HttpPart::Head(head));
         if method == Method::HEAD {
-            return cx.write(Part::End(None));
+            return cx.write(HttpPart::End(None));
         }
         cx.pause();
         self.at = At::Bytes { position: 0, end };
@@ -168,11 +169,11 @@ impl Hello {
             *position += piece.len() as u64;
             let over = position == end;
             if !piece.is_empty() {
-                cx.write(Part::Data(piece));
+                cx.write(HttpPart::Data(piece));
             }
             if over {
                 self.at = At::Between;
-                cx.write(Part::End(None));
+                cx.write(HttpPart::End(None));
                 cx.resume();
             }
         }
@@ -186,11 +187,11 @@ impl Application for Hello {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
         match part {
-            Part::Whole(head, body) => self.answer(cx, head, Some(body)),
-            Part::Head(head) => self.answer(cx, head, None),
-            Part::Data(bytes) => self.echo_on(cx, Part::Data(bytes)),
-            Part::End(trailers) => self.echo_on(cx, Part::End(trailers)),
-            Part::File(_) | Part::Interim(_) => {} // never read
+            HttpPart::Whole(head, body) => self.answer(cx, head, Some(body)),
+            HttpPart::Head(head) => self.answer(cx, head, None),
+            HttpPart::Data(bytes) => self.echo_on(cx, HttpPart::Data(bytes)),
+            HttpPart::End(trailers) => self.echo_on(cx, HttpPart::End(trailers)),
+            HttpPart::File(_) | HttpPart::Interim(_) => {} // never read
         }
     }
 
@@ -209,7 +210,7 @@ impl Application for Hello {
 
     /// The codec tells the peer; the body that we echoed ends here.
     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
-        if event.get::<Refused>().is_some() {
+        if event.get::<RequestRefused>().is_some() {
             self.at = At::Between;
         }
     }

@@ -3,7 +3,7 @@
 //! Always true: a request is answered, or comes back as it was, or was written at least in part. Which of these it is, is known
 //! even if nobody was there to take it: one that is dropped on its way comes back.
 
-use super::ClientError;
+use super::WebClientError;
 use crate::Body;
 use http::{Request, Response};
 use netwright_core::{CloseCause, Promise, PromiseError};
@@ -38,10 +38,10 @@ pub(super) struct Times {
 /// Why there is no reply, and what can be done about it.
 pub(super) enum Failure {
     /// Nothing of the request was written. Here it is again.
-    Unsent(Box<Request<Body>>, ClientError),
+    Unsent(Box<Request<Body>>, WebClientError),
     /// It was written, at least in part.
     Sent {
-        error: ClientError,
+        error: WebClientError,
         /// The connection ended, and nothing of a reply had come.
         unanswered: bool,
     },
@@ -64,21 +64,21 @@ impl Ask {
     }
 
     /// It was not written, and will not be here.
-    pub(super) fn give_back(mut self, why: ClientError) {
+    pub(super) fn give_back(mut self, why: WebClientError) {
         self.unsent(Some(why));
     }
 
     /// It was not written, and need not be tried elsewhere.
     #[cfg(feature = "tls")]
-    pub(super) fn refuse(mut self, error: ClientError) {
+    pub(super) fn refuse(mut self, error: WebClientError) {
         let Some(Parts { reply, pooled, .. }) = self.parts.take() else { return };
         pooled.discard();
         reply.fail(Failure::Sent { error, unanswered: false });
     }
 
-    fn unsent(&mut self, why: Option<ClientError>) {
+    fn unsent(&mut self, why: Option<WebClientError>) {
         let Some(Parts { request, reply, pooled }) = self.parts.take() else { return };
-        let ended = || ClientError::Closed(pooled.close_cause().unwrap_or(CloseCause::Requested));
+        let ended = || WebClientError::Closed(pooled.close_cause().unwrap_or(CloseCause::Requested));
         let why = why.unwrap_or_else(ended);
         pooled.discard();
         reply.fail(Failure::Unsent(Box::new(request), why));

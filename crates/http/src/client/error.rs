@@ -9,15 +9,15 @@ use std::{error::Error, fmt, time::Duration};
 /// Why a request has no reply.
 ///
 /// ```
-/// use netwright_http::client::ClientError;
+/// use netwright_http::client::WebClientError;
 /// use std::time::Duration;
 ///
-/// let error = ClientError::TimedOut { what: "the head", limit: Duration::from_secs(30) };
+/// let error = WebClientError::TimedOut { what: "the head", limit: Duration::from_secs(30) };
 /// assert!(error.to_string().contains("30s"), "{error}");
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum ClientError {
+pub enum WebClientError {
     /// The URL cannot be used: which, and why.
     Url {
         /// The URL.
@@ -69,13 +69,13 @@ pub enum ClientError {
     WouldBlockLoop,
 }
 
-impl From<HttpError> for ClientError {
+impl From<HttpError> for WebClientError {
     fn from(error: HttpError) -> Self {
         Self::Http(error)
     }
 }
 
-impl From<PromiseError> for ClientError {
+impl From<PromiseError> for WebClientError {
     fn from(error: PromiseError) -> Self {
         match error {
             PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
@@ -84,7 +84,7 @@ impl From<PromiseError> for ClientError {
     }
 }
 
-impl From<PoolError> for ClientError {
+impl From<PoolError> for WebClientError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Connect(error) => Self::Connect(error),
@@ -93,7 +93,7 @@ impl From<PoolError> for ClientError {
     }
 }
 
-impl fmt::Display for ClientError {
+impl fmt::Display for WebClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { url, why } => write!(f, "{url:?} cannot be asked: {why}"),
@@ -122,7 +122,7 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl Error for ClientError {
+impl Error for WebClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Connect(error) => Some(error),

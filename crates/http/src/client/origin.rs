@@ -1,6 +1,6 @@
 //! Whom a connection leads to: the scheme, the host and the port of a URL, and of a proxy.
 
-use super::ClientError;
+use super::WebClientError;
 use crate::authority::{BadAuthority, HostAndPort};
 use http::Uri;
 
@@ -13,8 +13,8 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(uri: &Uri) -> Result<Self, ClientError> {
-        let bad = |why| ClientError::Url { url: uri.to_string(), why };
+    pub(super) fn of(uri: &Uri) -> Result<Self, WebClientError> {
+        let bad = |why| WebClientError::Url { url: uri.to_string(), why };
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -40,10 +40,10 @@ pub(super) fn same_origin(one: &Uri, other: &Uri) -> bool {
 }
 
 /// The host and the port of a proxy. Its credentials are in no error.
-pub(super) fn proxy_address(proxy: &str) -> Result<String, ClientError> {
+pub(super) fn proxy_address(proxy: &str) -> Result<String, WebClientError> {
     let address = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
     let told = address.rsplit('@').next().unwrap_or_default();
-    let bad = |why| ClientError::Url { url: told.to_owned(), why };
+    let bad = |why| WebClientError::Url { url: told.to_owned(), why };
     if told.len() < address.len() {
         return Err(bad("a proxy is a host and a port; its credentials are not taken with its address"));
     }
@@ -61,13 +61,13 @@ pub(super) fn proxy_address(proxy: &str) -> Result<String, ClientError> {
 fn refused(
     error: BadAuthority,
     authority: &str,
-    bad: impl FnOnce(&'static str) -> ClientError,
-) -> ClientError {
+    bad: impl FnOnce(&'static str) -> WebClientError,
+) -> WebClientError {
     match error {
         BadAuthority::Port => {
             let behind = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
             let port = behind.split_once(':').map_or(behind, |(_, port)| port).to_owned();
-            ClientError::Port { port, authority: authority.to_owned() }
+            WebClientError::Port { port, authority: authority.to_owned() }
         }
         BadAuthority::NoHost => bad("it has no host"),
         BadAuthority::Address => bad("what is in brackets is not an address"),
@@ -79,7 +79,7 @@ fn refused(
 mod tests {
     use super::*;
 
-    fn of(url: &str) -> Result<Origin, ClientError> {
+    fn of(url: &str) -> Result<Origin, WebClientError> {
         Origin::of(&url.parse().unwrap())
     }
 
@@ -103,7 +103,7 @@ mod tests {
         for port in ["65536", "99999", "184467440737095516160"] {
             let url = format!("http://a:{port}/");
             let error = of(&url).unwrap_err();
-            assert!(matches!(&error, ClientError::Port { port: said, .. } if said == port), "{error:?}");
+            assert!(matches!(&error, WebClientError::Port { port: said, .. } if said == port), "{error:?}");
             let text = error.to_string();
             assert!(text.contains(&format!("a:{port}")) && text.contains("65535"), "{text}");
             let uri: Uri = url.parse().unwrap();

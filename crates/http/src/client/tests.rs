@@ -5,8 +5,16 @@ use super::{
     exchange::Exchange,
     *,
 };
-use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop};
-use std::convert::Infallible;
+use crate::codec::HttpClient;
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop, Promised, pipeline, promise};
+use netwright_transport::Pooled;
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 const HEAD: Duration = Duration::from_secs(30);
 const PIECE: Duration = Duration::from_secs(300);
@@ -59,7 +67,7 @@ impl Rig {
     }
 }
 
-fn error(mut replied: Replied) -> ClientError {
+fn error(mut replied: Replied) -> WebClientError {
     match replied.try_take().expect("it is over").expect_err("without a reply") {
         Failure::Sent { error, .. } => error,
         Failure::Unsent(_, error) => panic!("nothing was written: {error}"),
@@ -68,7 +76,7 @@ fn error(mut replied: Replied) -> ClientError {
 
 fn late(replied: Replied) -> (&'static str, Duration) {
     match error(replied) {
-        ClientError::TimedOut { what, limit } => (what, limit),
+        WebClientError::TimedOut { what, limit } => (what, limit),
         other => panic!("{other}"),
     }
 }
@@ -241,7 +249,7 @@ fn what_finds_its_connection_ended_comes_back_as_it_was() {
         let mut replied = rig.send(pooled, "the body", Duration::ZERO);
         let failure = replied.try_take().expect("it is known at once").expect_err("without a reply");
         let Failure::Unsent(request, error) = failure else { panic!("something was written") };
-        assert!(matches!(error, ClientError::Closed(_)), "{error}");
+        assert!(matches!(error, WebClientError::Closed(_)), "{error}");
         assert_eq!(request.into_body().into_full().ok().unwrap(), "the body");
         assert_eq!(rig.figures(), (0, 0));
     }
@@ -291,7 +299,7 @@ mod tunnels {
     fn tunnel() -> Rig {
         let certificate = Certificate::self_signed(["a"]).unwrap();
         let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
-        let limits = Arc::new(Limits::client());
+        let limits = Arc::new(HttpLimits::client());
         let (target, server) = ("a:443".to_owned(), connector.to("a").unwrap());
         let way = tunnel::Way { target, server, limits, time: Duration::from_secs(10), idle: IDLE };
         Rig::on(EmbeddedChannel::with_joint(tunnel::through(way)))

@@ -7,12 +7,11 @@
 //! Always true: the answer to `CONNECT` comes within the time that a connection has to be made, because it is a part of that;
 //! and what is asked is not written before it, so that it comes back if the connection ends.
 
-use super::{ClientError, ask::Ask, exchange::Exchange};
+use super::{WebClientError, ask::Ask, exchange::Exchange};
 use crate::{
     codec::HttpClient,
-    head::RequestHead,
-    limits::Limits,
-    message::{Part, ReplyPart, RequestPart},
+    limits::HttpLimits,
+    message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::{Bytes, BytesMut};
 use http::{Method, Uri};
@@ -32,7 +31,7 @@ pub(super) struct Way {
     pub(super) target: String,
     /// Who has to be there.
     pub(super) server: Destination,
-    pub(super) limits: Arc<Limits>,
+    pub(super) limits: Arc<HttpLimits>,
     /// How long the connection may be unused. Zero: for ever.
     pub(super) idle: Duration,
     /// How long the proxy may take. Zero: no limit.
@@ -58,7 +57,7 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn fail(&mut self, cx: &mut Context<'_, Self>, error: ClientError) {
+    fn fail(&mut self, cx: &mut Context<'_, Self>, error: WebClientError) {
         if let Some(ask) = self.asked.take() {
             ask.refuse(error);
         }
@@ -79,19 +78,19 @@ impl Handler for Tunnel {
         match self.way.target.parse::<Uri>() {
             Ok(target) => {
                 head.uri = target;
-                cx.write_and_flush(Part::Whole(head, Bytes::new()));
+                cx.write_and_flush(HttpPart::Whole(head, Bytes::new()));
             }
             Err(_) => {
                 let (url, why) = (self.way.target.clone(), "it is not a host and a port");
-                self.fail(cx, ClientError::Url { url, why });
+                self.fail(cx, WebClientError::Url { url, why });
             }
         }
     }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
-        let (Part::Whole(head, _) | Part::Head(head)) = part else { return };
+        let (HttpPart::Whole(head, _) | HttpPart::Head(head)) = part else { return };
         if !head.status.is_success() {
-            return self.fail(cx, ClientError::Proxy { status: head.status.as_u16() });
+            return self.fail(cx, WebClientError::Proxy { status: head.status.as_u16() });
         }
         let codec = HttpClient::with(self.way.limits.clone());
         let exchange = Exchange::after(self.asked.take(), self.way.idle);
@@ -111,20 +110,20 @@ impl Handler for Tunnel {
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if self.answer_due == Some(timer) {
             let (what, limit) = ("the proxy's answer to CONNECT", self.way.time);
-            self.fail(cx, ClientError::TimedOut { what, limit });
+            self.fail(cx, WebClientError::TimedOut { what, limit });
         } else if let Some((due, limit)) = self.total_due
             && due == timer
         {
-            self.fail(cx, ClientError::TimedOut { what: "the end of the reply", limit });
+            self.fail(cx, WebClientError::TimedOut { what: "the end of the reply", limit });
         }
     }
 
     fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
-        self.fail(cx, ClientError::Closed(CloseCause::Fault(fault)));
+        self.fail(cx, WebClientError::Closed(CloseCause::Fault(fault)));
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.fail(cx, ClientError::Closed(cause.clone()));
+        self.fail(cx, WebClientError::Closed(cause.clone()));
         cx.fire_inactive(cause);
     }
 }

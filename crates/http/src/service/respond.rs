@@ -1,10 +1,9 @@
 //! A closure from a whole request to a whole reply, as the last stage: the shortest way through.
 
+use super::aggregate::{Collect, Collected, too_large};
 use crate::{
-    aggregate::{Collect, Collected, too_large},
-    codec::Refused,
-    head::RequestHead,
-    message::{Part, ReplyPart, RequestPart},
+    codec::RequestRefused,
+    message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Response, Uri, Version};
@@ -144,7 +143,7 @@ where
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
         match part {
             // Nearly all of them: no need to put anything together.
-            Part::Whole(head, body) if body.len() <= self.body_max => {
+            HttpPart::Whole(head, body) if body.len() <= self.body_max => {
                 self.answer(cx, head, body);
             }
             part => match self.collect.add(part) {
@@ -160,7 +159,7 @@ where
     }
 
     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
-        if event.get::<Refused>().is_some() {
+        if event.get::<RequestRefused>().is_some() {
             self.collect.give_up();
         }
     }

@@ -12,18 +12,17 @@
 //! 4. Demand is given back as it was found.
 
 use crate::{
-    body::{Body, Piece, Pipe, broken_off},
-    codec::Refused,
+    body::{Body, Next, Piece, Pipe, Sending, broken_off},
+    codec::RequestRefused,
     error::HttpError,
-    head::RequestHead,
-    message::{Part, ReplyPart, RequestPart},
+    grammar::content_length,
+    message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};
 use netwright_core::{AppContext, Application, ApplicationStage, CloseCause, Event, Fault};
 use std::{
     collections::VecDeque,
-    future::poll_fn,
     sync::Arc,
     task::{self, Poll, Waker},
 };
@@ -52,13 +51,13 @@ const THROWN_AWAY_MAX: u64 = 256 * 1024;
 /// channel.write_inbound("def");
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\n6 bytes"));
 /// ```
-pub fn serve<F, T, B>(call: F) -> Serve<F>
+pub fn serve<F, T, B>(call: F) -> ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
     B: Into<Body> + 'static,
 {
-    Serve {
+    ServeRequests {
         call,
         concurrency: 1,
         calls: VecDeque::new(),
@@ -80,10 +79,10 @@ where
 /// use netwright_core::pipeline;
 /// use netwright_http::{Body, HttpServer, serve};
 ///
-/// let echo = serve(async |request: Request<Body>| Response::new(request.into_body())); // a `Serve`
+/// let echo = serve(async |request: Request<Body>| Response::new(request.into_body())); // a `ServeRequests`
 /// let _stages = pipeline().add(HttpServer::new()).app(echo);
 /// ```
-pub struct Serve<F> {
+pub struct ServeRequests<F> {
     call: F,
     concurrency: usize,
     /// In the order of their requests. The last one has number `next - 1`.
@@ -117,13 +116,7 @@ struct Incoming {
     thrown_away: u64,
 }
 
-enum Sending {
-    Body(Body),
-    /// A future waits for the next piece.
-    Waiting,
-}
-
-impl<F> Serve<F> {
+impl<F> ServeRequests<F> {
     /// How many requests are worked on at a time; replies keep their order. Default: 1.
     pub fn concurrency(mut self, requests: usize) -> Self {
         self.concurrency = requests.max(1);
@@ -131,9 +124,9 @@ impl<F> Serve<F> {
     }
 }
 
-type Cx<'a, F> = AppContext<'a, Serve<F>>;
+type Cx<'a, F> = AppContext<'a, ServeRequests<F>>;
 
-impl<F, T, B> Serve<F>
+impl<F, T, B> ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
@@ -171,8 +164,7 @@ where
                 stage.go_on(cx);
             });
         });
-        let length = head.headers.get(header::CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let left = content_length(&head.headers);
         self.incoming = Some(Incoming { pipe: pipe.clone(), left, thrown_away: 0 });
         self.begin(cx, head, Body::incoming(pipe, left));
     }
@@ -235,23 +227,19 @@ where
                 if rest.is_some_and(|left| left.is_none_or(|left| left > THROWN_AWAY_MAX)) {
                     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
-                return cx.write(Part::Whole(head.into(), bytes));
+                return cx.write(HttpPart::Whole(head.into(), bytes));
             }
             Err(body) => body,
         };
-        if let Some(len) = body.len()
-            && !head.headers.contains_key(header::CONTENT_LENGTH)
-        {
-            head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
-        }
-        cx.write(Part::Head(head.into()));
+        body.announce(&mut head.headers);
+        cx.write(HttpPart::Head(head.into()));
         if head_only {
-            return cx.write(Part::End(None)); // nobody gets the rest, which may have no end
+            return cx.write(HttpPart::End(None)); // nobody gets the rest, which may have no end
         }
         match body.into_file() {
             Ok(region) => {
-                cx.write(Part::File(region));
-                cx.write(Part::End(None));
+                cx.write(HttpPart::File(region));
+                cx.write(HttpPart::End(None));
             }
             Err(body) => self.sending = Some(Sending::Body(body)),
         }
@@ -263,22 +251,16 @@ where
             self.sending = None; // nobody will read it, and requests that came before the end wait behind it
             return;
         }
-        while let Some(Sending::Body(body)) = &mut self.sending {
+        while let Some(sending @ Sending::Body(_)) = &mut self.sending {
             if !cx.is_writable() {
                 self.blocked = true;
                 return;
             }
-            match body.poll_piece(&mut task::Context::from_waker(Waker::noop())) {
-                Poll::Ready(piece) => self.sent(cx, piece),
-                Poll::Pending => {
-                    let Some(Sending::Body(mut body)) = self.sending.replace(Sending::Waiting) else {
-                        return;
-                    };
-                    let next = async move {
-                        let piece = poll_fn(|cx| body.poll_piece(cx)).await;
-                        (body, piece)
-                    };
-                    cx.spawn(next, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
+            match sending.next() {
+                Some(Next::Piece(piece)) => self.sent(cx, piece),
+                None => return,
+                Some(Next::Later(later)) => {
+                    cx.spawn(later, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
                         stage.in_read = false;
                         if cx.close_cause().is_some() {
                             return; // given up with the end
@@ -296,10 +278,10 @@ where
     fn sent(&mut self, cx: &mut Cx<'_, F>, piece: Result<Piece, HttpError>) {
         self.unflushed = true;
         match piece {
-            Ok(Piece::Data(bytes)) => cx.write(Part::Data(bytes)),
+            Ok(Piece::Data(bytes)) => cx.write(HttpPart::Data(bytes)),
             Ok(Piece::End(trailers)) => {
                 self.sending = None;
-                cx.write(Part::End(trailers));
+                cx.write(HttpPart::End(trailers));
             }
             Err(error) => {
                 self.sending = None;
@@ -316,7 +298,7 @@ where
     }
 }
 
-impl<F, T, B> Application for Serve<F>
+impl<F, T, B> Application for ServeRequests<F>
 where
     F: FnMut(Request<Body>) -> T + 'static,
     T: Future<Output = Response<B>> + 'static,
@@ -335,15 +317,15 @@ where
         self.asked = false;
         self.in_read = true;
         match part {
-            Part::Whole(head, body) => self.begin(cx, head, Body::from(body)),
-            Part::Head(head) => self.receive(cx, head),
-            Part::Data(bytes) => self.received(cx, bytes),
-            Part::End(trailers) => {
+            HttpPart::Whole(head, body) => self.begin(cx, head, Body::from(body)),
+            HttpPart::Head(head) => self.receive(cx, head),
+            HttpPart::Data(bytes) => self.received(cx, bytes),
+            HttpPart::End(trailers) => {
                 if let Some(incoming) = self.incoming.take() {
                     incoming.pipe.end(Ok(trailers));
                 }
             }
-            Part::File(_) | Part::Interim(_) => {} // never read
+            HttpPart::File(_) | HttpPart::Interim(_) => {} // never read
         }
         self.go_on(cx);
     }
@@ -364,7 +346,7 @@ where
     }
 
     fn event(&mut self, _: &mut Cx<'_, F>, event: Event) {
-        if let Some(Refused(error)) = event.get() {
+        if let Some(RequestRefused(error)) = event.get() {
             self.break_off(error.clone());
         }
     }

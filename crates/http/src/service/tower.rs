@@ -1,6 +1,6 @@
 //! Services of the `tower` kind as the last stage, and bodies of the `http-body` kind on both sides.
 
-use super::{Serve, serve};
+use super::{ServeRequests, serve};
 use crate::{
     body::{Body, Make, Piece},
     error::HttpError,
@@ -46,7 +46,7 @@ use tower_service::Service;
 #[allow(clippy::type_complexity)] // a closure that cannot be named
 pub fn tower<S, B>(
     service: S,
-) -> Serve<impl FnMut(Request<Body>) -> Pin<Box<dyn Future<Output = Response<Body>>>> + 'static>
+) -> ServeRequests<impl FnMut(Request<Body>) -> Pin<Box<dyn Future<Output = Response<Body>>>> + 'static>
 where
     S: Service<Request<Body>, Response = Response<B>, Error: Display, Future: 'static> + Clone + 'static,
     B: http_body::Body<Data: Send, Error: Display> + Send + 'static,

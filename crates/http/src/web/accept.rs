@@ -1,9 +1,6 @@
 //! What a client would rather have: `Accept` and `Accept-Encoding`, by weights (RFC 9110, 12.4 and 12.5).
 
-use super::{
-    media_type::elements,
-    text::{is_token, trim},
-};
+use crate::grammar::{elements, is_token, trim};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// A weight in thousandths.
@@ -185,6 +182,16 @@ fn parse_weight(text: &[u8]) -> Option<Weight> {
         unit /= 10;
     }
     (weight <= 1000).then_some(weight)
+}
+
+/// Adds a name to `Vary`, unless it is there.
+pub(crate) fn add_vary(headers: &mut HeaderMap, name: &'static str) {
+    let there = headers.get_all(header::VARY).iter().any(|value| {
+        elements(value.as_bytes()).any(|known| known == b"*" || known.eq_ignore_ascii_case(name.as_bytes()))
+    });
+    if !there {
+        headers.append(header::VARY, HeaderValue::from_static(name));
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Conditional requests (RFC 9110, 13): whether a client has what it asks for, or wants to change what it has seen.
 
-use super::media_type::elements;
+use crate::{
+    calendar::{date_of, text_of},
+    grammar::elements,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// What tells one state of a resource from another.
 ///
@@ -89,16 +92,15 @@ impl Validators {
         if let Some(etag) = &self.etag {
             headers.insert(header::ETAG, etag.clone());
         }
-        let modified = self.seconds().map(|modified| modified.min(SystemTime::now()));
-        if let Some(Ok(date)) = modified.map(|time| HeaderValue::try_from(httpdate::fmt_http_date(time))) {
+        let modified = self.seconds().and_then(|modified| date_of(modified.min(SystemTime::now())));
+        if let Some(Ok(date)) = modified.map(|date| HeaderValue::from_bytes(&text_of(date))) {
             headers.insert(header::LAST_MODIFIED, date);
         }
     }
 
     /// When it was changed, as dates in headers can say it.
     fn seconds(&self) -> Option<SystemTime> {
-        let since = self.modified?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-        (since < YEAR_10000).then(|| SystemTime::UNIX_EPOCH + Duration::from_secs(since))
+        date_of(self.modified?).map(SystemTime::from)
     }
 
     fn is_listed(&self, headers: &HeaderMap, name: HeaderName, equal: fn(&[u8], &[u8]) -> bool) -> bool {
@@ -112,9 +114,6 @@ impl Validators {
         })
     }
 }
-
-/// Seconds from 1970 to the year 10000, which HTTP's dates cannot name.
-const YEAR_10000: u64 = 253_402_300_800;
 
 /// Entity tags of a list. A tag with a comma in it is cut, so it is never found: then everything is sent once more, which is
 /// always right for `If-None-Match`; our own tags have none.
@@ -142,6 +141,8 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calendar::YEAR_10000;
+    use std::time::Duration;
 
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";

@@ -1,6 +1,6 @@
 //! Content types: `type/subtype; name=value; name="quoted value"`.
 
-use super::text::{is_token, is_token_byte, trim};
+use crate::grammar::{is_token, is_token_byte};
 use http::{HeaderMap, header};
 use std::{borrow::Cow, error::Error, fmt};
 
@@ -194,11 +194,6 @@ fn unquote(text: &str, loose: bool) -> Result<(Cow<'_, str>, &str), &'static str
         }
     }
     Err("a quoted value has no end")
-}
-
-/// The elements of a list header: separated by commas, blanks trimmed, empty ones left out. Quotes are not looked at.
-pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
 /// Why a content type cannot be used.

@@ -1,6 +1,6 @@
 //! Byte ranges (RFC 9110, 14).
 
-use super::{media_type::elements, text::trim};
+use crate::grammar::{elements, trim};
 use http::{HeaderMap, header};
 use std::ops::Range;
 

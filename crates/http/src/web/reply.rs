@@ -1,6 +1,6 @@
 //! Replies that everybody needs.
 
-use super::text::escape_html;
+use super::html::escape_html;
 use crate::{ReplyPart, header_map};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(Reply::not_found().body(), "404 Not Found\n");
         let empty = Reply::status(StatusCode::NO_CONTENT);
         assert!(empty.body().is_empty() && empty.headers().is_empty());
-        assert!(matches!(Reply::whole(Reply::text("a")), crate::Part::Whole(_, body) if body == "a"));
+        assert!(matches!(Reply::whole(Reply::text("a")), crate::HttpPart::Whole(_, body) if body == "a"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Always true: whatever an event's text is, it is one event for the reader; line ends in data make lines, and line ends
 //! where none can be are refused.
 
-use crate::{Part, ReplyPart, RequestPart};
+use crate::{HttpPart, ReplyPart, RequestPart};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header, response};
 use netwright_core::{Context, Handler, StageTimer, WritePromise};
@@ -232,7 +232,7 @@ impl Handler for SseKeepAlive {
 
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
         match &part {
-            Part::Head(head) => {
+            HttpPart::Head(head) => {
                 let is_stream = head.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream);
                 self.stop(cx);
                 if is_stream {
@@ -240,15 +240,15 @@ impl Handler for SseKeepAlive {
                     self.timer = Some(cx.arm(self.period));
                 }
             }
-            Part::Data(data) => {
+            HttpPart::Data(data) => {
                 self.silent = false;
                 if let Some(last) = data.last() {
                     self.between_lines = *last == b'\n';
                 }
             }
-            Part::File(_) => (self.silent, self.between_lines) = (false, false),
-            Part::End(_) | Part::Whole(..) => self.stop(cx),
-            Part::Interim(_) => {}
+            HttpPart::File(_) => (self.silent, self.between_lines) = (false, false),
+            HttpPart::End(_) | HttpPart::Whole(..) => self.stop(cx),
+            HttpPart::Interim(_) => {}
         }
         cx.write_with(part, done);
     }
@@ -258,7 +258,7 @@ impl Handler for SseKeepAlive {
             return;
         }
         if self.silent && self.between_lines && cx.is_writable() {
-            cx.write_and_flush(Part::Data(Bytes::from_static(KEEP_ALIVE)));
+            cx.write_and_flush(HttpPart::Data(Bytes::from_static(KEEP_ALIVE)));
         }
         self.silent = true;
         self.timer = Some(cx.arm(self.period));
@@ -314,16 +314,16 @@ mod tests {
         let secs = Duration::from_secs;
         let mut channel = HttpEmbedded::new(|_| SseKeepAlive::every(secs(10)));
         channel.ask(request("GET", "/", &[]));
-        channel.reply(Part::Head(event_stream().into()));
+        channel.reply(HttpPart::Head(event_stream().into()));
         channel.advance(secs(9));
         assert_eq!(written(&mut channel), ["Head 200"]);
         channel.advance(secs(1));
         assert_eq!(written(&mut channel), ["Data :\\n\\n"]);
-        channel.reply(Part::Data(SseEvent::data("x").to_bytes())).advance(secs(10));
+        channel.reply(HttpPart::Data(SseEvent::data("x").to_bytes())).advance(secs(10));
         assert_eq!(written(&mut channel), ["Data data: x\\n\\n"], "somebody has said something");
-        channel.reply(Part::Data("data: hal".into())).advance(secs(30));
+        channel.reply(HttpPart::Data("data: hal".into())).advance(secs(30));
         assert_eq!(written(&mut channel), ["Data data: hal"], "never into the middle of a line");
-        channel.reply(Part::Data("f\n\n".into())).reply(Part::End(None)).advance(secs(100));
+        channel.reply(HttpPart::Data("f\n\n".into())).reply(HttpPart::End(None)).advance(secs(100));
         assert_eq!(written(&mut channel), ["Data f\\n\\n", "End"], "and not when it is over");
     }
 
@@ -331,10 +331,11 @@ mod tests {
     fn other_replies_and_peers_that_do_not_read_get_no_comments() {
         let secs = Duration::from_secs;
         let mut channel = HttpEmbedded::new(|_| SseKeepAlive::every(secs(10)));
-        channel.reply(Part::Head(reply_head(200, &[("content-type", "text/plain")]))).advance(secs(100));
+        channel.reply(HttpPart::Head(reply_head(200, &[("content-type", "text/plain")]))).advance(secs(100));
         assert_eq!(written(&mut channel), ["Head 200"]);
-        channel.reply(Part::End(None));
-        channel.reply(Part::Head(reply_head(200, &[("content-type", "Text/Event-Stream; charset=utf-8")])));
+        channel.reply(HttpPart::End(None));
+        channel
+            .reply(HttpPart::Head(reply_head(200, &[("content-type", "Text/Event-Stream; charset=utf-8")])));
         channel.channel.block_output(true);
         channel.advance(secs(1_000_000));
         // Each comment is a byte in this test, so the high water mark is where they stop.

@@ -1,6 +1,6 @@
 //! For tests of stages that lie between codec and application: parts in, parts out, nothing in between.
 
-use crate::{Part, ReplyPart, RequestPart};
+use crate::{HttpPart, ReplyPart, RequestPart};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
@@ -93,7 +93,7 @@ pub(crate) fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Requ
     for (name, value) in headers {
         builder = builder.header(*name, *value);
     }
-    Part::Head(builder.body(()).unwrap().into())
+    HttpPart::Head(builder.body(()).unwrap().into())
 }
 
 pub(crate) fn reply_head(status: u16, headers: &[(&str, &str)]) -> crate::ReplyHead {
@@ -110,26 +110,26 @@ fn text(bytes: &[u8]) -> String {
 
 pub(crate) fn shown_request(part: &RequestPart) -> String {
     match part {
-        Part::Head(head) => format!("Head {} {}", head.method, head.uri),
-        Part::Whole(head, body) => format!("Whole {} {} {}", head.method, head.uri, text(body)),
+        HttpPart::Head(head) => format!("Head {} {}", head.method, head.uri),
+        HttpPart::Whole(head, body) => format!("Whole {} {} {}", head.method, head.uri, text(body)),
         other => shown_rest(other),
     }
 }
 
 pub(crate) fn shown(part: &ReplyPart) -> String {
     match part {
-        Part::Head(head) => format!("Head {}", head.status.as_u16()),
-        Part::Whole(head, body) => format!("Whole {} {}", head.status.as_u16(), text(body)),
-        Part::Interim(head) => format!("Interim {}", head.status.as_u16()),
+        HttpPart::Head(head) => format!("Head {}", head.status.as_u16()),
+        HttpPart::Whole(head, body) => format!("Whole {} {}", head.status.as_u16(), text(body)),
+        HttpPart::Interim(head) => format!("Interim {}", head.status.as_u16()),
         other => shown_rest(other),
     }
 }
 
-fn shown_rest<H>(part: &Part<H>) -> String {
+fn shown_rest<H>(part: &HttpPart<H>) -> String {
     match part {
-        Part::Data(data) => format!("Data {}", text(data)),
-        Part::File(region) => format!("File {}+{}", region.position(), region.remaining()),
-        Part::End(_) => "End".to_owned(),
+        HttpPart::Data(data) => format!("Data {}", text(data)),
+        HttpPart::File(region) => format!("File {}+{}", region.position(), region.remaining()),
+        HttpPart::End(_) => "End".to_owned(),
         _ => "?".to_owned(),
     }
 }

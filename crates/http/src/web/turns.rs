@@ -9,7 +9,7 @@
 //! 1. There is one turn for each request whose reply is not over, in the order of requests.
 //! 2. A reply of our own is written when all before it are over, and not sooner.
 
-use crate::{Part, ReplyHead, ReplyPart};
+use crate::{HttpPart, ReplyHead, ReplyPart};
 use netwright_core::{Context, Handler};
 use std::collections::VecDeque;
 
@@ -108,13 +108,13 @@ impl<T> Turns<T> {
 
 /// Whether this ends a reply.
 pub(crate) fn ends(part: &ReplyPart) -> bool {
-    matches!(part, Part::Whole(..) | Part::End(_))
+    matches!(part, HttpPart::Whole(..) | HttpPart::End(_))
 }
 
 /// The head of a reply, if this part has one; interim ones are not replies.
 pub(crate) fn head_mut(part: &mut ReplyPart) -> Option<&mut ReplyHead> {
     match part {
-        Part::Head(head) | Part::Whole(head, _) => Some(head),
+        HttpPart::Head(head) | HttpPart::Whole(head, _) => Some(head),
         _ => None,
     }
 }

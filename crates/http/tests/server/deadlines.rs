@@ -55,7 +55,7 @@ fn left_alone(before: &str, drip: &str, reply: Reply) -> (u64, String) {
     let head = reply_with(200, &[("content-length", "5")]);
     match reply {
         Reply::None => {}
-        Reply::Begun => _ = channel.write_outbound(Part::Head(head)),
+        Reply::Begun => _ = channel.write_outbound(HttpPart::Head(head)),
         Reply::Over => _ = channel.write_outbound(hello()),
     }
     let told = sent(&mut channel);
@@ -237,7 +237,7 @@ fn a_connection_that_nobody_takes_over_is_closed() {
     for (bytes, status) in [(upgrade, 101), ("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", 200)] {
         let mut channel = server();
         channel.advance(secs(59)).write_inbound(bytes);
-        channel.write_outbound(Part::Whole(reply_with(status, &[("upgrade", "x")]), Bytes::new()));
+        channel.write_outbound(HttpPart::Whole(reply_with(status, &[("upgrade", "x")]), Bytes::new()));
         channel.advance(secs(59));
         assert!(channel.is_open(), "{status}: a whole period");
         channel.advance(secs(61));

@@ -2,7 +2,7 @@
 
 use super::*;
 use netwright_core::CloseCause;
-use netwright_http::{HttpError, Misuse};
+use netwright_http::{HttpError, error::Misuse};
 
 fn replied(request: &str, parts: impl IntoIterator<Item = ReplyPart>) -> (String, Embedded) {
     let mut channel = server();
@@ -18,11 +18,11 @@ fn a_length_is_added_and_a_stream_without_one_is_chunked() {
         let mut trailers = http::HeaderMap::new();
         trailers.insert("x", "y".parse().unwrap());
         [
-            Part::Head(reply(200)),
-            Part::Data("hello".into()),
-            Part::Data(Bytes::new()),
-            Part::Data(", world".repeat(3).into()),
-            Part::End(Some(Box::new(trailers))),
+            HttpPart::Head(reply(200)),
+            HttpPart::Data("hello".into()),
+            HttpPart::Data(Bytes::new()),
+            HttpPart::Data(", world".repeat(3).into()),
+            HttpPart::End(Some(Box::new(trailers))),
         ]
     };
     let chunked =
@@ -39,18 +39,24 @@ fn a_length_is_added_and_a_stream_without_one_is_chunked() {
 fn replies_to_head_and_those_without_a_body_have_none() {
     let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(replied(head, [hello()]).0, "HTTP/1.1 200 OK|date: D|content-length: 5||");
-    let stream =
-        [Part::Head(reply_with(200, &[("content-length", "9")])), Part::Data("123".into()), Part::End(None)];
+    let stream = [
+        HttpPart::Head(reply_with(200, &[("content-length", "9")])),
+        HttpPart::Data("123".into()),
+        HttpPart::End(None),
+    ];
     let (text, channel) = replied(head, stream);
     assert_eq!(text, "HTTP/1.1 200 OK|date: D|content-length: 9||");
     assert!(channel.is_open());
-    assert_eq!(replied(GET, [Part::Whole(reply(204), Bytes::new())]).0, "HTTP/1.1 204 No Content|date: D||");
+    assert_eq!(
+        replied(GET, [HttpPart::Whole(reply(204), Bytes::new())]).0,
+        "HTTP/1.1 204 No Content|date: D||"
+    );
     let not_modified = reply_with(304, &[("content-length", "5"), ("etag", "\"x\"")]);
     assert_eq!(
-        replied(GET, [Part::Whole(not_modified, Bytes::new())]).0,
+        replied(GET, [HttpPart::Whole(not_modified, Bytes::new())]).0,
         "HTTP/1.1 304 Not Modified|date: D|etag: \"x\"|content-length: 5||"
     );
-    let interim = [Part::Interim(reply_with(103, &[("link", "</x>")])), hello()];
+    let interim = [HttpPart::Interim(reply_with(103, &[("link", "</x>")])), hello()];
     assert_eq!(replied(GET, interim).0, format!("HTTP/1.1 103 Early Hints|date: D|link: </x>||{HELLO}"));
 }
 
@@ -58,26 +64,26 @@ fn replies_to_head_and_those_without_a_body_have_none() {
 fn what_does_not_fit_its_announcement_is_an_error_and_ends_the_connection() {
     let five = || reply_with(200, &[("content-length", "5")]);
     let cases: [(Vec<ReplyPart>, Misuse); 8] = [
-        (vec![Part::Whole(five(), "1234".into())], Misuse::BodyTooShort { announced: 5, written: 4 }),
-        (vec![Part::Whole(five(), "123456".into())], Misuse::BodyTooLong { announced: 5, written: 6 }),
+        (vec![HttpPart::Whole(five(), "1234".into())], Misuse::BodyTooShort { announced: 5, written: 4 }),
+        (vec![HttpPart::Whole(five(), "123456".into())], Misuse::BodyTooLong { announced: 5, written: 6 }),
         (
-            vec![Part::Head(five()), Part::Data("123456".into())],
+            vec![HttpPart::Head(five()), HttpPart::Data("123456".into())],
             Misuse::BodyTooLong { announced: 5, written: 6 },
         ),
         (
-            vec![Part::Head(five()), Part::Data("1234".into()), Part::End(None)],
+            vec![HttpPart::Head(five()), HttpPart::Data("1234".into()), HttpPart::End(None)],
             Misuse::BodyTooShort { announced: 5, written: 4 },
         ),
-        (vec![Part::Whole(reply(204), "x".into())], Misuse::NoBodyAllowed(204)),
-        (vec![Part::Whole(reply(100), Bytes::new())], Misuse::Status(100)),
-        (vec![Part::Whole(reply_with(101, &[("upgrade", "x")]), Bytes::new())], Misuse::Upgrade),
-        (vec![Part::Data("x".into())], Misuse::BodyWithoutHead),
+        (vec![HttpPart::Whole(reply(204), "x".into())], Misuse::NoBodyAllowed(204)),
+        (vec![HttpPart::Whole(reply(100), Bytes::new())], Misuse::Status(100)),
+        (vec![HttpPart::Whole(reply_with(101, &[("upgrade", "x")]), Bytes::new())], Misuse::Upgrade),
+        (vec![HttpPart::Data("x".into())], Misuse::BodyWithoutHead),
     ];
     for (parts, misuse) in cases {
-        let streamed = matches!(parts[0], Part::Head(_));
+        let streamed = matches!(parts[0], HttpPart::Head(_));
         let (text, mut channel) = replied(GET, parts);
         assert_eq!(text.contains("HTTP/1.1 500 "), !streamed, "{misuse:?}: {text}");
-        channel.advance(Limits::default().linger_time);
+        channel.advance(HttpLimits::default().linger_time);
         assert!(!channel.is_open(), "{misuse:?}");
         if let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() {
             assert_eq!(fault.downcast_ref(), Some(&HttpError::from(misuse)));
@@ -97,7 +103,7 @@ fn a_reply_without_a_request_is_not_written_and_harms_nobody() {
 
 #[test]
 fn the_date_is_added_unless_there_is_one() {
-    let (text, _) = replied(GET, [Part::from(Response::new(Bytes::new()))]);
+    let (text, _) = replied(GET, [HttpPart::from(Response::new(Bytes::new()))]);
     let date = text.split("date: ").nth(1).unwrap().split('|').next().unwrap();
     assert!(httpdate::parse_http_date(date).is_ok(), "{date}");
 }
@@ -108,7 +114,7 @@ fn large_bodies_and_files_pass_as_they_are() {
     let large = Bytes::from(vec![7; 100_000]);
     let mut channel = server();
     channel.write_inbound(GET.repeat(2));
-    channel.write_outbound(Part::Whole(reply(200), large.clone()));
+    channel.write_outbound(HttpPart::Whole(reply(200), large.clone()));
     let head = channel.read_outbound().unwrap();
     let body = channel.read_outbound().unwrap();
     assert!(head.ends_with(b"\r\n\r\n") && body.as_ptr() == large.as_ptr());
@@ -116,9 +122,9 @@ fn large_bodies_and_files_pass_as_they_are() {
     std::fs::write(&path, b"0123456789").unwrap();
     let file = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    channel.write_outbound(Part::Head(reply_with(206, &[("content-length", "4")])));
-    channel.write_outbound(Part::File(FileRegion::new(file, 3, 4)));
-    channel.write_outbound(Part::End(None));
+    channel.write_outbound(HttpPart::Head(reply_with(206, &[("content-length", "4")])));
+    channel.write_outbound(HttpPart::File(FileRegion::new(file, 3, 4)));
+    channel.write_outbound(HttpPart::End(None));
     assert_eq!(sent(&mut channel), "HTTP/1.1 206 Partial Content|date: D|content-length: 4||3456");
     assert!(channel.is_open());
 }
@@ -139,12 +145,12 @@ fn what_the_codec_has_written_cannot_be_taken_back_and_what_it_has_not_is_missed
     let mut channel = server();
     channel.write_inbound(GET.repeat(2));
     let handle = channel.channel().clone();
-    handle.write(Part::Head(reply_with(200, &[("content-length", "8")])));
-    let early = handle.write_tracked(Part::Data("four".into()));
+    handle.write(HttpPart::Head(reply_with(200, &[("content-length", "8")])));
+    let early = handle.write_tracked(HttpPart::Data("four".into()));
     channel.run();
     assert!(!early.cancel(), "the head says that it comes");
-    handle.write(Part::Data("more".into()));
-    handle.write(Part::End(None));
+    handle.write(HttpPart::Data("more".into()));
+    handle.write(HttpPart::End(None));
     let whole = handle.write_tracked(hello());
     channel.run();
     assert!(!whole.cancel(), "another reply would be taken for it");
@@ -153,11 +159,11 @@ fn what_the_codec_has_written_cannot_be_taken_back_and_what_it_has_not_is_missed
     assert_eq!(sent(&mut channel), format!("HTTP/1.1 200 OK|date: D|content-length: 8||fourmore{HELLO}"));
 
     channel.write_inbound(GET);
-    handle.write(Part::Head(reply_with(200, &[("content-length", "8")])));
-    let late = handle.write_tracked(Part::Data("four".into()));
+    handle.write(HttpPart::Head(reply_with(200, &[("content-length", "8")])));
+    let late = handle.write_tracked(HttpPart::Data("four".into()));
     assert!(late.cancel(), "it is still on its way");
-    handle.write(Part::Data("more".into()));
-    handle.write(Part::End(None));
+    handle.write(HttpPart::Data("more".into()));
+    handle.write(HttpPart::End(None));
     channel.run();
     assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK|date: D|content-length: 8||more");
     assert!(!channel.is_open(), "the body is too short");

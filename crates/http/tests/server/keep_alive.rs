@@ -32,7 +32,7 @@ fn the_connection_closes_only_after_the_last_reply_to_what_was_asked() {
     assert_eq!(parts(&mut channel).len(), 3, "nothing is read behind the close");
     (0..3).for_each(|_| _ = channel.write_outbound(hello()));
     assert_eq!(sent(&mut channel), format!("{HELLO}{HELLO}{HELLO_CLOSE}"));
-    channel.advance(Limits::default().linger_time);
+    channel.advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
 }
 
@@ -40,7 +40,7 @@ fn the_connection_closes_only_after_the_last_reply_to_what_was_asked() {
 fn a_reply_that_says_close_ends_the_connection_behind_those_that_are_owed() {
     let mut channel = server();
     channel.write_inbound(GET.repeat(2));
-    channel.write_outbound(Part::Whole(reply_with(200, &[("connection", "close")]), "hello".into()));
+    channel.write_outbound(HttpPart::Whole(reply_with(200, &[("connection", "close")]), "hello".into()));
     assert_eq!(sent(&mut channel), HELLO, "one more is owed");
     channel.write_inbound(GET);
     assert_eq!(parts(&mut channel).len(), 2);
@@ -111,6 +111,6 @@ fn half_a_request_behind_others_that_wait_for_room_is_refused_in_its_turn() {
     (0..33).for_each(|_| _ = channel.write_outbound(hello()));
     let text = sent(&mut channel);
     assert!(text.starts_with(&format!("{}HTTP/1.1 400 ", HELLO.repeat(33))), "{text}");
-    channel.advance(Limits::default().linger_time);
+    channel.advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
 }

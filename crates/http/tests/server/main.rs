@@ -10,7 +10,7 @@ mod time;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use netwright_core::{EmbeddedChannel, pipeline};
-use netwright_http::{HttpServer, Limits, Part, ReplyHead, ReplyPart, RequestPart};
+use netwright_http::{HttpLimits, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestPart};
 
 type Embedded = EmbeddedChannel<RequestPart, ReplyPart>;
 
@@ -18,8 +18,8 @@ fn server() -> Embedded {
     EmbeddedChannel::new(pipeline().add(HttpServer::new()))
 }
 
-fn server_with(change: impl FnOnce(&mut Limits)) -> Embedded {
-    let mut limits = Limits::default();
+fn server_with(change: impl FnOnce(&mut HttpLimits)) -> Embedded {
+    let mut limits = HttpLimits::default();
     change(&mut limits);
     EmbeddedChannel::new(pipeline().add(HttpServer::with(limits)))
 }
@@ -27,12 +27,14 @@ fn server_with(change: impl FnOnce(&mut Limits)) -> Embedded {
 /// A part in a few words.
 fn told(part: &RequestPart) -> String {
     match part {
-        Part::Head(head) => format!("head {} {}", head.method, head.uri),
-        Part::Whole(head, body) => format!("whole {} {} [{}]", head.method, head.uri, body.escape_ascii()),
-        Part::Data(bytes) => format!("data [{}]", bytes.escape_ascii()),
-        Part::End(None) => "end".to_owned(),
-        Part::End(Some(trailers)) => format!("end with {} trailers", trailers.len()),
-        Part::File(_) | Part::Interim(_) => unreachable!("never read"),
+        HttpPart::Head(head) => format!("head {} {}", head.method, head.uri),
+        HttpPart::Whole(head, body) => {
+            format!("whole {} {} [{}]", head.method, head.uri, body.escape_ascii())
+        }
+        HttpPart::Data(bytes) => format!("data [{}]", bytes.escape_ascii()),
+        HttpPart::End(None) => "end".to_owned(),
+        HttpPart::End(Some(trailers)) => format!("end with {} trailers", trailers.len()),
+        HttpPart::File(_) | HttpPart::Interim(_) => unreachable!("never read"),
     }
 }
 
@@ -55,7 +57,7 @@ fn reply_with(status: u16, headers: &[(&'static str, &'static str)]) -> ReplyHea
 }
 
 fn hello() -> ReplyPart {
-    Part::Whole(reply(200), Bytes::from_static(b"hello"))
+    HttpPart::Whole(reply(200), Bytes::from_static(b"hello"))
 }
 
 /// What was sent, without the line ends.

@@ -21,7 +21,7 @@ fn refused(stream: impl AsRef<[u8]>, status: u16) {
             !seen.iter().any(|part| part.starts_with("whole") || part.starts_with("end")),
             "{shown}: {seen:?}"
         );
-        channel.write_inbound(GET).advance(Limits::default().linger_time);
+        channel.write_inbound(GET).advance(HttpLimits::default().linger_time);
         assert!(!channel.is_open(), "{shown}");
         assert_eq!(parts(&mut channel), [""; 0], "{shown}: nothing is read behind it");
         let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { continue };
@@ -208,13 +208,13 @@ fn a_refusal_comes_behind_the_replies_to_what_was_asked_before() {
     channel.write_inbound(format!("{GET}{GET}garbage\r\n\r\n"));
     assert_eq!(parts(&mut channel).len(), 2);
     assert_eq!(sent(&mut channel), "");
-    channel.write_outbound(Part::Head(reply(200))).write_outbound(Part::Data("x".into()));
-    channel.write_outbound(Part::End(None));
+    channel.write_outbound(HttpPart::Head(reply(200))).write_outbound(HttpPart::Data("x".into()));
+    channel.write_outbound(HttpPart::End(None));
     assert!(sent(&mut channel).ends_with("|1|x|0||"), "one more is owed");
     channel.write_outbound(hello());
     let text = sent(&mut channel);
     assert!(text.starts_with(&format!("{HELLO}HTTP/1.1 400 Bad Request|connection: close|")), "{text}");
-    channel.write_outbound(hello()).advance(Limits::default().linger_time);
+    channel.write_outbound(hello()).advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
     channel.finish().expect_nothing();
 }
@@ -223,7 +223,7 @@ fn a_refusal_comes_behind_the_replies_to_what_was_asked_before() {
 fn a_body_that_goes_wrong_under_a_reply_ends_the_connection_and_the_reply_does_not_look_whole() {
     let mut channel = server();
     channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-    channel.write_outbound(Part::Head(reply(200))).write_outbound(Part::Data("abc".into()));
+    channel.write_outbound(HttpPart::Head(reply(200))).write_outbound(HttpPart::Data("abc".into()));
     channel.write_inbound("nonsense\r\n");
     assert!(sent(&mut channel).ends_with("3|abc|"));
     assert!(!channel.is_open());
@@ -235,7 +235,7 @@ fn a_body_that_goes_wrong_behind_its_reply_gets_no_second_one() {
     channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n");
     channel.write_outbound(hello()).write_inbound("xy");
     assert_eq!(sent(&mut channel), HELLO);
-    channel.advance(Limits::default().linger_time);
+    channel.advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
 }
 
@@ -245,7 +245,7 @@ fn a_request_that_breaks_off_is_refused_if_the_peer_still_reads() {
         let mut channel = server();
         channel.write_inbound(stream).close_input();
         assert!(sent(&mut channel).starts_with("HTTP/1.1 400 "), "{stream}");
-        channel.advance(Limits::default().linger_time);
+        channel.advance(HttpLimits::default().linger_time);
         assert!(!channel.is_open());
         let mut channel = server();
         channel.write_inbound(stream).close_by_peer();

@@ -9,7 +9,7 @@ fn a_request_without_a_body_comes_in_one_piece_with_all_that_it_said() {
     channel.write_inbound(
         "GET /a/b?c=d HTTP/1.1\r\nHost: example:80\r\nX-One: 1\r\nX-One: 2\r\nAccept:  */* \r\n\r\n",
     );
-    let Some(Part::Whole(head, body)) = channel.read_inbound() else { panic!("not whole") };
+    let Some(HttpPart::Whole(head, body)) = channel.read_inbound() else { panic!("not whole") };
     assert_eq!((head.method.as_str(), head.uri.path(), head.uri.query()), ("GET", "/a/b", Some("c=d")));
     assert_eq!(head.version, Version::HTTP_11);
     assert_eq!(head.headers["host"], "example:80");
@@ -60,7 +60,7 @@ fn each_method_has_its_form_of_target() {
     ] {
         let mut channel = server();
         channel.write_inbound(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        let Some(Part::Whole(head, _)) = channel.read_inbound() else { panic!("{line}: refused") };
+        let Some(HttpPart::Whole(head, _)) = channel.read_inbound() else { panic!("{line}: refused") };
         assert_eq!(head.uri.to_string(), uri, "{line}");
     }
 }
@@ -69,7 +69,7 @@ fn each_method_has_its_form_of_target() {
 fn whom_an_absolute_target_names_counts_and_not_host() {
     let mut channel = server();
     channel.write_inbound("GET http://right:8/ HTTP/1.1\r\nHost: wrong\r\n\r\n");
-    let Some(Part::Whole(head, _)) = channel.read_inbound() else { panic!("refused") };
+    let Some(HttpPart::Whole(head, _)) = channel.read_inbound() else { panic!("refused") };
     assert_eq!(head.headers["host"], "right:8");
 }
 
@@ -146,8 +146,8 @@ fn a_peer_that_waits_is_told_to_go_on_when_its_body_is_asked_for() {
 #[test]
 fn a_peer_that_waits_and_is_answered_at_once_is_not_told_to_go_on_and_the_connection_ends() {
     let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).handle(|cx, part| {
-        if let Part::Head(_) = part {
-            cx.write_and_flush(Part::Whole(reply(417), Bytes::new()));
+        if let HttpPart::Head(_) = part {
+            cx.write_and_flush(HttpPart::Whole(reply(417), Bytes::new()));
         }
     }));
     channel.write_inbound("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
@@ -158,7 +158,7 @@ fn a_peer_that_waits_and_is_answered_at_once_is_not_told_to_go_on_and_the_connec
     );
     channel
         .write_inbound("abcGET / HTTP/1.1\r\nHost: smuggled\r\n\r\n")
-        .advance(Limits::default().linger_time);
+        .advance(HttpLimits::default().linger_time);
     assert!(!channel.is_open());
     channel.finish().expect_nothing();
 }
@@ -180,7 +180,7 @@ fn after_an_upgrade_bytes_are_left_for_whoever_comes_next() {
     let mut channel = server();
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: chat\r\n\r\nGET /not HTTP/9\r\n\r\n");
     assert_eq!(parts(&mut channel), ["whole GET / []"], "what follows waits for the answer");
-    channel.write_outbound(Part::Whole(reply_with(101, &[("upgrade", "chat")]), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(reply_with(101, &[("upgrade", "chat")]), Bytes::new()));
     assert_eq!(
         sent(&mut channel),
         "HTTP/1.1 101 Switching Protocols|date: D|upgrade: chat|connection: upgrade||"
@@ -207,13 +207,13 @@ fn a_tunnel_begins_with_a_success_and_not_with_a_refusal() {
     let mut channel = server();
     channel.write_inbound(&connect);
     assert_eq!(parts(&mut channel), ["whole CONNECT b:443 []"]);
-    channel.write_outbound(Part::Whole(reply(407), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(reply(407), Bytes::new()));
     assert_eq!(parts(&mut channel), ["whole GET / []"]);
 
     let mut channel = server();
     channel.write_inbound(&connect);
     parts(&mut channel);
-    channel.write_outbound(Part::Whole(reply_with(200, &[("content-length", "5")]), Bytes::new()));
+    channel.write_outbound(HttpPart::Whole(reply_with(200, &[("content-length", "5")]), Bytes::new()));
     assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK|date: D||", "a length would be a lie");
     assert_eq!(parts(&mut channel), [""; 0]);
 }
@@ -229,7 +229,7 @@ fn an_upgrade_through_a_joint_loses_no_byte_and_comes_behind_its_reply() {
         type Read = RequestPart;
         type Write = ReplyPart;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: RequestPart) {
-            cx.write(Part::Whole(reply_with(101, &[("upgrade", "echo")]), Bytes::new()));
+            cx.write(HttpPart::Whole(reply_with(101, &[("upgrade", "echo")]), Bytes::new()));
             self.0.to(pipeline()
                 .add(Raw)
                 .handle(|cx, bytes: bytes::BytesMut| {

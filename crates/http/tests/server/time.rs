@@ -82,7 +82,7 @@ fn a_connection_without_requests_is_closed_and_one_with_a_slow_answer_is_not() {
 fn the_date_follows_the_clock_of_the_loop() {
     let mut channel = server();
     for _ in 0..3 {
-        channel.write_inbound(GET).write_outbound(Part::from(Response::new(Bytes::new())));
+        channel.write_inbound(GET).write_outbound(HttpPart::from(Response::new(Bytes::new())));
         assert!(sent(&mut channel).contains("|date: "));
         channel.advance(secs(1));
     }

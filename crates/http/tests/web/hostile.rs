@@ -165,8 +165,8 @@ fn no_path_leads_out_of_a_directory() {
         assert!(matches!(reply.head().status.as_u16(), 200 | 301 | 404), "{path}: {}", reply.head().status);
         for part in reply.into_parts() {
             let body = match part {
-                netwright_http::Part::File(region) => region.read_chunk(100).unwrap(),
-                netwright_http::Part::Whole(_, body) => body,
+                netwright_http::HttpPart::File(region) => region.read_chunk(100).unwrap(),
+                netwright_http::HttpPart::Whole(_, body) => body,
                 _ => Bytes::new(),
             };
             assert!(

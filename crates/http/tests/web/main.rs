@@ -12,7 +12,7 @@ fn what_the_stages_in_front_of_a_handler_allocate_for_each_request() {
     use netwright_core::{EmbeddedChannel, pipeline};
     use netwright_http::{
         HttpServer, respond,
-        web::{AccessLog, Compression, Cors, Reply, RequestDecompression},
+        web::{AccessLog, Cors, Reply, ReplyCompression, RequestDecompression},
     };
 
     const GET: &str =
@@ -43,7 +43,7 @@ fn what_the_stages_in_front_of_a_handler_allocate_for_each_request() {
     assert_eq!(answering!(cors.stage()), alone);
     assert_eq!(answering!(RequestDecompression::new()), alone);
     assert_eq!(
-        answering!(Compression::new().stage()),
+        answering!(ReplyCompression::new().stage()),
         alone,
         "for a reply that is too short to be compressed"
     );

@@ -6,8 +6,8 @@ use netwright_core::{EventLoop, pipeline, time};
 use netwright_http::{
     Body, HttpServer, serve,
     web::{
-        Compression, FormLimits, Multipart, MultipartEvent, Query, Reply, RequestDecompression, SseEvent,
-        SseKeepAlive, cookie, event_stream,
+        FormLimits, Multipart, MultipartEvent, Query, Reply, ReplyCompression, RequestDecompression,
+        SseEvent, SseKeepAlive, cookie, event_stream,
     },
 };
 use netwright_transport::{Server, event_loops};
@@ -106,7 +106,7 @@ async fn answer(request: Request<Body>) -> Response<Body> {
 }
 
 fn server() -> Server {
-    let compression = Compression::new();
+    let compression = ReplyCompression::new();
     Server::builder()
         .group(event_loops(1).unwrap())
         .pipeline(move |_| {

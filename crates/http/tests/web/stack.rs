@@ -7,7 +7,7 @@ use netwright_core::{EmbeddedChannel, pipeline};
 use netwright_http::{
     Body, HttpServer, Received, ReplyPart, respond, serve,
     web::{
-        AccessLog, Compression, Cors, Files, Miss, Multipart, MultipartEvent, Params, Query, Reply,
+        AccessLog, Cors, Files, Miss, Multipart, MultipartEvent, Params, Query, Reply, ReplyCompression,
         RequestDecompression, Router, SseEvent, SseKeepAlive, event_stream,
     },
 };
@@ -74,7 +74,7 @@ fn api() -> (Channel, Arc<Mutex<Vec<String>>>) {
             .add(log.stage())
             .add(Cors::origins(["https://app.example"]).unwrap().stage())
             .add(RequestDecompression::new())
-            .add(Compression::new().threshold(100).stage())
+            .add(ReplyCompression::new().threshold(100).stage())
             .app(respond(move |request: &Received| {
                 match router.find(request.method(), request.uri().path()) {
                     Ok(found) => (found.handler)(request, &found.params),
@@ -172,7 +172,7 @@ fn events_are_flushed_through_compression_and_kept_alive() {
     let mut channel: Channel = EmbeddedChannel::new(
         pipeline()
             .add(HttpServer::new())
-            .add(Compression::new().stage())
+            .add(ReplyCompression::new().stage())
             .add(SseKeepAlive::every(secs(15)))
             .app(serve(move |_| {
                 let (sender, body) = Body::channel();
@@ -218,10 +218,13 @@ fn files_are_sent_by_stage_and_by_service() {
         })
     };
     let stage: Channel = EmbeddedChannel::new(
-        pipeline().add(HttpServer::new()).add(Compression::new().threshold(1).stage()).app(files.server()),
+        pipeline()
+            .add(HttpServer::new())
+            .add(ReplyCompression::new().threshold(1).stage())
+            .app(files.server()),
     );
     let service: Channel = EmbeddedChannel::new(
-        pipeline().add(HttpServer::new()).add(Compression::new().threshold(1).stage()).app(by_service),
+        pipeline().add(HttpServer::new()).add(ReplyCompression::new().threshold(1).stage()).app(by_service),
     );
     for mut channel in [stage, service] {
         let mut ask = |method: &str, path: &str, more: &str| {

@@ -11,7 +11,7 @@ use crate::{
 use http::Request;
 use netwright::http::{
     Body,
-    client::{Asking, Client, ClientBuilder},
+    client::{Asking, WebClient, WebClientBuilder},
 };
 use netwright_testkit::hostile::Unanswering;
 use std::{
@@ -26,44 +26,44 @@ pub(crate) const TABLE: Table = (
     "http_client",
     rows! {
         connecting []
-            by connecting() => "ClientBuilder::connect_timeout" at(10), not_connected, Nothing("nobody is there");
+            by connecting() => "WebClientBuilder::connect_timeout" at(10), not_connected, Nothing("nobody is there");
         waiting_for_a_connection_to_be_free []
             by waiting() => "PoolBuilder::acquire_timeout" at(30), none_free, Nothing("it concerns another request");
         a_proxy_has_not_answered []
-            by proxied(b"") => "ClientBuilder::connect_timeout" at(10), no_way, Nothing("a byte begins a reply");
+            by proxied(b"") => "WebClientBuilder::connect_timeout" at(10), no_way, Nothing("a byte begins a reply");
         within_the_head_of_a_proxys_answer []
-            by proxied(b"HTTP/1.1 200 OK\r\nX: ") => "ClientBuilder::connect_timeout" at(10), no_way, Byte(b'a');
+            by proxied(b"HTTP/1.1 200 OK\r\nX: ") => "WebClientBuilder::connect_timeout" at(10), no_way, Byte(b'a');
         a_server_says_nothing_in_the_handshake_of_tls []
             by secure(b"") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
         a_server_says_nothing_in_the_handshake_behind_a_proxy []
             by proxied(b"HTTP/1.1 200 OK\r\n\r\n") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
-        no_reply_has_come ["http/src/codec/client.rs Phase::Reading"]
-            by asks(b"") => "ClientBuilder::head_timeout" at(30), no_reply, Nothing("a byte begins a reply");
+        no_reply_has_come ["http/src/codec/h1/client.rs Phase::Reading"]
+            by asks(b"") => "WebClientBuilder::head_timeout" at(30), no_reply, Nothing("a byte begins a reply");
         within_the_head_of_a_reply []
-            by asks(b"HTTP/1.1 200 OK\r\nX: ") => "ClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
+            by asks(b"HTTP/1.1 200 OK\r\nX: ") => "WebClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
         behind_an_answer_before_the_answer []
-            by asks(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 103 Early Hints\r\nX: ") => "ClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
+            by asks(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 103 Early Hints\r\nX: ") => "WebClientBuilder::head_timeout" at(30), no_reply, Byte(b'a');
         within_a_body_of_known_length []
-            by asks(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "ClientBuilder::piece_timeout" at(300), no_piece, Alive(b'x');
+            by asks(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "WebClientBuilder::piece_timeout" at(300), no_piece, Alive(b'x');
         within_the_size_of_a_chunk []
-            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "ClientBuilder::piece_timeout" at(300), no_piece, Nothing("its line has a limit, which ends before");
+            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "WebClientBuilder::piece_timeout" at(300), no_piece, Nothing("its line has a limit, which ends before");
         within_trailers []
-            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "ClientBuilder::piece_timeout" at(300), no_piece, Byte(b'a');
+            by asks(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "WebClientBuilder::piece_timeout" at(300), no_piece, Byte(b'a');
         within_a_body_of_known_length_with_a_limit_for_all []
-            by asks_in_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
+            by asks_in_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx") => "WebClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
         within_the_size_of_a_chunk_with_a_limit_for_all []
-            by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'0');
+            by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0") => "WebClientBuilder::total_timeout" at(60), no_end, Byte(b'0');
         within_trailers_with_a_limit_for_all []
-            by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'a');
-        within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/body.rs Body::UntilClose"]
-            by asks_in_all(b"HTTP/1.1 200 OK\r\n\r\nx") => "ClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
-        a_request_waits_to_be_taken ["http/src/client/exchange.rs Sending::Body"]
+            by asks_in_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ") => "WebClientBuilder::total_timeout" at(60), no_end, Byte(b'a');
+        within_a_body_until_the_end_with_a_limit_for_all ["http/src/codec/h1/decode/body.rs Body::UntilClose"]
+            by asks_in_all(b"HTTP/1.1 200 OK\r\n\r\nx") => "WebClientBuilder::total_timeout" at(60), no_end, Byte(b'x');
+        a_request_waits_to_be_taken ["http/src/body/sending.rs Sending::Body"]
             by uploads(Body::from(much())) => "LeastRate" between(60, 140), not_taken, Takes;
         a_streamed_request_waits_to_be_taken []
             by uploads(stream()) => "LeastRate" between(60, 140), not_taken, Takes;
-        a_request_is_made_slowly ["http/src/client/exchange.rs Sending::Waiting"]
+        a_request_is_made_slowly ["http/src/body/sending.rs Sending::Waiting"]
             by uploads_slowly() => "application" Ours("it makes the body"), never, Nothing("the reply is waited for when the request is sent");
-        behind_a_101_that_nobody_takes_over ["http/src/codec/client.rs Phase::Switched"]
+        behind_a_101_that_nobody_takes_over ["http/src/codec/h1/client.rs Phase::Switched"]
             by switched() => "application" Ours("it has the reply"), never, Nothing("the reply is there");
     },
 );
@@ -111,7 +111,7 @@ fn not_taken(seen: &Seen) -> bool {
 /// A client, what it asked, and its server, played by hand.
 struct Asked {
     loops: Loops,
-    _client: Client,
+    _client: WebClient,
     server: Option<TcpStream>,
     asking: Option<Asking>,
     body: Option<Body>,
@@ -119,9 +119,9 @@ struct Asked {
     _kept: Vec<Box<dyn std::any::Any>>,
 }
 
-fn begin(set: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Loops, Client) {
+fn begin(set: impl FnOnce(WebClientBuilder) -> WebClientBuilder) -> (Loops, WebClient) {
     let loops = Loops::new();
-    let builder = Client::builder().group(loops.group.clone());
+    let builder = WebClient::builder().group(loops.group.clone());
     (loops, set(builder).build().unwrap())
 }
 
@@ -135,7 +135,7 @@ fn listener() -> (TcpListener, String) {
 }
 
 impl Asked {
-    fn new(loops: Loops, client: Client, asking: Asking) -> Self {
+    fn new(loops: Loops, client: WebClient, asking: Asking) -> Self {
         let (server, body, told) = (None, None, None);
         Self { loops, _client: client, server, asking: Some(asking), body, told, _kept: Vec::new() }
     }
@@ -247,7 +247,7 @@ fn waiting() -> Box<dyn Subject> {
     Box::new(asked)
 }
 
-fn asks_with(set: impl FnOnce(ClientBuilder) -> ClientBuilder, says: &[u8]) -> Box<dyn Subject> {
+fn asks_with(set: impl FnOnce(WebClientBuilder) -> WebClientBuilder, says: &[u8]) -> Box<dyn Subject> {
     let ((loops, client), (listener, url)) = (begin(set), listener());
     let asking = client.get(url);
     let mut asked = Asked::new(loops, client, asking).meets(&listener, b"\r\n\r\n", says);
@@ -265,7 +265,7 @@ fn asks_in_all(says: &[u8]) -> Box<dyn Subject> {
 }
 
 /// TLS is asked for; whom to trust does not matter to who is not answered.
-fn secure_client(builder: ClientBuilder) -> ClientBuilder {
+fn secure_client(builder: WebClientBuilder) -> WebClientBuilder {
     use netwright::tls::{Certificate, Connector, Roots};
     let certificate = Certificate::self_signed(["localhost"]).unwrap();
     builder.connector(Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap())

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::Response;
 use netwright::{
     EmbeddedChannel, EventLoop, FileRegion, HostSettings, Outgoing,
-    http::{Aggregate, Body, HttpServer, Part, ReplyPart, RequestPart, respond, serve},
+    http::{Body, HttpAggregate, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve},
     observe, pipeline,
 };
 use std::time::Duration;
@@ -21,69 +21,69 @@ use std::time::Duration;
 pub(crate) const TABLE: Table = (
     "http_server",
     rows! {
-        nothing_has_come ["http/src/codec/server.rs Phase::Reading"]
-            by after(b"") => "Limits::idle_time" at(60), timed_out::<60>, Nothing("a byte begins a request");
+        nothing_has_come ["http/src/codec/h1/server/mod.rs Phase::Reading"]
+            by after(b"") => "HttpLimits::idle_time" at(60), timed_out::<60>, Nothing("a byte begins a request");
         within_an_empty_line_before_a_request []
-            by after(b"\r") => "Limits::head_time" at(10), refused, Nothing("one byte ends it");
+            by after(b"\r") => "HttpLimits::head_time" at(10), refused, Nothing("one byte ends it");
         behind_an_empty_line_before_a_request []
-            by after(b"\r\n") => "Limits::idle_time" at(60), timed_out::<60>, Nothing("a byte begins a request");
+            by after(b"\r\n") => "HttpLimits::idle_time" at(60), timed_out::<60>, Nothing("a byte begins a request");
         within_a_request_line []
-            by after(b"GET /") => "Limits::head_time" at(10), refused, Byte(b'a');
+            by after(b"GET /") => "HttpLimits::head_time" at(10), refused, Byte(b'a');
         within_headers []
-            by after(b"GET / HTTP/1.1\r\nHost: a\r\nX: ") => "Limits::head_time" at(10), refused, Byte(b'a');
+            by after(b"GET / HTTP/1.1\r\nHost: a\r\nX: ") => "HttpLimits::head_time" at(10), refused, Byte(b'a');
         within_the_headers_of_a_next_request []
-            by answered(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nX: ") => "Limits::head_time" at(10), refused, Byte(b'a');
+            by answered(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nX: ") => "HttpLimits::head_time" at(10), refused, Byte(b'a');
         within_headers_that_waited_for_a_reply []
-            by answered_late(b"GET / HTTP/1.1\r\nX: ") => "Limits::head_time" at(10), refused, Byte(b'a');
+            by answered_late(b"GET / HTTP/1.1\r\nX: ") => "HttpLimits::head_time" at(10), refused, Byte(b'a');
         a_request_is_there []
             by after(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") => "application" Ours("it answers"), never, Byte(b'G');
         a_request_that_may_end_http_is_there []
             by after(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n") => "application" Ours("it answers"), never, Byte(b'G');
-        within_a_body_of_known_length ["http/src/codec/body.rs Body::Length"]
-            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "Limits::body_time" at(10), refused, Byte(b'x');
+        within_a_body_of_known_length ["http/src/codec/h1/decode/body.rs Body::Length"]
+            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "HttpLimits::body_time" at(10), refused, Byte(b'x');
         a_body_has_not_begun []
-            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n") => "Limits::body_time" at(10), refused, Byte(b'x');
+            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n") => "HttpLimits::body_time" at(10), refused, Byte(b'x');
         a_body_that_waited_for_its_100 []
-            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n") => "Limits::body_time" at(10), refused, Byte(b'x');
+            by after(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n") => "HttpLimits::body_time" at(10), refused, Byte(b'x');
         a_100_is_not_asked_for []
             by unwanted(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n") => "application" Ours("it reads"), never, Nothing("the peer may send, but need not");
         a_body_is_not_asked_for []
             by unwanted(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n") => "application" Ours("it reads"), never, Byte(b'x');
-        before_a_chunk ["http/src/codec/body.rs Body::Chunked"]
-            by chunked(b"") => "Limits::body_time" at(10), refused, Byte(b'0');
-        within_the_size_of_a_chunk ["http/src/codec/chunked.rs State::Size"]
-            by chunked(b"1") => "Limits::body_time" at(10), refused, Nothing("the next digits are many bytes");
+        before_a_chunk ["http/src/codec/h1/decode/body.rs Body::Chunked"]
+            by chunked(b"") => "HttpLimits::body_time" at(10), refused, Byte(b'0');
+        within_the_size_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::Size"]
+            by chunked(b"1") => "HttpLimits::body_time" at(10), refused, Nothing("the next digits are many bytes");
         within_zeros_of_a_size []
-            by chunked(b"00") => "Limits::body_time" at(10), refused, Byte(b'0');
+            by chunked(b"00") => "HttpLimits::body_time" at(10), refused, Byte(b'0');
         within_an_extension []
-            by chunked(b"5;a") => "Limits::body_time" at(10), refused, Byte(b'a');
+            by chunked(b"5;a") => "HttpLimits::body_time" at(10), refused, Byte(b'a');
         within_the_end_of_a_size []
-            by chunked(b"5\r") => "Limits::body_time" at(10), refused, Nothing("one byte ends it");
-        within_the_data_of_a_chunk ["http/src/codec/chunked.rs State::Data"]
-            by chunked(b"fff\r\nhe") => "Limits::body_time" at(10), refused, Byte(b'x');
-        behind_the_data_of_a_chunk ["http/src/codec/chunked.rs State::DataEnd"]
-            by chunked(b"5\r\nhello") => "Limits::body_time" at(10), refused, Nothing("only CR LF follows");
+            by chunked(b"5\r") => "HttpLimits::body_time" at(10), refused, Nothing("one byte ends it");
+        within_the_data_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::Data"]
+            by chunked(b"fff\r\nhe") => "HttpLimits::body_time" at(10), refused, Byte(b'x');
+        behind_the_data_of_a_chunk ["http/src/codec/h1/decode/chunked.rs State::DataEnd"]
+            by chunked(b"5\r\nhello") => "HttpLimits::body_time" at(10), refused, Nothing("only CR LF follows");
         within_the_end_of_a_chunk []
-            by chunked(b"5\r\nhello\r") => "Limits::body_time" at(10), refused, Nothing("only LF follows");
-        before_trailers ["http/src/codec/chunked.rs State::Trailers"]
-            by chunked(b"0\r\n") => "Limits::body_time" at(10), refused, Byte(b'a');
+            by chunked(b"5\r\nhello\r") => "HttpLimits::body_time" at(10), refused, Nothing("only LF follows");
+        before_trailers ["http/src/codec/h1/decode/chunked.rs State::Trailers"]
+            by chunked(b"0\r\n") => "HttpLimits::body_time" at(10), refused, Byte(b'a');
         within_trailers []
-            by chunked(b"0\r\nx: a\r\ny") => "Limits::body_time" at(10), refused, Byte(b'a');
+            by chunked(b"0\r\nx: a\r\ny") => "HttpLimits::body_time" at(10), refused, Byte(b'a');
         within_the_end_of_trailers []
-            by chunked(b"0\r\nx: a\r\n\r") => "Limits::body_time" at(10), refused, Nothing("only LF follows");
-        within_a_body_that_is_put_together ["http/src/aggregate.rs State::Body"]
-            by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "Limits::body_time" at(10), refused, Byte(b'x');
-        within_a_body_that_is_too_large_and_thrown_away ["http/src/aggregate.rs State::ThrownAway"]
-            by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\nx") => "Limits::body_time, then linger_time" at(12), closed, Byte(b'x');
+            by chunked(b"0\r\nx: a\r\n\r") => "HttpLimits::body_time" at(10), refused, Nothing("only LF follows");
+        within_a_body_that_is_put_together ["http/src/service/aggregate.rs State::Body"]
+            by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\nx") => "HttpLimits::body_time" at(10), refused, Byte(b'x');
+        within_a_body_that_is_too_large_and_thrown_away ["http/src/service/aggregate.rs State::ThrownAway"]
+            by put_together(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\nx") => "HttpLimits::body_time, then linger_time" at(12), closed, Byte(b'x');
         within_a_body_that_was_answered_before []
-            by answered_early() => "Limits::body_time, then linger_time" at(12), closed, Byte(b'x');
+            by answered_early() => "HttpLimits::body_time, then linger_time" at(12), closed, Byte(b'x');
         between_two_requests []
-            by answered(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") => "Limits::idle_time" between(60, 120), timed_out::<60>, Nothing("a byte begins a request");
-        refused_and_told_why ["http/src/codec/server.rs Phase::Lingering"]
-            by after(b"GET / HTTP/1.1\r\nbad\r\n\r\n") => "Limits::linger_time" at(2), closed, Byte(b'x');
-        switched_to_what_nobody_speaks ["http/src/codec/server.rs Phase::Switched"]
-            by switched() => "Limits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
-        a_last_reply_waits_to_be_taken ["http/src/codec/server.rs Phase::Closing"]
+            by answered(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") => "HttpLimits::idle_time" between(60, 120), timed_out::<60>, Nothing("a byte begins a request");
+        refused_and_told_why ["http/src/codec/h1/server/mod.rs Phase::Lingering"]
+            by after(b"GET / HTTP/1.1\r\nbad\r\n\r\n") => "HttpLimits::linger_time" at(2), closed, Byte(b'x');
+        switched_to_what_nobody_speaks ["http/src/codec/h1/server/mod.rs Phase::Switched"]
+            by switched() => "HttpLimits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
+        a_last_reply_waits_to_be_taken ["http/src/codec/h1/server/mod.rs Phase::Closing"]
             by replies("Connection: close\r\n") => "LeastRate" between(60, 140), cut, Takes;
         a_reply_waits_to_be_taken []
             by replies("") => "LeastRate" between(60, 140), cut, Takes;
@@ -131,7 +131,7 @@ fn answered_late(bytes: &[u8]) -> Box<dyn Subject> {
     let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()));
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
     channel.write_inbound(bytes).advance(Duration::from_secs(100));
-    channel.write_outbound(Part::from(Response::new(Bytes::new())));
+    channel.write_outbound(HttpPart::from(Response::new(Bytes::new())));
     subject(channel)
 }
 
@@ -150,12 +150,12 @@ fn unwanted(bytes: &[u8]) -> Box<dyn Subject> {
     let mut channel = EmbeddedChannel::with_settings(pipeline().add(HttpServer::new()), settings);
     channel.channel().request();
     channel.run().write_inbound(bytes);
-    assert!(matches!(channel.read_inbound(), Some(Part::Head(_))));
+    assert!(matches!(channel.read_inbound(), Some(HttpPart::Head(_))));
     subject(channel)
 }
 
 fn put_together(bytes: &[u8]) -> Box<dyn Subject> {
-    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).add(Aggregate::max(100)));
+    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).add(HttpAggregate::max(100)));
     channel.write_inbound(bytes);
     subject(channel)
 }
@@ -164,7 +164,7 @@ fn switched() -> Box<dyn Subject> {
     let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()));
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
     let reply = Response::builder().status(101).header("connection", "upgrade").header("upgrade", "x");
-    channel.write_outbound(Part::from(reply.body(Bytes::new()).unwrap()));
+    channel.write_outbound(HttpPart::from(reply.body(Bytes::new()).unwrap()));
     subject(channel)
 }
 

@@ -11,10 +11,11 @@ use std::{
 };
 
 /// Where protocols are, below `crates`.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
+    "http/src/body",
     "http/src/codec",
     "http/src/client",
-    "http/src/aggregate.rs",
+    "http/src/service/aggregate.rs",
     "websocket/src",
     "tls/src",
     "core/src/detect",
@@ -25,9 +26,12 @@ const NAMES: [&str; 6] = ["Phase", "State", "Due", "Body", "Sending", "Suspicion
 
 /// States in which nobody waits for a peer, and why.
 const NOBODY_WAITS: &[(&str, &str)] = &[
-    ("http/src/codec/client.rs Phase::Over", "the connection is closed, or being closed by its application"),
+    (
+        "http/src/codec/h1/client.rs Phase::Over",
+        "the connection is closed, or being closed by its application",
+    ),
     ("tls/src/handler.rs Phase::Over", "the channel is closed, or closes behind what is flushed"),
-    ("http/src/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),
+    ("http/src/service/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),
 ];
 
 pub(crate) fn check<'a>(rows: impl Iterator<Item = &'a Row>) {

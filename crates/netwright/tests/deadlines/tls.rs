@@ -58,11 +58,11 @@ pub(crate) const TABLE: Table = (
         answers_wait_for_a_peer_that_has_said_goodbye []
             by goodbye() => "Limits::answers_deadline" at(60), closed_by_peer, Nothing("nothing is read any more");
         within_a_record_before_a_request []
-            by http(b"", RECORD) => "http::Limits::idle_time" at(60), timed_out::<60>, Byte(0);
+            by http(b"", RECORD) => "http::HttpLimits::idle_time" at(60), timed_out::<60>, Byte(0);
         within_a_record_of_headers []
-            by http(b"GET / HTTP/1.1\r\n", RECORD) => "http::Limits::head_time" at(10), told, Byte(0);
+            by http(b"GET / HTTP/1.1\r\n", RECORD) => "http::HttpLimits::head_time" at(10), told, Byte(0);
         within_a_record_of_a_body []
-            by http(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", RECORD) => "http::Limits::body_time" at(10), told, Byte(0);
+            by http(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", RECORD) => "http::HttpLimits::body_time" at(10), told, Byte(0);
         a_message_waits_to_be_taken []
             by speaks() => "LeastRate" between(60, 140), cut, Takes;
     },

@@ -22,7 +22,7 @@ pub(crate) const TABLE: Table = (
     "websocket",
     rows! {
         a_request_for_a_websocket_is_not_whole []
-            by upgrade(b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nX: ") => "http::Limits::head_time" at(10), refused, Byte(b'a');
+            by upgrade(b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nX: ") => "http::HttpLimits::head_time" at(10), refused, Byte(b'a');
         the_server_has_not_answered []
             by opening(b"") => "Request::deadline" at(10), not_opened, Nothing("a byte begins a reply");
         within_the_servers_answer []

@@ -4,7 +4,7 @@ use super::{accept_key, has_token, is_key, list, single};
 use crate::{Agreed, Config, deflate};
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, Version, header, request};
-use netwright_http::{Part, ReplyHead, ReplyPart};
+use netwright_http::{HttpPart, ReplyHead, ReplyPart};
 use std::{error::Error, fmt, sync::Arc};
 
 /// Which requests become WebSocket connections, and how these are set up. One for all connections of a server.
@@ -95,7 +95,7 @@ impl Refusal {
             }
             _ => {}
         }
-        Part::Whole(head, Bytes::from(format!("{self}\n")))
+        HttpPart::Whole(head, Bytes::from(format!("{self}\n")))
     }
 }
 
@@ -208,7 +208,7 @@ impl Accept {
             out.insert(header::SEC_WEBSOCKET_EXTENSIONS, value);
             opened.deflate = Some(agreed);
         }
-        Ok((opened, Part::Whole(reply, Bytes::new())))
+        Ok((opened, HttpPart::Whole(reply, Bytes::new())))
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
         let accept = Accept::new(Config::default()).path("/chat");
         let request = request(|_| {});
         assert!(accept.concerns(&request));
-        let (opened, Part::Whole(reply, _)) = accept.judge(&request).unwrap() else { panic!() };
+        let (opened, HttpPart::Whole(reply, _)) = accept.judge(&request).unwrap() else { panic!() };
         assert_eq!(opened, Opened::default());
         assert_eq!(reply.status, 101);
         assert_eq!(reply.headers["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(refused(&accept, set("connection", "keep-alive")), (400, Refusal::Connection));
         let old = Refusal::Version(Some("8".to_owned()));
         assert_eq!(refused(&accept, set("sec-websocket-version", "8")), (426, old.clone()));
-        let Part::Whole(reply, _) = old.reply() else { panic!() };
+        let HttpPart::Whole(reply, _) = old.reply() else { panic!() };
         assert_eq!(reply.headers["sec-websocket-version"], "13");
         assert_eq!(refused(&accept, |head| drop(head.headers.remove("sec-websocket-version"))).0, 426);
         for key in
@@ -313,7 +313,7 @@ mod tests {
             head.headers.insert("sec-websocket-protocol", HeaderValue::from_static("v1, v2"));
             head.headers.insert("sec-websocket-extensions", HeaderValue::from_static("permessage-deflate"));
         });
-        let (opened, Part::Whole(reply, _)) = accept.judge(&offer).unwrap() else { panic!() };
+        let (opened, HttpPart::Whole(reply, _)) = accept.judge(&offer).unwrap() else { panic!() };
         assert_eq!(opened.protocol.as_deref(), Some("v2"));
         assert_eq!(reply.headers["sec-websocket-protocol"], "v2");
         assert!(opened.deflate.is_some() && reply.headers.contains_key("sec-websocket-extensions"));

@@ -14,7 +14,7 @@ use netwright_core::{
     AppContext, Application, CloseCause, Event, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch,
     Whole, pipeline,
 };
-use netwright_http::{HttpClient, Part, ReplyHead, ReplyPart, RequestPart};
+use netwright_http::{HttpClient, HttpPart, ReplyHead, ReplyPart, RequestPart};
 use std::convert::Infallible;
 
 impl Request {
@@ -152,7 +152,7 @@ struct Opening {
 
 impl Opening {
     fn ask(&mut self, cx: &mut AppContext<'_, Self>) {
-        cx.write_and_flush(Part::Whole(self.request.head(&self.key), Bytes::new()));
+        cx.write_and_flush(HttpPart::Whole(self.request.head(&self.key), Bytes::new()));
     }
 
     fn replied(&mut self, cx: &mut AppContext<'_, Self>, reply: &ReplyHead) {
@@ -234,15 +234,15 @@ impl Application for Opening {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: ReplyPart) {
         match part {
-            Part::Head(reply) => self.replied(cx, &reply),
-            Part::Whole(reply, body) => {
+            HttpPart::Head(reply) => self.replied(cx, &reply),
+            HttpPart::Whole(reply, body) => {
                 self.replied(cx, &reply);
                 self.explained(cx, &body);
                 self.reject(cx, true);
             }
-            Part::Data(piece) => self.explained(cx, &piece),
-            Part::End(_) => self.reject(cx, true),
-            Part::File(_) | Part::Interim(_) => {}
+            HttpPart::Data(piece) => self.explained(cx, &piece),
+            HttpPart::End(_) => self.reject(cx, true),
+            HttpPart::File(_) | HttpPart::Interim(_) => {}
         }
     }
 

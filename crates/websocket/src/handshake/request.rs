@@ -219,7 +219,7 @@ impl TryFrom<&str> for Request {
 mod tests {
     use super::*;
     use crate::{Accept, Deflate};
-    use netwright_http::Part;
+    use netwright_http::HttpPart;
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
@@ -241,7 +241,7 @@ mod tests {
         let accept = Accept::new(config).protocols(["b"]);
         let head = request.head(KEY);
         assert!(accept.concerns(&head));
-        let (agreed, Part::Whole(mut reply, _)) = accept.judge(&head).unwrap() else { panic!() };
+        let (agreed, HttpPart::Whole(mut reply, _)) = accept.judge(&head).unwrap() else { panic!() };
         reply.headers.insert("connection", HeaderValue::from_static("upgrade")); // what the codec adds
         let opened = request.check(KEY, &reply).unwrap();
         assert_eq!(opened, agreed);

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use netwright_core::{
     Context, Event, Handler, Link, Outgoing, PipelineBuilder, Segment, Switch, Whole, WritePromise,
 };
-use netwright_http::{Part, ReplyPart, RequestHead, RequestPart};
+use netwright_http::{HttpPart, ReplyPart, RequestHead, RequestPart};
 use std::{convert::Infallible, fmt, sync::Arc};
 
 /// What lies behind the joint of a server that speaks HTTP and WebSocket.
@@ -131,18 +131,18 @@ impl Handler for Upgrade {
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
         let (request, has_body) = match part {
-            Part::Whole(head, body) if self.accept.concerns(&head) => (head, !body.is_empty()),
-            Part::Head(head) if self.accept.concerns(&head) => {
+            HttpPart::Whole(head, body) if self.accept.concerns(&head) => (head, !body.is_empty()),
+            HttpPart::Head(head) if self.accept.concerns(&head) => {
                 self.skipping = true;
                 (head, true)
             }
-            Part::Data(_) if self.skipping => return,
-            Part::End(_) if self.skipping => {
+            HttpPart::Data(_) if self.skipping => return,
+            HttpPart::End(_) if self.skipping => {
                 self.skipping = false;
                 return;
             }
             part => {
-                self.unanswered += usize::from(matches!(part, Part::Head(_) | Part::Whole(..)));
+                self.unanswered += usize::from(matches!(part, HttpPart::Head(_) | HttpPart::Whole(..)));
                 return cx.fire_read(part);
             }
         };
@@ -155,7 +155,7 @@ impl Handler for Upgrade {
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
-        let ends = matches!(part, Part::Whole(..) | Part::End(_));
+        let ends = matches!(part, HttpPart::Whole(..) | HttpPart::End(_));
         cx.write_with(part, done);
         if ends {
             self.unanswered = self.unanswered.saturating_sub(1);

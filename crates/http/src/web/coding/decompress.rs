@@ -11,10 +11,11 @@
 
 use super::format;
 use crate::{
-    HttpError, Limit, Part, Refused, ReplyPart, RequestHead, RequestPart, Within,
+    HttpError, HttpPart, ReplyPart, RequestHead, RequestPart, RequestRefused,
+    error::{Limit, Within},
+    grammar::elements,
     web::{
         Coding, Reply,
-        media_type::elements,
         turns::{Turns, ends},
     },
 };
@@ -110,8 +111,8 @@ impl RequestDecompression {
         self.turns.expect(false);
         let Some(format) = format(coding) else {
             return Some(match body {
-                Some(body) => Part::Whole(head, body),
-                None => Part::Head(head),
+                Some(body) => HttpPart::Whole(head, body),
+                None => HttpPart::Head(head),
             });
         };
         head.headers.remove(header::CONTENT_ENCODING);
@@ -119,9 +120,9 @@ impl RequestDecompression {
         self.decompressor = Some(Box::new(Decompressor::new(format).limits(self.limits)));
         if let Some(body) = body {
             self.input = body;
-            self.queue.push_front(Part::End(None));
+            self.queue.push_front(HttpPart::End(None));
         }
-        Some(Part::Head(head))
+        Some(HttpPart::Head(head))
     }
 
     /// The next piece; `None` if all input is used.
@@ -155,7 +156,7 @@ impl RequestDecompression {
         *reply.status_mut() = status;
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         self.turns.answer_last(cx, Reply::whole(reply));
-        cx.fire_event(Event::new(Refused(told(&error))));
+        cx.fire_event(Event::new(RequestRefused(told(&error))));
     }
 }
 
@@ -174,7 +175,7 @@ impl Handler for RequestDecompression {
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<RequestPart> {
         loop {
             match self.unpack() {
-                Ok(Some(piece)) => return Some(Part::Data(piece)),
+                Ok(Some(piece)) => return Some(HttpPart::Data(piece)),
                 Ok(None) => {}
                 Err(error) => {
                     self.refuse(cx, error);
@@ -183,29 +184,29 @@ impl Handler for RequestDecompression {
             }
             let part = self.queue.pop_front()?;
             if self.phase == Phase::Skipping {
-                if matches!(part, Part::End(_)) {
+                if matches!(part, HttpPart::End(_)) {
                     self.phase = Phase::Passing;
                 }
                 continue;
             }
             match part {
-                Part::Head(head) => match self.begin(cx, head, None) {
+                HttpPart::Head(head) => match self.begin(cx, head, None) {
                     None => {}
                     passed => return passed,
                 },
-                Part::Whole(head, body) => match self.begin(cx, head, Some(body)) {
+                HttpPart::Whole(head, body) => match self.begin(cx, head, Some(body)) {
                     None => {}
                     passed => return passed,
                 },
-                Part::Data(data) if self.decompressor.is_some() => self.input = data,
-                Part::End(trailers) => {
+                HttpPart::Data(data) if self.decompressor.is_some() => self.input = data,
+                HttpPart::End(trailers) => {
                     if let Some(decompressor) = self.decompressor.take()
                         && let Err(error) = decompressor.finish()
                     {
                         self.refuse(cx, error);
                         return None;
                     }
-                    return Some(Part::End(trailers));
+                    return Some(HttpPart::End(trailers));
                 }
                 other => return Some(other),
             }
@@ -214,7 +215,7 @@ impl Handler for RequestDecompression {
 
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
         match self.turns.current() {
-            Some(begun) => *begun |= !matches!(part, Part::Interim(_)),
+            Some(begun) => *begun |= !matches!(part, HttpPart::Interim(_)),
             None if self.phase == Phase::Over => return, // to a request that was refused meanwhile
             None => {}
         }
@@ -288,11 +289,11 @@ mod tests {
         let (mut heads, mut body) = (Vec::new(), Vec::new());
         while let Some(part) = channel.channel.read_inbound() {
             match part {
-                Part::Data(data) => {
+                HttpPart::Data(data) => {
                     assert!(!data.is_empty() && data.len() <= PIECE);
                     body.extend_from_slice(&data);
                 }
-                Part::Head(ref head) => {
+                HttpPart::Head(ref head) => {
                     assert!(
                         !head.headers.contains_key("content-encoding")
                             && !head.headers.contains_key("content-length")
@@ -318,18 +319,18 @@ mod tests {
                 let mut channel = channel();
                 channel.ask(post(coding.name()));
                 packed.chunks(size).for_each(|piece| {
-                    channel.ask(Part::Data(Bytes::copy_from_slice(piece)));
+                    channel.ask(HttpPart::Data(Bytes::copy_from_slice(piece)));
                 });
-                channel.ask(Part::End(None));
+                channel.ask(HttpPart::End(None));
                 assert_eq!(
                     seen(&mut channel),
                     (vec!["Head".into(), "End".into()], text.clone()),
                     "{coding:?} by {size}"
                 );
             }
-            let Part::Head(head) = post("X-GZIP") else { panic!() };
+            let HttpPart::Head(head) = post("X-GZIP") else { panic!() };
             let mut channel = channel();
-            channel.ask(Part::Whole(head, pack(Coding::Gzip, b"short")));
+            channel.ask(HttpPart::Whole(head, pack(Coding::Gzip, b"short")));
             assert_eq!(seen(&mut channel), (vec!["Head".into(), "End".into()], b"short".to_vec()));
         }
     }
@@ -337,13 +338,13 @@ mod tests {
     #[test]
     fn plain_bodies_pass_as_they_are() {
         let mut channel = channel();
-        let Part::Head(head) =
+        let HttpPart::Head(head) =
             request("POST", "/", &[("content-encoding", "identity"), ("content-length", "2")])
         else {
             panic!()
         };
-        channel.ask(Part::Whole(head, "ab".into()));
-        channel.ask(request("GET", "/", &[])).ask(Part::Data("cd".into())).ask(Part::End(None));
+        channel.ask(HttpPart::Whole(head, "ab".into()));
+        channel.ask(request("GET", "/", &[])).ask(HttpPart::Data("cd".into())).ask(HttpPart::End(None));
         assert_eq!(channel.requests(), ["Whole POST / ab", "Head GET /", "Data cd", "End"]);
     }
 
@@ -351,15 +352,15 @@ mod tests {
     fn unknown_codings_are_415_in_their_turn_and_the_next_request_is_fine() {
         for coding in ["deflate", "compress", "gzip, br", "gzip, gzip", "\u{e9}"] {
             let mut channel = channel();
-            channel.ask(request("GET", "/first", &[])).ask(Part::End(None));
-            channel.ask(post(coding)).ask(Part::Data("xx".into())).ask(Part::End(None));
-            channel.ask(request("GET", "/third", &[])).ask(Part::End(None));
+            channel.ask(request("GET", "/first", &[])).ask(HttpPart::End(None));
+            channel.ask(post(coding)).ask(HttpPart::Data("xx".into())).ask(HttpPart::End(None));
+            channel.ask(request("GET", "/third", &[])).ask(HttpPart::End(None));
             assert_eq!(channel.requests(), ["Head GET /first", "End", "Head GET /third", "End"]);
             assert!(answers(&mut channel).is_empty());
             channel.reply(Reply::whole(Reply::text("1")));
             let replies = channel.replies();
             assert_eq!(shown(&replies[0]), "Whole 200 1");
-            let Part::Whole(head, _) = &replies[1] else { panic!() };
+            let HttpPart::Whole(head, _) = &replies[1] else { panic!() };
             assert_eq!(
                 (head.status.as_u16(), &head.headers["accept-encoding"]),
                 (415, &"zstd, br, gzip".parse().unwrap())
@@ -374,15 +375,15 @@ mod tests {
         for coding in Coding::ALL {
             let bomb = pack(coding, &vec![0; 4_000_000]);
             let mut channel = channel();
-            channel.ask(request("GET", "/before", &[])).ask(Part::End(None));
-            channel.ask(post(coding.name())).ask(Part::Data(bomb)).ask(Part::End(None));
+            channel.ask(request("GET", "/before", &[])).ask(HttpPart::End(None));
+            channel.ask(post(coding.name())).ask(HttpPart::Data(bomb)).ask(HttpPart::End(None));
             let (heads, body) = seen(&mut channel);
             assert!(body.len() <= 100_000, "{coding:?} gave {} bytes", body.len());
             assert_eq!(heads, ["Head", "End", "Head"], "the bad body has no end");
             channel.reply(Reply::whole(Reply::text("before")));
             let replies = channel.replies();
             assert_eq!((shown(&replies[0]).as_str(), replies.len()), ("Whole 200 before", 2));
-            let Part::Whole(head, text) = &replies[1] else { panic!() };
+            let HttpPart::Whole(head, text) = &replies[1] else { panic!() };
             assert_eq!((head.status.as_u16(), &head.headers["connection"]), (413, &"close".parse().unwrap()));
             assert!(std::str::from_utf8(text).unwrap().contains("the limit is"), "{text:?}");
             // The application does not know yet, and answers; nothing is read any more.
@@ -401,15 +402,15 @@ mod tests {
             (Bytes::from([&whole[..], b"junk"].concat()), "gzip"),
         ] {
             let mut channel = channel();
-            channel.ask(post("gzip")).ask(Part::Data(body)).ask(Part::End(None));
+            channel.ask(post("gzip")).ask(HttpPart::Data(body)).ask(HttpPart::End(None));
             let replies = channel.replies();
-            let [Part::Whole(head, text)] = replies.as_slice() else { panic!("{what}: {replies:?}") };
+            let [HttpPart::Whole(head, text)] = replies.as_slice() else { panic!("{what}: {replies:?}") };
             assert_eq!(head.status, 400);
             assert!(std::str::from_utf8(text).unwrap().contains(what), "{text:?}");
         }
         // No body at all is none that is missing.
         let mut channel = channel();
-        channel.ask(post("gzip")).ask(Part::End(None));
+        channel.ask(post("gzip")).ask(HttpPart::End(None));
         assert_eq!(seen(&mut channel).0, ["Head", "End"]);
     }
 
@@ -417,8 +418,8 @@ mod tests {
     fn a_bad_body_whose_reply_has_begun_ends_the_connection() {
         let mut channel = channel();
         channel.ask(post("gzip"));
-        channel.reply(Part::Head(reply_head(200, &[])));
-        channel.ask(Part::Data("nonsense".into()));
+        channel.reply(HttpPart::Head(reply_head(200, &[])));
+        channel.ask(HttpPart::Data("nonsense".into()));
         assert!(!channel.channel.is_open());
         assert_eq!(answers(&mut channel), ["Head 200"]);
     }
@@ -430,7 +431,7 @@ mod tests {
         channel.ask(post("gzip"));
         channel.channel.channel().pause();
         channel.channel.run();
-        channel.ask(Part::Data(packed)).ask(Part::End(None));
+        channel.ask(HttpPart::Data(packed)).ask(HttpPart::End(None));
         let before = std::iter::from_fn(|| channel.channel.read_inbound()).count();
         assert_eq!(before, 1, "the head, which came before the pause");
         channel.channel.channel().resume();

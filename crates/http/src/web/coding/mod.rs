@@ -6,7 +6,7 @@
 //! ```
 //! | file | what it is |
 //! | --- | --- |
-//! | `compress` | [`Compression`], which replies are compressed; [`ReplyCompression`], the stage |
+//! | `compress` | [`ReplyCompression`], which replies are compressed; [`ReplyCompressionStage`], the stage |
 //! | `decompress` | [`RequestDecompression`], the stage |
 //!
 //! Always true:
@@ -17,7 +17,7 @@
 mod compress;
 mod decompress;
 
-pub use compress::{Compression, ReplyCompression};
+pub use compress::{ReplyCompression, ReplyCompressionStage};
 pub use decompress::RequestDecompression;
 
 use super::Coding;

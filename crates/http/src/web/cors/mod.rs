@@ -18,7 +18,8 @@ mod tests;
 
 pub use stage::CorsStage;
 
-use super::{Reply, media_type::elements, text::is_token};
+use super::Reply;
+use crate::grammar::{elements, is_token};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request};
 use std::{error::Error, fmt, sync::Arc, time::Duration};
@@ -339,16 +340,6 @@ fn is_origin(text: &str) -> bool {
 fn list(names: impl Iterator<Item = String>) -> HeaderValue {
     let text = names.collect::<Vec<_>>().join(", ");
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
-}
-
-/// Adds a name to `Vary`, unless it is there.
-pub(crate) fn add_vary(headers: &mut HeaderMap, name: &'static str) {
-    let there = headers.get_all(header::VARY).iter().any(|value| {
-        elements(value.as_bytes()).any(|known| known == b"*" || known.eq_ignore_ascii_case(name.as_bytes()))
-    });
-    if !there {
-        headers.append(header::VARY, HeaderValue::from_static(name));
-    }
 }
 
 /// Why rules cannot be as they were asked for.

@@ -1,10 +1,11 @@
 //! [`Cors`] as a stage: requests and replies of the same types pass through it.
 
-use super::{Cors, CorsDecision, add_vary};
+use super::{Cors, CorsDecision};
 use crate::{
-    Part, ReplyPart, RequestPart,
+    HttpPart, ReplyPart, RequestPart,
     web::{
         Reply,
+        accept::add_vary,
         turns::{Turns, ends, head_mut},
     },
 };
@@ -45,18 +46,18 @@ impl Handler for CorsStage {
     type WriteOut = ReplyPart;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
-        if let Part::Head(head) | Part::Whole(head, _) = &part {
+        if let HttpPart::Head(head) | HttpPart::Whole(head, _) = &part {
             let granted = match self.cors.decide(head) {
                 CorsDecision::Pass => None,
                 CorsDecision::Grant(headers) => Some(headers),
                 CorsDecision::Preflight(reply) | CorsDecision::Refuse(reply) => {
-                    self.skips = matches!(part, Part::Head(_));
+                    self.skips = matches!(part, HttpPart::Head(_));
                     return self.turns.answer(cx, Reply::whole(reply));
                 }
             };
             self.turns.expect(granted);
         } else if self.skips {
-            self.skips = !matches!(part, Part::End(_));
+            self.skips = !matches!(part, HttpPart::End(_));
             return;
         }
         cx.fire_read(part);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Part;
+use crate::HttpPart;
 use crate::web::testing::{HttpEmbedded, request, shown};
 
 fn asked(method: &str, headers: &[(&str, &str)]) -> request::Parts {
@@ -168,10 +168,10 @@ fn the_stage_answers_preflights_in_their_turn() {
     let mut channel = HttpEmbedded::new(|_| cors.stage());
     channel.ask(request("GET", "/1", &[APP]));
     channel.ask(request("OPTIONS", "/2", &[APP, PUT, ("content-length", "3")]));
-    channel.ask(Part::Data("abc".into()));
-    channel.ask(Part::End(None));
+    channel.ask(HttpPart::Data("abc".into()));
+    channel.ask(HttpPart::End(None));
     channel.ask(request("GET", "/3", &[]));
-    channel.ask(Part::End(None));
+    channel.ask(HttpPart::End(None));
     assert_eq!(
         channel.requests(),
         ["Head GET /1", "Head GET /3", "End"],
@@ -187,7 +187,7 @@ fn the_stage_answers_preflights_in_their_turn() {
         ["Whole 200 one", "Whole 204 ", "Whole 200 three"]
     );
     let header = |place: usize, name: &str| match &replies[place] {
-        Part::Whole(head, _) => head.headers.get(name).map(|value| value.to_str().unwrap().to_owned()),
+        HttpPart::Whole(head, _) => head.headers.get(name).map(|value| value.to_str().unwrap().to_owned()),
         _ => None,
     };
     assert_eq!(header(0, "access-control-allow-origin").as_deref(), Some("https://app.example"));

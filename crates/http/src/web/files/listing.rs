@@ -1,6 +1,6 @@
 //! A directory as a page.
 
-use crate::web::text::{escape_html, percent_encode};
+use crate::web::{html::escape_html, percent::percent_encode};
 use std::{fs::File, io, path::Path};
 
 /// Names on one page. A directory with more says so at its end.

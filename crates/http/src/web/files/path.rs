@@ -1,6 +1,6 @@
 //! From the path of a request to one below the root.
 
-use crate::web::text::percent_decode;
+use crate::web::percent::percent_decode;
 use std::path::{Path, PathBuf};
 
 /// A path that names something below a root, and nothing else.

@@ -1,7 +1,10 @@
 //! Files as replies of services.
 
-use super::{Body as Parts, FileReply, Files, part_len};
-use crate::{Body, Part, ReplyPart, web::Reply};
+use super::{
+    FileReply, Files,
+    reply::{Body as Parts, part_len},
+};
+use crate::{Body, HttpPart, ReplyPart, web::Reply};
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode, header, request};
 use netwright_core::Workers;
@@ -45,8 +48,8 @@ impl Files {
             Parts::Parts(mut parts) => match parts.len() {
                 0 => Body::empty(),
                 1 => match parts.pop() {
-                    Some(Part::File(region)) => region.into(),
-                    Some(Part::Data(data)) => data.into(),
+                    Some(HttpPart::File(region)) => region.into(),
+                    Some(HttpPart::Data(data)) => data.into(),
                     _ => Body::empty(),
                 },
                 _ if parts.iter().map(part_len).sum::<u64>() > TOGETHER_MAX => {
@@ -71,8 +74,8 @@ fn together(parts: Vec<ReplyPart>) -> io::Result<Bytes> {
     let mut all = BytesMut::new();
     for part in parts {
         match part {
-            Part::Data(data) => all.extend_from_slice(&data),
-            Part::File(mut region) => {
+            HttpPart::Data(data) => all.extend_from_slice(&data),
+            HttpPart::File(mut region) => {
                 while region.remaining() > 0 {
                     let chunk = region.read_chunk(64 * 1024)?;
                     region.advance(chunk.len() as u64);

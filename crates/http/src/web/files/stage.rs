@@ -1,7 +1,7 @@
 //! Files as the last stage of a pipeline.
 
 use super::{FileReply, Files};
-use crate::{Part, ReplyPart, RequestPart};
+use crate::{HttpPart, ReplyPart, RequestPart};
 use netwright_core::{AppContext, Application, ApplicationStage, Workers};
 
 /// Answers all requests of a connection with files. Made by [`Files::server`].
@@ -46,7 +46,7 @@ impl Application for FileServer {
     type Write = ReplyPart;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
-        let (Part::Head(head) | Part::Whole(head, _)) = part else { return }; // bodies mean nothing here
+        let (HttpPart::Head(head) | HttpPart::Whole(head, _)) = part else { return }; // bodies mean nothing here
         let files = self.files.clone();
         let work = move || files.answer(&head);
         cx.hold(); // so that replies stay in order

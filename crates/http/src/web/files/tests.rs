@@ -1,11 +1,15 @@
 use super::*;
-use crate::web::testing::{Directory, FakeCodec, request};
+use crate::{
+    HttpPart, ReplyPart,
+    web::testing::{Directory, FakeCodec, request},
+};
+use http::HeaderMap;
 use netwright_core::{EmbeddedChannel, pipeline};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> request::Parts {
     match request(method, path, headers) {
-        Part::Head(head) => head.into_parts(),
+        HttpPart::Head(head) => head.into_parts(),
         _ => unreachable!(),
     }
 }
@@ -22,19 +26,19 @@ fn ask(files: &Files, method: &str, path: &str, headers: &[(&str, &str)]) -> (u1
     for part in reply.into_parts() {
         assert!(!ended, "nothing follows the end");
         match part {
-            Part::Head(_) => assert!(body.is_empty()),
-            Part::Whole(_, whole) => {
+            HttpPart::Head(_) => assert!(body.is_empty()),
+            HttpPart::Whole(_, whole) => {
                 body.extend_from_slice(&whole);
                 ended = true;
             }
-            Part::Data(data) => body.extend_from_slice(&data),
-            Part::File(region) => {
+            HttpPart::Data(data) => body.extend_from_slice(&data),
+            HttpPart::File(region) => {
                 let mut chunk = vec![0; region.remaining() as usize];
                 let read = region.read_into(&mut chunk).unwrap();
                 body.extend_from_slice(&chunk[..read]);
             }
-            Part::End(_) => ended = true,
-            Part::Interim(_) => panic!("no such thing"),
+            HttpPart::End(_) => ended = true,
+            HttpPart::Interim(_) => panic!("no such thing"),
         }
     }
     assert!(ended);
@@ -211,7 +215,11 @@ fn the_stage_answers_in_order_and_waits_for_no_disk() {
     let queue: Rc<RefCell<VecDeque<_>>> = Rc::default();
     let replies: Rc<RefCell<Vec<ReplyPart>>> = Rc::default();
     for path in ["/a%20b.txt", "/missing", "/"] {
-        queue.borrow_mut().extend([request("GET", path, &[]), Part::Data("ignored".into()), Part::End(None)]);
+        queue.borrow_mut().extend([
+            request("GET", path, &[]),
+            HttpPart::Data("ignored".into()),
+            HttpPart::End(None),
+        ]);
     }
     let codec = FakeCodec::new(queue.clone(), replies.clone());
     let workers = netwright_core::Workers::new(2).unwrap();

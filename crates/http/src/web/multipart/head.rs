@@ -1,9 +1,9 @@
 //! The head of one part: who it is for, and what it says about its data.
 
 use super::MultipartError;
-use crate::web::{
-    media_type::Parameters,
-    text::{is_token, percent_decode, trim},
+use crate::{
+    grammar::{is_token, trim},
+    web::{media_type::Parameters, percent::percent_decode},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 

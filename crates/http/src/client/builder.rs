@@ -1,0 +1,175 @@
+//! How a client is set up.
+
+use super::{Inner, WebClient, WebClientError, ask::Times, origin};
+use crate::limits::HttpLimits;
+use http::HeaderValue;
+use netwright_core::EventLoopGroup;
+use netwright_transport::{self as transport, ConnectError};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// Sets up a [`WebClient`].
+///
+/// ```
+/// use netwright_http::client::WebClient;
+/// use std::time::Duration;
+///
+/// let client = WebClient::builder()
+///     .connect_timeout(Duration::from_secs(2))
+///     .head_timeout(Duration::from_secs(10))
+///     .redirects(3)
+///     .build();
+/// # drop(client);
+/// ```
+#[derive(Clone)]
+#[must_use = "a client is made by `build`"]
+pub struct WebClientBuilder {
+    pub(super) group: Option<EventLoopGroup>,
+    pub(super) connect_timeout: Duration,
+    pub(super) times: Times,
+    /// How long a connection may wait for the next request.
+    pub(super) idle: Duration,
+    pub(super) redirects: usize,
+    pub(super) connections: usize,
+    /// Its host and port.
+    pub(super) proxy: Option<String>,
+    pub(super) user_agent: Option<HeaderValue>,
+    limits: HttpLimits,
+    #[cfg(feature = "tls")]
+    pub(super) connector: Option<netwright_tls::Connector>,
+}
+
+impl WebClientBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            group: None,
+            connect_timeout: Duration::from_secs(10),
+            times: Times {
+                head: Duration::from_secs(30),
+                piece: Duration::from_secs(300),
+                total: Duration::ZERO,
+            },
+            idle: Duration::from_secs(90),
+            redirects: 10,
+            connections: 16,
+            proxy: None,
+            user_agent: None,
+            limits: HttpLimits::client(),
+            #[cfg(feature = "tls")]
+            connector: None,
+        }
+    }
+
+    /// The loops that host the connections. Default: one of its own.
+    pub fn group(mut self, group: EventLoopGroup) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// How long one attempt to connect may take, and so may a proxy's answer to `CONNECT`. Default: 10 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How long the head of a reply may take, from when its request is sent. Zero: no limit. Default: 30 s. While a request is
+    /// being sent, the server has to take it at a least rate ([`LeastRate`](netwright_core::LeastRate)).
+    pub fn head_timeout(mut self, limit: Duration) -> Self {
+        self.times.head = limit;
+        self
+    }
+
+    /// How long the next piece of a reply's body may take, once somebody waits for it. Zero: no limit.
+    /// Default: 5 minutes. What comes drop by drop goes on for as long as [`total_timeout`](Self::total_timeout)
+    /// allows, because that is what a stream of events looks like.
+    pub fn piece_timeout(mut self, limit: Duration) -> Self {
+        self.times.piece = limit;
+        self
+    }
+
+    /// How long a request may take in all: the wait for a connection, redirects, and the bodies of both sides. Zero: no limit.
+    /// Default: none, as bodies may be streams.
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.times.total = limit;
+        self
+    }
+
+    /// How long a connection may wait for its next request, and at most twice as long, before it is closed. Zero: for ever.
+    /// Default: 90 s.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle = limit;
+        self
+    }
+
+    /// How many redirects are followed. Default: 10; with 0 they are handed out.
+    pub fn redirects(mut self, max: usize) -> Self {
+        self.redirects = max;
+        self
+    }
+
+    /// Connections to one host at most. Default: 16. A request for which none is free waits for one for 30 s.
+    pub fn connections(mut self, max: usize) -> Self {
+        self.connections = max;
+        self
+    }
+
+    /// A proxy, as `host:port`: it is asked for everything in plain HTTP, and to connect to everything in TLS.
+    ///
+    /// # Errors
+    /// That is no host and port, or more than these.
+    pub fn proxy(mut self, proxy: &str) -> Result<Self, WebClientError> {
+        self.proxy = Some(origin::proxy_address(proxy)?);
+        Ok(self)
+    }
+
+    /// What `User-Agent` says. Default: nothing.
+    pub fn user_agent(mut self, agent: HeaderValue) -> Self {
+        self.user_agent = Some(agent);
+        self
+    }
+
+    /// HttpLimits of what servers may send. Default: [`HttpLimits::client`]. The times in it are for servers: those of a client are
+    /// [`head_timeout`](Self::head_timeout), [`piece_timeout`](Self::piece_timeout) and [`total_timeout`](Self::total_timeout).
+    pub fn limits(mut self, limits: HttpLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How TLS is done. Default: whom this system trusts, found out when it is first needed.
+    #[cfg(feature = "tls")]
+    pub fn connector(mut self, connector: netwright_tls::Connector) -> Self {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// No event loop could be started, or a setting cannot work.
+    pub fn build(self) -> Result<WebClient, WebClientError> {
+        let setup = |error: String| WebClientError::Connect(ConnectError::Setup(error));
+        if self.connections == 0 {
+            return Err(setup("a client needs at least one connection to each host".to_owned()));
+        }
+        let group = match &self.group {
+            Some(group) => group.clone(),
+            None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,
+        };
+        let limits = Arc::new(self.limits.clone());
+        Ok(WebClient { inner: Arc::new(Inner { group, settings: self, limits, pools: Mutex::default() }) })
+    }
+}
+
+impl fmt::Debug for WebClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebClientBuilder")
+            .field("times", &self.times)
+            .field("redirects", &self.redirects)
+            .field("connections", &self.connections)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
+    }
+}

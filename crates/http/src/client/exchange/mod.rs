@@ -1,0 +1,437 @@
+//! The last stage of a client's connection: one request after the other, each with the promise of its reply.
+//!
+//! ```text
+//!   Ask { request, promise } ──▶ Head Data … End ──▶ codec
+//!                  promise  ◀── Response<Body> ◀── Head
+//!                  body     ◀── [ pipe ]       ◀── Data …      received when somebody reads
+//! ```
+//! Always true:
+//! 1. A connection goes back to its pool when [`Dues`] say so; otherwise it is closed.
+//! 2. Every promise is kept or broken: by the reply, by the deadline, or by the end of the connection.
+//! 3. What cannot be written any more comes back unsent.
+//!
+//! | state | deadline |
+//! | --- | --- |
+//! | something of the request is unsent | its least rate; else ten times [`Times::head`] without any of it being taken |
+//! | the request is sent, the head of the reply has not come | [`Times::head`] |
+//! | the head has come, and somebody waits for the next piece of the body | [`Times::piece`] |
+//! | all of it | [`Times::total`] |
+//! | no exchange | `idle_timeout`, at most twice |
+
+mod current;
+
+use self::current::{Current, LOOKS, SOON, UNCHANGED_MAX, Upload};
+use super::{
+    WebClientError,
+    ask::{Ask, Parts, Times},
+    dues::{self, Dues, Verdict},
+};
+use crate::{
+    LastReply,
+    body::{Body, Later, Next, Piece, Pipe, Sending},
+    error::HttpError,
+    grammar::content_length,
+    message::{HttpPart, ReplyHead, ReplyPart, RequestPart},
+};
+use bytes::Bytes;
+use http::Response;
+use netwright_core::{
+    CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, internal::catch, time,
+};
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    pin::Pin,
+    task::{self, Poll},
+    time::Duration,
+};
+
+/// One exchange after the other.
+#[derive(Default)]
+pub(super) struct Exchange {
+    current: Option<Current>,
+    /// A message was asked for and has not come.
+    asked: bool,
+    /// Nothing can be written any more.
+    over: bool,
+    /// What was asked before there was a connection to ask.
+    before: Option<Ask>,
+    /// Looks now and then whether anybody uses the connection, so that an exchange costs no timer.
+    idle: Option<StageTimer>,
+    /// Exchanges since the last look.
+    used: bool,
+    idle_limit: Duration,
+}
+
+type Cx<'a> = Context<'a, Exchange>;
+
+impl Exchange {
+    /// One that takes over what was asked before it was there.
+    #[cfg(feature = "tls")]
+    pub(super) fn after(asked: Option<Ask>, idle: Duration) -> Self {
+        Self { before: asked, ..Self::new(idle) }
+    }
+
+    /// One whose connection may be unused for so long; zero: for ever.
+    pub(super) fn new(idle: Duration) -> Self {
+        Self { idle_limit: idle, ..Self::default() }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
+        if self.over || cx.close_cause().is_some() {
+            let cause = cx.close_cause().cloned().unwrap_or(CloseCause::Requested);
+            return ask.give_back(WebClientError::Closed(cause));
+        }
+        if self.current.is_some() {
+            // The pool lends to one at a time.
+            return ask.give_back(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
+        }
+        let Times { head: limit, piece: piece_limit, total } = ask.times;
+        self.used = true;
+        let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
+        let Some(Parts { request, reply, pooled }) = ask.take() else { return };
+        let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
+        let (mut head, body) = request.into_parts();
+        let mut current = Current {
+            reply: Some(reply),
+            pooled: Some(pooled),
+            incoming: None,
+            sending: None,
+            dues: Dues { request: dues::Request::Written, replied: false, last: false },
+            tracked: true,
+            heard: false,
+            limit,
+            watch: None,
+            upload: Upload::default(),
+            pieces: None,
+            piece_limit,
+            silent_since: None,
+            total_timer,
+        };
+        match body.into_full() {
+            Ok(bytes) if bytes.is_empty() => {
+                current.tracked = false;
+                cx.write(HttpPart::Whole(head.into(), bytes));
+            }
+            Ok(bytes) => self.write_last(cx, HttpPart::Whole(head.into(), bytes)),
+            Err(body) => {
+                body.announce(&mut head.headers);
+                cx.write(HttpPart::Head(head.into()));
+                match body.into_file() {
+                    Ok(region) => {
+                        cx.write(HttpPart::File(region));
+                        self.write_last(cx, HttpPart::End(None));
+                    }
+                    Err(body) => {
+                        current.dues.request = dues::Request::Begun;
+                        current.sending = Some(Sending::Body(body));
+                    }
+                }
+            }
+        }
+        current.watch = current.watch_time().map(|time| cx.arm(time));
+        self.current = Some(current);
+        cx.flush();
+        self.go_on(cx);
+    }
+
+    /// Writes the end of a request with a body, and hears when it is sent.
+    fn write_last(&mut self, cx: &mut Cx<'_>, part: RequestPart) {
+        let written = cx.write_tracked(part);
+        // One that fails is told otherwise: by the error, or by the end.
+        cx.spawn(written, |stage: &mut Self, cx, written| {
+            if written.is_ok() {
+                stage.request_sent(cx);
+            }
+        });
+    }
+
+    fn request_sent(&mut self, cx: &mut Cx<'_>) {
+        let Some(current) = &mut self.current else { return };
+        current.dues.request = dues::Request::Sent;
+        if let Some(watch) = current.watch.take() {
+            cx.disarm(watch);
+        }
+        if current.reply.is_some() {
+            current.watch = current.watch_time().map(|time| cx.arm(time)); // from now on for the head
+        }
+        self.go_on(cx);
+    }
+
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
+        self.send(cx);
+        let Some(current) = &mut self.current else { return };
+        match current.dues.verdict() {
+            Verdict::Wait => {}
+            verdict => return self.over(cx, verdict),
+        }
+        if current.incoming.as_ref().is_some_and(|pipe| pipe.is_left()) {
+            return self.break_off(cx, WebClientError::Closed(CloseCause::Requested));
+        }
+        let wanted = current.incoming.as_ref().is_none_or(|pipe| pipe.is_wanted());
+        if wanted && !current.dues.replied && !self.asked {
+            self.asked = true;
+            current.silent_since = current.incoming.is_some().then(time::now);
+            cx.request();
+        }
+    }
+
+    /// Writes of the request's body what is there and there is room for.
+    fn send(&mut self, cx: &mut Cx<'_>) {
+        let mut sent = false;
+        while let Some(Current { sending: Some(sending @ Sending::Body(_)), .. }) = &mut self.current {
+            if !cx.is_writable() {
+                break;
+            }
+            match catch(|| sending.next()) {
+                Ok(Some(Next::Piece(piece))) => {
+                    sent = true;
+                    self.sent(cx, piece);
+                }
+                Ok(Some(Next::Later(later))) => {
+                    cx.spawn(caught(later), |stage: &mut Self, cx, waited| match waited {
+                        Ok((body, piece)) => stage.waited(cx, body, piece),
+                        Err(panic) => stage.break_off(cx, WebClientError::Panicked(panic)),
+                    });
+                    break;
+                }
+                Ok(None) => break,
+                Err(panic) => return self.break_off(cx, WebClientError::Panicked(panic)),
+            }
+        }
+        if sent {
+            cx.flush();
+        }
+    }
+
+    /// A piece has come that was waited for, of an exchange that may be over.
+    fn waited(&mut self, cx: &mut Cx<'_>, body: Body, piece: Result<Piece, HttpError>) {
+        let Some(current) = self.current.as_mut().filter(|current| current.sending.is_some()) else { return };
+        current.sending = Some(Sending::Body(body));
+        self.sent(cx, piece);
+        cx.flush();
+        self.go_on(cx);
+    }
+
+    fn sent(&mut self, cx: &mut Cx<'_>, piece: Result<Piece, HttpError>) {
+        match piece {
+            Ok(Piece::Data(bytes)) => {
+                if let Some(current) = &mut self.current {
+                    current.upload.written += bytes.len() as u64;
+                }
+                cx.write(HttpPart::Data(bytes));
+            }
+            Ok(Piece::End(trailers)) => {
+                if let Some(current) = &mut self.current {
+                    current.sending = None;
+                    current.dues.request = dues::Request::Written;
+                }
+                self.write_last(cx, HttpPart::End(trailers));
+            }
+            Err(error) => self.break_off(cx, error.into()),
+        }
+    }
+
+    fn head(&mut self, cx: &mut Cx<'_>, head: ReplyHead, body: Option<Bytes>) {
+        let Some(current) = &mut self.current else { return };
+        if !current.tracked {
+            match cx.unsent_bytes() + cx.pending_bytes() as u64 {
+                0 => current.dues.request = dues::Request::Sent,
+                _ => current.dues.last = true, // an answer to what the server cannot have
+            }
+        }
+        if current.dues.request == dues::Request::Sent
+            && let Some(watch) = current.watch.take()
+        {
+            cx.disarm(watch);
+        }
+        let body = match body {
+            Some(bytes) => {
+                current.dues.replied = true;
+                Body::from(bytes)
+            }
+            None => {
+                let back = cx.caller();
+                let pipe = Pipe::poking(move || back.call(|stage: &mut Self, cx| stage.go_on(cx)));
+                current.incoming = Some(pipe.clone());
+                current.watch_pieces(cx, false);
+                Body::incoming(pipe, content_length(&head.headers))
+            }
+        };
+        if let Some(reply) = current.reply.take() {
+            reply.succeed(Response::from_parts(head.into_parts(), body));
+        }
+    }
+
+    /// The exchange is complete.
+    fn over(&mut self, cx: &mut Cx<'_>, verdict: Verdict) {
+        let Some(mut current) = self.current.take() else { return };
+        current.disarm(cx);
+        let Some(pooled) = current.pooled.take() else { return };
+        if verdict == Verdict::Lend {
+            drop(pooled); // goes back
+        } else {
+            self.over = true;
+            pooled.discard();
+        }
+    }
+
+    /// A connection that nobody has used for a while is closed. Who was lent it in this moment gets another one.
+    fn look_for_use(&mut self, cx: &mut Cx<'_>) {
+        if self.current.is_some() || std::mem::take(&mut self.used) {
+            self.idle = Some(cx.arm(self.idle_limit));
+            return;
+        }
+        self.over = true;
+        cx.close_because(CloseCause::TimedOut(self.idle_limit));
+    }
+
+    /// The exchange will not be completed, and the connection cannot be used again.
+    fn break_off(&mut self, cx: &mut Cx<'_>, error: WebClientError) {
+        let Some(mut current) = self.current.take() else { return };
+        self.over = true;
+        current.disarm(cx);
+        current.fail(error);
+        cx.close();
+    }
+}
+
+/// Waits for a piece. If its body panics, whoever asked for the reply is told so.
+async fn caught(mut later: Later) -> Result<(Body, Result<Piece, HttpError>), String> {
+    let poll = |cx: &mut task::Context<'_>| match catch(|| Pin::new(&mut later).poll(cx)) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    };
+    poll_fn(poll).await
+}
+
+impl Handler for Exchange {
+    type Read = ReplyPart;
+    type ReadOut = Infallible;
+    type Write = Ask;
+    type WriteOut = RequestPart;
+
+    fn active(&mut self, cx: &mut Cx<'_>) {
+        cx.pause();
+        // A server may close what nobody uses: that is seen only if somebody reads.
+        self.asked = true;
+        cx.request();
+        self.idle = (!self.idle_limit.is_zero()).then(|| cx.arm(self.idle_limit));
+        if let Some(ask) = self.before.take() {
+            self.begin(cx, ask);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {
+        self.asked = false;
+        if let Some(current) = &mut self.current {
+            current.heard = true;
+        }
+        match part {
+            HttpPart::Whole(head, body) => self.head(cx, head, Some(body)),
+            HttpPart::Head(head) => self.head(cx, head, None),
+            HttpPart::Data(bytes) => {
+                if let Some(pipe) = self.current.as_ref().and_then(|current| current.incoming.as_ref()) {
+                    drop(pipe.put(bytes));
+                }
+            }
+            HttpPart::End(trailers) => {
+                if let Some(current) = &mut self.current {
+                    current.dues.replied = true;
+                    if let Some(pipe) = current.incoming.take() {
+                        pipe.end(Ok(trailers));
+                    }
+                }
+            }
+            HttpPart::Interim(_) | HttpPart::File(_) => {}
+        }
+        self.go_on(cx);
+        if self.current.is_none() && !self.asked && !self.over {
+            self.asked = true;
+            cx.request();
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, ask: Ask, done: WritePromise) {
+        self.begin(cx, ask);
+        done.succeed();
+    }
+
+    fn writability(&mut self, cx: &mut Cx<'_>, writable: bool) {
+        if writable {
+            self.go_on(cx);
+        }
+    }
+
+    fn event(&mut self, _: &mut Cx<'_>, event: Event) {
+        if event.get::<LastReply>().is_none() {
+            return;
+        }
+        match &mut self.current {
+            Some(current) => current.dues.last = true,
+            None => self.over = true,
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>, cause: CloseCause, done: WritePromise) {
+        self.over = true;
+        cx.close_with(cause, done);
+    }
+
+    fn input_closed(&mut self, _: &mut Cx<'_>) {
+        if self.current.is_none() {
+            self.over = true;
+        }
+    }
+
+    fn error(&mut self, cx: &mut Cx<'_>, fault: Fault) {
+        self.over = true;
+        let error = match fault.downcast_ref::<HttpError>() {
+            Some(error) => WebClientError::Http(error.clone()),
+            None => WebClientError::Closed(CloseCause::Fault(fault.clone())),
+        };
+        if let Some(mut current) = self.current.take() {
+            current.disarm(cx);
+            current.fail(error);
+        }
+        cx.close_because(CloseCause::Fault(fault));
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, timer: StageTimer) {
+        if self.idle == Some(timer) {
+            return self.look_for_use(cx);
+        }
+        let Some(current) = &mut self.current else { return };
+        let limit = current.limit;
+        if let Some((armed, limit)) = current.total_timer
+            && armed == timer
+        {
+            self.break_off(cx, WebClientError::TimedOut { what: "the end of the reply", limit });
+        } else if current.pieces == Some(timer) {
+            let limit = current.piece_limit;
+            if !current.watch_pieces(cx, self.asked) {
+                self.break_off(cx, WebClientError::TimedOut { what: "the next piece of the reply", limit });
+            }
+        } else if current.watch != Some(timer) {
+        } else if !current.is_uploading() {
+            self.break_off(cx, WebClientError::TimedOut { what: "the reply", limit });
+        } else if current.upload.is_stuck(cx.unsent_bytes(), cx.pending_bytes()) {
+            let limit = limit.saturating_mul(UNCHANGED_MAX / LOOKS);
+            self.break_off(cx, WebClientError::TimedOut { what: "room for more of the request", limit });
+        } else {
+            current.watch = current.watch_time().map(|time| cx.arm(time));
+        }
+    }
+
+    fn inactive(&mut self, cx: &mut Cx<'_>, cause: CloseCause) {
+        self.over = true;
+        if let Some(mut current) = self.current.take() {
+            current.fail(WebClientError::Closed(cause.clone()));
+        }
+        cx.fire_inactive(cause);
+    }
+
+    fn name(&self) -> &'static str {
+        "Exchange"
+    }
+}
