@@ -203,6 +203,9 @@ impl File {
 
     /// Writes all of `bytes` behind the end of a file that was opened for [appending](OpenOptions::append).
     ///
+    /// By one call to the system, if it takes them all (2 GiB at most): then nothing that is appended at the same time comes between
+    /// them, on file systems that keep to that.
+    ///
     /// # Errors
     /// [`FileError`], which also tells how much was written before; [`FileError::Misuse`] if the file was not opened for
     /// appending.

@@ -365,6 +365,12 @@ impl Reading {
 }
 
 impl Writing {
+    /// Whether it is for the end of the file, wherever that is by then.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_append(&self) -> bool {
+        self.offset.is_none()
+    }
+
     fn done(&self) -> usize {
         self.len - self.bytes.len()
     }
