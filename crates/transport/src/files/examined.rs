@@ -22,8 +22,17 @@ pub(super) fn examine(file: &fs::File) -> io::Result<Examined> {
         use std::os::unix::fs::FileTypeExt;
         let kind = at_open.file_type();
         if kind.is_fifo() || kind.is_socket() {
-            let text = "it is a pipe or a socket, which has no bytes at offsets";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            return Err(unsupported("it is a pipe or a socket, which has no bytes at offsets"));
+        }
+        if rustix::fs::seek(file, rustix::fs::SeekFrom::Current(0)).is_err() {
+            return Err(unsupported(
+                "it is a stream (a terminal, a log, a device), which has no bytes at offsets",
+            ));
+        }
+        if kind.is_char_device() && waits(file)? {
+            return Err(unsupported(
+                "it is a device that waits for something, so that reading it may never end",
+            ));
         }
         // It was to hold up no opening. From here on it would make a ring give up where it has to wait.
         let flags = rustix::fs::fcntl_getfl(file)?;
@@ -33,6 +42,29 @@ pub(super) fn examine(file: &fs::File) -> io::Result<Examined> {
     }
     let prompt = prompt::is_prompt(file, &at_open);
     Ok(Examined { at_open, prompt })
+}
+
+#[cfg(unix)]
+fn unsupported(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// Whether it may have nothing now, and something later: whatever can be polled. Devices that always have something to say, such as
+/// `/dev/null`, cannot.
+#[cfg(target_os = "linux")]
+fn waits(device: &fs::File) -> io::Result<bool> {
+    use rustix::event::epoll;
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    match epoll::add(&poll, device, epoll::EventData::new_u64(0), epoll::EventFlags::empty()) {
+        Err(rustix::io::Errno::PERM) => Ok(false),
+        added => added.map(|()| true).map_err(io::Error::from),
+    }
+}
+
+/// Elsewhere the system does not tell: only what has no offsets is found out.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn waits(_: &fs::File) -> io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(target_os = "linux")]

@@ -40,7 +40,8 @@
 //! | `pieces` | [`FilePieces`], a part of a file as a source of bytes |
 //! | `error` | what was asked of which file, and why it was not done |
 //!
-//! Not here: the ring (`uring/files.rs`), directories, locks, and files that have no bytes at offsets.
+//! Not here: the ring (`uring/files.rs`), directories, locks, and what has no bytes at offsets or waits for them: pipes, terminals,
+//! most devices. These are refused when they are opened.
 
 mod error;
 mod examined;

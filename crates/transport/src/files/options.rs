@@ -92,7 +92,10 @@ impl OpenOptions {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`FileError`]; also if the path leads to a directory, a pipe or a socket, none of which has bytes at offsets.
+    /// [`FileError`]; also if the path leads to a directory, or to a pipe, a socket, a terminal or another stream, none of which has bytes
+    /// at offsets; and on Linux to a device that can be polled, because it may never have an answer (`/dev/null`, `/dev/zero`,
+    /// `/dev/full` and `/dev/urandom` always have one). Not told from files are those of the system that wait all the same, such as
+    /// `/proc/kmsg`.
     pub fn open(&self, path: impl AsRef<Path>) -> Promised<File, FileError> {
         let path = path.as_ref();
         if let Some(why) = self.contradiction().or_else(|| impossible(path)) {

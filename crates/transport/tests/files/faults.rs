@@ -74,6 +74,44 @@ fn a_pipe_is_refused_at_once_although_nobody_is_at_its_other_end() {
     });
 }
 
+/// Reads of these may have no end, and would keep a worker or a place on a ring for as long.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_that_have_no_offsets_or_wait_are_refused() {
+    for (device, why) in [
+        ("/dev/ptmx", "it is a stream"),
+        ("/dev/kmsg", "it is a stream"),
+        ("/dev/random", "it is a device that waits for something"),
+    ] {
+        if let Err(error) = std::fs::File::open(device) {
+            eprintln!("skipped: {device}: {error}");
+            continue;
+        }
+        open_fails(&OpenOptions::new().read(true), device.into(), |way, error| {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{way}: {error}");
+            let expected = format!("opening {device:?} failed: {why}");
+            assert!(error.to_string().starts_with(&expected), "{way}: {error}");
+        });
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_that_always_have_an_answer_are_read_and_written() {
+    for way in Way::all() {
+        let result: Result<(), FileError> = way.run(async {
+            let options = OpenOptions::new().read(true).write(true);
+            assert_eq!(options.open("/dev/zero").await?.read_at(7, 3).await?, "\0\0\0");
+            assert_eq!(File::open("/dev/urandom").await?.read_at(7, 3).await?.len(), 3);
+            let null = options.open("/dev/null").await?;
+            null.write_all_at(7, "gone").await?;
+            assert_eq!(null.read_at(7, 3).await?, "");
+            null.close().await
+        });
+        result.unwrap_or_else(|error| panic!("{way}: {error}"));
+    }
+}
+
 #[test]
 fn a_path_with_a_zero_byte_is_refused() {
     open_fails(&OpenOptions::new().read(true), PathBuf::from("a\0b"), |way, error| {
