@@ -2,6 +2,7 @@
 
 use super::{
     FileAction, FileError, FilePieces, OpenOptions,
+    examined::{Examined, examine},
     operation::{Operation, READ_MAX, beyond_all_files},
     start::start,
 };
@@ -16,7 +17,8 @@ use std::{
 
 /// An open file that no event loop waits for.
 ///
-/// What is asked for begins at once, on the ring of the loop that asks or on [workers](OpenOptions::workers), and its result is a
+/// What is asked for begins at once, on the ring of the loop that asks or on [workers](OpenOptions::workers), who also open it and tell
+/// its metadata; its result is a
 /// [`Promised`]: await it on a loop, hand it to [`Context::spawn`](netwright_core::Context::spawn) in a handler, or
 /// [wait](Promised::wait) for it on any other thread. Dropping it changes nothing: the operation goes on and keeps its memory for
 /// itself. Cancelling it takes it back if it has not begun.
@@ -60,6 +62,8 @@ pub(crate) struct Inner {
     pub(super) workers: Option<Workers>,
     append: bool,
     at_open: fs::Metadata,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // there are no rings that would ask
+    prompt: bool,
     /// Who waits for the end.
     closing: Mutex<Option<Promise<(), FileError>>>,
 }
@@ -86,31 +90,17 @@ impl File {
         OpenOptions::new()
     }
 
-    pub(super) fn opened(file: fs::File, path: &Arc<Path>, options: &OpenOptions) -> io::Result<Self> {
-        let at_open = file.metadata()?;
-        if at_open.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::FileTypeExt;
-            let kind = at_open.file_type();
-            if kind.is_fifo() || kind.is_socket() {
-                let text = "it is a pipe or a socket, which has no bytes at offsets";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-            }
-            // It was to hold up no opening. From here on it would make a ring give up where it has to wait.
-            let flags = rustix::fs::fcntl_getfl(&file)?;
-            if flags.contains(rustix::fs::OFlags::NONBLOCK) {
-                rustix::fs::fcntl_setfl(&file, flags - rustix::fs::OFlags::NONBLOCK)?;
-            }
-        }
+    /// Opens it here and now, and looks at what it is: for workers.
+    pub(super) fn open_here(path: &Arc<Path>, options: &OpenOptions) -> io::Result<Self> {
+        let file = options.open_here(path)?;
+        let Examined { at_open, prompt } = examine(&file)?;
         let inner = Inner {
             file: Some(file),
             path: path.clone(),
             workers: options.workers.clone(),
             append: options.append,
             at_open,
+            prompt,
             closing: Mutex::new(None),
         };
         Ok(Self { handle: Arc::new(Handle { inner: Arc::new(inner) }) })
@@ -213,6 +203,9 @@ impl File {
 
     /// Writes all of `bytes` behind the end of a file that was opened for [appending](OpenOptions::append).
     ///
+    /// By one call to the system, if it takes them all (2 GiB at most): then nothing that is appended at the same time comes between
+    /// them, on file systems that keep to that.
+    ///
     /// # Errors
     /// [`FileError`], which also tells how much was written before; [`FileError::Misuse`] if the file was not opened for
     /// appending.
@@ -298,6 +291,12 @@ fn begin<T>((operation, promised): (Operation, Promised<T, FileError>)) -> Promi
 impl Inner {
     pub(crate) fn file(&self) -> io::Result<&fs::File> {
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether its file system, asked by a ring not to wait, does not.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.prompt
     }
 }
 

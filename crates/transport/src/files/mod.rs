@@ -1,8 +1,9 @@
-//! Files that no event loop waits for: opened, read, written and synced by the loop's ring, or by workers.
+//! Files that no event loop waits for: read, written and synced by the loop's ring or by workers, and opened by workers.
 //!
 //! ```text
 //!   File, OpenOptions ── Operation ──┬─ on a loop with io_uring ─▶ the ring: one system call a turn for all of them
-//!        ▲                           └─ everywhere else ─────────▶ Workers: the given ones, or the common ones
+//!        ▲                           └─ opens, metadata, and ────▶ Workers: the given ones, or the common ones
+//!        │                              everywhere else
 //!        └──────── Promised ◀── told on the loop, or by the worker ──┘
 //!
 //!   File::pieces ─▶ FilePieces, 64 KiB each, two of them read ahead ─▶ Channel::write_from, Peer::write_from, a body of HTTP
@@ -16,12 +17,21 @@
 //! Always true, in both ways:
 //! 1. What an operation needs is its own until it is over: a result that nobody waits for any more costs nobody his memory.
 //! 2. An operation that was accepted ends, and says how, also when its loop shuts down: it is carried out while the loop leaves, and if
-//!    the loop's patience is over before that, the answer is [`FileError::LoopEnded`].
+//!    the loop's patience is over before that, the answer is [`FileError::LoopEnded`]. What the kernel has of a ring's operations five
+//!    seconds after that is left to it: their memory, their files and the ring stay open for as long as the process lives, because
+//!    the kernel may still use them. Workers that are shut down at once answer [`FileError::Refused`].
 //! 3. As many run at the same time as the ring's [settings](crate::uring::UringSettings::files) or the number of workers allow. What exceeds that waits
 //!    in order; when 65,536 wait, the next is refused with an error that says so.
 //! 4. Errors name the file and what was asked of it. Reads give all that was asked for unless the file ends; writes write everything, or
 //!    the error tells how much.
-//! 5. What the kernel cannot do by a ring (an old one lacks an operation, a file system refuses) is done by workers.
+//! 5. What the kernel cannot do by a ring (an old one lacks an operation, a file system refuses) is done by workers. So are opens, and
+//!    metadata: what a path leads to may have to be asked of a server, and a ring would do that on the loop.
+//! 6. A ring reads and writes on the loop's thread what is in the system's cache, where a file system of disks or of memory (ext4, xfs,
+//!    btrfs, f2fs, tmpfs) keeps the file: these tell when they would have to wait. With any other, threads of the kernel do it.
+//!
+//! A task of [`Workers`](netwright_core::Workers) must not [wait](netwright_core::Promised::wait) for a file whose operations the same
+//! workers carry out: with every thread waiting like that, none is left to do the work. It gives the file workers of its own
+//! ([`OpenOptions::workers`]), or blocks on the standard library's files, which is what workers are for.
 //!
 //! To choose between this and [`FileRegion`](netwright_core::FileRegion): a region is sent without passing through our memory
 //! (`sendfile`), which is the cheapest for files that are in the cache, but waits for the disk on the loop if they are not, and TLS has
@@ -31,13 +41,16 @@
 //! | --- | --- |
 //! | `file`, `options` | [`File`], how it is opened |
 //! | `operation` | one thing asked of a file; the same steps for workers and rings |
+//! | `examined` | what was opened, and whether it may be read on a loop's thread |
 //! | `start` | by whom it is done |
 //! | `pieces` | [`FilePieces`], a part of a file as a source of bytes |
 //! | `error` | what was asked of which file, and why it was not done |
 //!
-//! Not here: the ring (`uring/files.rs`), directories, locks, and files that have no bytes at offsets.
+//! Not here: the ring (`uring/files.rs`), directories, locks, and what has no bytes at offsets or waits for them: pipes, terminals,
+//! most devices. These are refused when they are opened.
 
 mod error;
+mod examined;
 mod file;
 mod operation;
 mod options;
@@ -57,7 +70,7 @@ pub(crate) use start::start_on_workers;
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) mod by_hand {
     use super::{File, FileAction, FileError, operation::Operation};
-    use bytes::BytesMut;
+    use bytes::{Bytes, BytesMut};
     use netwright_core::{Promised, promise};
     use std::{
         path::PathBuf,
@@ -78,6 +91,14 @@ pub(crate) mod by_hand {
 
     pub(crate) fn read(file: &File, offset: u64, len: usize) -> (Operation, Promised<BytesMut, FileError>) {
         Operation::read(file.inner(), offset, BytesMut::new(), len)
+    }
+
+    pub(crate) fn write(
+        file: &File,
+        offset: Option<u64>,
+        bytes: impl Into<Bytes>,
+    ) -> (Operation, Promised<(), FileError>) {
+        Operation::write(file.inner(), offset, bytes.into())
     }
 
     pub(crate) fn sync(file: &File) -> (Operation, Promised<(), FileError>) {

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   Operation ── on a worker: step, took, step, took … ──▶ tell
-//!             └─ on a ring:   entry ─▶ kernel ─▶ took … ──▶ tell
+//!             └─ on a ring:   entry ─▶ kernel ─▶ took … ──▶ tell      (but for opens and metadata)
 //! ```
 //! Always true:
 //! 1. An operation owns all memory that it needs, and keeps its file open until it is over.
 //! 2. Reads go on until they have what was asked for or the file ends; writes go on until everything is written.
 //! 3. Who waits is told once: by [`Operation::tell`], or by the drop of the promise.
+//! 4. Only `step` asks the system, and may wait for it: what follows from a step is found out without it, because a loop does that.
 
 use super::{File, FileAction, FileError, OpenOptions, file::Inner};
 use bytes::{Buf, Bytes, BytesMut};
@@ -40,11 +41,8 @@ pub(crate) enum Work {
 }
 
 pub(crate) struct Opening {
-    pub(crate) path: Arc<Path>,
-    /// The path as the kernel reads it.
-    #[cfg(target_os = "linux")]
-    pub(crate) name: std::ffi::CString,
-    pub(crate) options: OpenOptions,
+    path: Arc<Path>,
+    options: OpenOptions,
 }
 
 pub(crate) struct Reading {
@@ -86,7 +84,7 @@ enum Reply {
 
 /// What a step brought.
 pub(crate) enum Step {
-    Opened(fs::File),
+    Opened(File),
     /// So many bytes were read or written; for what is not about bytes: done.
     Moved(usize),
     /// Boxed, because it is large and rarely asked for.
@@ -124,27 +122,9 @@ impl Operation {
         Self { work, reply, claimed: false }
     }
 
-    pub(super) fn open(
-        path: &Path,
-        options: OpenOptions,
-    ) -> Result<(Self, Promised<File, FileError>), FileError> {
-        let path: Arc<Path> = path.into();
-        #[cfg(target_os = "linux")]
-        let name = match std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())) {
-            Ok(name) => name,
-            Err(_) => {
-                let why = "there is a zero byte in the path".to_owned();
-                return Err(FileError::Misuse { action: FileAction::Open, path, why });
-            }
-        };
+    pub(super) fn open(path: &Path, options: OpenOptions) -> (Self, Promised<File, FileError>) {
         let (promise, promised) = promise();
-        let opening = Opening {
-            path,
-            #[cfg(target_os = "linux")]
-            name,
-            options,
-        };
-        Ok((Self::new(Work::Open(opening), Reply::File(promise)), promised))
+        (Self::new(Work::Open(Opening { path: path.into(), options }), Reply::File(promise)), promised)
     }
 
     /// Reads into the room that `buffer` has, at most `len` bytes.
@@ -308,7 +288,7 @@ impl Work {
     /// One call to the system, which may block.
     fn step(&mut self) -> io::Result<Step> {
         match self {
-            Self::Open(opening) => opening.options.open_here(&opening.path).map(Step::Opened),
+            Self::Open(opening) => File::open_here(&opening.path, &opening.options).map(Step::Opened),
             Self::Read(reading) => {
                 let before = reading.buffer.len();
                 reading.buffer.resize(before + reading.left.min(STEP_MAX), 0);
@@ -344,12 +324,7 @@ impl Work {
             Err(error) => return Next::Over(Err(self.failed(error))),
         };
         let result = match (&mut *self, step) {
-            (Self::Open(opening), Step::Opened(file)) => {
-                match File::opened(file, &opening.path, &opening.options) {
-                    Ok(file) => Ok(Done::File(file)),
-                    Err(error) => Err(self.failed(error)),
-                }
-            }
+            (Self::Open(_), Step::Opened(file)) => Ok(Done::File(file)),
             (Self::Read(reading), Step::Moved(read)) => {
                 reading.left -= read.min(reading.left);
                 reading.offset += read as u64;
@@ -390,6 +365,12 @@ impl Reading {
 }
 
 impl Writing {
+    /// Whether it is for the end of the file, wherever that is by then.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_append(&self) -> bool {
+        self.offset.is_none()
+    }
+
     fn done(&self) -> usize {
         self.len - self.bytes.len()
     }

@@ -83,7 +83,7 @@ impl OpenOptions {
         self
     }
 
-    /// Who does what a ring does not. Default: the [common](Workers::common) ones.
+    /// Who opens the file, and does what a ring does not. Their own tasks must not wait for it: see [`files`](super). Default: the [common](Workers::common) ones.
     pub fn workers(mut self, workers: &Workers) -> Self {
         self.workers = Some(workers.clone());
         self
@@ -92,10 +92,13 @@ impl OpenOptions {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`FileError`]; also if the path leads to a directory, a pipe or a socket, none of which has bytes at offsets.
+    /// [`FileError`]; also if the path leads to a directory, or to a pipe, a socket, a terminal or another stream, none of which has bytes
+    /// at offsets; and on Linux to a device that can be polled, because it may never have an answer (`/dev/null`, `/dev/zero`,
+    /// `/dev/full` and `/dev/urandom` always have one). Not told from files are those of the system that wait all the same, such as
+    /// `/proc/kmsg`.
     pub fn open(&self, path: impl AsRef<Path>) -> Promised<File, FileError> {
         let path = path.as_ref();
-        if let Some(why) = self.contradiction() {
+        if let Some(why) = self.contradiction().or_else(|| impossible(path)) {
             let path = path.into();
             return Promised::ready(Err(FileError::Misuse {
                 action: FileAction::Open,
@@ -103,13 +106,9 @@ impl OpenOptions {
                 why: why.to_owned(),
             }));
         }
-        match Operation::open(path, self.clone()) {
-            Ok((operation, promised)) => {
-                start(operation);
-                promised
-            }
-            Err(error) => Promised::ready(Err(error)),
-        }
+        let (operation, promised) = Operation::open(path, self.clone());
+        start(operation);
+        promised
     }
 
     fn contradiction(&self) -> Option<&'static str> {
@@ -147,25 +146,10 @@ impl OpenOptions {
         }
         options.open(path)
     }
+}
 
-    /// The same as the system's flags.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn flags(&self) -> i32 {
-        let access = match (self.read, self.write || self.append) {
-            (true, true) => libc::O_RDWR,
-            (false, true) => libc::O_WRONLY,
-            _ => libc::O_RDONLY,
-        };
-        let flag = |set: bool, flag: i32| if set { flag } else { 0 };
-        access
-            | flag(self.append, libc::O_APPEND)
-            | flag(self.truncate && !self.create_new, libc::O_TRUNC)
-            | flag(self.create || self.create_new, libc::O_CREAT)
-            | flag(self.create_new, libc::O_EXCL)
-            | NO_WAIT
-            | libc::O_CLOEXEC
-            | libc::O_LARGEFILE
-    }
+fn impossible(path: &Path) -> Option<&'static str> {
+    path.as_os_str().as_encoded_bytes().contains(&0).then_some("there is a zero byte in the path")
 }
 
 /// Opening waits for nobody.

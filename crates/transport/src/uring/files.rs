@@ -24,6 +24,8 @@ use std::{
 
 /// Bytes that one entry reads or writes: what is larger goes in parts, between which others have their turn.
 const PART_MAX: usize = 128 * 1024;
+/// Bytes that are appended at once, as many as systems write by one call: in parts they could have other bytes between them.
+const WHOLE_MAX: usize = 0x7fff_f000;
 /// For so long without an operation, and the source leaves.
 const IDLE: Duration = Duration::from_secs(1);
 /// To the kernel: where the file itself says, which is behind its end if it was opened for appending.
@@ -39,27 +41,16 @@ pub(super) enum Ending {
     ForWorkers,
 }
 
-/// The operation's next step as an entry, and of how many bytes; `None` if there is no room for so many. Its addresses are good while
+/// The operation's next step as an entry, and how many bytes it counts for; `None` if there is no room for so many. Its addresses are good while
 /// `work` is held, wherever it is moved.
 pub(super) fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (Option<squeue::Entry>, usize) {
-    let bytes = match work {
-        Work::Read(reading) => reading.left.min(PART_MAX),
-        Work::Write(writing) => writing.bytes.len().min(PART_MAX),
-        _ => 0,
-    };
+    let (len, bytes) = span(work);
     if !has_room(bytes) {
         return (None, bytes);
     }
-    let len = bytes as u32; // no more than a part, so it fits
+    let flags = flags(work);
     let descriptor = |file: io::Result<&fs::File>| types::Fd(file.map_or(-1, AsRawFd::as_raw_fd));
     let entry = match work {
-        Work::Open(opening) => {
-            let options = &opening.options;
-            opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), opening.name.as_ptr())
-                .flags(options.flags())
-                .mode(options.mode)
-                .build()
-        }
         Work::Read(reading) => {
             let room = reading.buffer.spare_capacity_mut();
             let len = len.min(u32::try_from(room.len()).unwrap_or(u32::MAX)); // there is room: `Operation::read` saw to it
@@ -81,12 +72,35 @@ pub(super) fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (O
         }
         Work::Close(closing) => {
             closing.given = closing.file.take().map_or(-1, IntoRawFd::into_raw_fd);
-            // By a thread of the kernel: whatever has to be done behind it is not done on this one.
-            opcode::Close::new(types::Fd(closing.given)).build().flags(squeue::Flags::ASYNC)
+            opcode::Close::new(types::Fd(closing.given)).build()
         }
-        Work::Metadata(_) => opcode::Nop::new().build(), // never gets here
+        Work::Open(_) | Work::Metadata(_) => opcode::Nop::new().build(), // never get here
     };
-    (Some(entry), bytes)
+    (Some(entry.flags(flags)), bytes)
+}
+
+/// How many bytes the next step moves, and how many it counts for: those that a thread of the kernel moves make no turn longer.
+fn span(work: &Work) -> (u32, usize) {
+    let (len, max) = match work {
+        Work::Read(reading) => (reading.left, PART_MAX),
+        Work::Write(writing) if writing.is_append() => (writing.bytes.len(), WHOLE_MAX),
+        Work::Write(writing) => (writing.bytes.len(), PART_MAX),
+        _ => (0, 0),
+    };
+    let len = len.min(max);
+    (len as u32, len.min(PART_MAX)) // neither maximum is larger, so it fits
+}
+
+/// Whether the kernel may try it on this thread when it is handed over. What is in the cache is read cheapest so, but only of files
+/// whose file system tells when it would have to wait. Everything else is done by a thread of the kernel, with whatever is behind it.
+fn flags(work: &Work) -> squeue::Flags {
+    let here = match work {
+        Work::Read(reading) => reading.file.is_prompt(),
+        // What is appended here and cannot go on without waiting would go on elsewhere, behind what others append meanwhile.
+        Work::Write(writing) => writing.file.is_prompt() && !writing.is_append(),
+        _ => false,
+    };
+    if here { squeue::Flags::empty() } else { squeue::Flags::ASYNC }
 }
 
 /// What a completion means to the operation that `entry` was asked for.
@@ -109,10 +123,6 @@ pub(super) fn step(work: &mut Work, result: i32) -> Outcome {
     }
     let moved = result as usize; // not negative
     match work {
-        Work::Open(_) => {
-            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
-            Outcome::Took(Ok(Step::Opened(unsafe { fs::File::from_raw_fd(result) })))
-        }
         Work::Read(reading) => {
             let (len, room) = (reading.buffer.len(), reading.buffer.capacity());
             assert!(moved <= room - len, "the kernel reports {moved} bytes in {} bytes of room", room - len);
@@ -127,8 +137,8 @@ pub(super) fn step(work: &mut Work, result: i32) -> Outcome {
 
 /// Begins an operation on the ring of this thread's loop. Gives it back if there is no such ring, or it does not do such things.
 pub(crate) fn start_on_ring(operation: Operation) -> Option<Operation> {
-    if matches!(operation.work, Work::Metadata(_)) {
-        return Some(operation); // the kernel does it by a thread of its own, and in another form
+    if matches!(operation.work, Work::Open(_) | Work::Metadata(_)) {
+        return Some(operation); // what was opened is found out by calls that a ring does not have, or has in another form
     }
     let Some(local) = LocalLoop::current() else { return Some(operation) };
     let Some(uring) = local.driver::<Uring>() else { return Some(operation) };
@@ -236,5 +246,49 @@ impl Uring {
         if let Some(mut engine) = self.engine() {
             engine.swap_finished(room);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{File, OpenOptions, by_hand};
+
+    /// Whether the kernel is to do it by a thread, whatever it finds.
+    fn is_for_a_thread(mut operation: Operation) -> bool {
+        let (Some(entry), _) = entry(&mut operation.work, |_| true) else { panic!("there is room") };
+        step(&mut operation.work, -libc::ECANCELED); // no kernel has seen it: a close has its file again
+        // The entry tells what it holds in no other way.
+        format!("{entry:?}").contains(&format!("flags: {},", squeue::Flags::ASYNC.bits()))
+    }
+
+    /// A file that a file system of memory keeps.
+    fn in_memory() -> File {
+        let memory = rustix::fs::memfd_create("netwright", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+        OpenOptions::new().read(true).write(true).open(path).wait().unwrap()
+    }
+
+    #[test]
+    fn an_append_is_one_entry_however_long_it_is_and_counts_for_a_part() {
+        let file = in_memory();
+        let long = vec![7; 3 * PART_MAX];
+        let span_of = |(operation, _): (Operation, _)| span(&operation.work);
+        assert_eq!(span_of(by_hand::write(&file, None, long.clone())), (3 * PART_MAX as u32, PART_MAX));
+        assert_eq!(span_of(by_hand::write(&file, None, "x")), (1, 1));
+        assert_eq!(span_of(by_hand::write(&file, Some(0), long)), (PART_MAX as u32, PART_MAX));
+    }
+
+    #[test]
+    fn only_where_a_file_system_tells_when_it_would_wait_is_it_asked_on_the_loop() {
+        let ours = OpenOptions::new().read(true).write(true).open("/proc/self/comm").wait().unwrap();
+        for (file, by_thread) in [(ours, true), (in_memory(), false)] {
+            assert_eq!(is_for_a_thread(by_hand::read(&file, 0, 100).0), by_thread, "{file:?}");
+            assert_eq!(is_for_a_thread(by_hand::write(&file, Some(0), "x").0), by_thread, "{file:?}");
+            assert!(is_for_a_thread(by_hand::sync(&file).0), "{file:?}");
+        }
+        let file = in_memory();
+        assert!(is_for_a_thread(by_hand::write(&file, None, "x").0), "what is appended is appended at once");
+        assert!(is_for_a_thread(by_hand::close(fs::File::open("/dev/null").unwrap()).0));
     }
 }

@@ -21,7 +21,7 @@
 //! | `files.rs` | operations of [`files`](crate::files) on it, and the source that tells how they ended |
 //!
 //! # The rules that every `unsafe` block here argues from
-//! 1. **What the kernel reads is held.** Memory whose address is in an operation (bytes, gathering lists, socket addresses, paths)
+//! 1. **What the kernel reads is held.** Memory whose address is in an operation (bytes, gathering lists, socket addresses)
 //!    is owned by the operation's slot, or by the tables of sends and of file operations under way, from before the operation is
 //!    queued until its last completion is reaped. It lies on the heap, so moving its owner does not move it.
 //! 2. **What the kernel writes is out of reach.** The kernel writes only into buffers of [`buffers`], and into the room of the

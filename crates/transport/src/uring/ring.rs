@@ -129,13 +129,7 @@ impl Ring {
     /// Whether the kernel knows all operations on files.
     pub(super) fn knows_files(&self) -> bool {
         let mut probe = Probe::new();
-        let codes = [
-            opcode::OpenAt::CODE,
-            opcode::Read::CODE,
-            opcode::Write::CODE,
-            opcode::Fsync::CODE,
-            opcode::Close::CODE,
-        ];
+        let codes = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Close::CODE];
         self.uring.submitter().register_probe(&mut probe).is_ok()
             && codes.into_iter().all(|code| probe.is_supported(code))
     }

@@ -28,6 +28,7 @@ in_every_way!(
     what_is_larger_than_one_step_arrives_as_a_whole,
     a_buffer_is_read_into_behind_what_it_holds_and_comes_back,
     what_is_appended_stands_behind_what_was_there,
+    what_is_appended_at_the_same_time_is_not_mixed,
     options_decide_what_becomes_of_what_was_there,
     a_file_can_be_synced_and_closed,
     a_file_that_is_shared_is_not_closed_before_its_last_handle,
@@ -100,6 +101,22 @@ mod behaviour {
         let error = File::create(folder.join("other")).await?.append("x").await.unwrap_err();
         assert!(error.to_string().ends_with("it was not opened for appending"), "{error}");
         assert_eq!(std::fs::read(folder.join("file")).unwrap(), b"zero one two three");
+        Ok(())
+    }
+
+    pub(super) async fn what_is_appended_at_the_same_time_is_not_mixed(folder: PathBuf) -> Outcome {
+        const LEN: usize = 700_000;
+        let path = folder.join("file");
+        let file = OpenOptions::new().append(true).create(true).open(&path).await?;
+        let appends: Vec<_> = (0..4).map(|letter| file.append(vec![letter; LEN])).collect();
+        for append in appends {
+            append.await?;
+        }
+        let content = std::fs::read(&path).unwrap();
+        assert_eq!(content.len(), 4 * LEN);
+        for whole in content.chunks(LEN) {
+            assert!(whole.iter().all(|letter| *letter == whole[0]), "one is within another");
+        }
         Ok(())
     }
 

@@ -1,8 +1,11 @@
 //! What goes wrong: an error that names the file and what was asked of it, and nothing half-made.
 
-use crate::support::{Folder, Way};
+use crate::support::{Folder, HANGS, Way, gate, on};
 use netwright_core::{RefusedWhy, Workers};
-use netwright_transport::files::{File, FileAction, FileError, OpenOptions};
+use netwright_transport::{
+    Backend,
+    files::{File, FileAction, FileError, OpenOptions},
+};
 use std::{io::ErrorKind, path::PathBuf};
 
 /// Opens in every way, and gives what came of it.
@@ -74,6 +77,44 @@ fn a_pipe_is_refused_at_once_although_nobody_is_at_its_other_end() {
     });
 }
 
+/// Reads of these may have no end, and would keep a worker or a place on a ring for as long.
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_that_have_no_offsets_or_wait_are_refused() {
+    for (device, why) in [
+        ("/dev/ptmx", "it is a stream"),
+        ("/dev/kmsg", "it is a stream"),
+        ("/dev/random", "it is a device that waits for something"),
+    ] {
+        if let Err(error) = std::fs::File::open(device) {
+            eprintln!("skipped: {device}: {error}");
+            continue;
+        }
+        open_fails(&OpenOptions::new().read(true), device.into(), |way, error| {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{way}: {error}");
+            let expected = format!("opening {device:?} failed: {why}");
+            assert!(error.to_string().starts_with(&expected), "{way}: {error}");
+        });
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_that_always_have_an_answer_are_read_and_written() {
+    for way in Way::all() {
+        let result: Result<(), FileError> = way.run(async {
+            let options = OpenOptions::new().read(true).write(true);
+            assert_eq!(options.open("/dev/zero").await?.read_at(7, 3).await?, "\0\0\0");
+            assert_eq!(File::open("/dev/urandom").await?.read_at(7, 3).await?.len(), 3);
+            let null = options.open("/dev/null").await?;
+            null.write_all_at(7, "gone").await?;
+            assert_eq!(null.read_at(7, 3).await?, "");
+            null.close().await
+        });
+        result.unwrap_or_else(|error| panic!("{way}: {error}"));
+    }
+}
+
 #[test]
 fn a_path_with_a_zero_byte_is_refused() {
     open_fails(&OpenOptions::new().read(true), PathBuf::from("a\0b"), |way, error| {
@@ -135,6 +176,28 @@ fn workers_that_take_no_more_fail_the_operation_and_files_of_theirs_are_closed_a
     assert_eq!(error.to_string(), expected);
     assert!(options.open(&path).wait().is_err());
     file.close().wait().unwrap();
+}
+
+#[test]
+fn workers_that_end_before_its_turn_fail_the_operation_by_name_and_a_close_is_done_all_the_same() {
+    let folder = Folder::new();
+    let path = folder.with("file", "content");
+    let workers = Workers::new(1).unwrap();
+    let options = OpenOptions::new().read(true).workers(&workers);
+    let (file, other) = (options.open(&path).wait().unwrap(), options.open(&path).wait().unwrap());
+    let (open, opened) = gate();
+    workers.execute(opened).unwrap();
+    let mut read = file.read_at(0, 7);
+    let group = Backend::Readiness.event_loops(1).unwrap();
+    let mut close = on(&group, async move { [other.close()] });
+    workers.shutdown_now();
+    open();
+
+    let error = read.wait_timeout(HANGS).unwrap().unwrap_err();
+    let expected =
+        format!("reading 7 bytes at offset 0 of {path:?} was not begun: the executor has been shut down");
+    assert_eq!(error.to_string(), expected);
+    close[0].wait_timeout(HANGS).unwrap().unwrap();
 }
 
 #[test]

@@ -186,6 +186,35 @@ fn a_handler_goes_on_with_what_was_read() {
     }
 }
 
+/// What was opened, and what it is like, may have to be asked of a server.
+#[test]
+fn files_are_opened_and_looked_at_by_workers_also_where_there_is_a_ring() {
+    for (way, group) in both() {
+        let folder = Folder::new();
+        let path = folder.with("file", "content");
+        let workers = netwright_core::Workers::new(1).unwrap();
+        let options = netwright_transport::files::OpenOptions::new().read(true).workers(&workers);
+        on(&group, async move {
+            let asked = || {
+                let figures = workers.figures();
+                figures.pending + figures.running
+            };
+            let (open, opened) = gate();
+            workers.execute(opened).unwrap();
+            let opening = options.open(path);
+            assert_eq!(asked(), 2, "{way}: behind what the worker waits for");
+            open();
+            let file = opening.await.unwrap();
+            let (open, opened) = gate();
+            workers.execute(opened).unwrap();
+            let metadata = file.metadata();
+            assert!(asked() >= 2, "{way}"); // the open may not have been counted out yet
+            open();
+            assert_eq!(metadata.await.unwrap().len(), 7, "{way}");
+        });
+    }
+}
+
 #[test]
 fn a_loop_serves_others_while_an_operation_takes_its_time() {
     let folder = Folder::new();

@@ -3,7 +3,7 @@
 //! ```text
 //!   queue_file ─▶ waiting ─▶ flights: at most so many, of so many bytes ─▶ finished ─▶ the source tells
 //!                    ▲                                     │
-//!                    └── more of it to be read or written ─┘
+//!                    └── more of it to be read or written ─┘      (in front, if it is to be appended)
 //! ```
 //! Always true:
 //! 1. An operation is in one of the three, so its memory has an owner (rules 1 and 2 of `uring`).
@@ -12,7 +12,7 @@
 
 use super::{Engine, State};
 use crate::{
-    files::{FileError, Next, Operation, Outcome},
+    files::{FileError, Next, Operation, Outcome, Work},
     uring::{
         UringSettings,
         files::{Ending, entry, step},
@@ -212,7 +212,12 @@ impl State {
             Outcome::NotByRing => Ending::ForWorkers,
             Outcome::Took(step) => match operation.work.took(step) {
                 Next::More => {
-                    self.files.waiting.push_back(operation);
+                    let waiting = &mut self.files.waiting;
+                    match &operation.work {
+                        // What others append is not to come between, as far as that is ours to say.
+                        Work::Write(writing) if writing.is_append() => waiting.push_front(operation),
+                        _ => waiting.push_back(operation),
+                    }
                     return self.look_at_files();
                 }
                 Next::Over(outcome) => Ending::Over(outcome),
@@ -242,7 +247,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::{
-        files::{Work, by_hand, start_on_workers},
+        files::{FileAction, by_hand, start_on_workers},
         uring::{UringSeed, driver::UringDriver},
     };
     use netwright_core::driver::{Driver, Events, Token};
@@ -307,6 +312,27 @@ mod tests {
         assert_eq!((engine.state.files.in_flight, engine.state.files.waiting.len()), (0, 2));
         let Work::Close(closing) = &engine.state.files.waiting[0].work else { panic!("it waits in front") };
         assert_eq!(closing.file.as_ref().unwrap().as_raw_fd(), number);
+    }
+
+    #[test]
+    fn the_rest_of_what_the_kernel_did_a_part_of_has_its_turn_again_and_that_of_an_append_at_once() {
+        let Some(driver) = driver() else { return };
+        let file = by_hand::file_with(b"content");
+        let (read, _) = by_hand::read(&file, 0, 7);
+        let (write, _) = by_hand::write(&file, Some(0), "1234567");
+        let (append, _) = by_hand::write(&file, None, "1234567");
+        for operation in [read, write, append] {
+            complete_with(&driver, operation, 3);
+        }
+        let engine = driver.uring.engine().unwrap();
+        let waiting: Vec<_> = engine.state.files.waiting.iter().map(|one| one.work.action()).collect();
+        let offset = 0;
+        let expected = [
+            FileAction::Append { len: 7 },
+            FileAction::Read { offset, len: 7 },
+            FileAction::Write { offset, len: 7 },
+        ];
+        assert_eq!(waiting, expected);
     }
 
     #[test]
