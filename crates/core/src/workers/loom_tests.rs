@@ -7,7 +7,7 @@ use loom::model::Builder;
 
 use super::Workers;
 use crate::{
-    ManualClock,
+    ManualClock, ThreadFactory,
     sync::{Arc, AtomicUsize, Condvar, Mutex, Ordering, lock, thread},
 };
 
@@ -133,5 +133,37 @@ fn tasks_that_are_due_together_run_on_as_many_workers_as_are_free() {
         let termination = workers.termination();
         drop(workers);
         termination.wait().unwrap();
+    });
+}
+
+#[test]
+fn the_thread_that_watches_a_shutdown_ends_with_the_pool() {
+    explore(|| {
+        let workers = Workers::new(1).unwrap();
+        let lane = workers.lane();
+        let ran = Arc::new(AtomicUsize::new(0));
+        (0..2).for_each(|_| lane.execute(counting(&ran)).unwrap());
+        // It sleeps until the hour is over, which it never is here, or until the last task is.
+        let patient = workers.shutdown_gracefully(HOUR);
+        workers.shutdown_now().wait().unwrap();
+        patient.wait().unwrap();
+    });
+}
+
+#[test]
+fn the_thread_that_watches_a_shutdown_ends_with_a_pool_whose_threads_never_came() {
+    explore(|| {
+        let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let keep = kept.clone();
+        let factory = ThreadFactory::new().spawner(move |_, body| {
+            keep.lock().unwrap().push(body);
+            Ok(())
+        });
+        let workers = Workers::builder().threads(1).thread_factory(factory).build().unwrap();
+        workers.execute(|| ()).unwrap();
+        let patient = workers.shutdown_gracefully(HOUR);
+        let bodies = std::mem::take(&mut *kept.lock().unwrap());
+        drop(bodies);
+        patient.wait().unwrap();
     });
 }

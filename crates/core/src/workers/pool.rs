@@ -266,12 +266,8 @@ impl Pool {
         let mut dropped = state.close();
         state.ends_now = true;
         dropped.extend(state.take_ready());
-        let drained = state.is_drained();
-        drop(state);
+        self.release(state);
         self.wake_all();
-        if drained {
-            self.drained.notify_all();
-        }
         discard_each(dropped);
     }
 
@@ -341,7 +337,7 @@ impl Pool {
             }
             if let Some(held) = turn.take() {
                 if state.ends_now {
-                    drop_lane(state, &held.lane);
+                    self.drop_lane(state, &held.lane);
                     state = lock(&self.state);
                     continue;
                 }
@@ -425,13 +421,27 @@ impl Pool {
             Ending::Panicked(_) => state.panics += 1,
             Ending::Cancelled => state.cancelled += 1,
         }
+        self.release(state);
+        if let Ending::Panicked(panic) = ending {
+            log_panic(thread, panic, "a task panicked; its worker goes on");
+        }
+    }
+
+    /// A lane whose pool ends now: what waits in it is dropped, without the lock.
+    fn drop_lane(&self, mut state: MutexGuard<'_, State>, lane: &LaneQueue) {
+        let dropped: Vec<_> = std::iter::from_fn(|| lane.pop()).collect();
+        state.pending -= dropped.len();
+        state.cancelled += dropped.len() as u64;
+        self.release(state);
+        discard_each(dropped);
+    }
+
+    /// Lets go of the lock after tasks have gone; if they were the last, whoever watches the shutdown has nothing left to watch.
+    fn release(&self, state: MutexGuard<'_, State>) {
         let drained = state.is_drained();
         drop(state);
         if drained {
             self.drained.notify_all();
-        }
-        if let Ending::Panicked(panic) = ending {
-            log_panic(thread, panic, "a task panicked; its worker goes on");
         }
     }
 }
@@ -477,15 +487,6 @@ impl State {
     }
 }
 
-/// A lane whose pool ends now: what waits in it is dropped, without the lock.
-fn drop_lane(mut state: MutexGuard<'_, State>, lane: &LaneQueue) {
-    let dropped: Vec<_> = std::iter::from_fn(|| lane.pop()).collect();
-    state.pending -= dropped.len();
-    state.cancelled += dropped.len() as u64;
-    drop(state);
-    discard_each(dropped);
-}
-
 /// One worker's place in the pool. Dropping it leaves the pool, however that comes about.
 pub(super) struct Joined {
     pool: Arc<Pool>,
@@ -521,7 +522,7 @@ impl Drop for Joined {
         let dropped = state.close();
         let left = state.take_ready();
         let promises = [state.ended.take(), state.shutdown.take()];
-        drop(state);
+        self.pool.release(state);
         discard_each(dropped.into_iter().chain(left));
         for promise in promises.into_iter().flatten() {
             // Wakers are other people's code.
