@@ -645,6 +645,7 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
         }
     }
     count_panic(shared, threads.begins(name));
+    shared.wait_for_start();
     // Whatever goes wrong with a loop, and be it our fault: its end is told.
     let end = match catch(|| live(shared)) {
         Ok(Ok(End::Suspended)) => return count_panic(shared, threads.ends(name)),

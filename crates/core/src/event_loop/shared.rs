@@ -224,6 +224,15 @@ impl Shared {
         })
     }
 
+    /// Waits, on the loop's new thread, until whoever made it has returned. Before that nobody can give the loop a task, but the
+    /// place of the one that it is started for keeps it from sleeping.
+    pub(crate) fn wait_for_start(&self) {
+        let mut starting = lock(&self.starting);
+        while starting.is_some() {
+            starting = self.start_over.wait(starting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {
         lock(&self.seed).take()
     }

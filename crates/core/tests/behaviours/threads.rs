@@ -1,7 +1,10 @@
 //! How the threads of loops are made, and what happens if they cannot be.
 
 use super::*;
-use netwright_core::{BuildError, EventLoopGroup, LoopError, RefusedWhy, TaskError, ThreadFactory};
+use netwright_core::{
+    BuildError, EventLoopGroup, LoopError, RefusedWhy, TaskError, ThreadFactory,
+    driver::{Driver, DriverSeed, DriverWaker, ParkSeed},
+};
 use std::{
     io,
     sync::atomic::{AtomicUsize, Ordering},
@@ -240,4 +243,39 @@ fn a_spawner_that_shuts_down_the_loop_it_makes_a_thread_for_has_it_end_and_does_
         assert_eq!(group.termination().wait_timeout(PATIENCE).map(|end| end.is_ok()), Some(true));
         assert_eq!(group.next().execute(|| ()).unwrap_err().why, RefusedWhy::ShutDown);
     }
+}
+
+#[test]
+fn a_loop_does_not_turn_before_whoever_made_its_thread_has_returned() {
+    /// Tells when the loop begins.
+    struct Telling(mpsc::Sender<()>, ParkSeed);
+    impl DriverSeed for Telling {
+        fn waker(&self) -> Arc<dyn DriverWaker> {
+            self.1.waker()
+        }
+        fn start(self: Box<Self>) -> io::Result<Box<dyn Driver>> {
+            self.0.send(()).unwrap();
+            Box::new(self.1).start()
+        }
+    }
+    let ((tell, told), (runs, running)) = (mpsc::channel(), mpsc::channel());
+    let (runs, running, told) = (Mutex::new(runs), Mutex::new(running), Arc::new(Mutex::new(told)));
+    let begins = told.clone();
+    let early = Arc::new(AtomicUsize::new(0));
+    let count = early.clone();
+    let factory = ThreadFactory::new().on_start(move |_| runs.lock().unwrap().send(()).unwrap()).spawner(
+        move |name, body| {
+            let made = thread::Builder::new().name(name).spawn(body).map(drop);
+            running.lock().unwrap().recv_timeout(PATIENCE).expect("the thread runs");
+            // It has a task to wait for, and would look for it again and again.
+            let begun = begins.lock().unwrap().recv_timeout(ms(20));
+            count.fetch_add(usize::from(begun.is_ok()), Ordering::Relaxed);
+            made
+        },
+    );
+    let driver = Telling(tell, ParkSeed::new());
+    let event_loop = EventLoop::builder().driver(driver).thread_factory(factory).build().unwrap();
+    assert_eq!(on(&event_loop, || 1), 1);
+    assert_eq!(early.load(Ordering::Relaxed), 0);
+    told.lock().unwrap().recv_timeout(PATIENCE).expect("it has begun by now");
 }
