@@ -508,7 +508,9 @@ impl Runner {
     /// Gives the thread back if nothing lives on it and the driver can move to another one.
     fn suspend_if_idle(&mut self) -> Result<(), LoopError> {
         let local = self.local.clone();
+        // One that leaves needs its thread for that.
         let idle = self.owns_thread
+            && self.leaving.is_none()
             && !local.has_tasks()
             && local.tail.is_empty()
             && local.futures.is_empty()
