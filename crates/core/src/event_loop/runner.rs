@@ -508,7 +508,9 @@ impl Runner {
     /// Gives the thread back if nothing lives on it and the driver can move to another one.
     fn suspend_if_idle(&mut self) -> Result<(), LoopError> {
         let local = self.local.clone();
+        // One that leaves needs its thread for that.
         let idle = self.owns_thread
+            && self.leaving.is_none()
             && !local.has_tasks()
             && local.tail.is_empty()
             && local.futures.is_empty()
@@ -645,6 +647,7 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
         }
     }
     count_panic(shared, threads.begins(name));
+    shared.wait_for_start();
     // Whatever goes wrong with a loop, and be it our fault: its end is told.
     let end = match catch(|| live(shared)) {
         Ok(Ok(End::Suspended)) => return count_panic(shared, threads.ends(name)),

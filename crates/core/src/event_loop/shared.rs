@@ -3,7 +3,8 @@
 //! Always true:
 //! 1. The thread is started at most once, by the first submitter, while others wait for it; a failed start leaves the loop
 //!    as it was and gives the submitter its task back. No lock is held while whoever makes threads does so.
-//! 2. `patience` is set once; whoever sets it makes sure that the loop sees it, by a message that keeps it awake.
+//! 2. `patience` is set once; whoever sets it makes sure that the loop sees it, by a message that keeps it awake. Whoever does
+//!    so while it makes the loop's thread leaves that to the submitter that it makes it for.
 //! 3. The termination is completed exactly once: by the loop's last act, or by who closes a loop that never started.
 
 use super::{
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     /// Who starts the thread at this moment.
     starting: Mutex<Option<ThreadId>>,
     start_over: Condvar,
+    /// Whoever makes the thread has asked for the loop's end: who starts it has to see to that.
+    end_left: AtomicBool,
     patience: OnceLock<Patience>,
     pub(crate) requests: Requests,
     /// The group that the loop is of, if it is of one.
@@ -89,6 +92,7 @@ impl Shared {
             seed: Mutex::new(Some(seed)),
             starting: Mutex::new(None),
             start_over: Condvar::new(),
+            end_left: AtomicBool::new(false),
             patience: OnceLock::new(),
             requests: Requests::new(),
             parent: OnceLock::new(),
@@ -114,7 +118,7 @@ impl Shared {
         }
         let permit = admitted?;
         if permit.unstarted() {
-            self.start().map_err(|error| RefusedWhy::NoThread(error.kind()))?;
+            return self.start_for(permit).map_err(|error| RefusedWhy::NoThread(error.kind()));
         }
         Ok(permit)
     }
@@ -143,11 +147,8 @@ impl Shared {
 
     /// The same, and tells whether it came in time.
     pub(crate) fn try_send(self: &Arc<Self>, task: Task) -> Result<(), RefusedWhy> {
-        let permit = self.inbox.admit_internal()?;
-        if permit.unstarted() {
-            self.start().map_err(|error| RefusedWhy::NoThread(error.kind()))?;
-        }
-        self.push(permit, task);
+        let permit = self.with_thread(self.inbox.admit_internal()?);
+        self.push(permit.map_err(|error| RefusedWhy::NoThread(error.kind()))?, task);
         Ok(())
     }
 
@@ -157,10 +158,41 @@ impl Shared {
         if let Ok(permit) = self.inbox.admit_internal()
             && permit.unstarted()
         {
-            self.start()?;
+            let permit = self.with_thread(permit)?;
             self.push(permit, Task::Nudge);
         }
         Ok(())
+    }
+
+    /// Starts the thread if who has a place in the inbox has to. If there is none to be had, the place is given back.
+    #[inline]
+    fn with_thread<'a>(self: &Arc<Self>, permit: Permit<'a, Task>) -> io::Result<Permit<'a, Task>> {
+        if permit.unstarted() { self.start_for(permit) } else { Ok(permit) }
+    }
+
+    #[inline(never)] // once in a loop's life, or when it was suspended
+    fn start_for<'a>(self: &Arc<Self>, permit: Permit<'a, Task>) -> io::Result<Permit<'a, Task>> {
+        match self.start() {
+            Ok(()) => {
+                // The message that it will look up for is the one that the place is for.
+                if self.end_left.swap(false, Ordering::AcqRel) && self.requests.is_to_end_now() {
+                    self.inbox.close();
+                }
+                Ok(permit)
+            }
+            Err(error) => {
+                drop(permit); // it keeps the loop from being closed
+                if self.end_left.swap(false, Ordering::AcqRel) {
+                    self.tell_to_end();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the calling thread is the one that starts the loop's.
+    fn is_starter(&self) -> bool {
+        *lock(&self.starting) == Some(thread::current().id())
     }
 
     fn start(self: &Arc<Self>) -> io::Result<()> {
@@ -193,6 +225,15 @@ impl Shared {
         started.map(drop).inspect_err(|error| {
             tell(|| tracing::error!(event_loop = %self.config.name, %error, "the loop's thread could not be started"));
         })
+    }
+
+    /// Waits, on the loop's new thread, until whoever made it has returned. Before that nobody can give the loop a task, but the
+    /// place of the one that it is started for keeps it from sleeping.
+    pub(crate) fn wait_for_start(&self) {
+        let mut starting = lock(&self.starting);
+        while starting.is_some() {
+            starting = self.start_over.wait(starting).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     pub(crate) fn take_seed(&self) -> Option<Box<dyn DriverSeed>> {
@@ -241,23 +282,33 @@ impl Shared {
     /// The same without patience, also if another was patient before.
     pub(crate) fn shut_down_now(self: &Arc<Self>) {
         let _ = self.patience.set(Patience::NONE);
-        if self.requests.ask(END_NOW) {
-            self.tell_to_end();
+        if self.requests.ask(END_NOW) && self.tell_to_end() {
             self.inbox.close(); // behind the message: nothing is accepted that will not be run
         }
     }
 
-    /// Has a loop look up that runs, and ends one without a thread.
-    fn tell_to_end(self: &Arc<Self>) {
+    /// Has a loop look up that runs, and ends one without a thread. False if that is left to who starts it.
+    fn tell_to_end(self: &Arc<Self>) -> bool {
+        // Called by whoever makes the thread: the place of the one that it is made for keeps the loop from being closed, and
+        // there is no other thread to be had meanwhile.
+        if self.is_starter() {
+            self.end_left.store(true, Ordering::Release);
+            return false;
+        }
         loop {
             if self.inbox.close_unstarted() {
-                return self.end_unstarted();
+                self.end_unstarted();
+                return true;
             }
             match self.inbox.admit_internal() {
-                Err(_) => return, // it is closed already
-                // Somebody has a task for it and starts it at this moment, unless there is no thread to be had.
-                Ok(permit) if permit.unstarted() && self.start().is_err() => drop(permit),
-                Ok(permit) => return self.push(permit, Task::Nudge),
+                Err(_) => return true, // it is closed already
+                Ok(permit) => {
+                    // Somebody has a task for it and starts it at this moment, unless there is no thread to be had.
+                    if let Ok(permit) = self.with_thread(permit) {
+                        self.push(permit, Task::Nudge);
+                        return true;
+                    }
+                }
             }
             thread::yield_now();
         }

@@ -1,11 +1,18 @@
 //! How many threads, what they are called, how much may wait.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
-use super::{Handle, Workers, error::WorkersError, lane::KeyedLanes, pool::Pool};
+use super::{
+    Handle, Workers,
+    error::WorkersError,
+    lane::KeyedLanes,
+    pool::{Joined, Pool},
+};
 use crate::{
     clock::{Clock, SystemClock},
-    sync::Arc,
+    event_loop::SHUTDOWN_TIMEOUT,
+    sync::{Arc, Mutex, lock, thread},
+    task_error::tell,
     threads::ThreadFactory,
 };
 
@@ -114,8 +121,14 @@ impl WorkersBuilder {
     ///
     /// # Errors
     /// [`WorkersError::Argument`], [`WorkersError::Threads`] and [`WorkersError::Name`] name what was given and what is allowed.
-    /// [`WorkersError::Start`]: a thread did not start; those before it have ended again when this returns.
+    /// [`WorkersError::Start`]: a thread did not start. Of those before it, the ones that had begun have ended again when this
+    /// returns, unless a hook of the [factory](Self::thread_factory) holds them for more than 15 s; the others never begin.
     pub fn build(self) -> Result<Workers, WorkersError> {
+        self.build_within(SHUTDOWN_TIMEOUT)
+    }
+
+    /// `patience`: how long to wait for threads that have begun, if another does not start.
+    pub(super) fn build_within(self, patience: Duration) -> Result<Workers, WorkersError> {
         let threads = self.threads.unwrap_or_else(threads_default);
         check("threads", threads, THREADS_MAX)?;
         check("max_pending", self.pending_max, usize::MAX)?;
@@ -125,11 +138,15 @@ impl WorkersBuilder {
         }
 
         let pool = Arc::new(Pool::new(self.name, self.pending_max, self.clock));
-        let mut started = Vec::with_capacity(threads);
+        let (mut places, mut started) = (Vec::with_capacity(threads), Vec::with_capacity(threads));
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
-            let (joined, name, factory) = (Pool::join(&pool), thread.clone(), self.factory.clone());
+            let place = Place::new(&pool);
+            places.push(place.clone());
+            let (name, factory) = (thread.clone(), self.factory.clone());
             let work = move || {
+                // A thread that comes after all was given up.
+                let Some(joined) = place.take() else { return };
                 factory.begins(&name);
                 joined.work(&name);
                 factory.ends(&name);
@@ -139,10 +156,7 @@ impl WorkersBuilder {
             match self.factory.start(&thread, work, |_| ()) {
                 Ok(handle) => started.extend(handle),
                 Err(source) => {
-                    pool.close();
-                    // They have had nothing to run, so they end at once; and a body cannot panic.
-                    started.into_iter().for_each(|handle| drop(handle.join()));
-                    let _ = pool.ended.wait(); // for those that the user's spawner made
+                    give_up(&pool, &places, started, patience);
                     return Err(WorkersError::Start { thread, source });
                 }
             }
@@ -159,6 +173,36 @@ impl fmt::Debug for WorkersBuilder {
             .field("max_pending", &self.pending_max)
             .field("thread_factory", &self.factory)
             .finish_non_exhaustive()
+    }
+}
+
+/// A worker's place in the pool until its thread begins.
+#[derive(Clone)]
+struct Place(Arc<Mutex<Option<Joined>>>);
+
+impl Place {
+    fn new(pool: &Arc<Pool>) -> Self {
+        Self(Arc::new(Mutex::new(Some(Pool::join(pool)))))
+    }
+
+    fn take(&self) -> Option<Joined> {
+        lock(&self.0).take()
+    }
+}
+
+/// Ends a pool that has not got all of its threads. Those that have begun had nothing to run and end at once, unless a hook holds
+/// them; a spawner of one's own may have the others begin whenever it likes, so nobody waits for them.
+fn give_up(pool: &Pool, places: &[Place], started: Vec<thread::JoinHandle<()>>, patience: Duration) {
+    pool.close();
+    places.iter().for_each(|place| drop(place.take()));
+    match pool.ended.wait_timeout(patience) {
+        // What is left of each is its way out; and a body cannot panic.
+        Some(Ok(())) => started.into_iter().for_each(|handle| drop(handle.join())),
+        Some(Err(_)) => {} // on an event loop nobody waits
+        None => tell(|| {
+            let threads = pool.figures().threads;
+            tracing::warn!(workers = %pool.name(), threads, "threads of workers that could not be built have not ended in time");
+        }),
     }
 }
 

@@ -35,7 +35,8 @@ pub enum WorkersError {
     },
     /// The [factory](crate::ThreadFactory) of the threads has a setting that cannot work.
     Threads(InvalidArgument),
-    /// The operating system, or a spawner of one's own, did not start a thread. Those started before it have ended again.
+    /// The operating system, or a spawner of one's own, did not start a thread. Those before it have ended again, or will
+    /// never begin: see [`WorkersBuilder::build`](super::WorkersBuilder::build).
     Start {
         /// The name of the thread that is missing.
         thread: String,

@@ -28,6 +28,26 @@ fn look(workers: &Workers) {
     workers.submit(|| ()).unwrap().wait().unwrap();
 }
 
+/// Waits until every worker sleeps.
+fn fall_asleep(workers: &Workers, threads: usize) {
+    let start = std::time::Instant::now();
+    while workers.handle.pool.asleep() < threads {
+        assert!(start.elapsed() < LONG, "{:?}", workers.figures());
+        std::thread::yield_now();
+    }
+}
+
+/// Two tasks of which each returns whether the other ran at the same time.
+fn meeting() -> [impl FnOnce() -> bool + Send + 'static; 2] {
+    let ((a, to_a), (b, to_b)) = (channel(), channel());
+    [(a, to_b), (b, to_a)].map(|(other, me)| {
+        move || {
+            let _ = other.send(());
+            me.recv_timeout(LONG).is_ok()
+        }
+    })
+}
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -74,6 +94,38 @@ fn tasks_for_later_run_by_their_time_whatever_the_order_in_which_they_were_sched
     clock.advance(HOUR * 3);
     look(&workers);
     assert_eq!([received(&receiver), received(&receiver), received(&receiver)], [1, 2, 3]);
+}
+
+#[test]
+fn tasks_that_are_due_together_run_on_all_workers_that_are_free_the_one_that_watches_the_time_too() {
+    let (workers, clock) = timed(2);
+    let due = meeting().map(|task| workers.schedule(HOUR, task).unwrap());
+    fall_asleep(&workers, 2);
+    clock.advance(HOUR);
+    workers.execute(|| ()).unwrap(); // looks at the clock
+    assert_eq!(due.map(|mut due| due.wait()), [Ok(true), Ok(true)]);
+}
+
+#[test]
+fn while_a_worker_goes_on_with_its_lane_others_run_what_has_come_due() {
+    let (workers, clock) = timed(2);
+    let (lane, (opened, gate), (arrived, at_gate)) = (workers.lane(), channel::<()>(), channel());
+    let (ran, runs) = channel();
+    drop(workers.schedule(HOUR, move || ran.send(()).unwrap()).unwrap());
+    lane.execute(move || {
+        arrived.send(()).unwrap();
+        let _ = gate.recv();
+    })
+    .unwrap();
+    received(&at_gate);
+    fall_asleep(&workers, 1);
+    let (opened_2, gate_2) = channel::<()>();
+    let mut behind = lane.submit(move || gate_2.recv()).unwrap();
+    clock.advance(HOUR);
+    drop(opened); // the lane's worker looks at the clock, and has the next task of its lane to run
+    received(&runs);
+    drop(opened_2);
+    assert!(behind.wait().unwrap().is_err());
 }
 
 #[test]

@@ -1,17 +1,27 @@
 //! Every interleaving, up to a bound of preemptions, of the races that matter: a task against the shutdown, against
-//! a lane that is just going idle, and against workers that are just falling asleep.
+//! a lane that is just going idle, and against workers that are just falling asleep, one of them until a deadline.
 
 use std::time::Duration;
 
 use loom::model::Builder;
 
 use super::Workers;
-use crate::sync::{Arc, AtomicUsize, Ordering, thread};
+use crate::{
+    ManualClock, ThreadFactory,
+    sync::{Arc, AtomicUsize, Condvar, Mutex, Ordering, lock, thread},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
     // Three take about fifteen seconds in a release build, and each further one multiplies that.
-    builder.preemption_bound = Some(3);
+    explore_within(3, model);
+}
+
+/// For models with more to do: three take minutes there, and find no more than two.
+fn explore_within(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
@@ -20,6 +30,24 @@ fn counting(ran: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'static {
     move || {
         ran.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Two tasks that wait for each other, so that they end only if two workers run them at the same time. Otherwise they wait for
+/// ever, which loom reports as a deadlock.
+fn meeting() -> [impl FnOnce() + Send + 'static; 2] {
+    let place = Arc::new((Mutex::new(0), Condvar::new()));
+    [(); 2].map(|()| {
+        let place = Arc::clone(&place);
+        move || {
+            let (here, bell) = &*place;
+            let mut here = lock(here);
+            *here += 1;
+            bell.notify_all();
+            while *here < 2 {
+                here = bell.wait(here).unwrap();
+            }
+        }
+    })
 }
 
 #[test]
@@ -68,8 +96,7 @@ fn two_workers_share_lane_and_plain_tasks_and_none_is_slept_through() {
 #[test]
 fn a_task_for_later_that_is_due_is_not_slept_through() {
     explore(|| {
-        let clock = crate::ManualClock::new();
-        let workers = Workers::builder().threads(1).clock(clock).build().unwrap();
+        let workers = Workers::builder().threads(1).clock(ManualClock::new()).build().unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
         // Waited for while the pool is open, as above: it is due at once, and whoever is about to sleep has to see it.
         workers.schedule(Duration::ZERO, counting(&ran)).unwrap().wait().unwrap();
@@ -77,5 +104,66 @@ fn a_task_for_later_that_is_due_is_not_slept_through() {
         drop(workers);
         termination.wait().unwrap();
         assert_eq!(ran.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn the_worker_that_watches_the_time_takes_a_task_if_nobody_else_is_free() {
+    explore_within(2, || {
+        let workers = Workers::builder().threads(2).clock(ManualClock::new()).build().unwrap();
+        let later = workers.schedule(HOUR, || ()).unwrap();
+        let mut met = meeting().map(|task| workers.submit(task).unwrap());
+        // Waited for while the pool is open, as above.
+        met.iter_mut().for_each(|met| met.wait().unwrap());
+        let termination = workers.termination();
+        drop((later, workers));
+        termination.wait().unwrap();
+    });
+}
+
+#[test]
+fn tasks_that_are_due_together_run_on_as_many_workers_as_are_free() {
+    explore_within(2, || {
+        let clock = ManualClock::new();
+        let workers = Workers::builder().threads(2).clock(clock.clone()).build().unwrap();
+        let mut met = meeting().map(|task| workers.schedule(HOUR, task).unwrap());
+        clock.advance(HOUR);
+        workers.execute(|| ()).unwrap(); // looks at the clock
+        met.iter_mut().for_each(|met| met.wait().unwrap());
+        let termination = workers.termination();
+        drop(workers);
+        termination.wait().unwrap();
+    });
+}
+
+#[test]
+fn the_thread_that_watches_a_shutdown_ends_with_the_pool() {
+    explore(|| {
+        let workers = Workers::new(1).unwrap();
+        let lane = workers.lane();
+        let ran = Arc::new(AtomicUsize::new(0));
+        (0..2).for_each(|_| lane.execute(counting(&ran)).unwrap());
+        // It sleeps until the hour is over, which it never is here, or until the last task is.
+        let patient = workers.shutdown_gracefully(HOUR);
+        workers.shutdown_now().wait().unwrap();
+        patient.wait().unwrap();
+    });
+}
+
+#[test]
+fn the_thread_that_watches_a_shutdown_ends_with_a_pool_whose_threads_never_came() {
+    explore(|| {
+        let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let keep = kept.clone();
+        let factory = ThreadFactory::new().spawner(move |_, body| {
+            keep.lock().unwrap().push(body);
+            Ok(())
+        });
+        let workers = Workers::builder().threads(1).thread_factory(factory).build().unwrap();
+        workers.execute(|| ()).unwrap();
+        let patient = workers.shutdown_gracefully(HOUR);
+        let bodies = std::mem::take(&mut *kept.lock().unwrap());
+        drop(bodies);
+        patient.wait().unwrap();
     });
 }

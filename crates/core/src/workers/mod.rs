@@ -24,6 +24,7 @@
 //! | `builder` | threads, names, limits |
 //! | `lane` | order, fairness, keys |
 //! | `pool` | the lock, the ready queue, the threads |
+//! | `sleepers` | who sleeps, who was called |
 //! | `job` | one accepted task, with or without a promise |
 //! | `timers` | tasks for later, once or again and again |
 //! | `termination` | waiting for the end |
@@ -39,6 +40,7 @@ mod later_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pool;
+mod sleepers;
 mod termination;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -13,12 +13,14 @@
 //! 3. A worker leaves only when the pool is closed and nothing is ready. A lane in a worker's hands is not ready, but
 //!    then that worker has not left. So what was accepted runs.
 //! 4. The last worker to leave completes the promises of the end.
-//! 5. No task is run or dropped, no waker called and nothing logged under the lock.
+//! 5. While a worker sleeps uncalled, at least as many others come, or look already, as there are ready tasks and lanes.
+//! 6. No task is run or dropped, no waker called and nothing logged under the lock.
 //!
 //! Why one lock and not a stealing scheduler: the tasks block, and next to that the lock is held for no time: one
 //! queue operation and two counters.
 //!
-//! Not here: which lane a task belongs to (`lane`), how a task is run (`job`), what waits for its time (`timers`).
+//! Not here: which lane a task belongs to (`lane`), how a task is run (`job`), what waits for its time (`timers`), who is
+//! to be woken (`sleepers`).
 
 use std::{
     cell::Cell,
@@ -32,6 +34,7 @@ use super::{
     error::ShutdownError,
     job::{Ending, Job},
     lane::{LANE_TURN_MAX, LaneQueue},
+    sleepers::{Bell, Sleepers},
     timers::{Again, Ticket, Timers},
 };
 use crate::{
@@ -69,11 +72,8 @@ struct State {
     cancelled: u64,
     /// Workers that have not left.
     threads: usize,
-    /// Workers that wait for `work`: without one, nobody needs to be woken.
-    sleeping: usize,
+    sleepers: Sleepers,
     timers: Timers,
-    /// Whether a worker sleeps until the next deadline.
-    timekeeper: bool,
     closed: bool,
     /// Nothing is started any more.
     ends_now: bool,
@@ -108,9 +108,8 @@ impl Pool {
             panics: 0,
             cancelled: 0,
             threads: 0,
-            sleeping: 0,
+            sleepers: Sleepers::default(),
             timers: Timers::new(clock.now()),
-            timekeeper: false,
             closed: false,
             ends_now: false,
             shutdown_asked: false,
@@ -147,6 +146,12 @@ impl Pool {
         }
     }
 
+    /// How many workers sleep and have not been called.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn asleep(&self) -> usize {
+        lock(&self.state).sleepers.asleep()
+    }
+
     /// Accepts a job, in order behind what `lane` holds if there is one, or gives it back.
     pub(super) fn push<J: Job + 'static>(
         &self,
@@ -164,10 +169,10 @@ impl Pool {
             // The lane is ready already, or the worker that holds it will find the job.
             Some(_) => return Ok(()),
         }
-        let bell = self.bell(&state);
+        let called = state.call_for_ready();
         drop(state);
-        if let Some(bell) = bell {
-            bell.notify_one();
+        if let Some(bell) = called {
+            self.ring(bell);
         }
         Ok(())
     }
@@ -182,9 +187,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Who is to be woken for one task, if anybody sleeps.
-    fn bell(&self, state: &State) -> Option<&Condvar> {
-        if state.sleeping > 0 { Some(&self.work) } else { state.timekeeper.then_some(&self.time) }
+    fn ring(&self, bell: Bell) {
+        match bell {
+            Bell::Work => self.work.notify_one(),
+            Bell::Timekeeper => self.time.notify_one(),
+        }
     }
 
     // ---- tasks for later ----
@@ -221,10 +228,10 @@ impl Pool {
         let (key, is_next) = state.timers.arm(deadline, job);
         ticket.put(key);
         // Whoever keeps the time has to look anew; if nobody does, one of those who sleep has to.
-        if is_next && state.timekeeper {
-            self.time.notify_one();
-        } else if is_next && state.sleeping > 0 {
-            self.work.notify_one();
+        if is_next && state.sleepers.has_timekeeper() {
+            self.ring(Bell::Timekeeper);
+        } else if is_next && let Some(bell) = state.sleepers.call_timekeeper() {
+            self.ring(bell);
         }
     }
 
@@ -234,20 +241,6 @@ impl Pool {
         let job = state.timers.cancel(ticket.key())?;
         state.cancelled += 1;
         Some(job)
-    }
-
-    /// What is due becomes ready.
-    fn release_due(&self, state: &mut State, now: Instant) {
-        let mut released = 0;
-        while let Some(job) = state.timers.pop_due(now) {
-            state.ready.push_back(Ready::Job(job));
-            released += 1;
-        }
-        state.pending += released;
-        // One of them is for the worker that looks.
-        for _ in 1..released.min(state.sleeping + 1) {
-            self.work.notify_one();
-        }
     }
 
     // ---- the end ----
@@ -273,12 +266,8 @@ impl Pool {
         let mut dropped = state.close();
         state.ends_now = true;
         dropped.extend(state.take_ready());
-        let drained = state.is_drained();
-        drop(state);
+        self.release(state);
         self.wake_all();
-        if drained {
-            self.drained.notify_all();
-        }
         discard_each(dropped);
     }
 
@@ -343,12 +332,12 @@ impl Pool {
                 drop(state); // for the clock
                 let read = self.clock.now();
                 state = lock(&self.state);
-                self.release_due(&mut state, read);
+                state.release_due(read);
                 now = Some(read);
             }
             if let Some(held) = turn.take() {
                 if state.ends_now {
-                    drop_lane(state, &held.lane);
+                    self.drop_lane(state, &held.lane);
                     state = lock(&self.state);
                     continue;
                 }
@@ -377,20 +366,20 @@ impl Pool {
 
     /// Waits for something to do: until the next deadline, if nobody else does.
     fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Option<Instant>) -> MutexGuard<'a, State> {
-        if state.timekeeper || state.timers.len() == 0 {
-            state.sleeping += 1;
+        if state.sleepers.has_timekeeper() || state.timers.len() == 0 {
+            state.sleepers.rests();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.sleeping -= 1;
+            state.sleepers.rested();
             return state;
         }
         // Scheduled after the look at the timers: look again.
         let Some(now) = now else { return state };
-        state.timekeeper = true;
+        state.sleepers.keeps_time();
         state = match state.timers.wait(now) {
             Some(left) => self.time.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
             None => self.time.wait(state).unwrap_or_else(PoisonError::into_inner),
         };
-        state.timekeeper = false;
+        state.sleepers.kept_time();
         state
     }
 
@@ -398,8 +387,14 @@ impl Pool {
     fn start_one(&self, state: &mut State) {
         state.pending -= 1;
         state.running += 1;
-        if !state.timekeeper && state.sleeping > 0 && state.timers.len() > 0 {
-            self.work.notify_one(); // somebody else has to keep the time
+        // What came due with it, or was left for a lane, is for others.
+        while let Some(bell) = state.call_for_ready() {
+            self.ring(bell);
+        }
+        if state.timers.len() > 0
+            && let Some(bell) = state.sleepers.call_timekeeper()
+        {
+            self.ring(bell);
         }
     }
 
@@ -426,18 +421,45 @@ impl Pool {
             Ending::Panicked(_) => state.panics += 1,
             Ending::Cancelled => state.cancelled += 1,
         }
+        self.release(state);
+        if let Ending::Panicked(panic) = ending {
+            log_panic(thread, panic, "a task panicked; its worker goes on");
+        }
+    }
+
+    /// A lane whose pool ends now: what waits in it is dropped, without the lock.
+    fn drop_lane(&self, mut state: MutexGuard<'_, State>, lane: &LaneQueue) {
+        let dropped: Vec<_> = std::iter::from_fn(|| lane.pop()).collect();
+        state.pending -= dropped.len();
+        state.cancelled += dropped.len() as u64;
+        self.release(state);
+        discard_each(dropped);
+    }
+
+    /// Lets go of the lock after tasks have gone; if they were the last, whoever watches the shutdown has nothing left to watch.
+    fn release(&self, state: MutexGuard<'_, State>) {
         let drained = state.is_drained();
         drop(state);
         if drained {
             self.drained.notify_all();
         }
-        if let Ending::Panicked(panic) = ending {
-            log_panic(thread, panic, "a task panicked; its worker goes on");
-        }
     }
 }
 
 impl State {
+    /// Calls one more worker if fewer come than tasks are ready, and one is left to be called.
+    fn call_for_ready(&mut self) -> Option<Bell> {
+        if self.ready.len() > self.sleepers.coming() { self.sleepers.call() } else { None }
+    }
+
+    /// What is due becomes ready. Nobody is called yet: who looks takes one first.
+    fn release_due(&mut self, now: Instant) {
+        while let Some(job) = self.timers.pop_due(now) {
+            self.ready.push_back(Ready::Job(job));
+            self.pending += 1;
+        }
+    }
+
     /// Accepts nothing from now on. What was scheduled is the caller's, to drop it without the lock.
     fn close(&mut self) -> Vec<Box<dyn Job>> {
         self.closed = true;
@@ -463,15 +485,6 @@ impl State {
         self.cancelled += taken.len() as u64;
         taken
     }
-}
-
-/// A lane whose pool ends now: what waits in it is dropped, without the lock.
-fn drop_lane(mut state: MutexGuard<'_, State>, lane: &LaneQueue) {
-    let dropped: Vec<_> = std::iter::from_fn(|| lane.pop()).collect();
-    state.pending -= dropped.len();
-    state.cancelled += dropped.len() as u64;
-    drop(state);
-    discard_each(dropped);
 }
 
 /// One worker's place in the pool. Dropping it leaves the pool, however that comes about.
@@ -509,7 +522,7 @@ impl Drop for Joined {
         let dropped = state.close();
         let left = state.take_ready();
         let promises = [state.ended.take(), state.shutdown.take()];
-        drop(state);
+        self.pool.release(state);
         discard_each(dropped.into_iter().chain(left));
         for promise in promises.into_iter().flatten() {
             // Wakers are other people's code.

@@ -553,22 +553,83 @@ fn threads_carry_the_prefix_and_their_number() {
 
 #[test]
 fn a_thread_that_does_not_start_ends_the_earlier_ones_and_is_named() {
-    let (ended, ends) = channel();
+    let ((begun, begins), (ended, ends)) = (channel(), channel());
+    let (begun, begins, ended) = (Mutex::new(begun), Mutex::new(begins), Mutex::new(ended));
     let left = AtomicUsize::new(2);
-    let ended = Mutex::new(ended);
-    let factory = ThreadFactory::new().on_end(move |_| ended.lock().unwrap().send(()).unwrap()).spawner(
-        move |name, body| {
+    let factory = ThreadFactory::new()
+        .on_start(move |_| begun.lock().unwrap().send(()).unwrap())
+        .on_end(move |_| ended.lock().unwrap().send(()).unwrap())
+        .spawner(move |name, body| {
             if left.fetch_sub(1, SeqCst) == 0 {
+                (0..2).for_each(|_| received(&begins.lock().unwrap()));
                 return Err(io::Error::other("out of threads"));
             }
             thread::Builder::new().name(name).spawn(body).map(drop)
-        },
-    );
+        });
     let error = Workers::builder().threads(5).name("w").thread_factory(factory).build().unwrap_err();
     assert_eq!(error.to_string(), r#"the thread "w-2" did not start: out of threads"#);
     assert!(std::error::Error::source(&error).is_some());
     // They were waited for: both have told by now.
     assert_eq!(ends.try_iter().count(), 2);
+}
+
+/// Builds two threads within `patience`, of which the second fails, and gives the error back; fails itself if that takes long.
+fn build_fails(factory: ThreadFactory, patience: Duration) -> String {
+    let (tell, told) = channel();
+    let build = move || {
+        let built = Workers::builder().threads(2).name("w").thread_factory(factory).build_within(patience);
+        tell.send(built.unwrap_err().to_string()).unwrap();
+    };
+    thread::spawn(build);
+    received(&told)
+}
+
+#[test]
+fn a_pool_that_cannot_be_built_waits_for_no_thread_that_has_not_begun_and_none_begins_later() {
+    let kept = Arc::new(Mutex::new(None));
+    let (keep, made) = (kept.clone(), AtomicUsize::new(0));
+    let hooks = Arc::new(AtomicUsize::new(0));
+    let (begins, ends) = (hooks.clone(), hooks.clone());
+    let factory = ThreadFactory::new()
+        .on_start(move |_| _ = begins.fetch_add(1, SeqCst))
+        .on_end(move |_| _ = ends.fetch_add(1, SeqCst))
+        .spawner(move |_, body| match made.fetch_add(1, SeqCst) {
+            0 => {
+                *keep.lock().unwrap() = Some(body);
+                Ok(())
+            }
+            _ => Err(io::Error::other("only one today")),
+        });
+    let error = build_fails(factory, Duration::MAX);
+    assert_eq!(error, r#"the thread "w-1" did not start: only one today"#);
+    let late = kept.lock().unwrap().take().unwrap();
+    thread::spawn(late).join().unwrap();
+    assert_eq!(hooks.load(SeqCst), 0, "a thread that comes after all has nothing to do");
+}
+
+#[test]
+fn a_pool_that_cannot_be_built_does_not_wait_without_end_for_a_hook() {
+    let ((begun, begins), (gate, opened), (ended, ends)) = (channel(), channel::<()>(), channel());
+    let (begun, begins, opened, ended) =
+        (Mutex::new(begun), Mutex::new(begins), Mutex::new(opened), Mutex::new(ended));
+    let made = AtomicUsize::new(0);
+    let factory = ThreadFactory::new()
+        .on_start(move |_| {
+            begun.lock().unwrap().send(()).unwrap();
+            let _ = opened.lock().unwrap().recv();
+        })
+        .on_end(move |_| ended.lock().unwrap().send(()).unwrap())
+        .spawner(move |name, body| match made.fetch_add(1, SeqCst) {
+            0 => thread::Builder::new().name(name).spawn(body).map(drop),
+            _ => {
+                received(&begins.lock().unwrap());
+                Err(io::Error::other("only one today"))
+            }
+        });
+    let error = build_fails(factory, Duration::ZERO);
+    assert_eq!(error, r#"the thread "w-1" did not start: only one today"#);
+    drop(gate);
+    received(&ends); // it ends when it can
 }
 
 #[test]

@@ -92,3 +92,17 @@ fn no_task_is_lost_while_a_loop_is_suspended_again_and_again() {
         assert_eq!(on(&event_loop, move || n), n);
     }
 }
+
+#[test]
+fn a_loop_that_is_leaving_keeps_its_thread_to_the_end() {
+    let event_loop = EventLoop::new();
+    let thread = on(&event_loop, || thread::current().id());
+    event_loop.shutdown_gracefully(PATIENCE, PATIENCE).unwrap();
+    // Without a thread nobody would end it when its time has come.
+    for _ in 0..100 {
+        ask(&event_loop);
+        assert_eq!(on(&event_loop, || thread::current().id()), thread);
+    }
+    event_loop.shutdown_now();
+    assert_eq!(event_loop.termination().wait_timeout(PATIENCE).map(|end| end.is_ok()), Some(true));
+}

@@ -1,7 +1,10 @@
 //! How the threads of loops are made, and what happens if they cannot be.
 
 use super::*;
-use netwright_core::{BuildError, EventLoopGroup, LoopError, RefusedWhy, TaskError, ThreadFactory};
+use netwright_core::{
+    BuildError, EventLoopGroup, LoopError, RefusedWhy, TaskError, ThreadFactory,
+    driver::{Driver, DriverSeed, DriverWaker, ParkSeed},
+};
 use std::{
     io,
     sync::atomic::{AtomicUsize, Ordering},
@@ -181,4 +184,98 @@ fn a_spawner_that_gives_a_task_to_the_loop_it_makes_a_thread_for_is_refused_and_
     assert_eq!(on(&event_loop, || 1), 1);
     assert_eq!(refused.load(Ordering::Relaxed), 1);
     place.lock().unwrap().take();
+}
+
+/// A group of one loop without a thread. Whoever makes the next one does `first` to the loop, then fails or makes it.
+fn without_a_thread(first: fn(&EventLoop), fails: bool) -> EventLoopGroup {
+    let place = Arc::new(Mutex::new(None::<EventLoop>));
+    let known = place.clone();
+    let factory = ThreadFactory::new().spawner(move |name, body| {
+        let event_loop = known.lock().unwrap().take();
+        if let Some(event_loop) = event_loop {
+            first(&event_loop);
+            if fails {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+        }
+        thread::Builder::new().name(name).spawn(body).map(drop)
+    });
+    let group = EventLoopGroup::builder().loops(1).thread_factory(factory).build().unwrap();
+    let event_loop = group.next();
+    eventually("the thread is given back", || {
+        event_loop.suspend_if_idle();
+        !event_loop.has_thread()
+    });
+    *place.lock().unwrap() = Some(event_loop);
+    group
+}
+
+#[test]
+fn a_spawner_that_shuts_down_the_loop_it_makes_a_thread_for_has_it_end_and_does_not_hang() {
+    let now: fn(&EventLoop) = |event_loop| drop(event_loop.shutdown_now());
+    let gracefully: fn(&EventLoop) =
+        |event_loop| drop(event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap());
+    let all_of_them: fn(&EventLoop) = |event_loop| drop(event_loop.parent().unwrap().shutdown_now());
+    let both: fn(&EventLoop) = |event_loop| {
+        drop(event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap());
+        assert!(event_loop.execute(|| ()).is_err(), "as without the shutdown");
+        drop(event_loop.shutdown_now());
+    };
+    let no_thread = || Err(RefusedWhy::NoThread(io::ErrorKind::OutOfMemory));
+    for (shut_down, fails, expected) in [
+        (now, true, no_thread()),
+        (now, false, Ok(Err(TaskError::Abandoned))),
+        (gracefully, true, no_thread()),
+        (gracefully, false, Ok(Ok(7))),
+        (all_of_them, true, no_thread()),
+        (all_of_them, false, Ok(Err(TaskError::Abandoned))),
+        (both, true, no_thread()),
+        (both, false, Ok(Err(TaskError::Abandoned))),
+    ] {
+        let group = without_a_thread(shut_down, fails);
+        let (event_loop, (tell, told)) = (group.next(), mpsc::channel());
+        let submitter = thread::spawn(move || {
+            let submitted = event_loop.submit(|| 7);
+            tell.send(submitted.map(|mut promised| promised.wait()).map_err(|refused| refused.why)).unwrap();
+        });
+        assert_eq!(told.recv_timeout(PATIENCE).expect("the submitter returns"), expected);
+        submitter.join().unwrap();
+        assert_eq!(group.termination().wait_timeout(PATIENCE).map(|end| end.is_ok()), Some(true));
+        assert_eq!(group.next().execute(|| ()).unwrap_err().why, RefusedWhy::ShutDown);
+    }
+}
+
+#[test]
+fn a_loop_does_not_turn_before_whoever_made_its_thread_has_returned() {
+    /// Tells when the loop begins.
+    struct Telling(mpsc::Sender<()>, ParkSeed);
+    impl DriverSeed for Telling {
+        fn waker(&self) -> Arc<dyn DriverWaker> {
+            self.1.waker()
+        }
+        fn start(self: Box<Self>) -> io::Result<Box<dyn Driver>> {
+            self.0.send(()).unwrap();
+            Box::new(self.1).start()
+        }
+    }
+    let ((tell, told), (runs, running)) = (mpsc::channel(), mpsc::channel());
+    let (runs, running, told) = (Mutex::new(runs), Mutex::new(running), Arc::new(Mutex::new(told)));
+    let begins = told.clone();
+    let early = Arc::new(AtomicUsize::new(0));
+    let count = early.clone();
+    let factory = ThreadFactory::new().on_start(move |_| runs.lock().unwrap().send(()).unwrap()).spawner(
+        move |name, body| {
+            let made = thread::Builder::new().name(name).spawn(body).map(drop);
+            running.lock().unwrap().recv_timeout(PATIENCE).expect("the thread runs");
+            // It has a task to wait for, and would look for it again and again.
+            let begun = begins.lock().unwrap().recv_timeout(ms(20));
+            count.fetch_add(usize::from(begun.is_ok()), Ordering::Relaxed);
+            made
+        },
+    );
+    let driver = Telling(tell, ParkSeed::new());
+    let event_loop = EventLoop::builder().driver(driver).thread_factory(factory).build().unwrap();
+    assert_eq!(on(&event_loop, || 1), 1);
+    assert_eq!(early.load(Ordering::Relaxed), 0);
+    told.lock().unwrap().recv_timeout(PATIENCE).expect("it has begun by now");
 }
