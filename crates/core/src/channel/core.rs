@@ -6,8 +6,8 @@ use super::{
     demand::Demand,
     inlet::Inlet,
     shared::{AnyShared, ChannelShared},
-    size::{size_at_first_sight, size_of_message},
     taken::{Taken, What},
+    weight::{Weight, at_first_sight},
 };
 use crate::{
     arena::Key,
@@ -262,13 +262,23 @@ impl ChannelCore {
         }
     }
 
+    /// Another segment has come to the far end: what messages count for there.
+    pub(crate) fn tail_weighs<W: 'static>(&self, weight: Weight<W>) {
+        let Some(handle) = self.handle.as_ref().map(|handle| handle.as_any()) else { return };
+        if let Some(shared) = handle.downcast_ref::<ChannelShared<W>>() {
+            shared.weight.say(weight);
+        } else if let Some(inlet) = handle.downcast_ref::<Inlet<W>>() {
+            inlet.weight.say(weight);
+        }
+    }
+
     /// Opens the inlet of a sealed segment: handles that are asked for from now on write there. Also returns whose they
     /// were before.
-    pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32) -> Opened<W> {
+    pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32, weight: Weight<W>) -> Opened<W> {
         let outer = self.handle.take();
         let channel = outer.as_ref().and_then(|outer| outer.outermost());
         let channel = channel.expect("with a sealed segment inside, nothing can be written from outside");
-        let inlet = Inlet::new(channel, stage);
+        let inlet = Inlet::new(channel, stage, weight);
         self.handle = Some(inlet.clone());
         (inlet, outer)
     }
@@ -473,9 +483,10 @@ impl ChannelCore {
             && !self.outbound.is_writable()
     }
 
-    pub(crate) fn count_write<W: 'static>(&mut self, msg: &W) {
-        // Looking up what messages hold takes a while, and is done for those who ask: whoever never does need not wait for it.
-        let size = if self.asks_for_room.get() { size_of_message(msg) } else { size_at_first_sight(msg) };
+    #[inline]
+    pub(crate) fn count_write<W: 'static>(&mut self, weight: Weight<W>, msg: &W) {
+        // Finding out what messages hold may take a while, and is done for those who ask: whoever never does need not wait for it.
+        let size = if self.asks_for_room.get() { weight.of_message(msg) } else { at_first_sight(msg) };
         self.unsettled += size + ENTRY_OVERHEAD;
     }
 

@@ -18,7 +18,7 @@
 //! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
 use super::{
-    Address, ChannelState, CloseCause, Fault, LeastRate, Outbound, Outgoing, WaterMarks, WriteError,
+    Address, ChannelState, CloseCause, Fault, LeastRate, Outbound, Outgoing, WaterMarks, Weight, WriteError,
     WritePromise,
     core::{ChannelCore, Delivered},
     handle::Channel,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     driver::Token,
     event_loop::LocalLoop,
-    pipeline::{Boundary, Event, Inbound, Next, Op, Ops, Segment, Signal},
+    pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
     task_error::{catch, tell},
 };
 use bytes::BytesMut;
@@ -141,9 +141,11 @@ where
         if settings.whole_messages {
             core.outbound.keep_empty_messages();
         }
+        let mut root = Boundary::new(pipeline);
+        shared.weight.say(root.weigh(Weight::unsaid()));
         Self {
             core,
-            root: Boundary::new(pipeline),
+            root,
             shared,
             forsaken_after: settings.forsaken_after,
             hold_back: settings.hold_back,
@@ -706,7 +708,7 @@ where
         let channel = self.core.id;
         tell(|| tracing::error!(%channel, panic = %message, "a handler panicked, closing its channel"));
         if !std::mem::replace(&mut self.silent, true) && !self.ended && !self.say_last_words() {
-            drop(std::mem::replace(self.root.ops(), Ops::new())); // what was asked for in the call that panicked
+            drop(self.root.ops().take_all()); // what was asked for in the call that panicked
         }
         self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());
     }

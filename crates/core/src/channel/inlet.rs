@@ -15,8 +15,9 @@
 //!    fails with the cause. Once there is an `end`, nothing is accepted.
 
 use super::{
-    Channel, CloseCause, WriteError, WritePromise,
+    Channel, CloseCause, Weight, WriteError, WritePromise,
     shared::{AnyShared, ChannelShared, Command},
+    weight::SaidOnce,
 };
 use crate::task_error::discard;
 use std::{
@@ -36,6 +37,8 @@ pub(crate) struct Inlet<W> {
     channel: Arc<ChannelShared<Infallible>>,
     /// The number of the segment.
     stage: u32,
+    /// What messages count for that are written there.
+    pub(super) weight: SaidOnce<W>,
     queue: Mutex<Queue<W>>,
 }
 
@@ -46,11 +49,12 @@ struct Queue<W> {
 }
 
 impl<W> Inlet<W> {
-    pub(super) fn new(channel: Arc<ChannelShared<Infallible>>, stage: u32) -> Arc<Self> {
+    pub(super) fn new(channel: Arc<ChannelShared<Infallible>>, stage: u32, weight: Weight<W>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             channel,
             stage,
+            weight: SaidOnce::new(weight),
             queue: Mutex::new(Queue { messages: VecDeque::new(), end: None }),
         })
     }

@@ -7,7 +7,7 @@
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core`, `demand` | what every stage can reach: timers, wishes to the transport; whether messages may be delivered |
-//! | `size` | what messages count for while they are on their way |
+//! | `weight` | [`Weight`], what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outgoing`, `file_region`, `envelope` | what can be sent |
 //! | `byte_source` | [`ByteSource`], bytes that come piece by piece, and their way into a channel |
@@ -38,10 +38,10 @@ mod line;
 mod outbound;
 mod outgoing;
 mod shared;
-mod size;
 mod taken;
 mod waiting;
 mod water_marks;
+mod weight;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
@@ -62,6 +62,5 @@ pub use least_rate::{LeastRate, Pace};
 pub use outbound::{ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Gathered, Outbound};
 pub use outgoing::Outgoing;
 pub(crate) use shared::AnyShared;
-pub use size::count_bytes_of;
-pub(crate) use size::size_of_message;
 pub use water_marks::WaterMarks;
+pub use weight::Weight;

@@ -12,6 +12,7 @@
 use super::{
     Address, Channel, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
     core::{Side, SideTable},
+    weight::SaidOnce,
 };
 use crate::{
     arena::{Arena, Key},
@@ -68,6 +69,8 @@ pub(crate) struct ChannelShared<W> {
     on_their_way: AtomicUsize,
     high_mark: usize,
     side: SideTable,
+    /// What messages count for that are written from outside.
+    pub(super) weight: SaidOnce<W>,
     outside: Mutex<Outside<W>>,
 }
 
@@ -135,6 +138,7 @@ impl<W> ChannelShared<W> {
             on_their_way: AtomicUsize::new(0),
             high_mark,
             side,
+            weight: SaidOnce::default(),
             outside: Mutex::new(Outside {
                 commands: Vec::new(),
                 called: false,

@@ -102,7 +102,7 @@ impl<H: Handler> Context<'_, H> {
     /// Writes a message for somebody who may be waiting to hear of it.
     #[inline]
     pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
-        self.core.count_write(&msg);
+        self.core.count_write(self.ops.weight(), &msg);
         self.ops.push_write(msg, done);
     }
 

@@ -21,13 +21,13 @@ use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
     head::RequestHead,
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    message::{Part, ReplyPart, RequestPart},
     recycle::recycle_request_box,
 };
 use bytes::BytesMut;
 use http::{Method, Version};
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, WriteError, WritePromise,
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, Weight, WriteError, WritePromise,
 };
 use std::{
     collections::VecDeque,
@@ -121,7 +121,6 @@ impl HttpClient {
     /// A codec with limits of your own; an `Arc` of them is shared by many connections. Those that are about time are not
     /// used: whoever waits for a reply knows how long.
     pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
-        count_parts();
         Self {
             limits: limits.into(),
             absolute: false,
@@ -352,6 +351,7 @@ impl Handler for HttpClient {
     type ReadOut = ReplyPart;
     type Write = RequestPart;
     type WriteOut = Outgoing;
+    const WEIGHT: Weight<RequestPart> = Part::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         if self.phase != Phase::Over {

@@ -32,13 +32,13 @@ use crate::{
     date,
     error::{HttpError, Limit, Misuse, Within},
     limits::Limits,
-    message::{Part, ReplyPart, RequestPart, count_parts},
+    message::{Part, ReplyPart, RequestPart},
 };
 use bytes::BytesMut;
 use http::StatusCode;
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WriteError,
-    WritePromise,
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, Weight,
+    WriteError, WritePromise,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -139,7 +139,6 @@ impl HttpServer {
 
     /// A codec with limits of your own; an `Arc` of them is shared by many connections.
     pub fn with(limits: impl Into<Arc<Limits>>) -> Self {
-        count_parts();
         Self {
             limits: limits.into(),
             input: Input::default(),
@@ -403,6 +402,7 @@ impl Handler for HttpServer {
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = Outgoing;
+    const WEIGHT: Weight<ReplyPart> = Part::WEIGHT;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         self.watch_idle(cx);

@@ -2,7 +2,7 @@
 
 use crate::{Part, ReplyPart, RequestPart};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+use netwright_core::{Context, EmbeddedChannel, Handler, Weight, WritePromise, pipeline};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 
 /// Stands for the codec: requests are put into a queue, and each byte that is read stands for one of them.
@@ -26,6 +26,7 @@ impl Handler for FakeCodec {
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = Bytes;
+    const WEIGHT: Weight<ReplyPart> = Part::WEIGHT;
 
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.bytes += bytes.len();
