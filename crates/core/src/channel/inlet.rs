@@ -15,8 +15,8 @@
 //!    fails with the cause. Once there is an `end`, nothing is accepted.
 
 use super::{
-    Channel, CloseCause, Weight, WriteError, WritePromise,
-    shared::{AnyShared, ChannelShared, Command},
+    CloseCause, Weight, WriteError, WritePromise,
+    shared::{AnyShared, ChannelShared, Command, put},
     weight::SaidOnce,
 };
 use crate::task_error::discard;
@@ -24,7 +24,7 @@ use std::{
     any::Any,
     collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// A message, and who waits to hear of it.
@@ -32,8 +32,6 @@ pub(crate) type Waiting<W> = (W, WritePromise);
 
 /// The messages on their way to one sealed segment.
 pub(crate) struct Inlet<W> {
-    /// Itself, for who has it without its type.
-    me: Weak<Self>,
     channel: Arc<ChannelShared<Infallible>>,
     /// The number of the segment.
     stage: u32,
@@ -50,8 +48,7 @@ struct Queue<W> {
 
 impl<W> Inlet<W> {
     pub(super) fn new(channel: Arc<ChannelShared<Infallible>>, stage: u32, weight: Weight<W>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
-            me: me.clone(),
+        Arc::new(Self {
             channel,
             stage,
             weight: SaidOnce::new(weight),
@@ -132,17 +129,14 @@ fn refuse<W>(msg: W, done: WritePromise, why: WriteError) {
     done.fail(why);
 }
 
-impl<W: 'static> Inlet<W> {
-    pub(super) fn handle(&self) -> Option<Channel<W>> {
-        self.me.upgrade().map(Channel::through)
-    }
-}
-
 impl<W: 'static> AnyShared for Inlet<W> {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>> {
+    fn put_into(self: Arc<Self>, place: &mut dyn Any) {
+        put(self, place);
+    }
+    fn outermost(self: Arc<Self>) -> Option<Arc<ChannelShared<Infallible>>> {
         Some(self.channel.clone())
     }
     fn ended(&self, cause: &CloseCause) {
