@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use netwright_core::{EmbeddedChannel, WaterMarks, pipeline, time};
+use netwright_core::{EmbeddedChannel, EventLoop, HostSettings, WaterMarks, pipeline, time};
 use netwright_http::{
     Body, HttpAggregate, HttpError, HttpLimits, HttpPart, HttpServer, Received, respond, serve,
 };
@@ -341,4 +341,48 @@ fn a_body_that_nobody_gets_because_only_the_head_was_asked_for_is_not_made() {
     assert_eq!(*pieces.borrow(), 0);
     channel.write_inbound("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(sent(&mut channel), "HTTP/1.1 200 OK||", "the connection goes on");
+}
+
+/// A tail is tried with the parts themselves: no bytes, no codec.
+#[test]
+fn a_channel_of_parts_answers_requests_without_a_codec() {
+    let answer = |request: &Received| Response::new(request.uri().path().to_owned());
+    let mut channel = EmbeddedChannel::of_messages(pipeline().app(respond(answer)));
+    for path in ["/a", "/b"] {
+        channel.receive(Request::get(path).body("").unwrap().into());
+        let Some(HttpPart::Whole(head, body)) = channel.read_outbound() else { panic!("no reply to {path}") };
+        assert_eq!((head.status, &body[..]), (StatusCode::OK, path.as_bytes()));
+    }
+    channel.finish().expect_nothing();
+}
+
+#[test]
+fn a_stream_of_parts_waits_while_nobody_takes_them_and_ends_with_its_channel() {
+    let sent = Rc::new(RefCell::new(0));
+    let counts = sent.clone();
+    let stream = move |_: Request<Body>| {
+        let counts = counts.clone();
+        async move {
+            let (mut sender, body) = Body::channel();
+            let sending = async move {
+                while *counts.borrow() < 100 && sender.send(vec![b'x'; 16 * 1024]).await.is_ok() {
+                    *counts.borrow_mut() += 1;
+                }
+            };
+            drop(EventLoop::current().unwrap().spawn_local(sending).unwrap());
+            Response::new(body)
+        }
+    };
+    let stages = pipeline().app(serve(stream));
+    let mut channel = EmbeddedChannel::of_messages_with(stages, HostSettings::default(), HttpPart::WEIGHT);
+    channel.block_output(true).receive(Request::get("/").body("").unwrap().into());
+    let held = *sent.borrow();
+    assert!((1..=16).contains(&held), "{held} pieces while nobody takes them");
+    channel.block_output(false);
+    assert!(matches!(channel.read_outbound(), Some(HttpPart::Head(_))));
+    assert_eq!(*sent.borrow(), 100);
+    let data = std::iter::from_fn(|| channel.read_outbound()).filter(|part| matches!(part, HttpPart::Data(_)));
+    assert_eq!(data.count(), 100);
+    channel.close_by_peer();
+    assert!(!channel.is_open());
 }

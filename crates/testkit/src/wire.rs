@@ -55,7 +55,7 @@ impl<P: Segment<BytesMut, O>, O: Into<Outgoing> + 'static> Wire<P, O> {
         self.host.read_complete();
         let mut sent = 0;
         if self.host.take_flush() {
-            let outbound = self.host.outbound();
+            let mut outbound = self.host.outbound();
             while let Some(len) = outbound.first_bytes().map(Bytes::len) {
                 outbound.advance(len);
                 sent += len;

@@ -27,7 +27,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     CloseCause, Context, Event, Handler, Leftover, Outgoing, Promise, PromiseError, SharedPromised,
-    ShuttingDown, StageTimer, WriteError, WritePromise, count_bytes_of, promise,
+    ShuttingDown, StageTimer, Weight, WriteError, WritePromise, promise,
 };
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -134,7 +134,6 @@ impl WebSocket {
     }
 
     fn new(role: Role, config: Arc<Config>) -> Self {
-        count_bytes_of(|message: &Message| message.payload().len());
         let decoder = Decoder::new(role, &config, None);
         Self {
             role,
@@ -388,6 +387,7 @@ impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
     type ReadOut = Message;
     type Write = Message;
     type WriteOut = W;
+    const WEIGHT: Weight<Message> = Weight::of(|message| message.payload().len());
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(ping_after) = self.config.ping_after {

@@ -2,7 +2,7 @@
 
 use super::{Batch, DecodeError, Decoder, Encoder, decoding::Decoding};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, WritePromise};
+use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WritePromise};
 use std::fmt;
 
 /// Both ways between bytes and messages: whatever is a [`Decoder`] and an [`Encoder`], and a pair of the two.
@@ -60,6 +60,7 @@ impl<C: Codec> Handler for Coded<C> {
     type ReadOut = C::Item;
     type Write = C::Message;
     type WriteOut = Bytes;
+    const WEIGHT: Weight<C::Message> = C::WEIGHT;
 
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.decoding.read(bytes);
@@ -125,6 +126,7 @@ impl<D: Decoder, E: 'static> Decoder for (D, E) {
 
 impl<D: 'static, E: Encoder> Encoder for (D, E) {
     type Message = E::Message;
+    const WEIGHT: Weight<E::Message> = E::WEIGHT;
 
     #[inline]
     fn encode(&mut self, message: E::Message, out: &mut Batch) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! An encoder: one message in, its bytes appended to those of the messages before it.
 
 use super::{Batch, short_name};
-use netwright_core::Fault;
+use netwright_core::{Fault, Weight};
 
 /// Makes bytes of messages.
 ///
@@ -33,6 +33,9 @@ use netwright_core::Fault;
 pub trait Encoder: Sized + 'static {
     /// What it takes.
     type Message: 'static;
+
+    /// What a message counts for while it waits to be written; see [`Handler::WEIGHT`](netwright_core::Handler::WEIGHT).
+    const WEIGHT: Weight<Self::Message> = Weight::unsaid();
 
     /// Appends the message. With an error nothing of it is sent: who wrote it is told, or, if nobody waits to hear of it,
     /// the pipeline gets the error. Every error converts into a [`Fault`] by `?`.

@@ -2,7 +2,7 @@
 
 use super::{Batch, Encoder};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Context, Handler, WritePromise};
+use netwright_core::{Context, Handler, Weight, WritePromise};
 use std::{fmt, marker::PhantomData};
 
 /// An [`Encoder`] as a stage. What is read passes; as [`BytesMut`], or what [`passing`](Encode::passing) says.
@@ -46,6 +46,7 @@ impl<E: Encoder, R: 'static> Handler for Encode<E, R> {
     type ReadOut = R;
     type Write = E::Message;
     type WriteOut = Bytes;
+    const WEIGHT: Weight<E::Message> = E::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
         cx.fire_read(msg);

@@ -12,7 +12,9 @@ use super::{
     Batch, DecodeError, Decoder, Encoder, MessageCodec, MessageDecoder, MessageEncoder, Messages, short_name,
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Address, Context, Envelope, Event, Fault, Handler, Leftover, WriteError, WritePromise};
+use netwright_core::{
+    Address, Context, Envelope, Event, Fault, Handler, Leftover, Weight, WriteError, WritePromise,
+};
 use std::{collections::VecDeque, fmt, marker::PhantomData};
 
 /// Applies a message codec from bytes to datagrams of type `D`, or to anything else that is bytes with an address.
@@ -116,6 +118,8 @@ where
     type ReadOut = (A, <C as MessageDecoder>::Out);
     type Write = (A, <C as MessageEncoder>::In);
     type WriteOut = E;
+    const WEIGHT: Weight<Self::Write> =
+        Weight::of(|(_, message)| <C as MessageEncoder>::WEIGHT.held(message));
 
     fn read(&mut self, cx: &mut Context<'_, Self>, datagram: D) {
         if !self.ready.is_empty() {
@@ -261,6 +265,7 @@ impl<C: Decoder + Clone> MessageDecoder for EachDatagram<C> {
 impl<C: Encoder> MessageEncoder for EachDatagram<C> {
     type In = C::Message;
     type Out = Bytes;
+    const WEIGHT: Weight<C::Message> = C::WEIGHT;
 
     fn encode(&mut self, message: C::Message, out: &mut Messages<Bytes>) -> Result<(), Fault> {
         let (mut batch, mut bytes) = (Batch::new(), BytesMut::new());

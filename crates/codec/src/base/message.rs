@@ -9,7 +9,7 @@
 //! Not here: cutting bytes into messages (`decoder`).
 
 use super::{DecodeError, decoding::raise, short_name};
-use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, WriteError, WritePromise};
+use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WriteError, WritePromise};
 use std::{collections::VecDeque, fmt, marker::PhantomData};
 
 /// What a message becomes: nothing, one message or several.
@@ -135,6 +135,9 @@ pub trait MessageEncoder: Sized + 'static {
     type In: 'static;
     /// What it makes.
     type Out: 'static;
+
+    /// What a message counts for while it waits to be written; see [`Handler::WEIGHT`](netwright_core::Handler::WEIGHT).
+    const WEIGHT: Weight<Self::In> = Weight::unsaid();
 
     /// Makes one or several messages of one. With an error, or with none made, nothing is sent, and who wrote the message
     /// is told; if nobody waits to hear of it, the pipeline gets the error.
@@ -373,6 +376,7 @@ impl<E: MessageEncoder, R: 'static> Handler for EncodeMessages<E, R> {
     type ReadOut = R;
     type Write = E::In;
     type WriteOut = E::Out;
+    const WEIGHT: Weight<E::In> = E::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
         cx.fire_read(msg);
@@ -405,6 +409,7 @@ impl<C: MessageDecoder + MessageEncoder> Handler for MessageCoded<C> {
     type ReadOut = <C as MessageDecoder>::Out;
     type Write = <C as MessageEncoder>::In;
     type WriteOut = <C as MessageEncoder>::Out;
+    const WEIGHT: Weight<Self::Write> = <C as MessageEncoder>::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, message: Self::Read) {
         self.decoding.read(cx, message);
@@ -593,6 +598,7 @@ impl<D: MessageDecoder, E: 'static> MessageDecoder for (D, E) {
 impl<D: 'static, E: MessageEncoder> MessageEncoder for (D, E) {
     type In = E::In;
     type Out = E::Out;
+    const WEIGHT: Weight<E::In> = E::WEIGHT;
     fn encode(&mut self, message: E::In, out: &mut Messages<E::Out>) -> Result<(), Fault> {
         self.1.encode(message, out)
     }

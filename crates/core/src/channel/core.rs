@@ -1,13 +1,13 @@
 //! The loop side of a channel that every stage can reach: demand, outbound queue, timers, and what was asked for.
 
 use super::{
-    Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, Outbound, WaterMarks, WriteError,
+    Account, Address, Channel, ChannelId, CloseCause, ENTRY_OVERHEAD, Fault, WaterMarks, WriteError,
     WritePromise,
     demand::Demand,
     inlet::Inlet,
-    shared::{AnyShared, ChannelShared},
-    size::{size_at_first_sight, size_of_message},
+    shared::{AnyShared, ChannelShared, find},
     taken::{Taken, What},
+    weight::{Weight, at_first_sight},
 };
 use crate::{
     arena::Key,
@@ -125,7 +125,8 @@ pub(crate) struct Wishes {
 pub(crate) struct ChannelCore {
     pub(crate) id: ChannelId,
     pub(crate) demand: Demand,
-    pub(crate) outbound: Outbound,
+    /// What waits to be sent, in figures.
+    pub(crate) account: Account,
     pub(crate) wishes: Wishes,
     pub(crate) home: Home,
     pub(crate) unhandled_messages: u64,
@@ -144,6 +145,10 @@ pub(crate) struct ChannelCore {
     pub(crate) delivered: Delivered,
     /// The channel lives on when its peer sends no more.
     pub(crate) half_closure: bool,
+    /// An empty message is something to send.
+    pub(super) whole_messages: bool,
+    /// Messages stand still while their answers are more than the channel takes.
+    pub(super) hold_back: bool,
     /// The channel has ended, and nobody waits for what is still inside: messages are dropped where they are.
     pub(crate) forsaken: bool,
     /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows.
@@ -225,7 +230,7 @@ impl ChannelCore {
         Self {
             id: ChannelId::next(),
             demand: Demand::new(auto_read),
-            outbound: Outbound::new(marks),
+            account: Account::new(marks),
             wishes: Wishes::default(),
             home: Home::Here(local),
             unhandled_messages: 0,
@@ -236,6 +241,8 @@ impl ChannelCore {
             never_pulls: false,
             delivered: Delivered::default(),
             half_closure: false,
+            whole_messages: false,
+            hold_back: false,
             forsaken: false,
             handle: None,
             side: SideTable::default(),
@@ -255,20 +262,30 @@ impl ChannelCore {
         if let Home::Away(away) = &self.home {
             return away.channel.as_ref()?.downcast_ref::<Channel<W>>().cloned();
         }
-        let handle = self.handle.as_ref()?.as_any();
-        match handle.downcast_ref::<ChannelShared<W>>() {
-            Some(shared) => shared.channel(),
-            None => handle.downcast_ref::<Inlet<W>>()?.handle(),
+        let handle = self.handle.as_ref()?;
+        match find::<ChannelShared<W>>(handle.clone()) {
+            Some(shared) => Some(Channel::of(shared)),
+            None => find::<Inlet<W>>(handle.clone()).map(Channel::through),
+        }
+    }
+
+    /// Another segment has come to the far end: what messages count for there.
+    pub(crate) fn tail_weighs<W: 'static>(&self, weight: Weight<W>) {
+        let Some(handle) = self.handle.as_ref().map(|handle| handle.as_any()) else { return };
+        if let Some(shared) = handle.downcast_ref::<ChannelShared<W>>() {
+            shared.weight.say(weight);
+        } else if let Some(inlet) = handle.downcast_ref::<Inlet<W>>() {
+            inlet.weight.say(weight);
         }
     }
 
     /// Opens the inlet of a sealed segment: handles that are asked for from now on write there. Also returns whose they
     /// were before.
-    pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32) -> Opened<W> {
+    pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32, weight: Weight<W>) -> Opened<W> {
         let outer = self.handle.take();
-        let channel = outer.as_ref().and_then(|outer| outer.outermost());
+        let channel = outer.clone().and_then(|outer| outer.outermost());
         let channel = channel.expect("with a sealed segment inside, nothing can be written from outside");
-        let inlet = Inlet::new(channel, stage);
+        let inlet = Inlet::new(channel, stage, weight);
         self.handle = Some(inlet.clone());
         (inlet, outer)
     }
@@ -386,7 +403,7 @@ impl ChannelCore {
                 self.demand.insist();
                 self.waiting_inside = true;
             }
-            What::Pending => self.outbound.expect_from_outside(amount),
+            What::Pending => self.account.expect_from_outside(amount),
             What::Away => self.demand.depart(),
         }
     }
@@ -410,7 +427,7 @@ impl ChannelCore {
                 (0..amount).for_each(|_| self.demand.arrive());
                 self.waiting_inside = true;
             }
-            What::Pending => self.outbound.arrived_from_outside(amount),
+            What::Pending => self.account.arrived_from_outside(amount),
         }
     }
 
@@ -437,15 +454,15 @@ impl ChannelCore {
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {
         // Behind a close there is no room, and none before the end: who waits for it would be told for ever.
-        if !self.outbound.is_writable() || self.has_output_ended() {
+        if !self.account.is_writable() || self.has_output_ended() {
             return self.has_ended() && self.has_room_for(self.unsettled);
         }
-        self.has_room_for(self.outbound.pending_bytes() + self.unsettled)
+        self.has_room_for(self.account.pending_bytes() + self.unsettled)
     }
 
     fn has_room_for(&self, pending: usize) -> bool {
         self.asks_for_room.set(true);
-        let room = pending <= self.outbound.water_marks().high();
+        let room = pending <= self.account.water_marks().high();
         if !room {
             self.told_full.set(true);
         }
@@ -454,7 +471,7 @@ impl ChannelCore {
 
     /// Why the channel has ended, if it has: known at once, while `inactive` waits for what is held.
     pub(crate) fn close_cause(&self) -> Option<&CloseCause> {
-        match self.outbound.ended() {
+        match self.account.ended() {
             Some(WriteError::Closed(cause)) => Some(cause),
             _ => None,
         }
@@ -469,13 +486,14 @@ impl ChannelCore {
     pub(super) fn has_too_many_answers(&self) -> bool {
         self.unsettled > 0
             && self.delivered.is(Delivered::IN_CALL)
-            && self.outbound.ended().is_none()
-            && !self.outbound.is_writable()
+            && self.account.ended().is_none()
+            && !self.account.is_writable()
     }
 
-    pub(crate) fn count_write<W: 'static>(&mut self, msg: &W) {
-        // Looking up what messages hold takes a while, and is done for those who ask: whoever never does need not wait for it.
-        let size = if self.asks_for_room.get() { size_of_message(msg) } else { size_at_first_sight(msg) };
+    #[inline]
+    pub(crate) fn count_write<W: 'static>(&mut self, weight: Weight<W>, msg: &W) {
+        // Finding out what messages hold may take a while, and is done for those who ask: whoever never does need not wait for it.
+        let size = if self.asks_for_room.get() { weight.of_message(msg) } else { at_first_sight(msg) };
         self.unsettled += size + ENTRY_OVERHEAD;
     }
 
@@ -486,14 +504,14 @@ impl ChannelCore {
         let written = std::mem::take(&mut self.unsettled);
         if self.has_ended() {
             // Whoever has written that much may wait for room, whether it has asked or not.
-            let full = self.told_full.get() || written > self.outbound.water_marks().high();
+            let full = self.told_full.get() || written > self.account.water_marks().high();
             return full && self.delivered.take(Delivered::SINCE_ROOM) && {
                 self.told_full.set(false);
                 true
             };
         }
         self.told_full.get()
-            && self.outbound.is_writable()
+            && self.account.is_writable()
             && !self.has_output_ended()
             && self.told_full.replace(false)
     }
@@ -501,7 +519,7 @@ impl ChannelCore {
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
     #[inline]
     pub(super) fn comes_to_rest(&mut self) -> bool {
-        let rest = self.outbound.is_calm()
+        let rest = self.account.is_calm()
             && !self.told_full.get()
             && !self.waiting_inside
             && !self.demand.is_paused();
@@ -531,7 +549,7 @@ impl ChannelCore {
     /// Bytes that were flushed and not sent.
     pub(crate) fn unsent_bytes(&self) -> u64 {
         match &self.home {
-            Home::Here(_) => self.outbound.flushed_bytes(),
+            Home::Here(_) => self.account.unsent_bytes(),
             Home::Away(away) => away.unsent,
         }
     }

@@ -10,10 +10,9 @@
 //! channel's.
 
 use super::{
-    Address, ChannelId, CloseCause, Closed, WriteError, WritePromise, Written,
+    Address, ChannelId, CloseCause, Closed, Weight, WriteError, WritePromise, Written,
     inlet::Inlet,
     shared::{ChannelShared, CloseListener, Command, NOBODY},
-    size::size_of_message,
     waiting::Waiting,
 };
 use crate::{
@@ -304,8 +303,16 @@ impl<W: 'static> Channel<W> {
         self.flush();
     }
 
+    /// What messages count for that enter here.
+    pub(crate) fn weight(&self) -> Weight<W> {
+        match &self.way {
+            Way::Shared(shared) => shared.weight.get(),
+            Way::Inlet(inlet) => inlet.weight.get(),
+        }
+    }
+
     fn write_with(&self, msg: W, done: WritePromise) {
-        let size = size_of_message(&msg) + COMMAND_OVERHEAD;
+        let size = self.weight().of_message(&msg) + COMMAND_OVERHEAD;
         match &self.way {
             Way::Shared(shared) => {
                 shared.sets_out(size);

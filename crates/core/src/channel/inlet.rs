@@ -15,15 +15,16 @@
 //!    fails with the cause. Once there is an `end`, nothing is accepted.
 
 use super::{
-    Channel, CloseCause, WriteError, WritePromise,
-    shared::{AnyShared, ChannelShared, Command},
+    CloseCause, Weight, WriteError, WritePromise,
+    shared::{AnyShared, ChannelShared, Command, put},
+    weight::SaidOnce,
 };
 use crate::task_error::discard;
 use std::{
     any::Any,
     collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// A message, and who waits to hear of it.
@@ -31,11 +32,11 @@ pub(crate) type Waiting<W> = (W, WritePromise);
 
 /// The messages on their way to one sealed segment.
 pub(crate) struct Inlet<W> {
-    /// Itself, for who has it without its type.
-    me: Weak<Self>,
     channel: Arc<ChannelShared<Infallible>>,
     /// The number of the segment.
     stage: u32,
+    /// What messages count for that are written there.
+    pub(super) weight: SaidOnce<W>,
     queue: Mutex<Queue<W>>,
 }
 
@@ -46,11 +47,11 @@ struct Queue<W> {
 }
 
 impl<W> Inlet<W> {
-    pub(super) fn new(channel: Arc<ChannelShared<Infallible>>, stage: u32) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
-            me: me.clone(),
+    pub(super) fn new(channel: Arc<ChannelShared<Infallible>>, stage: u32, weight: Weight<W>) -> Arc<Self> {
+        Arc::new(Self {
             channel,
             stage,
+            weight: SaidOnce::new(weight),
             queue: Mutex::new(Queue { messages: VecDeque::new(), end: None }),
         })
     }
@@ -128,17 +129,14 @@ fn refuse<W>(msg: W, done: WritePromise, why: WriteError) {
     done.fail(why);
 }
 
-impl<W: 'static> Inlet<W> {
-    pub(super) fn handle(&self) -> Option<Channel<W>> {
-        self.me.upgrade().map(Channel::through)
-    }
-}
-
 impl<W: 'static> AnyShared for Inlet<W> {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>> {
+    fn put_into(self: Arc<Self>, place: &mut dyn Any) {
+        put(self, place);
+    }
+    fn outermost(self: Arc<Self>) -> Option<Arc<ChannelShared<Infallible>>> {
         Some(self.channel.clone())
     }
     fn ended(&self, cause: &CloseCause) {

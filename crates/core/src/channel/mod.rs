@@ -7,11 +7,12 @@
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core`, `demand` | what every stage can reach: timers, wishes to the transport; whether messages may be delivered |
-//! | `size` | what messages count for while they are on their way |
+//! | `weight` | [`Weight`], what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outgoing`, `file_region`, `envelope` | what can be sent |
 //! | `byte_source` | [`ByteSource`], bytes that come piece by piece, and their way into a channel |
-//! | `outbound`, `water_marks`, `gather_cap` | what was accepted and not yet sent; how much that may be, and how much of it is offered at once |
+//! | `outbound` | [`Outbound`], what was accepted and not yet sent: a line of messages, and its account |
+//! | `water_marks`, `gather_cap` | how much that may be, and how much of it is offered at once |
 //! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
@@ -38,10 +39,10 @@ mod line;
 mod outbound;
 mod outgoing;
 mod shared;
-mod size;
 mod taken;
 mod waiting;
 mod water_marks;
+mod weight;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
@@ -59,9 +60,12 @@ pub use host::{Host, HostSettings};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
 pub use least_rate::{LeastRate, Pace};
-pub use outbound::{ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Gathered, Outbound};
+pub(crate) use outbound::{Account, MessageLine};
+pub use outbound::{
+    ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Gathered, Outbound, OutboundQueue, Pack, Parcel,
+    Weighed,
+};
 pub use outgoing::Outgoing;
 pub(crate) use shared::AnyShared;
-pub use size::count_bytes_of;
-pub(crate) use size::size_of_message;
 pub use water_marks::WaterMarks;
+pub use weight::Weight;

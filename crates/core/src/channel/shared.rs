@@ -10,8 +10,9 @@
 //! 2. Nobody else's code runs under the lock: messages, promises, listeners and wakers are let go outside of it.
 
 use super::{
-    Address, Channel, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
+    Address, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
     core::{Side, SideTable},
+    weight::SaidOnce,
 };
 use crate::{
     arena::{Arena, Key},
@@ -26,7 +27,7 @@ use std::{
     convert::Infallible,
     marker::PhantomData,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Waker,
@@ -56,8 +57,6 @@ impl<W> Command<W> {
 }
 
 pub(crate) struct ChannelShared<W> {
-    /// Itself, for who has it without its type.
-    me: Weak<Self>,
     pub(super) id: ChannelId,
     /// Where the channel lives; it keeps that loop from nothing.
     event_loop: LoopRef,
@@ -68,14 +67,18 @@ pub(crate) struct ChannelShared<W> {
     on_their_way: AtomicUsize,
     high_mark: usize,
     side: SideTable,
+    /// What messages count for that are written from outside.
+    pub(super) weight: SaidOnce<W>,
     outside: Mutex<Outside<W>>,
 }
 
 /// Where the messages of any type enter that handles write.
 pub(crate) trait AnyShared {
     fn as_any(&self) -> &dyn Any;
+    /// Puts itself into a place for an `Option` of itself; into none for anything else.
+    fn put_into(self: Arc<Self>, place: &mut dyn Any);
     /// The channel's own shared part, if nothing can be written to it from outside.
-    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>>;
+    fn outermost(self: Arc<Self>) -> Option<Arc<ChannelShared<Infallible>>>;
     /// The channel has ended, and whoever waits for messages to be sent is told before all others.
     fn ended(&self, cause: &CloseCause);
 }
@@ -84,10 +87,26 @@ impl<W: 'static> AnyShared for ChannelShared<W> {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn outermost(&self) -> Option<Arc<ChannelShared<Infallible>>> {
-        self.as_any().downcast_ref::<ChannelShared<Infallible>>()?.me.upgrade()
+    fn put_into(self: Arc<Self>, place: &mut dyn Any) {
+        put(self, place);
+    }
+    fn outermost(self: Arc<Self>) -> Option<Arc<ChannelShared<Infallible>>> {
+        find(self)
     }
     fn ended(&self, _: &CloseCause) {} // `close` tells
+}
+
+pub(super) fn put<T: 'static>(shared: Arc<T>, place: &mut dyn Any) {
+    if let Some(place) = place.downcast_mut() {
+        *place = Some(shared);
+    }
+}
+
+/// The same with its type, if it is that.
+pub(super) fn find<T: 'static>(shared: Arc<dyn AnyShared>) -> Option<Arc<T>> {
+    let mut place: Option<Arc<T>> = None;
+    shared.put_into(&mut place);
+    place
 }
 
 /// Called once, with the cause of a channel's end.
@@ -126,8 +145,7 @@ impl<W> Outside<W> {
 
 impl<W> ChannelShared<W> {
     pub(super) fn new(id: ChannelId, event_loop: LoopRef, high_mark: usize, side: SideTable) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
-            me: me.clone(),
+        Arc::new(Self {
             id,
             event_loop,
             token: OnceLock::new(),
@@ -135,6 +153,7 @@ impl<W> ChannelShared<W> {
             on_their_way: AtomicUsize::new(0),
             high_mark,
             side,
+            weight: SaidOnce::default(),
             outside: Mutex::new(Outside {
                 commands: Vec::new(),
                 called: false,
@@ -143,10 +162,6 @@ impl<W> ChannelShared<W> {
                 rare: None,
             }),
         })
-    }
-
-    pub(super) fn channel(&self) -> Option<Channel<W>> {
-        self.me.upgrade().map(Channel::of)
     }
 
     pub(super) fn side(&self) -> MutexGuard<'_, Side> {

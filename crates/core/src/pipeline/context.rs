@@ -102,7 +102,7 @@ impl<H: Handler> Context<'_, H> {
     /// Writes a message for somebody who may be waiting to hear of it.
     #[inline]
     pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
-        self.core.count_write(&msg);
+        self.core.count_write(self.ops.weight(), &msg);
         self.ops.push_write(msg, done);
     }
 
@@ -318,11 +318,11 @@ impl<H: Handler> Context<'_, H> {
 
     /// Bytes accepted and not yet taken by the transport.
     pub fn pending_bytes(&self) -> usize {
-        self.core.outbound.pending_bytes()
+        self.core.account.pending_bytes()
     }
 
-    /// Bytes that were flushed and that the transport has not yet taken, those of files included. Walks along the queue: to
-    /// be asked now and then, to see whether the peer still reads.
+    /// Bytes that were flushed and that the transport has not yet taken, those of files included: to see
+    /// whether the peer still reads.
     pub fn unsent_bytes(&self) -> u64 {
         self.core.unsent_bytes()
     }

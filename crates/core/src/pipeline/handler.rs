@@ -1,7 +1,7 @@
 //! The handler: one job on the way of a byte.
 
 use super::{Context, Event, Leftover, Target, caller::Call, task::Running};
-use crate::channel::{CloseCause, Fault, WritePromise};
+use crate::channel::{CloseCause, Fault, Weight, WritePromise};
 use std::any::Any;
 
 /// A timer of one stage.
@@ -58,6 +58,43 @@ pub trait Handler: Sized + 'static {
     type Write: 'static;
     /// Goes on towards the wire.
     type WriteOut: 'static;
+
+    /// What a message to be written counts for while it waits, so that writers are told when it is too much. To be said by
+    /// whoever takes messages of a type of its own that hold memory; stages that take the same type count them alike, and need
+    /// not say it again. See [`Weight::unsaid`] for types of which nobody says anything.
+    ///
+    /// ```
+    /// use netwright_core::{Context, EmbeddedChannel, Handler, WaterMarks, Weight, WritePromise, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// struct Chapter { title: String, text: Bytes }
+    ///
+    /// /// Sends books.
+    /// struct Press;
+    ///
+    /// impl Handler for Press {
+    ///     type Read = BytesMut;
+    ///     type ReadOut = BytesMut;
+    ///     type Write = Chapter;
+    ///     type WriteOut = Bytes;
+    ///     const WEIGHT: Weight<Chapter> = Weight::of(|chapter| chapter.title.len() + chapter.text.len());
+    ///
+    ///     fn read(&mut self, cx: &mut Context<'_, Self>, order: BytesMut) {
+    ///         cx.fire_read(order);
+    ///     }
+    ///     fn write(&mut self, cx: &mut Context<'_, Self>, chapter: Chapter, done: WritePromise) {
+    ///         cx.write(Bytes::from(chapter.title));
+    ///         cx.write_with(chapter.text, done);
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().add(Press));
+    /// let handle = channel.channel().clone(); // may go to any thread
+    /// handle.write(Chapter { title: "One".into(), text: Bytes::from(vec![b'.'; WaterMarks::default().high()]) });
+    /// assert!(!handle.is_writable()); // before its loop has seen it
+    /// channel.run();
+    /// ```
+    const WEIGHT: Weight<Self::Write> = Weight::unsaid();
 
     /// The handler has become part of a pipeline; nothing else happened to it before. What it fires here arrives when the
     /// stages behind it have been added too.

@@ -17,7 +17,7 @@
 //!    anything else. The end of input and of the channel it hears behind what was left over.
 
 use super::{Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, Whole, segment::Out};
-use crate::channel::CloseCause;
+use crate::channel::{CloseCause, Weight};
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
 type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
@@ -106,6 +106,8 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
             old.removed();
             drop(old);
             self.first = out.core.first_free_stage();
+            let weight = self.segment.weigh(out.ops.weight());
+            out.core.tail_weighs(weight);
             self.segment.link(out);
             if self.known.active {
                 self.segment.event(out, Inbound::Active);
@@ -173,6 +175,10 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn is_end(&self) -> bool {
         false
+    }
+
+    fn weigh(&mut self, taker: Weight<W>) -> Weight<T> {
+        self.segment.weigh(taker)
     }
 
     fn link(&mut self, out: &mut Out<'_, W>) {

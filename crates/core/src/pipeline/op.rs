@@ -11,7 +11,7 @@
 //! Always true: operations come out in the order in which they went in.
 
 use crate::{
-    channel::{CloseCause, WritePromise},
+    channel::{CloseCause, Weight, WritePromise},
     spill::Spill,
 };
 
@@ -32,11 +32,28 @@ pub(crate) struct Ops<W> {
     /// How many there are in all places.
     len: u32,
     rest: Spill<Op<W>>,
+    /// What messages count for here: said by the stage that takes them.
+    weight: Weight<W>,
 }
 
 impl<W> Ops<W> {
     pub(crate) const fn new() -> Self {
-        Self { write: None, flush: false, len: 0, rest: Spill::new() }
+        Self { write: None, flush: false, len: 0, rest: Spill::new(), weight: Weight::unsaid() }
+    }
+
+    #[inline]
+    pub(crate) fn weight(&self) -> Weight<W> {
+        self.weight
+    }
+
+    pub(crate) fn set_weight(&mut self, weight: Weight<W>) {
+        self.weight = weight;
+    }
+
+    /// Takes everything out, to be dropped by the caller.
+    pub(crate) fn take_all(&mut self) -> Self {
+        let weight = self.weight;
+        std::mem::replace(self, Self { weight, ..Self::new() })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

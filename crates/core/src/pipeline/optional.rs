@@ -3,7 +3,7 @@
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
 use super::{Context, Event, Handler, Leftover, Ops, StageTimer, Target, segment::Next};
-use crate::channel::{ChannelCore, CloseCause, Fault, WritePromise};
+use crate::channel::{ChannelCore, CloseCause, Fault, Weight, WritePromise};
 use std::any::Any;
 
 /// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
@@ -36,6 +36,7 @@ where
     type ReadOut = R;
     type Write = W;
     type WriteOut = W;
+    const WEIGHT: Weight<W> = H::WEIGHT;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(handler) = self {
@@ -208,6 +209,10 @@ pub enum Either<A, B> {
 }
 
 /// Calls the same method of whichever it is.
+fn heavier<A: Handler, B: Handler<Write = A::Write>>(msg: &A::Write) -> usize {
+    A::WEIGHT.held(msg).max(B::WEIGHT.held(msg))
+}
+
 macro_rules! either {
     ($self:ident, $cx:ident, $method:ident $(, $arg:expr)*) => {
         match $self {
@@ -226,6 +231,12 @@ where
     type ReadOut = A::ReadOut;
     type Write = A::Write;
     type WriteOut = A::WriteOut;
+    /// Which of the two it is, is not known by the type: what the heavier says counts.
+    const WEIGHT: Weight<A::Write> = match (A::WEIGHT.is_said(), B::WEIGHT.is_said()) {
+        (true, true) => Weight::of(heavier::<A, B>),
+        (true, false) => A::WEIGHT,
+        _ => B::WEIGHT,
+    };
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, added);

@@ -15,7 +15,7 @@
 //! Not here: where the messages wait and who may put them there (`channel::inlet`).
 
 use super::{Inbound, Leftover, Op, Segment, Signal, StageInfo, segment::Out};
-use crate::channel::{AnyShared, CloseCause, Inlet, WriteError};
+use crate::channel::{AnyShared, CloseCause, Inlet, Weight, WriteError};
 use std::{convert::Infallible, sync::Arc};
 
 /// A segment to which nothing can be written from outside. Made by [`PipelineBuilder::sealed`](super::PipelineBuilder).
@@ -32,6 +32,8 @@ use std::{convert::Infallible, sync::Arc};
 pub struct Sealed<P, T> {
     segment: P,
     stage: u32,
+    /// What messages at its far end count for.
+    weight: Weight<T>,
     inlet: Option<Arc<Inlet<T>>>,
     /// Whose handles there were before.
     outer: Option<Arc<dyn AnyShared>>,
@@ -39,7 +41,7 @@ pub struct Sealed<P, T> {
 
 impl<P, T> Sealed<P, T> {
     pub(super) fn new(segment: P) -> Self {
-        Self { segment, stage: 0, inlet: None, outer: None }
+        Self { segment, stage: 0, weight: Weight::unsaid(), inlet: None, outer: None }
     }
 }
 
@@ -54,9 +56,14 @@ where
         self.segment.is_end()
     }
 
+    fn weigh(&mut self, taker: Weight<W>) -> Weight<Infallible> {
+        self.weight = self.segment.weigh(taker);
+        Weight::unsaid() // nothing can be written
+    }
+
     fn link(&mut self, out: &mut Out<'_, W>) {
         self.stage = out.core.next_stage_id();
-        let (inlet, outer) = out.core.open_inlet(self.stage);
+        let (inlet, outer) = out.core.open_inlet(self.stage, self.weight);
         self.inlet = Some(inlet);
         self.outer = outer;
         self.segment.link(out);

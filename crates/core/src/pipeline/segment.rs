@@ -22,7 +22,7 @@
 
 use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal};
 use crate::{
-    channel::{ChannelCore, CloseCause, WritePromise},
+    channel::{ChannelCore, CloseCause, Weight, WritePromise},
     spill::Spill,
     task_error::{catch, tell},
 };
@@ -52,6 +52,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether no message can come this far, so that the stage before this is the last one.
     #[doc(hidden)]
     fn is_end(&self) -> bool;
+    /// Hears what its writes count for, and says what those at its far end do. Before it is linked.
+    #[doc(hidden)]
+    fn weigh(&mut self, taker: Weight<W>) -> Weight<Self::Tail>;
     #[doc(hidden)]
     fn link(&mut self, out: &mut Out<'_, W>);
     #[doc(hidden)]
@@ -129,6 +132,9 @@ pub struct StageInfo {
     pub reads: u64,
     /// Messages written so far.
     pub writes: u64,
+    /// Whether what is written to this stage counts for all the memory that it holds. If not, nobody has
+    /// [said](crate::Handler::WEIGHT) how much that is, and messages count for the size of their type alone.
+    pub weighed: bool,
 }
 
 /// The way on from one stage, as its handler sees it.
@@ -153,6 +159,12 @@ pub(crate) struct Boundary<N, R, W> {
 impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     pub(crate) fn new(segment: N) -> Self {
         Self { segment, ops: Ops::new(), held: Spill::new() }
+    }
+
+    /// What is written here counts for what `weight` says. Returns what counts at the far end.
+    pub(crate) fn weigh(&mut self, weight: Weight<W>) -> Weight<N::Tail> {
+        self.ops.set_weight(weight);
+        self.segment.weigh(weight)
     }
 
     // ---- for the channel, whose boundary to the first stage this is ----
@@ -309,8 +321,8 @@ impl<R> Next<R> for Later<'_, R> {
 /// A handler and what lies behind it.
 pub struct Stage<H: Handler, N> {
     handler: H,
-    /// The name that it was given.
-    name: Option<&'static str>,
+    /// The name that it was given, which few are: one pointer until one is.
+    name: Option<Box<&'static str>>,
     id: u32,
     /// Whether the handler may have something to be pulled.
     more: bool,
@@ -326,11 +338,12 @@ pub struct Stage<H: Handler, N> {
 impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     pub(super) fn new(handler: H, name: Option<&'static str>, next: N) -> Self {
         let rest = Boundary::new(next);
+        let name = name.map(Box::new);
         Self { handler, name, id: 0, more: false, pulls: true, parted: false, reads: 0, writes: 0, rest }
     }
 
     fn name(&self) -> &'static str {
-        self.name.unwrap_or_else(|| self.handler.name())
+        self.name.as_deref().copied().unwrap_or_else(|| self.handler.name())
     }
 
     /// Lets others find the stage by its name. A name that is taken is a mistake of whoever made the pipeline: the channel does
@@ -430,9 +443,13 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         TypeId::of::<H::Read>() == TypeId::of::<Infallible>()
     }
 
+    fn weigh(&mut self, taker: Weight<H::WriteOut>) -> Weight<Self::Tail> {
+        self.rest.weigh(H::WEIGHT.or_as_before(taker))
+    }
+
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
         self.id = out.core.next_stage_id();
-        if let Some(name) = self.name {
+        if let Some(name) = self.name.as_deref() {
             self.publish(out, name);
         }
         // Nobody behind it has been added: what it fires waits at the boundary until they have.
@@ -594,7 +611,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         if self.rest.panicked(out.core) {
             self.settle(out);
         } else if !self.parted {
-            self.rest.ops = Ops::new();
+            drop(self.rest.ops.take_all());
         }
         if self.rest.segment.is_away() || self.handler.is_away() || std::mem::replace(&mut self.parted, true)
         {
@@ -619,7 +636,8 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
 
     fn stages(&self, list: &mut Vec<StageInfo>) {
         let (name, handler) = (self.name(), self.handler.name());
-        list.push(StageInfo { name, handler, reads: self.reads, writes: self.writes });
+        let (reads, writes, weighed) = (self.reads, self.writes, self.rest.ops.weight().tells_all());
+        list.push(StageInfo { name, handler, reads, writes, weighed });
         self.rest.segment.stages(list);
     }
 }
@@ -634,6 +652,10 @@ impl<R, W: 'static> Segment<R, W> for End {
 
     fn is_end(&self) -> bool {
         true
+    }
+
+    fn weigh(&mut self, taker: Weight<W>) -> Weight<W> {
+        taker
     }
 
     fn link(&mut self, _: &mut Out<'_, W>) {}

@@ -8,7 +8,7 @@
 //! | [`OutboundOnly`] | an encoder | passes through | changed |
 
 use super::{Context, Event, Handler, Leftover, StageTimer};
-use crate::channel::{Channel, CloseCause, Fault, WritePromise};
+use crate::channel::{Channel, CloseCause, Fault, Weight, WritePromise};
 use std::{
     convert::Infallible,
     ops::{Deref, DerefMut},
@@ -503,6 +503,9 @@ pub trait OutboundOnly: Sized + 'static {
     /// Goes on towards the wire.
     type WriteOut: 'static;
 
+    /// What a message to be written counts for while it waits; see [`Handler::WEIGHT`].
+    const WEIGHT: Weight<Self::Write> = Weight::unsaid();
+
     /// A message to be written; see [`Handler::write`].
     fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, msg: Self::Write, done: WritePromise);
     /// What was written so far should be sent.
@@ -559,6 +562,7 @@ impl<E: OutboundOnly> Handler for OutboundStage<E> {
     type ReadOut = E::Read;
     type Write = E::Write;
     type WriteOut = E::WriteOut;
+    const WEIGHT: Weight<E::Write> = E::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: E::Read) {
         cx.fire_read(msg);

@@ -8,7 +8,7 @@ use super::{
     watch::{Ended, Place, Warned},
 };
 use crate::{
-    channel::{Channel, CloseCause, WriteError, WritePromise, Written, size_of_message},
+    channel::{Channel, CloseCause, Weight, WriteError, WritePromise, Written},
     event_loop::EventLoop,
 };
 use std::{
@@ -344,7 +344,9 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     }
 
     fn put_message(&mut self, msg: W, done: WritePromise) {
-        let bytes = size_of_message(&msg);
+        // Asked with the borrow over: what counts is told by somebody else's function.
+        let weight = self.state.borrow().channel.as_ref().map_or_else(Weight::unsaid, Channel::weight);
+        let bytes = weight.of_message(&msg);
         self.put(Out::Write(msg, done), bytes);
     }
 

@@ -19,8 +19,7 @@ pub use recycle::{header_map, recycle_headers};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use netwright_core::{FileRegion, count_bytes_of};
-use std::sync::Once;
+use netwright_core::{FileRegion, Weight};
 
 /// A piece of a message whose head is an `H`.
 ///
@@ -94,18 +93,11 @@ impl<B: Into<Bytes>> From<Request<B>> for RequestPart {
     }
 }
 
-/// Has parts count for the bytes of their bodies while they are on their way to be written. Files count for nothing,
-/// because the system has them.
-pub(crate) fn count_parts() {
-    fn bytes_of<H>(part: &HttpPart<H>) -> usize {
-        match part {
-            HttpPart::Whole(_, bytes) | HttpPart::Data(bytes) => bytes.len(),
-            HttpPart::Head(_) | HttpPart::File(_) | HttpPart::End(_) | HttpPart::Interim(_) => 0,
-        }
-    }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        count_bytes_of(bytes_of::<RequestHead>);
-        count_bytes_of(bytes_of::<ReplyHead>);
+impl<H> HttpPart<H> {
+    /// Parts count for the bytes of their bodies while they are on their way to be written, as the codecs say. Files count for
+    /// nothing, because the system has them. For a codec of your own that takes parts.
+    pub const WEIGHT: Weight<Self> = Weight::of(|part| match part {
+        HttpPart::Whole(_, bytes) | HttpPart::Data(bytes) => bytes.len(),
+        HttpPart::Head(_) | HttpPart::File(_) | HttpPart::End(_) | HttpPart::Interim(_) => 0,
     });
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use netwright_core::{Context, Event, Handler, WritePromise, count_bytes_of};
+use netwright_core::{Context, Event, Handler, Weight, WritePromise};
 use std::collections::VecDeque;
 
 /// Bytes of a body that is too large and is read and thrown away, so that the connection can go on. Beyond that it is
@@ -165,7 +165,6 @@ enum Owed {
 impl HttpAggregate {
     /// Bodies of at most so many bytes.
     pub fn max(max: usize) -> Self {
-        count_bytes_of(|reply: &Response<Bytes>| reply.body().len());
         Self { collect: Collect::new(max), owed: VecDeque::new() }
     }
 
@@ -184,6 +183,7 @@ impl Handler for HttpAggregate {
     type ReadOut = Request<Bytes>;
     type Write = Response<Bytes>;
     type WriteOut = ReplyPart;
+    const WEIGHT: Weight<Response<Bytes>> = Weight::of(|reply| reply.body().len());
 
     fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
         match self.collect.add(part) {

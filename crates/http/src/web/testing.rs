@@ -1,50 +1,15 @@
 //! For tests of stages that lie between codec and application: parts in, parts out, nothing in between.
 
 use crate::{HttpPart, ReplyPart, RequestPart};
-use bytes::{Bytes, BytesMut};
-use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+use netwright_core::{EmbeddedChannel, Handler, HostSettings, pipeline};
+use std::time::Duration;
 
-/// Stands for the codec: requests are put into a queue, and each byte that is read stands for one of them.
-pub(crate) struct FakeCodec {
-    requests: Rc<RefCell<VecDeque<RequestPart>>>,
-    replies: Rc<RefCell<Vec<ReplyPart>>>,
-    bytes: usize,
-}
+/// A channel of parts: requests come as they are, and replies leave as they are.
+pub(crate) type PartsChannel<R = RequestPart> = EmbeddedChannel<R, ReplyPart, RequestPart, ReplyPart>;
 
-impl FakeCodec {
-    pub(crate) fn new(
-        requests: Rc<RefCell<VecDeque<RequestPart>>>,
-        replies: Rc<RefCell<Vec<ReplyPart>>>,
-    ) -> Self {
-        Self { requests, replies, bytes: 0 }
-    }
-}
-
-impl Handler for FakeCodec {
-    type Read = BytesMut;
-    type ReadOut = RequestPart;
-    type Write = ReplyPart;
-    type WriteOut = Bytes;
-
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.bytes += bytes.len();
-    }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<RequestPart> {
-        self.bytes = self.bytes.checked_sub(1)?;
-        self.requests.borrow_mut().pop_front()
-    }
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
-        self.replies.borrow_mut().push(part);
-        cx.write_with(Bytes::from_static(b"."), done);
-    }
-}
-
-/// A stage between such a codec and a collector.
+/// A stage between the wire and a collector.
 pub(crate) struct HttpEmbedded {
-    pub(crate) channel: EmbeddedChannel<RequestPart, ReplyPart>,
-    queue: Rc<RefCell<VecDeque<RequestPart>>>,
-    replies: Rc<RefCell<Vec<ReplyPart>>>,
+    pub(crate) channel: PartsChannel,
 }
 
 impl HttpEmbedded {
@@ -52,16 +17,13 @@ impl HttpEmbedded {
     where
         H: Handler<Read = RequestPart, ReadOut = RequestPart, Write = ReplyPart, WriteOut = ReplyPart>,
     {
-        let (queue, replies) = (Rc::default(), Rc::default());
-        let codec = FakeCodec::new(Rc::clone(&queue), Rc::clone(&replies));
-        let channel = EmbeddedChannel::new(pipeline().add(codec).add(stage(())));
-        Self { channel, queue, replies }
+        let stages = pipeline().add(stage(()));
+        Self { channel: EmbeddedChannel::of_messages_with(stages, HostSettings::default(), HttpPart::WEIGHT) }
     }
 
     /// A request, or a part of one, comes.
     pub(crate) fn ask(&mut self, part: RequestPart) -> &mut Self {
-        self.queue.borrow_mut().push_back(part);
-        self.channel.write_inbound(b".");
+        self.channel.receive(part);
         self
     }
 
@@ -76,10 +38,9 @@ impl HttpEmbedded {
         std::iter::from_fn(|| self.channel.read_inbound()).map(|part| shown_request(&part)).collect()
     }
 
-    /// What the codec was asked to write.
+    /// What was sent.
     pub(crate) fn replies(&mut self) -> Vec<ReplyPart> {
-        self.channel.run();
-        self.replies.borrow_mut().drain(..).collect()
+        std::iter::from_fn(|| self.channel.read_outbound()).collect()
     }
 
     pub(crate) fn advance(&mut self, by: Duration) -> &mut Self {

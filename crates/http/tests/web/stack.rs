@@ -353,3 +353,18 @@ fn uploads_are_read_as_they_come_and_refused_as_soon_as_they_are_wrong() {
     channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     assert!(reply(&mut channel).0.starts_with("HTTP/1.1 415 "));
 }
+
+/// Behind the codec, which says what parts hold, stands every stage that there is: none of them makes it forgotten.
+#[test]
+fn parts_count_for_what_they_hold_whatever_stands_between_the_tail_and_the_codec() {
+    let (mut channel, _) = api();
+    let mut stages = channel.channel().stages();
+    channel.run();
+    let stages = stages.wait().unwrap();
+    assert!(stages.len() > 4, "{stages:?}");
+    for stage in stages {
+        assert!(stage.weighed, "{stage:?}");
+    }
+    channel.channel().write(netwright_http::HttpPart::Data(vec![b'x'; 1 << 20].into()));
+    assert!(!channel.channel().is_writable());
+}

@@ -416,7 +416,7 @@ where
         let mut calls = 0;
         let wrote = loop {
             let Some(carrier) = &self.carrier else { break Wrote::All };
-            let outbound = self.host.outbound();
+            let mut outbound = self.host.outbound();
             if !outbound.has_flushed() {
                 break Wrote::All;
             }
@@ -424,7 +424,7 @@ where
                 break Wrote::Enough;
             }
             calls += 1;
-            match mailbox.send.send(&carrier.socket, outbound, &self.rules) {
+            match mailbox.send.send(&carrier.socket, &outbound, &self.rules) {
                 Ok(0) => {
                     calls -= 1; // no system call, and one message less
                     self.refuse_first(None);
@@ -457,7 +457,7 @@ where
     fn refuse_first(&mut self, error: Option<io::Error>) {
         add(&self.handle.counts.refused, 1);
         let rules = self.rules;
-        let outbound = self.host.outbound();
+        let mut outbound = self.host.outbound();
         let Some(message) = outbound.messages().next() else { return };
         let error = match error {
             Some(error) => DatagramError::refused(message, error),

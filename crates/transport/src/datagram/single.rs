@@ -148,7 +148,7 @@ pub(super) fn next_error(_: &Socket) -> io::Result<(Option<Address>, io::Error)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netwright_core::{Envelope, WaterMarks, WritePromise};
+    use netwright_core::{Envelope, OutboundQueue, WaterMarks, WritePromise};
     use std::net::UdpSocket;
 
     #[test]
@@ -170,7 +170,8 @@ mod tests {
         let error = receive.receive(&socket, &mut slots, &ask).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 
-        let mut outbound = Outbound::new(WaterMarks::default());
+        let mut queue = OutboundQueue::new(WaterMarks::default());
+        let mut outbound = queue.outbound();
         for bytes in ["a", ""] {
             outbound.push(Envelope::to(there, bytes).into(), WritePromise::untracked());
         }

@@ -335,7 +335,7 @@ where
             }
             flushes += 1;
             let Some(stream) = &mut self.stream else { return };
-            match stream.send(self.host.outbound()) {
+            match stream.send(&mut self.host.outbound()) {
                 Ok(Wrote::All) => self.drained(),
                 Ok(Wrote::Blocked) => self.block(),
                 Ok(Wrote::Enough) => {
@@ -357,7 +357,7 @@ where
         if self.watched.is_none()
             && let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream)
         {
-            let watched = Watched::begin(rate, stream, self.host.outbound(), &self.local, self.token);
+            let watched = Watched::begin(rate, stream, &self.host.outbound(), &self.local, self.token);
             self.watched = Some(watched);
         }
     }
@@ -373,7 +373,7 @@ where
     #[cold]
     fn look_at_pace(&mut self) {
         let (Some(mut watched), Some(stream)) = (self.watched.take(), &mut self.stream) else { return };
-        match watched.look(stream, self.host.outbound(), &self.local, self.token) {
+        match watched.look(stream, &self.host.outbound(), &self.local, self.token) {
             Found::Nothing => {}
             Found::Taken => self.watched = Some(watched),
             Found::TooSlow => self.cut_off(),
@@ -522,7 +522,7 @@ where
     #[inline(never)]
     fn sent(&mut self) {
         let Some(stream) = &mut self.stream else { return };
-        match stream.sent(self.host.outbound()) {
+        match stream.sent(&mut self.host.outbound()) {
             Ok(None) => self.host.wrote(),
             Ok(Some(cause)) => self.end(cause),
             Err(error) => self.cannot_send(error),

@@ -5,7 +5,7 @@ use super::{UringSeed, UringSettings, driver::UringDriver, extension::Arrival, s
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
 use netwright_core::{
-    Outbound, WaterMarks, WritePromise,
+    OutboundQueue, WaterMarks, WritePromise,
     driver::{Driver, DriverSeed, Event, Events, Ready, Token},
 };
 use socket2::{Domain, SockRef, Socket, Type};
@@ -101,19 +101,21 @@ fn receive(driver: &UringDriver, key: Key) -> Option<BytesMut> {
 
 /// Sends these bytes by the ring.
 fn send(driver: &UringDriver, key: Key, bytes: Bytes) {
-    let mut outbound = Outbound::new(WaterMarks::default());
+    let mut queue = OutboundQueue::new(WaterMarks::default());
+    let mut outbound = queue.outbound();
     outbound.push(bytes.into(), WritePromise::untracked());
     outbound.flush();
     driver.uring.send(key, &outbound, usize::MAX).unwrap();
 }
 
-fn outbound(pieces: &[&'static [u8]]) -> Outbound {
-    let mut outbound = Outbound::new(WaterMarks::default());
+fn outbound(pieces: &[&'static [u8]]) -> OutboundQueue {
+    let mut queue = OutboundQueue::new(WaterMarks::default());
+    let mut outbound = queue.outbound();
     for piece in pieces {
         outbound.push(Bytes::from_static(piece).into(), WritePromise::untracked());
     }
     outbound.flush();
-    outbound
+    queue
 }
 
 #[test]
@@ -135,7 +137,7 @@ fn pieces_leave_together_and_the_result_says_how_many_bytes_were_taken() {
     let Some(mut driver) = driver() else { return };
     let (key, mut far) = stream(&driver, 1);
     for (pieces, expected) in [(&[&b"one"[..]][..], "one"), (&[b"a", b"bc", b"def"], "abcdef")] {
-        let offered = driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
+        let offered = driver.uring.send(key, &outbound(pieces).outbound(), usize::MAX).unwrap();
         assert_eq!(offered, expected.len());
         assert_eq!(driver.uring.sent(key).unwrap(), None, "not before the kernel was entered");
         wait_for(&mut driver, 1, Ready::WRITE);
@@ -292,7 +294,7 @@ fn closing_with_everything_under_way_frees_the_place_later_and_the_next_owner_ge
         driver.uring.wants_read(key, true);
         poll(&mut driver, AT_ONCE);
         far.write_all(b"for the one before").unwrap();
-        driver.uring.send(key, &outbound(&[b"bye"]), usize::MAX).unwrap();
+        driver.uring.send(key, &outbound(&[b"bye"]).outbound(), usize::MAX).unwrap();
         driver.uring.close(key);
         assert!(driver.uring.receive(key).is_err(), "its registration has ended");
         let (next, mut other) = stream(&driver, round + 1_000_000);
@@ -686,7 +688,7 @@ fn a_send_that_finds_no_room_is_over_and_room_is_told_also_behind_the_peers_end(
             far.shutdown(std::net::Shutdown::Write).unwrap();
             let begun = Instant::now();
             loop {
-                driver.uring.send(key, &outbound(pieces), usize::MAX).unwrap();
+                driver.uring.send(key, &outbound(pieces).outbound(), usize::MAX).unwrap();
                 look_round(&mut driver);
                 match driver.uring.sent(key).unwrap() {
                     Some(taken) => assert!(taken > 0, "there is no room yet"), // some was left

@@ -12,6 +12,7 @@
 mod batches;
 mod blocking;
 mod demand;
+mod embedded;
 mod exchange;
 mod faults;
 mod multicast;

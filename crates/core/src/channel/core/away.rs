@@ -1,7 +1,7 @@
 //! What goes along with a stage to its worker, and what it asks of its channel from there.
 
 use super::{
-    super::{ChannelId, CloseCause, Fault, Outbound, WaterMarks, WriteError},
+    super::{Account, ChannelId, CloseCause, Fault, WaterMarks, WriteError},
     ChannelCore, Delivered, Demand, Home, SideTable, What, Wishes,
 };
 use crate::{
@@ -70,10 +70,10 @@ impl ChannelCore {
     pub(crate) fn known(&self) -> Known {
         Known {
             paused: self.demand.is_stopped(),
-            writable: self.outbound.is_writable() && !self.has_output_ended(),
-            pending: self.outbound.pending_bytes(),
-            unsent: self.outbound.flushed_bytes(),
-            marks: self.outbound.water_marks(),
+            writable: self.account.is_writable() && !self.has_output_ended(),
+            pending: self.account.pending_bytes(),
+            unsent: self.account.unsent_bytes(),
+            marks: self.account.water_marks(),
             half_closure: self.half_closure,
             ended: self.close_cause().cloned(),
         }
@@ -81,18 +81,18 @@ impl ChannelCore {
 
     /// A core for a stage on a worker, for the time of one call.
     pub(crate) fn away(id: ChannelId, side: SideTable, away: Away, known: Known) -> Self {
-        let mut outbound = Outbound::new(known.marks);
-        outbound.expect_from_outside(known.pending);
+        let mut account = Account::new(known.marks);
+        account.expect_from_outside(known.pending);
         if let Some(cause) = known.ended {
-            outbound.fail_all(WriteError::Closed(cause));
+            account.end(WriteError::Closed(cause));
         }
         if !known.writable {
-            let _ = outbound.set_user_writability(31, false);
+            let _ = account.set_user_writability(31, false);
         }
         Self {
             id,
             demand: Demand::new(!known.paused),
-            outbound,
+            account,
             wishes: Wishes::default(),
             last_timer: away.last_timer,
             home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
@@ -104,6 +104,8 @@ impl ChannelCore {
             never_pulls: false,
             delivered: Delivered::default(),
             half_closure: known.half_closure,
+            whole_messages: false,
+            hold_back: false,
             forsaken: false,
             handle: None,
             side,

@@ -5,7 +5,7 @@ use super::{
     worker::{Batch, Channel, End, Item, Output, Shared},
 };
 use crate::{
-    channel::{Asked, CloseCause, ENTRY_OVERHEAD, Fault, WriteError, WritePromise, size_of_message},
+    channel::{Asked, CloseCause, ENTRY_OVERHEAD, Fault, Weight, WriteError, WritePromise},
     pipeline::{
         Context, Event, Handler, Inbound, Leftover, OffloadError, Op, StageTimer, Target, caller::Call,
     },
@@ -180,6 +180,7 @@ where
     type ReadOut = H::ReadOut;
     type Write = H::Write;
     type WriteOut = H::WriteOut;
+    const WEIGHT: Weight<H::Write> = H::WEIGHT;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         let channel = cx.handle::<H::Write>().map(|channel| Arc::new(channel) as Arc<dyn Any + Send + Sync>);
@@ -190,6 +191,7 @@ where
             source: cx.core.source_caller(),
             handle: channel,
             stage: cx.stage,
+            weight: cx.ops.weight(),
             back: cx.caller(),
         });
         self.post(cx, Item::Added);
@@ -231,7 +233,8 @@ where
         self.post(cx, Item::Event(Inbound::Inactive(cause)));
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: H::Write, done: WritePromise) {
-        let bytes = size_of_message(&msg) + ENTRY_OVERHEAD;
+        let weight = H::WEIGHT.or_as_before(cx.ops.weight());
+        let bytes = weight.of_message(&msg) + ENTRY_OVERHEAD;
         if self.refused.is_none() {
             cx.add_pending(bytes);
         }

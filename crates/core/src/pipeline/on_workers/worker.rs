@@ -2,7 +2,9 @@
 
 use super::{OnWorkers, SendHandler};
 use crate::{
-    channel::{Asked, Away, ChannelCore, ChannelId, CloseCause, Known, SideTable, WriteError, WritePromise},
+    channel::{
+        Asked, Away, ChannelCore, ChannelId, CloseCause, Known, SideTable, Weight, WriteError, WritePromise,
+    },
     event_loop::{LoopRef, SourceCaller},
     pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer},
     refused::RefusedWhy,
@@ -94,6 +96,8 @@ pub(super) struct Channel<H: SendHandler> {
     pub(super) source: Option<SourceCaller>,
     pub(super) handle: Option<Arc<dyn Any + Send + Sync>>,
     pub(super) stage: u32,
+    /// What the handler's writes count for.
+    pub(super) weight: Weight<H::WriteOut>,
     pub(super) back: StageCaller<OnWorkers<H>>,
 }
 
@@ -256,6 +260,7 @@ impl<H: SendHandler> Worker<H> {
         };
         let mut core = ChannelCore::away(channel.id, channel.side.clone(), away, known);
         let mut ops = Ops::new();
+        ops.set_weight(channel.weight);
         let mut gathered = Gathered(outputs);
         let mut cx = Context { next: &mut gathered, ops: &mut ops, core: &mut core, stage: channel.stage };
         let called = catch(|| call(&mut self.handler, &mut cx, item));

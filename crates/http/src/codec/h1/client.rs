@@ -20,11 +20,11 @@ use super::{
 use crate::{
     error::{Grammar, HttpError, Limit, Misuse, Within},
     limits::HttpLimits,
-    message::{HttpPart, ReplyPart, RequestPart, count_parts},
+    message::{HttpPart, ReplyPart, RequestPart},
 };
 use bytes::BytesMut;
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, WriteError, WritePromise,
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, Weight, WriteError, WritePromise,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -111,7 +111,6 @@ impl HttpClient {
     /// A codec with limits of your own; an `Arc` of them is shared by many connections. Those that are about time are not
     /// used: whoever waits for a reply knows how long.
     pub fn with(limits: impl Into<Arc<HttpLimits>>) -> Self {
-        count_parts();
         Self {
             limits: limits.into(),
             wire: Wire::default(),
@@ -216,6 +215,7 @@ impl Handler for HttpClient {
     type ReadOut = ReplyPart;
     type Write = RequestPart;
     type WriteOut = Outgoing;
+    const WEIGHT: Weight<RequestPart> = HttpPart::WEIGHT;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         if self.phase != Phase::Over {

@@ -1,11 +1,10 @@
 use super::*;
 use crate::{
-    HttpPart, ReplyPart,
-    web::testing::{Directory, FakeCodec, request},
+    HttpPart,
+    web::testing::{Directory, request},
 };
 use http::HeaderMap;
 use netwright_core::{EmbeddedChannel, pipeline};
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> request::Parts {
     match request(method, path, headers) {
@@ -212,26 +211,22 @@ fn compressed_neighbours_are_sent_to_those_who_accept_them() {
 #[test]
 fn the_stage_answers_in_order_and_waits_for_no_disk() {
     let (_directory, files) = site();
-    let queue: Rc<RefCell<VecDeque<_>>> = Rc::default();
-    let replies: Rc<RefCell<Vec<ReplyPart>>> = Rc::default();
-    for path in ["/a%20b.txt", "/missing", "/"] {
-        queue.borrow_mut().extend([
-            request("GET", path, &[]),
-            HttpPart::Data("ignored".into()),
-            HttpPart::End(None),
-        ]);
-    }
-    let codec = FakeCodec::new(queue.clone(), replies.clone());
     let workers = netwright_core::Workers::new(2).unwrap();
-    let mut channel = EmbeddedChannel::new(pipeline().add(codec).app(files.server().on(workers)));
-    channel.write_inbound(b".........");
-    while replies.borrow().len() < 7 {
-        channel.run();
+    let mut channel = EmbeddedChannel::of_messages(pipeline().app(files.server().on(workers)));
+    for path in ["/a%20b.txt", "/missing", "/"] {
+        channel
+            .receive(request("GET", path, &[]))
+            .receive(HttpPart::Data("ignored".into()))
+            .receive(HttpPart::End(None));
     }
-    let shown: Vec<_> = replies.borrow().iter().map(crate::web::testing::shown).collect();
+    let mut replies = Vec::new();
+    while replies.len() < 7 {
+        replies.extend(channel.read_outbound());
+    }
+    let shown: Vec<_> = replies.iter().map(crate::web::testing::shown).collect();
     assert_eq!(
         shown,
         ["Head 200", "File 0+10", "End", "Whole 404 404 Not Found\\n", "Head 200", "File 0+8", "End"]
     );
-    assert!(channel.is_open() && queue.borrow().is_empty());
+    assert!(channel.is_open() && channel.read_outbound().is_none());
 }

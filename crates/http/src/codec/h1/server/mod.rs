@@ -33,12 +33,13 @@ use crate::{
     codec::date,
     error::{HttpError, Misuse},
     limits::HttpLimits,
-    message::{HttpPart, ReplyPart, RequestPart, count_parts},
+    message::{HttpPart, ReplyPart, RequestPart},
 };
 use bytes::BytesMut;
 use http::StatusCode;
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, WritePromise,
+    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, Weight,
+    WritePromise,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -138,7 +139,6 @@ impl HttpServer {
 
     /// A codec with limits of your own; an `Arc` of them is shared by many connections.
     pub fn with(limits: impl Into<Arc<HttpLimits>>) -> Self {
-        count_parts();
         Self {
             limits: limits.into(),
             wire: Wire::default(),
@@ -270,6 +270,7 @@ impl Handler for HttpServer {
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = Outgoing;
+    const WEIGHT: Weight<ReplyPart> = HttpPart::WEIGHT;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         self.watch_idle(cx);

@@ -3,11 +3,12 @@
 use super::*;
 use crate::channel::{
     cause::{CloseCause, Written},
-    file_region::tests::file_with,
+    file_region::{FileRegion, tests::file_with},
 };
-use std::collections::VecDeque;
+use bytes::Bytes;
 use std::{
-    io,
+    collections::VecDeque,
+    io::{self, IoSlice},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -16,8 +17,13 @@ use std::{
 
 const UNTRACKED: fn() -> WritePromise = WritePromise::untracked;
 
-fn queue() -> Outbound {
-    Outbound::new(WaterMarks::default())
+/// A queue as a transport has it, for as long as the test lasts.
+fn queue() -> Outbound<'static> {
+    queue_with(WaterMarks::default())
+}
+
+fn queue_with(marks: WaterMarks) -> Outbound<'static> {
+    Box::leak(Box::new(OutboundQueue::new(marks))).outbound()
 }
 
 fn marks(low: usize, high: usize) -> WaterMarks {
@@ -76,13 +82,13 @@ impl Log {
 fn only_what_was_flushed_may_be_sent() {
     let mut outbound = queue();
     push(&mut outbound, "a");
-    assert_eq!((outbound.len(), outbound.has_flushed(), outbound.flushed_bytes()), (1, false, 0));
+    assert_eq!((outbound.len(), outbound.has_flushed(), outbound.unsent_bytes()), (1, false, 0));
     assert!(outbound.first_bytes().is_none());
     assert_eq!(gathered(&outbound, 100), (0, String::new()));
     outbound.flush();
     push(&mut outbound, "b");
     assert_eq!(gathered(&outbound, 100), (1, "a".into()));
-    assert_eq!((outbound.len(), outbound.has_flushed(), outbound.flushed_bytes()), (2, true, 1));
+    assert_eq!((outbound.len(), outbound.has_flushed(), outbound.unsent_bytes()), (2, true, 1));
     outbound.advance(1);
     assert!(!outbound.has_flushed() && !outbound.is_empty());
     outbound.flush();
@@ -197,7 +203,7 @@ fn a_file_region_is_sent_alone_between_the_bytes_around_it() {
     }
     assert_eq!(outbound.pending_bytes(), 11 + 3 * ENTRY_OVERHEAD, "the file's bytes are not in memory");
     outbound.flush();
-    assert_eq!(outbound.flushed_bytes(), 16);
+    assert_eq!(outbound.unsent_bytes(), 16);
     assert_eq!(gathered(&outbound, 100), (1, "before".into()));
     assert!(outbound.first_file().is_none());
     outbound.advance(6);
@@ -251,42 +257,42 @@ fn taking_more_than_was_flushed_panics() {
 
 #[test]
 fn crossing_the_high_mark_and_falling_below_the_low_one_are_one_flip_each() {
-    let mut outbound = Outbound::new(marks(128 + ENTRY_OVERHEAD, 256 + ENTRY_OVERHEAD));
+    let mut outbound = queue_with(marks(128 + ENTRY_OVERHEAD, 256 + ENTRY_OVERHEAD));
     assert!(outbound.is_writable());
     outbound.push(xs(128), UNTRACKED());
     outbound.push(xs(128 - ENTRY_OVERHEAD), UNTRACKED());
     assert_eq!(outbound.pending_bytes(), outbound.water_marks().high());
-    assert_eq!(outbound.take_flip(), None, "at the mark is not above it");
+    assert_eq!(outbound.account.take_flip(), None, "at the mark is not above it");
     outbound.push(xs(0), UNTRACKED());
     assert!(!outbound.is_writable());
-    assert_eq!((outbound.take_flip(), outbound.take_flip()), (Some(false), None));
+    assert_eq!((outbound.account.take_flip(), outbound.account.take_flip()), (Some(false), None));
     outbound.push(xs(50), UNTRACKED());
-    assert_eq!(outbound.take_flip(), None);
+    assert_eq!(outbound.account.take_flip(), None);
 
     outbound.flush();
     outbound.advance(128); // leaves 32 + 0 + 50 bytes and three overheads
     assert_eq!(outbound.pending_bytes(), 82 + 3 * ENTRY_OVERHEAD);
-    assert_eq!(outbound.take_flip(), None, "below high, not yet below low");
+    assert_eq!(outbound.account.take_flip(), None, "below high, not yet below low");
     outbound.advance(32);
     assert_eq!(outbound.pending_bytes(), 50 + ENTRY_OVERHEAD);
-    assert_eq!((outbound.take_flip(), outbound.take_flip()), (Some(true), None));
+    assert_eq!((outbound.account.take_flip(), outbound.account.take_flip()), (Some(true), None));
 }
 
 #[test]
 fn exactly_at_the_low_mark_is_not_yet_writable() {
-    let mut outbound = Outbound::new(marks(ENTRY_OVERHEAD + 10, ENTRY_OVERHEAD + 20));
+    let mut outbound = queue_with(marks(ENTRY_OVERHEAD + 10, ENTRY_OVERHEAD + 20));
     outbound.push(xs(21), UNTRACKED());
     outbound.flush();
-    assert_eq!(outbound.take_flip(), Some(false));
+    assert_eq!(outbound.account.take_flip(), Some(false));
     outbound.advance(11);
-    assert_eq!((outbound.pending_bytes(), outbound.take_flip()), (ENTRY_OVERHEAD + 10, None));
+    assert_eq!((outbound.pending_bytes(), outbound.account.take_flip()), (ENTRY_OVERHEAD + 10, None));
     outbound.advance(1);
-    assert_eq!(outbound.take_flip(), Some(true), "a part of a message counts as soon as it is taken");
+    assert_eq!(outbound.account.take_flip(), Some(true), "a part of a message counts as soon as it is taken");
 }
 
 #[test]
 fn flips_that_nobody_asked_for_in_between_collapse() {
-    let mut outbound = Outbound::new(marks(100, 200));
+    let mut outbound = queue_with(marks(100, 200));
     for _ in 0..3 {
         outbound.push(xs(300), UNTRACKED());
         outbound.flush();
@@ -294,39 +300,39 @@ fn flips_that_nobody_asked_for_in_between_collapse() {
         outbound.advance(300);
         assert!(outbound.is_writable());
     }
-    assert_eq!(outbound.take_flip(), None, "there and back is no change");
+    assert_eq!(outbound.account.take_flip(), None, "there and back is no change");
     outbound.push(xs(300), UNTRACKED());
     outbound.flush();
     outbound.advance(300);
     outbound.push(xs(300), UNTRACKED());
-    assert_eq!((outbound.take_flip(), outbound.take_flip()), (Some(false), None));
+    assert_eq!((outbound.account.take_flip(), outbound.account.take_flip()), (Some(false), None));
 }
 
 #[test]
 fn cancelled_writes_free_their_share_at_the_flush() {
-    let mut outbound = Outbound::new(marks(100, 200));
+    let mut outbound = queue_with(marks(100, 200));
     let written = push_tracked(&mut outbound, xs(300));
-    assert_eq!(outbound.take_flip(), Some(false));
+    assert_eq!(outbound.account.take_flip(), Some(false));
     assert!(written.cancel());
     outbound.flush();
-    assert_eq!(outbound.take_flip(), Some(true));
+    assert_eq!(outbound.account.take_flip(), Some(true));
 }
 
 #[test]
 fn a_users_bit_keeps_the_channel_unwritable_after_draining_without_a_second_event() {
-    let mut outbound = Outbound::new(marks(100, 200));
+    let mut outbound = queue_with(marks(100, 200));
     outbound.set_user_writability(1, false).unwrap();
-    assert_eq!((outbound.take_flip(), outbound.user_writability(1)), (Some(false), false));
+    assert_eq!((outbound.account.take_flip(), outbound.user_writability(1)), (Some(false), false));
     outbound.push(xs(300), UNTRACKED());
     outbound.flush();
     outbound.set_user_writability(31, false).unwrap();
-    assert_eq!(outbound.take_flip(), None, "it was unwritable before");
+    assert_eq!(outbound.account.take_flip(), None, "it was unwritable before");
     outbound.advance(300);
     outbound.set_user_writability(1, true).unwrap();
     outbound.set_user_writability(2, true).unwrap();
-    assert_eq!((outbound.take_flip(), outbound.is_writable()), (None, false), "bit 31 is still off");
+    assert_eq!((outbound.account.take_flip(), outbound.is_writable()), (None, false), "bit 31 is still off");
     outbound.set_user_writability(31, true).unwrap();
-    assert_eq!((outbound.take_flip(), outbound.take_flip()), (Some(true), None));
+    assert_eq!((outbound.account.take_flip(), outbound.account.take_flip()), (Some(true), None));
 }
 
 #[test]
@@ -342,16 +348,16 @@ fn users_bits_are_1_to_31() {
 
 #[test]
 fn what_other_threads_have_written_counts_before_it_arrives() {
-    let mut outbound = Outbound::new(marks(200, 400));
-    outbound.expect_from_outside(401);
-    assert_eq!((outbound.take_flip(), outbound.pending_bytes()), (Some(false), 401));
-    outbound.arrived_from_outside(401);
+    let mut outbound = queue_with(marks(200, 400));
+    outbound.account.expect_from_outside(401);
+    assert_eq!((outbound.account.take_flip(), outbound.pending_bytes()), (Some(false), 401));
+    outbound.account.arrived_from_outside(401);
     outbound.push(xs(401 - ENTRY_OVERHEAD), UNTRACKED());
-    assert_eq!(outbound.take_flip(), None, "it has only changed its place");
-    outbound.expect_from_outside(1);
+    assert_eq!(outbound.account.take_flip(), None, "it has only changed its place");
+    outbound.account.expect_from_outside(1);
     outbound.flush();
     outbound.advance(401 - ENTRY_OVERHEAD);
-    assert_eq!((outbound.take_flip(), outbound.pending_bytes()), (Some(true), 1));
+    assert_eq!((outbound.account.take_flip(), outbound.pending_bytes()), (Some(true), 1));
 }
 
 #[test]
@@ -359,11 +365,11 @@ fn water_marks_can_be_replaced_and_hold_at_once() {
     let mut outbound = queue();
     outbound.push(xs(1000), UNTRACKED());
     outbound.set_water_marks(marks(100, 200));
-    assert_eq!(outbound.take_flip(), Some(false));
+    assert_eq!(outbound.account.take_flip(), Some(false));
     outbound.set_water_marks(marks(1000, 5000));
-    assert_eq!(outbound.take_flip(), None, "between the marks it stays what it was");
+    assert_eq!(outbound.account.take_flip(), None, "between the marks it stays what it was");
     outbound.set_water_marks(WaterMarks::default());
-    assert_eq!(outbound.take_flip(), Some(true));
+    assert_eq!(outbound.account.take_flip(), Some(true));
 }
 
 #[test]
@@ -376,7 +382,7 @@ fn water_marks_that_could_never_let_go_again_are_refused() {
 
 #[test]
 fn the_end_fails_flushed_and_unflushed_in_order_and_every_later_write_with_the_same_cause() {
-    let (mut outbound, log) = (Outbound::new(marks(1, 1)), Log::default());
+    let (mut outbound, log) = (queue_with(marks(1, 1)), Log::default());
     log.watch(0, &push_tracked(&mut outbound, xs(5)));
     log.watch(1, &push_tracked(&mut outbound, xs(0)));
     outbound.flush();
@@ -385,8 +391,8 @@ fn the_end_fails_flushed_and_unflushed_in_order_and_every_later_write_with_the_s
     let cancelled = push_tracked(&mut outbound, xs(5));
     cancelled.cancel();
     log.watch(3, &push_tracked(&mut outbound, xs(5)));
-    outbound.expect_from_outside(7);
-    assert_eq!(outbound.take_flip(), Some(false));
+    outbound.account.expect_from_outside(7);
+    assert_eq!(outbound.account.take_flip(), Some(false));
 
     let error = WriteError::Closed(CloseCause::PeerClosed);
     let told = Err(error.to_string());
@@ -394,10 +400,10 @@ fn the_end_fails_flushed_and_unflushed_in_order_and_every_later_write_with_the_s
     assert_eq!(log.take(), [0, 1, 2, 3].map(|id| (id, told.clone())));
     assert!(outbound.is_empty() && !outbound.has_flushed() && outbound.pending_bytes() == 7);
     assert!(!outbound.is_writable());
-    assert_eq!(outbound.take_flip(), None);
+    assert_eq!(outbound.account.take_flip(), None);
 
     outbound.fail_all(WriteError::Closed(CloseCause::ShutDown));
-    outbound.shut_down_output();
+    outbound.account.end(WriteError::OutputShutDown);
     log.watch(4, &push_tracked(&mut outbound, xs(5)));
     push(&mut outbound, "nobody asks");
     outbound.flush();
@@ -407,16 +413,16 @@ fn the_end_fails_flushed_and_unflushed_in_order_and_every_later_write_with_the_s
 
 #[test]
 fn after_the_output_was_shut_down_writes_fail_and_what_was_accepted_can_still_be_sent() {
-    let (mut outbound, log) = (Outbound::new(marks(1, 1)), Log::default());
+    let (mut outbound, log) = (queue_with(marks(1, 1)), Log::default());
     log.watch(0, &push_tracked(&mut outbound, xs(5)));
-    outbound.shut_down_output();
+    outbound.account.end(WriteError::OutputShutDown);
     log.watch(1, &push_tracked(&mut outbound, xs(5)));
     assert_eq!(log.take(), [(1, Err(WriteError::OutputShutDown.to_string()))]);
-    assert_eq!((outbound.take_flip(), outbound.is_writable()), (None, false));
+    assert_eq!((outbound.account.take_flip(), outbound.is_writable()), (None, false));
     outbound.flush();
     outbound.advance(5);
     assert_eq!(log.take_succeeded(), [0]);
-    assert_eq!((outbound.take_flip(), outbound.is_writable()), (None, false));
+    assert_eq!((outbound.account.take_flip(), outbound.is_writable()), (None, false));
 
     outbound.fail_all(WriteError::Closed(CloseCause::Requested));
     assert!(matches!(outbound.ended(), Some(WriteError::Closed(CloseCause::Requested))));
@@ -499,37 +505,37 @@ fn a_panic_in_the_release_of_one_message_costs_that_one_only() {
 fn the_queue_keeps_its_room_in_steady_state_and_gives_a_bursts_room_back() {
     let mut outbound = queue();
     push(&mut outbound, "first");
-    let room = outbound.entries.capacity();
+    let room = outbound.line.entries.capacity();
     for _ in 0..1000 {
         outbound.flush();
         outbound.advance(5);
         push(&mut outbound, "again");
     }
-    assert_eq!(outbound.entries.capacity(), room);
+    assert_eq!(outbound.line.entries.capacity(), room);
 
     for _ in 0..10_000 {
         push(&mut outbound, "burst");
     }
     outbound.flush();
-    let bytes = outbound.flushed_bytes() as usize;
+    let bytes = outbound.unsent_bytes() as usize;
     outbound.advance(bytes - 1);
-    assert!(outbound.entries.capacity() >= 10_000, "not while it is in use");
+    assert!(outbound.line.entries.capacity() >= 10_000, "not while it is in use");
     outbound.advance(1);
-    assert!(outbound.entries.capacity() <= ENTRIES_KEPT);
+    assert!(outbound.line.entries.capacity() <= ENTRIES_KEPT);
 
     for _ in 0..10_000 {
         push_tracked(&mut outbound, xs(0)).cancel();
     }
     outbound.flush();
-    assert!(outbound.entries.capacity() <= ENTRIES_KEPT);
+    assert!(outbound.line.entries.capacity() <= ENTRIES_KEPT);
     push(&mut outbound, "last");
     outbound.fail_all(WriteError::Abandoned);
-    assert_eq!(outbound.entries.capacity(), 0);
+    assert_eq!(outbound.line.entries.capacity(), 0);
 }
 
 #[test]
 fn an_entry_is_no_larger_than_what_it_is_charged_with() {
-    assert!(mem::size_of::<Entry>() <= ENTRY_OVERHEAD, "{}", mem::size_of::<Entry>());
+    assert!(mem::size_of::<Entry<Outgoing>>() <= ENTRY_OVERHEAD, "{}", mem::size_of::<Entry<Outgoing>>());
 }
 
 /// xorshift64*: small, and the same everywhere.
@@ -572,7 +578,7 @@ fn random_operations_agree_with_a_plain_list_of_bytes() {
     for seed in 0..100 {
         let mut random = Random::seeded(seed);
         let water = marks(400, 900);
-        let (mut outbound, log) = (Outbound::new(water), Log::default());
+        let (mut outbound, log) = (queue_with(water), Log::default());
         let mut model: VecDeque<Model> = VecDeque::new();
         let mut completed: Vec<usize> = Vec::new();
         let (mut next_id, mut above, mut reported, mut user_off) = (0, false, true, false);
@@ -658,13 +664,13 @@ fn random_operations_agree_with_a_plain_list_of_bytes() {
             assert_eq!(outbound.len(), model.len(), "{at}");
             let flushed: usize =
                 model.iter().filter(|entry| entry.flushed).map(|entry| entry.bytes.len()).sum();
-            assert_eq!(outbound.flushed_bytes(), flushed as u64, "{at}");
+            assert_eq!(outbound.unsent_bytes(), flushed as u64, "{at}");
             assert_eq!(outbound.has_flushed(), flushed > 0, "{at}");
             above = pending > water.high() || above && pending >= water.low();
             assert_eq!(outbound.is_writable(), !above && !user_off, "{at}");
             if random.below(3) == 0 {
                 let expected = (outbound.is_writable() != reported).then_some(!reported);
-                assert_eq!(outbound.take_flip(), expected, "{at}");
+                assert_eq!(outbound.account.take_flip(), expected, "{at}");
                 reported = outbound.is_writable();
             }
         }
@@ -694,9 +700,9 @@ fn bytes_that_are_lent_count_until_they_are_reported_and_nothing_overtakes_them(
     assert_eq!(lent.len(), 10);
     assert!(lent.try_into_mut().is_ok(), "the transport alone has it");
     assert!(outbound.lend_first().is_none(), "one at a time");
-    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes()), (pending, 13));
+    assert_eq!((outbound.pending_bytes(), outbound.unsent_bytes()), (pending, 13));
     outbound.advance(4);
-    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes()), (pending - 4, 9));
+    assert_eq!((outbound.pending_bytes(), outbound.unsent_bytes()), (pending - 4, 9));
     assert_eq!(log.take_succeeded(), [0_usize; 0]);
     outbound.advance(6);
     assert_eq!(log.take_succeeded(), [1]);
@@ -704,7 +710,7 @@ fn bytes_that_are_lent_count_until_they_are_reported_and_nothing_overtakes_them(
 
     assert_eq!(outbound.lend_first().unwrap().len(), 3);
     outbound.fail_all(WriteError::Cancelled);
-    assert_eq!((outbound.pending_bytes(), outbound.flushed_bytes(), outbound.len()), (0, 0, 0));
+    assert_eq!((outbound.pending_bytes(), outbound.unsent_bytes(), outbound.len()), (0, 0, 0));
     assert_eq!(log.take().len(), 1);
 }
 

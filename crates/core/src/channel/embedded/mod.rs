@@ -1,0 +1,383 @@
+//! A channel for tests: no socket, no thread, a clock moved by hand.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `mod` | [`EmbeddedChannel`], its two ends and its time |
+//! | `wire` | what a transport would do: of bytes, or of messages |
+//! | `finished` | what is collected, and what is left in the end |
+
+mod finished;
+mod wire;
+
+use super::{Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack, Weight};
+use crate::{
+    ManualLoop,
+    event_loop::LocalLoop,
+    pipeline::{ApplicationStage, End, Ending, Handler, Link, PipelineBuilder, Segment},
+};
+use bytes::{Bytes, BytesMut};
+pub use finished::{Collector, Finished};
+use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
+use wire::{AnyHost, HostSource, OnWire};
+
+/// Runs a pipeline by hand: bytes in at the wire's end, messages out at the application's, and back.
+///
+/// Behind the last stage of the pipeline it puts a collector: what that stage passes on is kept for
+/// [`read_inbound`](Self::read_inbound).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use std::time::Duration;
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// channel.write_inbound(b"hello");
+/// assert_eq!(channel.read_outbound().unwrap(), "hello");
+/// channel.advance(Duration::from_secs(3600));
+/// assert!(channel.is_open());
+/// channel.finish().expect_nothing();
+/// ```
+///
+/// The wire's end need not be bytes. A pipeline that begins with any message, such as a part of a request, a datagram or a
+/// type of your own, runs without a codec in front ([`of_messages`](Self::of_messages)): it reads `I` and writes `O`.
+pub struct EmbeddedChannel<R, W, I = BytesMut, O = Bytes> {
+    manual: ManualLoop,
+    host: Rc<RefCell<dyn AnyHost<I, O>>>,
+    channel: Channel<W>,
+    inbound: Rc<RefCell<VecDeque<R>>>,
+    wire: VecDeque<O>,
+    blocked: bool,
+}
+
+/// Of bytes.
+impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
+    /// A connected channel that runs this pipeline.
+    pub fn new<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>) -> Self
+    where
+        H: Handler<ReadOut = R, Write = W>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        P: Segment<BytesMut, X, Tail = W>,
+        X: Into<Outgoing> + 'static,
+    {
+        Self::with_settings(pipeline, HostSettings::default())
+    }
+
+    /// The same with settings of one's own.
+    pub fn with_settings<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>, settings: HostSettings) -> Self
+    where
+        H: Handler<ReadOut = R, Write = W>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        P: Segment<BytesMut, X, Tail = W>,
+        X: Into<Outgoing> + 'static,
+    {
+        let inbound = Rc::default();
+        let segment = collecting(pipeline, &inbound);
+        Self::embed(inbound, |local| Host::new(local, segment, settings))
+    }
+
+    /// A connected channel whose pipeline ends in a joint, or is sealed. Nothing is collected: what is behind a joint ends
+    /// there.
+    pub fn with_joint<S, E, P, X>(pipeline: PipelineBuilder<S, E>) -> Self
+    where
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<BytesMut, X, Tail = W>,
+        X: Into<Outgoing> + 'static,
+    {
+        Self::with_joint_and_settings(pipeline, HostSettings::default())
+    }
+
+    /// The same with settings of one's own.
+    pub fn with_joint_and_settings<S, E, P, X>(
+        pipeline: PipelineBuilder<S, E>,
+        settings: HostSettings,
+    ) -> Self
+    where
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<BytesMut, X, Tail = W>,
+        X: Into<Outgoing> + 'static,
+    {
+        let segment = pipeline.into_segment();
+        Self::embed(Rc::default(), |local| Host::new(local, segment, settings))
+    }
+
+    /// Delivers bytes as one read, followed by `read_complete`. While reading is paused they wait.
+    pub fn write_inbound(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.receive(BytesMut::from(bytes.as_ref()))
+    }
+
+    /// Everything that was sent and not yet read, as one.
+    pub fn outbound_bytes(&mut self) -> Vec<u8> {
+        std::iter::from_fn(|| self.read_outbound()).flatten().collect()
+    }
+}
+
+/// Of messages of any type.
+impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O> {
+    /// A connected channel that runs this pipeline, which reads messages instead of bytes and writes messages.
+    ///
+    /// ```
+    /// use netwright_core::{AppContext, Application, EmbeddedChannel, pipeline};
+    ///
+    /// /// The last stage of a calculator, without the codec in front of it.
+    /// struct Adds { sum: u64 }
+    ///
+    /// impl Application for Adds {
+    ///     type Read = u32;
+    ///     type Write = String;
+    ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, number: u32) {
+    ///         self.sum += u64::from(number);
+    ///         cx.write_and_flush(format!("{} so far", self.sum));
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::of_messages(pipeline().app(Adds { sum: 0 }));
+    /// channel.receive(20).receive(22);
+    /// assert_eq!(channel.read_outbound().unwrap(), "20 so far");
+    /// assert_eq!(channel.finish().outbound, ["42 so far"]);
+    /// ```
+    pub fn of_messages<S, H, E, P>(pipeline: PipelineBuilder<(S, H), E>) -> Self
+    where
+        H: Handler<ReadOut = R, Write = W>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        P: Segment<I, O, Tail = W>,
+    {
+        Self::of_messages_with(pipeline, HostSettings::default(), Weight::unsaid())
+    }
+
+    /// The same with settings of one's own, and with what a message counts for while it waits: at the wire's end no stage
+    /// can say it, because none takes what the first one writes.
+    pub fn of_messages_with<S, H, E, P>(
+        pipeline: PipelineBuilder<(S, H), E>,
+        settings: HostSettings,
+        weight: Weight<O>,
+    ) -> Self
+    where
+        H: Handler<ReadOut = R, Write = W>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        P: Segment<I, O, Tail = W>,
+    {
+        let inbound = Rc::default();
+        let segment = collecting(pipeline, &inbound);
+        Self::embed(inbound, |local| Host::of_messages(local, segment, settings, weight))
+    }
+
+    /// The same for a pipeline that ends in a joint, or is sealed; see [`with_joint`](EmbeddedChannel::with_joint).
+    pub fn of_messages_with_joint<S, E, P>(
+        pipeline: PipelineBuilder<S, E>,
+        settings: HostSettings,
+        weight: Weight<O>,
+    ) -> Self
+    where
+        E: Ending,
+        S: Link<E::Segment, Linked = P>,
+        P: Segment<I, O, Tail = W>,
+    {
+        let segment = pipeline.into_segment();
+        Self::embed(Rc::default(), |local| Host::of_messages(local, segment, settings, weight))
+    }
+
+    fn embed<P, X, M>(
+        inbound: Rc<RefCell<VecDeque<R>>>,
+        host: impl FnOnce(LocalLoop) -> Host<P, X, I, M>,
+    ) -> Self
+    where
+        P: Segment<I, X, Tail = W>,
+        X: 'static,
+        M: Pack<X> + OnWire<O>,
+    {
+        let mut manual = ManualLoop::new();
+        let (host, channel) = manual.enter(|| {
+            let local = LocalLoop::current().expect("inside the loop");
+            let host = Rc::new(RefCell::new(host(local.clone())));
+            let token = local.register(HostSource(host.clone())).expect("a new loop takes sources");
+            host.borrow_mut().register(token);
+            host.borrow_mut().activate(None, None);
+            let channel = host.borrow().channel();
+            (host as Rc<RefCell<dyn AnyHost<I, O>>>, channel)
+        });
+        let mut embedded = Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false };
+        embedded.settle();
+        embedded
+    }
+
+    // ---- the wire's end ----
+
+    /// Delivers a message, followed by `read_complete`. While reading is paused it waits.
+    pub fn receive(&mut self, message: I) -> &mut Self {
+        if !self.is_open() {
+            return self; // as on a socket that is closed
+        }
+        self.drive(|host| {
+            host.received(message);
+            host.read_complete();
+        })
+    }
+
+    /// The peer sends no more, with half-closure allowed.
+    pub fn close_input(&mut self) -> &mut Self {
+        if !self.is_open() {
+            return self;
+        }
+        self.drive(|host| host.input_closed())
+    }
+
+    /// The peer closes the connection.
+    pub fn close_by_peer(&mut self) -> &mut Self {
+        self.drive(|host| host.closed(CloseCause::PeerClosed))
+    }
+
+    /// The next piece of bytes, or the next message, that was sent.
+    pub fn read_outbound(&mut self) -> Option<O> {
+        self.settle();
+        self.wire.pop_front()
+    }
+
+    /// A peer that does not read (`true`), or reads again (`false`): what is flushed meanwhile waits.
+    pub fn block_output(&mut self, blocked: bool) -> &mut Self {
+        self.blocked = blocked;
+        self.settle();
+        self
+    }
+
+    // ---- the application's end ----
+
+    /// The next message that came out of the last stage.
+    pub fn read_inbound(&mut self) -> Option<R> {
+        self.settle();
+        self.inbound.borrow_mut().pop_front()
+    }
+
+    /// Writes and flushes a message at the application's end.
+    pub fn write_outbound(&mut self, msg: W) -> &mut Self {
+        self.channel.send(msg);
+        self.settle();
+        self
+    }
+
+    /// The channel's handle, as the outside has it.
+    pub fn channel(&self) -> &Channel<W> {
+        &self.channel
+    }
+
+    // ---- time and end ----
+
+    /// Moves the clock, and runs what becomes due.
+    pub fn advance(&mut self, by: Duration) -> &mut Self {
+        self.manual.advance(by);
+        self.settle();
+        self
+    }
+
+    /// Runs what was asked for through [`channel`](Self::channel).
+    pub fn run(&mut self) -> &mut Self {
+        self.settle();
+        self
+    }
+
+    /// The loop under the channel.
+    pub fn event_loop(&mut self) -> &mut ManualLoop {
+        &mut self.manual
+    }
+
+    /// Whether the channel is not closed.
+    pub fn is_open(&self) -> bool {
+        self.channel.state() != ChannelState::Closed
+    }
+
+    /// Whether the pipeline wants bytes, or messages.
+    pub fn wants_read(&self) -> bool {
+        self.host.borrow().wants_read()
+    }
+
+    /// Whether a stage on workers has something under way: [`run`](Self::run) goes on with it once it is back.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, Workers, inbound, pipeline};
+    /// # use netwright_core::{Context, InboundOnly, InboundStage};
+    /// # use bytes::{Bytes, BytesMut};
+    /// # struct Counts;
+    /// # impl InboundOnly for Counts {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = usize;
+    /// #     type Write = Bytes;
+    /// #     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) { cx.fire_read(bytes.len()); }
+    /// # }
+    ///
+    /// let workers = Workers::new(1)?;
+    /// let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, inbound(Counts)));
+    /// channel.write_inbound("hello");
+    /// while channel.is_busy() {
+    ///     channel.run();
+    /// }
+    /// assert_eq!(channel.read_inbound(), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        self.host.borrow().is_busy()
+    }
+
+    /// Closes the channel and tells what was left over at both ends.
+    pub fn finish(mut self) -> Finished<R, O> {
+        self.settle_workers();
+        self.channel.resume(); // what is held is left over as well
+        self.settle_workers();
+        drop(self.channel.close());
+        self.settle_workers();
+        Finished {
+            inbound: self.inbound.borrow_mut().drain(..).collect(),
+            outbound: self.wire.drain(..).collect(),
+            cause: self.channel.close_cause(),
+        }
+    }
+
+    fn drive(&mut self, f: impl FnOnce(&mut dyn AnyHost<I, O>)) -> &mut Self {
+        let host = self.host.clone();
+        self.manual.enter(|| f(&mut *host.borrow_mut()));
+        self.settle();
+        self
+    }
+
+    /// Waits for what is on workers, too.
+    fn settle_workers(&mut self) {
+        self.settle();
+        while self.is_busy() {
+            std::thread::yield_now();
+            self.settle();
+        }
+    }
+
+    /// Does what a transport would do.
+    fn settle(&mut self) {
+        loop {
+            self.manual.run_until_idle();
+            let host = self.host.clone();
+            let (wire, blocked) = (&mut self.wire, self.blocked);
+            let busy = self.manual.enter(|| host.borrow_mut().act(wire, blocked));
+            if !busy {
+                break;
+            }
+        }
+    }
+}
+
+impl<R, W: 'static, I, O> fmt::Debug for EmbeddedChannel<R, W, I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedChannel").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+/// Puts a collector behind the last stage.
+fn collecting<S, H, E, P>(
+    pipeline: PipelineBuilder<(S, H), E>,
+    inbound: &Rc<RefCell<VecDeque<H::ReadOut>>>,
+) -> P
+where
+    H: Handler,
+    ((S, H), ApplicationStage<Collector<H::ReadOut, H::Write>>): Link<End, Linked = P>,
+{
+    pipeline.collect(ApplicationStage(Collector::into(inbound.clone()))).into_segment()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,136 @@
+//! What a transport asks of its channel.
+
+use super::{
+    super::{CloseCause, Outbound, Pack, WriteError, WritePromise},
+    Host,
+};
+use crate::pipeline::{Op, Segment};
+
+impl<P, W, R, M> Host<P, W, R, M>
+where
+    P: Segment<R, W>,
+    W: 'static,
+    R: 'static,
+    M: Pack<W>,
+{
+    /// Whether the pipeline wants bytes.
+    pub fn wants_read(&self) -> bool {
+        !self.ended && self.core.demand.takes_input() && self.core.wishes.close.is_none()
+    }
+
+    /// Whether a close was asked for and has not been carried out: what arrives now has nobody left to read it.
+    pub fn is_closing(&self) -> bool {
+        self.ended || self.core.wishes.close.is_some()
+    }
+
+    /// How many messages the pipeline wants at most: none while it is paused, as many as there are while it flows.
+    pub fn wanted(&self) -> usize {
+        if self.wants_read() { self.core.demand.messages() } else { 0 }
+    }
+
+    /// Whether something should be sent now; asked once for each wish.
+    pub fn take_flush(&mut self) -> bool {
+        std::mem::take(&mut self.core.wishes.flush)
+    }
+
+    /// What is flushed and not sent yet should be tried again: the socket has room, or it is this channel's turn.
+    pub fn wants_flush_again(&mut self) {
+        self.core.wishes.flush |= self.line.has_flushed();
+    }
+
+    /// What waits to be sent.
+    #[inline(always)]
+    pub fn outbound(&mut self) -> Outbound<'_, M> {
+        Outbound::of(&mut self.core.account, &mut self.line)
+    }
+
+    /// The transport took something out of [`outbound`](Self::outbound).
+    pub fn wrote(&mut self) {
+        self.tell_writability();
+    }
+
+    /// Whether the channel should be closed now, and why.
+    pub fn take_close(&mut self) -> Option<CloseCause> {
+        // What a stage on workers has under way may be a write or its flush.
+        let sent = |host: &Self| !host.line.has_flushed() && !host.root.is_busy();
+        if self.core.wishes.close_when_flushed && sent(self) {
+            self.core.wishes.close_when_flushed = false;
+            self.core.wishes.last_words = true;
+            // Through the pipeline, like any close: a stage may have something to send first. Whoever it passes has not asked.
+            let wants_no_more = self.core.wishes.wants_no_more;
+            self.enter_at_tail(Op::Close(CloseCause::Requested, WritePromise::untracked()));
+            self.core.wishes.wants_no_more = wants_no_more;
+        }
+        if self.core.wishes.last_words && self.line.has_flushed() && !self.closes_at_once() {
+            return None; // it has, and that goes first
+        }
+        // What is under way on workers may be a reply that was there before the close.
+        if self.core.wishes.close.is_none() || self.ended || self.is_busy() && !self.closes_at_once() {
+            return None;
+        }
+        self.core.wishes.close.take().map(|cause| *cause)
+    }
+
+    /// Whether the channel is to end now, whoever else it could be waited for: [`Channel::close_now`].
+    pub fn closes_at_once(&self) -> bool {
+        self.core.wishes.at_once
+    }
+
+    /// Whether a stage has something under way on workers, so that what has happened to the channel is not all over yet. A
+    /// transport that would end the channel because nothing else can happen waits for this; the channel is called when it
+    /// changes.
+    pub fn is_busy(&self) -> bool {
+        self.core.demand.is_away()
+    }
+
+    /// Whether answers are being made, or wait for the peer to take them, in the queue or in a stage, or messages for room for
+    /// theirs.
+    pub fn is_answering(&self) -> bool {
+        self.line.has_flushed()
+            || self.root.is_busy()
+            || self.root.owes()
+            || self.core.demand.is_full() && self.root.is_holding()
+    }
+
+    /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.
+    pub fn has_last_words(&self) -> bool {
+        self.core.wishes.last_words && self.core.wishes.flush && self.line.has_flushed()
+    }
+
+    /// Whether the output side should be shut down now: everything flushed before is sent.
+    pub fn take_output_shutdown(&mut self) -> bool {
+        !self.line.has_flushed() && std::mem::take(&mut self.core.wishes.shut_down_output)
+    }
+
+    /// The output side is shut down, or could not be.
+    pub fn output_shut_down(&mut self, result: Result<(), WriteError>) {
+        self.outbound().fail_all(WriteError::OutputShutDown);
+        for done in self.core.wishes.shut_down_done.take() {
+            match &result {
+                Ok(()) => done.succeed(),
+                Err(error) => done.fail(error.clone()),
+            }
+        }
+    }
+
+    /// Whether messages or events wait inside: what is told now waits behind them.
+    pub fn is_holding(&self) -> bool {
+        self.root.is_holding()
+    }
+
+    /// Whether nothing is left to do: the channel has ended and its pipeline knows everything.
+    pub fn is_finished(&self) -> bool {
+        self.ended && (self.silent || !self.root.is_holding() && !self.root.is_busy())
+    }
+
+    /// The last act: handlers are told that they leave, from the last to the first.
+    pub fn remove(&mut self) {
+        if !std::mem::replace(&mut self.removed, true) {
+            self.silent = true;
+            self.core.disarm_all();
+            self.core.drop_tasks(0);
+            self.root.removed();
+            self.shared.leave();
+        }
+    }
+}
