@@ -381,7 +381,8 @@ fn a_stream_of_parts_waits_while_nobody_takes_them_and_ends_with_its_channel() {
     channel.block_output(false);
     assert!(matches!(channel.read_outbound(), Some(HttpPart::Head(_))));
     assert_eq!(*sent.borrow(), 100);
-    let data = std::iter::from_fn(|| channel.read_outbound()).filter(|part| matches!(part, HttpPart::Data(_)));
+    let data =
+        std::iter::from_fn(|| channel.read_outbound()).filter(|part| matches!(part, HttpPart::Data(_)));
     assert_eq!(data.count(), 100);
     channel.close_by_peer();
     assert!(!channel.is_open());

@@ -5,6 +5,7 @@
 //!   EventLoop ── Driver ─────▶ readiness (mio: epoll, kqueue, IOCP) ───▶ one poll per loop
 //!                              blocking (poll(2)) ────────────────────▶ a thread for each channel
 //!   Source ── register ──────▶ Readiness
+//!                              open: Stream, Transport ────────────────▶ whatever somebody else brings
 //!                              ListenerOptions, StreamOptions ─────────▶ setsockopt, checked before
 //!                              Resolver, interleave ───────────────────▶ getaddrinfo, off the loop
 //!                              raise_descriptor_limit ─────────────────▶ RLIMIT_NOFILE
@@ -19,6 +20,8 @@
 //! - Connections that are kept for the next one who needs one: [`Pool`].
 //! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
 //!   [`PeerCredentials`], [`ReceivedDescriptors`].
+//! - Pipes and child processes as channels, where there are Unix descriptors: `Pipes`, for [`Client::adopt`].
+//! - Transports of one's own, found by a scheme of addresses that a builder is told of: [`open`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
 //! - How many connections the process may have: [`limits`].
@@ -34,7 +37,10 @@ pub mod files;
 pub mod limits;
 mod live;
 mod local;
+pub mod open;
 pub mod options;
+#[cfg(unix)]
+mod pipes;
 mod pool;
 mod probe;
 pub mod readiness;
@@ -59,6 +65,8 @@ pub use datagram::{
 };
 pub use limits::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
 pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, StreamOptions};
+#[cfg(unix)]
+pub use pipes::{Pipes, PipesError};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use probe::{Probe, ProbeStep};
 pub use readiness::{Interest, Readiness, ReadinessSeed};

@@ -59,7 +59,7 @@ impl Scratch {
 fn initialised(buffer: &mut BytesMut, filled: usize) {
     // SAFETY: `fill` alone calls this, with an empty buffer and right after the system wrote `filled` bytes to the start
     // of its spare capacity, of which there were at least as many. A reader that only pretends to have written can be
-    // ruled out: the only readers are `recv` calls in this crate.
+    // ruled out: the only readers are `recv` and `read` calls in this crate.
     unsafe { buffer.set_len(filled) };
 }
 

@@ -558,12 +558,12 @@ fn what_has_no_meaning_without_a_socket_is_refused_by_name() {
     };
     assert_eq!(
         bind(server_on(&loops).options(StreamOptions::new().nodelay(true)), "local:a"),
-        "cannot listen on local:a: a local connection has no socket: of its options only recv_buffer_size, \
+        "cannot listen on local:a: such a connection has no socket: of its options only recv_buffer_size, \
          send_buffer_size and a linger of zero can be set"
     );
     assert_eq!(
         bind(server_on(&loops).listener_options(ListenerOptions::new().reuse_port(true)), "local:b"),
-        "cannot listen on local:b: a local listener has no socket: of its options only backlog can be set"
+        "cannot listen on local:b: such a listener has no socket: of its options only backlog can be set"
     );
     assert_eq!(
         bind(server_on(&loops), "local:c#1"),
@@ -572,7 +572,7 @@ fn what_has_no_meaning_without_a_socket_is_refused_by_name() {
     let client = client_on(&loops, script().0, |client| client.local_addr("127.0.0.1:1".parse().unwrap()));
     assert_eq!(
         client.connect("local:d").soon().unwrap_err().to_string(),
-        "cannot connect to local:d: local_addr is 127.0.0.1:1, but a local connection has no host and port"
+        "cannot connect to local:d: local_addr is 127.0.0.1:1, but such a connection has no host and port"
     );
 }
 

@@ -23,6 +23,40 @@ pub enum Address {
     Unix(UnixName),
     /// A name in this process, for channels that never leave it.
     Local(Arc<str>),
+    /// A place that only another transport knows how to find.
+    Other(OtherAddress),
+}
+
+/// An address of a transport that is not built in: its scheme, and a name that means something to that transport alone.
+///
+/// ```
+/// use netwright_core::Address;
+///
+/// let address = Address::other("vsock", "2:5000")?;
+/// let Address::Other(other) = &address else { unreachable!() };
+/// assert_eq!((other.scheme(), other.name(), address.to_string().as_str()), ("vsock", "2:5000", "vsock:2:5000"));
+/// # Ok::<(), netwright_core::AddressError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OtherAddress {
+    /// Both, with the colon between them: an address is to take no more room for it.
+    text: Arc<str>,
+}
+
+impl OtherAddress {
+    /// What stands before the first colon.
+    pub fn scheme(&self) -> &str {
+        self.parts().0
+    }
+
+    /// What stands behind it.
+    pub fn name(&self) -> &str {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.text.split_once(':').unwrap_or((&self.text, ""))
+    }
 }
 
 /// What a Unix socket is called.
@@ -54,6 +88,26 @@ impl Address {
         }
     }
 
+    /// The address of a transport that is not built in. A scheme is a small letter and then small letters, digits, `+`, `-`
+    /// and `.`; a name is anything but nothing.
+    ///
+    /// # Errors
+    /// The scheme is none, or belongs to a transport that is built in (`tcp`, `unix`, `local`), or the name is empty.
+    pub fn other(scheme: &str, name: &str) -> Result<Self, AddressError> {
+        let text = format!("{scheme}:{name}");
+        let refused = |why| Err(AddressError { text: text.clone(), why });
+        if !is_scheme(scheme) {
+            return refused("a scheme is a small letter, and then small letters, digits, `+`, `-` or `.`");
+        }
+        if BUILT_IN.contains(&scheme) {
+            return refused("the schemes `tcp`, `unix` and `local` have addresses of their own kind");
+        }
+        if name.is_empty() {
+            return refused("a name is missing behind the scheme");
+        }
+        Ok(Self::Other(OtherAddress { text: text.into() }))
+    }
+
     /// Reads addresses that carry their kind in front: `unix:/path`, `unix:@abstract`, `local:name`. `None` for anything
     /// else, which then is a host and a port.
     pub fn parse_prefixed(text: &str) -> Option<Result<Self, AddressError>> {
@@ -71,6 +125,17 @@ impl Address {
             name => Some(Ok(Self::Local(name.into()))),
         }
     }
+}
+
+/// The schemes that no other transport can have.
+const BUILT_IN: [&str; 3] = ["tcp", "unix", "local"];
+
+/// Whether a text can stand before the colon of an address.
+fn is_scheme(text: &str) -> bool {
+    let within = |letter: char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.')
+    };
+    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(within)
 }
 
 impl FromStr for Address {
@@ -108,6 +173,7 @@ impl fmt::Display for Address {
             Self::Unix(UnixName::Abstract(name)) => write!(f, "unix:@{}", name.escape_ascii()),
             Self::Unix(UnixName::Unnamed) => f.write_str("unix:(unnamed)"),
             Self::Local(name) => write!(f, "local:{name}"),
+            Self::Other(other) => f.write_str(&other.text),
         }
     }
 }
@@ -149,6 +215,28 @@ mod tests {
     fn what_is_printed_can_be_read_again() {
         for text in ["[::1]:8080", "0.0.0.0:0", "unix:relative.sock", "unix:/a b", "unix:@x", "local:a:b"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_transport_has_a_scheme_and_a_name() {
+        for (scheme, name) in [("vsock", "2:5000"), ("x", ":"), ("a+b-c.9", "any thing")] {
+            let address = Address::other(scheme, name).unwrap();
+            let Address::Other(other) = &address else { panic!("{address:?}") };
+            assert_eq!((other.scheme(), other.name()), (scheme, name));
+            assert_eq!(address.to_string(), format!("{scheme}:{name}"));
+        }
+        for (scheme, name, why) in [
+            ("tcp", "host:1", "have addresses of their own kind"),
+            ("local", "x", "have addresses of their own kind"),
+            ("Pipe", "x", "a small letter"),
+            ("9p", "x", "a small letter"),
+            ("", "x", "a small letter"),
+            ("a:b", "x", "a small letter"),
+            ("pipe", "", "a name is missing"),
+        ] {
+            let error = Address::other(scheme, name).unwrap_err().to_string();
+            assert!(error.contains(why), "{scheme:?}, {name:?}: {error}");
         }
     }
 

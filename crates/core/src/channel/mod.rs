@@ -46,7 +46,7 @@ mod weight;
 
 pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
-pub use address::{Address, AddressError, UnixName};
+pub use address::{Address, AddressError, OtherAddress, UnixName};
 pub use byte_source::ByteSource;
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub use closed::Closed;

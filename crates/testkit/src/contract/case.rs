@@ -1,6 +1,6 @@
 //! From behaviours to tests: which cases there are, and how one is run so that its failure can be read.
 
-use super::{Setup, Transport, Variation, suite};
+use super::{Setup, Subject, Transport, Variation, suite};
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
     cell::RefCell,
@@ -20,20 +20,27 @@ pub struct Case {
     missing: Option<String>,
 }
 
-/// Every behaviour on every transport that it applies to, in every model.
+/// Every behaviour on every transport of ours that it applies to, in every model.
 pub fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for &transport in Transport::ALL {
-        let missing = transport.missing();
-        for behaviour in suite() {
-            if behaviour.does_not_apply(transport).is_some() {
-                continue;
-            }
-            for &variation in Variation::ALL {
-                for &model in behaviour.models(transport, variation) {
-                    let setup = Setup { transport, model, variation, behaviour };
-                    cases.push(Case { setup, missing: missing.clone().or_else(|| not_here(behaviour)) });
-                }
+    let mut cases: Vec<Case> = Transport::ALL.iter().flat_map(|transport| cases_on(*transport)).collect();
+    cases.retain(|case| case.setup.behaviour.does_not_apply(case.setup.transport).is_none());
+    cases
+}
+
+/// Every behaviour on a transport from outside, in every model. What does not apply to it is missing, with the reason.
+pub fn cases_of(subject: &'static dyn Subject) -> Vec<Case> {
+    cases_on(Transport::Other(subject))
+}
+
+fn cases_on(transport: Transport) -> Vec<Case> {
+    let (mut cases, missing) = (Vec::new(), transport.missing());
+    for behaviour in suite() {
+        let lacks = || behaviour.does_not_apply(transport).map(str::to_owned);
+        let missing = missing.clone().or_else(lacks).or_else(|| not_here(behaviour));
+        for &variation in Variation::ALL {
+            for &model in behaviour.models(transport, variation) {
+                let setup = Setup { transport, model, variation, behaviour };
+                cases.push(Case { setup, missing: missing.clone() });
             }
         }
     }

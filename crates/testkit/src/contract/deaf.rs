@@ -13,13 +13,21 @@ use std::{io::Write, time::Duration};
 const VARIED: &[Variation] = &[Variation::Asking];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    behaviour!(a_peer_that_ends_its_side_and_does_not_read_costs_no_turns).not(VARIED),
+    behaviour!(a_peer_that_ends_its_side_and_does_not_read_costs_no_turns)
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
     behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_when_the_peer_resets)
-        .needs(&[Need::Reset])
+        .needs(&[Need::Reset, Need::HalfClosure])
         .not(VARIED),
-    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_when_it_is_cut).not(VARIED),
-    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_when_it_is_closed).not(VARIED),
-    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_with_its_loop).not(VARIED),
+    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_when_it_is_cut)
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
+    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_when_it_is_closed)
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
+    behaviour!(a_channel_whose_peer_ended_its_side_and_does_not_read_ends_with_its_loop)
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
 ];
 
 /// Together more than any system takes for a peer that does not read; each so short that no transport treats it as bulk.

@@ -34,7 +34,10 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_peer_that_resets_is_noticed_without_reading).shows(&[67]).needs(&[Need::Reset]).not(VARIED),
     behaviour!(what_a_peer_sent_before_it_closed_is_not_lost_while_nobody_reads).shows(&[67]).not(VARIED),
     behaviour!(a_paused_channel_still_writes_and_closes).shows(&[50]).not(VARIED),
-    behaviour!(the_end_of_input_waits_behind_what_a_paused_channel_has_not_read).shows(&[50]).not(VARIED),
+    behaviour!(the_end_of_input_waits_behind_what_a_paused_channel_has_not_read)
+        .shows(&[50])
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
     behaviour!(an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing)
         .shows(&[52])
         .not(&[Variation::Asking]),

@@ -1,7 +1,7 @@
 //! Bytes come back as they were sent, whatever their sizes and however many connections there are.
 
 use super::{
-    Behaviour, Setup, behaviour,
+    Behaviour, Need, Setup, behaviour,
     support::{Random, Soon, expect, expect_end, pattern, round_trip, script},
 };
 use bytes::Bytes;
@@ -16,7 +16,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_stream_that_is_sent_and_read_at_once_comes_back).shows(&[49]),
     behaviour!(a_client_of_ours_gets_its_bytes_back).shows(&[49]),
     behaviour!(many_connections_at_once_do_not_mix).shows(&[49]),
-    behaviour!(many_short_connections_never_get_what_belongs_to_another).shows(&[66]),
+    behaviour!(many_short_connections_never_get_what_belongs_to_another)
+        .shows(&[66])
+        .needs(&[Need::HalfClosure]),
     behaviour!(descriptor_numbers_that_a_client_gets_again_never_cross_its_channels).shows(&[66]),
 ];
 

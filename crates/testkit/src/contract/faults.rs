@@ -20,12 +20,17 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_reset_that_is_there_before_the_data_is_read_is_told_once).needs(&[Need::Reset]),
     behaviour!(a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once).needs(&[Need::Reset]),
     behaviour!(a_peer_that_closes_with_data_unread_ends_a_writer_once),
-    behaviour!(a_peer_that_shuts_down_and_then_resets_ends_the_channel_once).needs(&[Need::Reset]),
+    behaviour!(a_peer_that_shuts_down_and_then_resets_ends_the_channel_once)
+        .needs(&[Need::Reset, Need::HalfClosure]),
     behaviour!(a_client_is_told_of_a_reset_once).needs(&[Need::Reset]),
     behaviour!(a_client_that_is_reset_at_once_begins_and_ends_once)
         .needs(&[Need::Reset, Need::ForeignPeers])
         .in_one_model(),
-    behaviour!(resets_at_every_point_leave_no_descriptor).needs(&[Need::Reset, Need::Descriptors]),
+    behaviour!(resets_at_every_point_leave_no_descriptor).needs(&[
+        Need::Reset,
+        Need::Descriptors,
+        Need::HalfClosure,
+    ]),
     behaviour!(a_handler_that_panics_costs_its_own_channel_and_nothing_else).shows(&[51]),
     behaviour!(a_channel_that_panics_fails_what_waits_with_that_cause),
     behaviour!(an_error_that_nobody_handles_closes_the_channel_with_it).shows(&[51]),

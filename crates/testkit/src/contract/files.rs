@@ -1,7 +1,7 @@
 //! Files arrive byte for byte, and what goes wrong with one is told apart from what goes wrong with the connection.
 
 use super::{
-    Behaviour, Setup, Variation, behaviour,
+    Behaviour, Need, Setup, Variation, behaviour,
     support::{PATIENCE, Running, Soon, expect, expect_end, pattern},
 };
 use bytes::{Bytes, BytesMut};
@@ -22,16 +22,25 @@ use std::{
 const VARIED: &[Variation] = &[Variation::Asking, Variation::OnWorkers];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    behaviour!(a_file_arrives_byte_for_byte_between_other_messages).shows(&[62]).not(VARIED),
+    behaviour!(a_file_arrives_byte_for_byte_between_other_messages)
+        .shows(&[62])
+        .not(VARIED)
+        .needs(&[Need::Files]),
     behaviour!(a_region_that_ends_early_fails_and_its_channel_closes_behind_what_went_out)
         .shows(&[62])
-        .not(VARIED),
-    behaviour!(a_region_within_a_message_closes_its_channel_also_if_nothing_of_it_was_sent).not(VARIED),
-    behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel).shows(&[62]).not(VARIED),
-    behaviour!(a_region_of_what_has_no_offsets_fails_alone).not(VARIED),
-    behaviour!(a_file_that_breaks_fails_alone_whichever_call_finds_out).not(VARIED),
-    behaviour!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel).not(VARIED),
-    behaviour!(one_file_goes_to_many_peers_at_once).not(VARIED),
+        .not(VARIED)
+        .needs(&[Need::Files]),
+    behaviour!(a_region_within_a_message_closes_its_channel_also_if_nothing_of_it_was_sent)
+        .not(VARIED)
+        .needs(&[Need::Files]),
+    behaviour!(a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel)
+        .shows(&[62])
+        .not(VARIED)
+        .needs(&[Need::Files]),
+    behaviour!(a_region_of_what_has_no_offsets_fails_alone).not(VARIED).needs(&[Need::Files]),
+    behaviour!(a_file_that_breaks_fails_alone_whichever_call_finds_out).not(VARIED).needs(&[Need::Files]),
+    behaviour!(a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel).not(VARIED).needs(&[Need::Files]),
+    behaviour!(one_file_goes_to_many_peers_at_once).not(VARIED).needs(&[Need::Files]),
 ];
 
 /// Writes bytes and files.

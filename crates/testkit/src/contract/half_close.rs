@@ -13,22 +13,31 @@ use std::{
 };
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
-    behaviour!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data).shows(&[58]),
-    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes),
-    behaviour!(an_end_of_input_waits_for_answers_that_are_still_on_workers),
+    behaviour!(without_half_closure_the_end_of_input_closes_the_channel_after_all_data)
+        .shows(&[58])
+        .needs(&[Need::HalfClosure]),
+    behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes).needs(&[Need::HalfClosure]),
+    behaviour!(an_end_of_input_waits_for_answers_that_are_still_on_workers).needs(&[Need::HalfClosure]),
     behaviour!(read_complete_comes_after_the_last_read_and_before_the_end).shows(&[58]),
-    behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on).shows(&[58]),
-    behaviour!(with_half_closure_an_echo_answers_what_came_with_the_end),
-    behaviour!(output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on).shows(&[59]),
-    behaviour!(shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later).shows(&[59]),
-    behaviour!(a_channel_whose_both_directions_have_ended_is_closed).shows(&[59]),
-    behaviour!(a_reset_after_half_closure_ends_the_channel_once).needs(&[Need::Reset]),
-    behaviour!(a_reset_after_our_output_was_shut_down_ends_the_channel_once).needs(&[Need::Reset]),
-    behaviour!(a_client_half_closes_too),
+    behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on)
+        .shows(&[58])
+        .needs(&[Need::HalfClosure]),
+    behaviour!(with_half_closure_an_echo_answers_what_came_with_the_end).needs(&[Need::HalfClosure]),
+    behaviour!(output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on)
+        .shows(&[59])
+        .needs(&[Need::HalfClosure]),
+    behaviour!(shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later)
+        .shows(&[59])
+        .needs(&[Need::HalfClosure]),
+    behaviour!(a_channel_whose_both_directions_have_ended_is_closed).shows(&[59]).needs(&[Need::HalfClosure]),
+    behaviour!(a_reset_after_half_closure_ends_the_channel_once).needs(&[Need::Reset, Need::HalfClosure]),
+    behaviour!(a_reset_after_our_output_was_shut_down_ends_the_channel_once)
+        .needs(&[Need::Reset, Need::HalfClosure]),
+    behaviour!(a_client_half_closes_too).needs(&[Need::HalfClosure]),
     behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
     behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
     behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
-    behaviour!(a_peer_that_sends_no_more_gets_all_answers_to_what_it_sent),
+    behaviour!(a_peer_that_sends_no_more_gets_all_answers_to_what_it_sent).needs(&[Need::HalfClosure]),
 ];
 
 fn without_half_closure_the_end_of_input_closes_the_channel_after_all_data(setup: Setup) {

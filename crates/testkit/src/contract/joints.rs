@@ -4,7 +4,7 @@
 //! bytes so far. The two take messages of different types.
 
 use super::{
-    Behaviour, Setup, behaviour,
+    Behaviour, Need, Setup, behaviour,
     support::{PATIENCE, Running, Soon, expect, expect_end, wait_until},
 };
 use bytes::{Buf, Bytes, BytesMut};
@@ -26,7 +26,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(handles_of_an_exchanged_segment_lose_no_write_in_silence),
     behaviour!(a_sealed_client_can_be_closed_and_waited_for),
     behaviour!(one_port_speaks_several_protocols_and_the_first_bytes_decide),
-    behaviour!(first_bytes_that_left_it_open_are_read_when_the_peer_sends_no_more),
+    behaviour!(first_bytes_that_left_it_open_are_read_when_the_peer_sends_no_more)
+        .needs(&[Need::HalfClosure]),
 ];
 
 type Way = Switch<BytesMut, Bytes, Infallible>;

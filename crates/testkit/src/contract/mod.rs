@@ -14,6 +14,9 @@
 //! 3. No behaviour sleeps. What must not happen is looked for after all loops have taken a few turns; a loop that must not
 //!    spin is given a short timer, and its turns are counted.
 //!
+//! A transport from outside (see `netwright_transport::open`) is run through it as a [`Subject`], with nothing but what is public; what it does
+//! not have it says itself, and what that concerns is skipped, with the reason.
+//!
 //! Run by `crates/transport/tests/contract.rs`; the table is in `docs/contract.md` and printed by
 //! `cargo run -p netwright-testkit --features contract --example contract_table`.
 //!
@@ -22,7 +25,9 @@
 mod behaviour;
 mod case;
 pub mod netty;
+mod run;
 mod setup;
+mod subject;
 mod support;
 mod table;
 
@@ -58,9 +63,11 @@ mod write;
 pub use behaviour::Behaviour;
 use behaviour::behaviour;
 use case::ON_PURPOSE;
-pub use case::{Case, cases};
+pub use case::{Case, cases, cases_of};
+pub use run::run;
 pub use setup::{Model, Need, Setup, Transport, Variation};
 use std::sync::LazyLock;
+pub use subject::Subject;
 pub use table::markdown;
 
 /// Every behaviour, in the order of the files they are in.

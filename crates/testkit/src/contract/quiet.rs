@@ -14,12 +14,15 @@ const VARIED: &[Variation] = &[Variation::Asking];
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_paused_channel_with_bytes_waiting_does_not_spin_and_gets_them_when_it_resumes).not(VARIED),
-    behaviour!(a_paused_channel_whose_peer_half_closed_behind_bytes_does_not_spin_and_gets_both).not(VARIED),
+    behaviour!(a_paused_channel_whose_peer_half_closed_behind_bytes_does_not_spin_and_gets_both)
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
     behaviour!(a_paused_channel_whose_peer_reset_behind_bytes_does_not_spin_and_ends_when_it_resumes)
         .needs(&[Need::Reset])
         .not(VARIED),
     behaviour!(a_channel_whose_peer_half_closed_does_not_spin_while_it_lives_on_and_while_it_waits_for_room)
-        .not(VARIED),
+        .not(VARIED)
+        .needs(&[Need::HalfClosure]),
     behaviour!(a_listener_that_is_told_to_pause_does_not_spin_while_peers_wait).shows(&[61]).not(VARIED),
     behaviour!(timers_and_tasks_run_while_the_peer_sends_nothing_and_while_it_reads_nothing).not(VARIED),
 ];

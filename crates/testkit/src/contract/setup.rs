@@ -1,15 +1,18 @@
 //! What a behaviour is shown on: a transport, in a reactor model.
 //!
-//! A further transport is a variant of [`Transport`] and an arm in each `match` on it below; the compiler names them. One
-//! that carries bytes by other means than those of [`Carrier`] needs an arm in `support/peers.rs` as well.
+//! A transport from outside is a [`Subject`]. A further one of our own is a variant of [`Transport`] and an arm in each `match` on it
+//! below; the compiler names them. One that carries bytes by other means than those of [`Carrier`] needs an arm in `support/peers.rs` as well.
 
-use super::Behaviour;
-use netwright_core::EventLoopGroup;
-use netwright_transport::Backend;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::{Behaviour, Subject};
+use netwright_core::{Address, EventLoopGroup};
+use netwright_transport::{Backend, ClientBuilder, ServerBuilder};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// What carries the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Transport {
     /// TCP by readiness (epoll).
@@ -22,14 +25,31 @@ pub enum Transport {
     Unix,
     /// Within the process, by name.
     Local,
+    /// A transport from outside.
+    Other(&'static dyn Subject),
+}
+
+impl PartialEq for Transport {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Transport {}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// How two ends find each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Carrier {
     Tcp,
     Unix,
     Local,
+    Other(&'static dyn Subject),
 }
 
 /// What a behaviour needs that not every transport has.
@@ -40,7 +60,7 @@ pub enum Need {
     Network,
     /// An end that is not in order, told to the peer as such.
     Reset,
-    /// A descriptor for each connection.
+    /// A socket for each connection, to which other processes connect as well.
     Descriptors,
     /// A thread for each connection.
     Threads,
@@ -48,10 +68,14 @@ pub enum Need {
     ForeignPeers,
     /// That the peer gets a copy of what is written, so that the original is released when it is sent.
     Copies,
+    /// An end of one direction, told to the peer, while the other goes on.
+    HalfClosure,
+    /// Regions of files that are sent as messages.
+    Files,
 }
 
 impl Transport {
-    /// Every transport, also those that this machine lacks.
+    /// Every transport of ours, also those that this machine lacks.
     pub const ALL: &[Self] = &[Self::Readiness, Self::Uring, Self::Blocking, Self::Unix, Self::Local];
 
     /// As it is called in the names of tests.
@@ -62,6 +86,7 @@ impl Transport {
             Self::Blocking => "blocking",
             Self::Unix => "unix",
             Self::Local => "local",
+            Self::Other(subject) => subject.name(),
         }
     }
 
@@ -74,6 +99,7 @@ impl Transport {
             // And a loop with many descriptors, which asks about each of them every time.
             Self::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
             Self::Unix => &[Model::OneLoop, Model::OneAcceptor], // no second socket on one path
+            Self::Other(subject) => subject.models(),
         }
     }
 
@@ -81,6 +107,7 @@ impl Transport {
     pub fn missing(self) -> Option<String> {
         match self {
             Self::Readiness | Self::Local => None,
+            Self::Other(subject) => subject.missing(),
             Self::Unix => cfg!(windows).then(|| "Windows has no Unix sockets that we know".to_owned()),
             Self::Blocking | Self::Uring => {
                 self.backend().event_loops(1).err().map(|error| error.to_string())
@@ -96,12 +123,19 @@ impl Transport {
         match (self.carrier(), need) {
             (_, Need::Threads) => None,
             (Carrier::Tcp, Need::Network) | (Carrier::Tcp | Carrier::Local, Need::Reset) => None,
+            (
+                Carrier::Other(subject),
+                need @ (Need::Reset | Need::Descriptors | Need::Copies | Need::HalfClosure | Need::Files),
+            ) => subject.lacks(need),
+            (_, Need::HalfClosure | Need::Files) => None,
             (_, Need::Network) => Some("it is about host names, ports or options of TCP"),
             (Carrier::Unix, Need::Reset) => Some("a Unix socket has no reset"),
             (Carrier::Tcp | Carrier::Unix, Need::Descriptors | Need::ForeignPeers | Need::Copies) => None,
             (Carrier::Local, Need::Copies) => Some("a local message moves to its reader, who releases it"),
             (Carrier::Local, Need::Descriptors) => Some("a local channel has no socket"),
-            (Carrier::Local, Need::ForeignPeers) => Some("within the process all peers are ours"),
+            (Carrier::Local | Carrier::Other(_), Need::ForeignPeers) => {
+                Some("within the process all peers are ours")
+            }
         }
     }
 
@@ -110,6 +144,25 @@ impl Transport {
             Self::Readiness | Self::Unix | Self::Local => Backend::Readiness,
             Self::Uring => Backend::Uring,
             Self::Blocking => Backend::Blocking,
+            Self::Other(subject) => subject.backend(),
+        }
+    }
+
+    /// A server that knows how to listen on it.
+    pub(super) fn server(self, builder: ServerBuilder) -> ServerBuilder {
+        let builder = builder.backend(self.backend());
+        match self {
+            Self::Other(subject) => subject.server(builder),
+            _ => builder,
+        }
+    }
+
+    /// A client that knows how to connect by it.
+    pub(super) fn client(self, builder: ClientBuilder) -> ClientBuilder {
+        let builder = builder.backend(self.backend());
+        match self {
+            Self::Other(subject) => subject.client(builder),
+            _ => builder,
         }
     }
 
@@ -118,6 +171,7 @@ impl Transport {
             Self::Readiness | Self::Uring | Self::Blocking => Carrier::Tcp,
             Self::Unix => Carrier::Unix,
             Self::Local => Carrier::Local,
+            Self::Other(subject) => Carrier::Other(subject),
         }
     }
 }
@@ -225,6 +279,16 @@ impl Setup {
             Carrier::Tcp => "127.0.0.1:0".to_owned(),
             Carrier::Unix => format!("unix:@netwright-contract-{}", unique()),
             Carrier::Local => format!("local:contract-{}", unique()),
+            Carrier::Other(subject) => subject.address(),
+        }
+    }
+
+    /// The same, read.
+    pub(super) fn nobodys_address(self) -> Address {
+        let text = self.listen_at();
+        match (self.transport, text.split_once(':')) {
+            (Transport::Other(_), Some((scheme, name))) => Address::other(scheme, name).unwrap(),
+            _ => text.parse().unwrap(),
         }
     }
 

@@ -34,7 +34,7 @@ use std::{
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(an_async_tail_echoes_byte_for_byte_at_the_peers_pace),
     behaviour!(a_client_may_have_an_async_tail).in_one_model(),
-    behaviour!(a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading),
+    behaviour!(a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading).needs(&[Need::HalfClosure]),
     behaviour!(a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory),
     behaviour!(a_tail_that_never_reads_ends_with_an_idle_peer),
     behaviour!(a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order),

@@ -40,7 +40,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .not(&[Variation::OnWorkers]),
     behaviour!(a_peer_that_never_reads_does_not_hold_up_its_neighbours),
     behaviour!(a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits),
-    behaviour!(a_flood_does_not_keep_neighbours_from_being_read),
+    behaviour!(a_flood_does_not_keep_neighbours_from_being_read).needs(&[Need::HalfClosure]),
     behaviour!(a_channel_that_always_has_more_to_write_lets_its_loop_do_other_things),
 ];
 

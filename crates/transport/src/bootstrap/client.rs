@@ -1,22 +1,28 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
-use super::{Backend, ConnectError, error::taken, hosts::Hosts, race};
+use super::{
+    Backend, ConnectError,
+    attempts::{self, Attempt},
+    error::taken,
+    hosts::Hosts,
+    race,
+};
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::Guard,
-    local,
+    open::{Arrival, Connection, Means, Schemes, Transport, Whereabouts},
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, Resolver, interleave, look_up},
     socket::ConnectSettings,
-    stream::{Adoption, ChannelSettings, Connection, adopt},
+    stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, EventLoopGroup, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder, Promised,
-    Segment, WaterMarks, Whole, internal::catch, promise,
+    Address, Channel, EventLoopGroup, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder, Promise,
+    Promised, Segment, WaterMarks, Whole, internal::catch, promise, time,
 };
 use std::{
-    fmt,
+    fmt, io,
     marker::PhantomData,
     net::SocketAddr,
     sync::{
@@ -47,6 +53,7 @@ pub struct ClientBuilder {
     settings: ChannelSettings,
     timeout: Duration,
     from: Option<SocketAddr>,
+    schemes: Schemes,
     resolver: Option<Arc<dyn Resolve>>,
     backend: Backend,
 }
@@ -147,6 +154,12 @@ impl ClientBuilder {
         self
     }
 
+    /// A transport of one's own: addresses that begin with `scheme:` are found by it. See [`open`](crate::open).
+    pub fn scheme(mut self, scheme: impl AsRef<str>, transport: impl Transport) -> Self {
+        self.schemes.add(scheme.as_ref(), transport);
+        self
+    }
+
     /// Who turns names into addresses.
     pub fn resolver(mut self, resolver: impl Resolve) -> Self {
         self.resolver = Some(Arc::new(resolver));
@@ -163,6 +176,7 @@ impl ClientBuilder {
         W: Into<Outgoing> + 'static,
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
+        self.schemes.check()?;
         let hosts = Hosts::new(self.group, self.threads, None, self.backend, 1)
             .map_err(|error| ConnectError::Setup(error.to_string()))?;
         let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
@@ -173,6 +187,7 @@ impl ClientBuilder {
                 options: self.settings.options,
                 timeout: self.timeout,
                 from: self.from,
+                schemes: self.schemes,
                 resolver,
                 make: Box::new(move || make().into_segment()),
                 writes: PhantomData,
@@ -215,6 +230,7 @@ struct Inner<P, W> {
     options: StreamOptions,
     timeout: Duration,
     from: Option<SocketAddr>,
+    schemes: Schemes,
     resolver: Arc<dyn Resolve>,
     make: Box<dyn Fn() -> P + Send + Sync>,
     writes: PhantomData<fn(W)>,
@@ -229,6 +245,7 @@ impl Client<(), ()> {
             settings: ChannelSettings::default(),
             timeout: Duration::from_secs(30),
             from: None,
+            schemes: Schemes::default(),
             resolver: None,
             backend: Backend::Auto,
         }
@@ -240,8 +257,8 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    /// Connects to `host:port`, `unix:/path`, `unix:@abstract` or `local:name`. A future of the channel, and a blocking wait.
-    /// Cancelling it gives the attempt up.
+    /// Connects to `host:port`, `unix:/path`, `unix:@abstract`, `local:name`, or an address of a [scheme](ClientBuilder::scheme) of one's own.
+    /// A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     ///
     /// What somebody else has named is to be a host, whatever it is called: `tcp:host:port` is never a socket of this machine
     /// or a name in this process.
@@ -259,14 +276,21 @@ where
         let here = event_loop.downgrade();
         promised.listen(move |result| {
             if let (Err(ConnectError::Cancelled), Some(event_loop)) = (result, here.upgrade()) {
-                let _ = event_loop.order(move || race::abandon(id));
+                let _ = event_loop.order(move || attempts::abandon(id));
             }
         });
         let (inner, address) = (self.inner.clone(), address.to_string());
         let future = async move {
-            let addresses = match find(&*inner.resolver, &address).await {
-                Ok(addresses) => addresses,
-                Err(error) => return promise.fail(error),
+            let addresses = match inner.schemes.find(&address) {
+                Err(error) => return promise.fail(error.into()),
+                Ok(Whereabouts::Open(means, to)) => {
+                    return inner.connect_open(id, &means, to, promise, lease);
+                }
+                Ok(Whereabouts::Unix(address)) => vec![address],
+                Ok(Whereabouts::Host(name)) => match look_up(&*inner.resolver, name).await {
+                    Ok(found) => in_turn(&found),
+                    Err(error) => return promise.fail(error.into()),
+                },
             };
             if promise.is_cancelled() {
                 return;
@@ -276,12 +300,6 @@ where
                     .fail(ConnectError::Setup(format!("{address:?} has no address to connect to")));
             }
             let Some(local) = LocalLoop::current() else { return };
-            if let [Address::Local(name)] = &addresses[..] {
-                if promise.claim() {
-                    promise.complete(inner.connect_within(&local, name, lease));
-                }
-                return;
-            }
             // What a Unix socket does not have is refused as a whole.
             let options = match &addresses[..] {
                 [Address::Unix(_)] => &inner.options,
@@ -294,12 +312,35 @@ where
                 if !promise.claim() {
                     return; // cancelled at the last moment: the socket is closed by its drop
                 }
-                let connected = |(socket, peer)| inner.adopt(&place, Connection::Socket(socket), peer, lease);
+                let connected = |(socket, peer)| inner.adopt(&place, Carried::Socket(socket), peer, lease);
                 promise.complete(result.and_then(connected));
             };
             race::start(id, local, addresses, connect, Box::new(done));
         };
         taken(promised, event_loop.spawn(future))
+    }
+
+    /// Makes a channel of a connection that exists already: pipes or a child process (`Pipes`), or a
+    /// [`Connection`] of one's own. A future of the channel, and a blocking wait. If it fails, or is cancelled before its loop has taken the
+    /// connection, that is closed.
+    pub fn adopt(&self, connection: impl Connection) -> Promised<Channel<P::Tail>, ConnectError> {
+        let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
+        let (event_loop, lease) = match self.inner.hosts.next() {
+            Ok(host) => host,
+            Err(error) => {
+                promise.fail(ConnectError::NoThread(error));
+                return promised;
+            }
+        };
+        let inner = self.inner.clone();
+        let adopted = event_loop.execute(move || {
+            let Some(local) = LocalLoop::current() else { return };
+            if promise.claim() {
+                let Arrival { carried, peer } = connection.into();
+                promise.complete(inner.adopt(&local, carried, peer, lease));
+            }
+        });
+        taken(promised, adopted)
     }
 
     /// The loops that host the connections. With a thread for each of them: a loop beside those, for timers and tasks.
@@ -318,22 +359,49 @@ where
     P: Segment<BytesMut, W, Tail: Send>,
     W: Into<Outgoing> + 'static,
 {
-    /// Connects to a name of this process, on the loop of the calling thread.
-    fn connect_within(
-        &self,
-        local: &LocalLoop,
-        name: &Arc<str>,
+    /// Connects by a transport that is no socket of the system, on the loop of the calling thread.
+    fn connect_open(
+        self: Arc<Self>,
+        id: u64,
+        means: &Means,
+        to: Address,
+        mut promise: Promise<Channel<P::Tail>, ConnectError>,
         lease: Option<Lease>,
-    ) -> Result<Channel<P::Tail>, ConnectError> {
-        let peer = Address::Local(name.clone());
-        let setup = |why: &str| ConnectError::Setup(format!("cannot connect to {peer}: {why}"));
-        self.options.check_local().map_err(setup)?;
-        if let Some(from) = self.from {
-            return Err(setup(&format!("local_addr is {from}, but a local connection has no host and port")));
+    ) {
+        let Some(local) = LocalLoop::current() else { return };
+        if promise.is_cancelled() {
+            return;
         }
-        match local::connect(name, &self.settings.options) {
-            Ok(end) => self.adopt(local, Connection::Local(end), peer, lease),
-            Err(error) => Err(ConnectError::io(peer, self.timeout, error)),
+        let setup = |why: &str| ConnectError::Setup(format!("cannot connect to {to}: {why}"));
+        if let Some(from) = self.from {
+            let why = format!("local_addr is {from}, but such a connection has no host and port");
+            return promise.fail(setup(&why));
+        }
+        let limit = self.timeout;
+        let connecting = match means.connect(&to, &local, &self.options) {
+            Ok(Ok(connecting)) => connecting,
+            Ok(Err(error)) => return promise.fail(ConnectError::io(to, limit, error)),
+            Err(why) => return promise.fail(setup(&why)),
+        };
+        let (attempt, place) = (Attempt::new(id), local.clone());
+        let connected = local.spawn(async move {
+            let result = match limit {
+                Duration::ZERO => connecting.await,
+                _ => time::timeout(limit, connecting)
+                    .await
+                    .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+            };
+            drop(attempt);
+            if promise.claim() {
+                let arrived = result.map_err(|error| ConnectError::io(to, limit, error));
+                let adopt = |Arrival { carried, peer }| self.adopt(&place, carried, peer, lease);
+                promise.complete(arrived.and_then(adopt));
+            }
+        });
+        if let Ok(connected) = connected
+            && !connected.is_done()
+        {
+            Attempt::on_abandon(id, move || _ = connected.abort());
         }
     }
 
@@ -341,16 +409,16 @@ where
     fn adopt(
         &self,
         local: &LocalLoop,
-        connection: Connection,
+        carried: Carried,
         peer: Address,
         lease: Option<Lease>,
     ) -> Result<Channel<P::Tail>, ConnectError> {
         let pipeline = catch(|| (self.make)()).map_err(ConnectError::Panicked)?;
         #[cfg(unix)]
-        let credentials = connection.credentials(&peer);
+        let credentials = carried.credentials(&peer);
         let adoption = Adoption {
             local,
-            connection,
+            carried,
             peer: Some(peer.clone()),
             #[cfg(unix)]
             credentials,
@@ -363,16 +431,8 @@ where
 }
 
 /// The addresses to try, in order.
-async fn find(resolver: &dyn Resolve, text: &str) -> Result<Vec<Address>, ConnectError> {
-    let name = match text.strip_prefix("tcp:") {
-        Some(name) => name,
-        None => match Address::parse_prefixed(text) {
-            Some(address) => return Ok(vec![address?]),
-            None => text,
-        },
-    };
-    let found = look_up(resolver, name).await?;
-    Ok(interleave(&found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect())
+fn in_turn(found: &[SocketAddr]) -> Vec<Address> {
+    interleave(found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect()
 }
 
 impl<P, W> Clone for Client<P, W> {

@@ -1,24 +1,29 @@
-//! Where a server's acceptors listen: on the network, at a Unix socket, or at a name within the process.
+//! Where a server's acceptors listen: on the network, at a Unix socket, or where another transport says.
 //!
 //! ```text
 //!   host:port    each acceptor has a socket of its own (SO_REUSEPORT), and the system spreads connections
 //!   unix:…       one socket; each acceptor has a duplicate of its descriptor, and who is fastest accepts
-//!   local:…      one door; connections are announced to each acceptor in turn
+//!   other:…      one listener of that transport, which all acceptors attend
 //! ```
 
 use super::BindError;
 #[cfg(unix)]
 use crate::socket::unix::{self, SocketFile};
+#[cfg(target_os = "linux")]
+use crate::uring::UringListener;
 use crate::{
-    local::{self, Door, LocalListener, WeakDoor},
+    open::{Listener as OpenListener, Means},
     options::{ListenerOptions, StreamOptions},
-    socket::{self, Listener, ListenerFigures, Reception},
+    socket::{self, Listener, ListenerFigures, Reception, SocketAcceptor},
 };
 use netwright_core::{Address, LocalLoop, driver::Token};
 use socket2::{Socket, Type};
-use std::{io, sync::Arc};
 #[cfg(unix)]
-use std::{net::Shutdown, sync::Weak};
+use std::net::Shutdown;
+use std::{
+    io,
+    sync::{Arc, Weak},
+};
 
 pub(super) enum Entrance {
     Socket {
@@ -27,7 +32,15 @@ pub(super) enum Entrance {
         #[cfg(unix)]
         common: Option<Arc<Common>>,
     },
-    Local(Door),
+    Open(Arc<dyn OpenListener>),
+}
+
+/// Where to listen, and by what means.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) address: Address,
+    /// None: sockets of the system.
+    pub(super) means: Option<Means>,
 }
 
 /// What the acceptors of one Unix socket hold together: dropped with the last of them.
@@ -55,7 +68,7 @@ pub(super) enum Kept {
     Nothing,
     #[cfg(unix)]
     Common(Weak<Common>),
-    Local(WeakDoor),
+    Open(Weak<dyn OpenListener>),
 }
 
 impl Kept {
@@ -69,7 +82,7 @@ impl Kept {
                 let socket = common.socket.as_ref()?.try_clone();
                 Some(socket.map(|socket| Entrance::Socket { socket, common: Some(common) }))
             }
-            Self::Local(door) => door.upgrade().map(|door| Ok(Entrance::Local(door))),
+            Self::Open(listener) => listener.upgrade().map(|listener| Ok(Entrance::Open(listener))),
         }
     }
 }
@@ -85,35 +98,35 @@ pub(super) struct EntranceSettings {
 
 impl EntranceSettings {
     /// One entrance for each acceptor, and the address that they have: a port of 0 has become a real one.
-    pub(super) fn open(&self, address: Address) -> Result<(Vec<Entrance>, Address), BindError> {
-        let first = self.open_one(&address)?;
-        let address = first.address().unwrap_or(address);
+    pub(super) fn open(&self, mut site: Site) -> Result<(Vec<Entrance>, Site), BindError> {
+        let first = self.open_one(&site)?;
+        if let Some(address) = first.address() {
+            site.address = address;
+        }
         let kept = first.keep();
         let mut entrances = vec![first];
         while entrances.len() < self.acceptors {
-            entrances.push(self.open_again(&address, &kept)?);
+            entrances.push(self.open_again(&site, &kept)?);
         }
-        Ok((entrances, address))
+        Ok((entrances, site))
     }
 
     /// A further entrance to an address: the one that others have, as far as they share it and still do; else a new one.
-    pub(super) fn open_again(&self, address: &Address, kept: &Kept) -> Result<Entrance, BindError> {
+    pub(super) fn open_again(&self, site: &Site, kept: &Kept) -> Result<Entrance, BindError> {
         match kept.share() {
-            Some(entrance) => entrance.map_err(|error| BindError::io(address.clone(), error)),
-            None => self.open_one(address),
+            Some(entrance) => entrance.map_err(|error| BindError::io(site.address.clone(), error)),
+            None => self.open_one(site),
         }
     }
 
-    fn open_one(&self, address: &Address) -> Result<Entrance, BindError> {
+    fn open_one(&self, site: &Site) -> Result<Entrance, BindError> {
+        let address = &site.address;
         let setup =
             |why: &dyn std::fmt::Display| BindError::Setup(format!("cannot listen on {address}: {why}"));
         let failed = |error| BindError::io(address.clone(), error);
-        if let Address::Local(name) = address {
-            let checked = self.listener.check_local().and_then(|()| self.connections.check_local());
-            checked.map_err(|why| setup(&why))?;
-            let backlog = usize::try_from(self.listener.listen_backlog()).unwrap_or(usize::MAX);
-            let door = local::listen(name, backlog, self.connections.clone());
-            return door.map(Entrance::Local).map_err(failed);
+        if let Some(means) = &site.means {
+            let listener = means.listen(address, &self.listener, &self.connections);
+            return listener.map_err(|why| setup(&why))?.map(Entrance::Open).map_err(failed);
         }
         let domain = socket::domain(address).map_err(failed)?;
         self.connections.check(domain).map_err(|error| setup(&error))?;
@@ -159,7 +172,7 @@ impl Entrance {
             #[cfg(unix)]
             Self::Socket { common: Some(common), .. } => Kept::Common(Arc::downgrade(common)),
             Self::Socket { .. } => Kept::Nothing,
-            Self::Local(door) => Kept::Local(door.downgrade()),
+            Self::Open(listener) => Kept::Open(Arc::downgrade(listener)),
         }
     }
 
@@ -168,19 +181,19 @@ impl Entrance {
     pub(super) fn shares_socket(&self) -> bool {
         match self {
             Self::Socket { common, .. } => common.as_ref().is_some_and(|common| common.socket.is_some()),
-            Self::Local(_) => false,
+            Self::Open(_) => false,
         }
     }
 
     /// Whether the system spreads connections over several such entrances.
     pub(super) fn is_on_the_network(&self) -> bool {
-        matches!(self.address(), Some(Address::Ip(_)))
+        matches!(self, Self::Socket { .. }) && matches!(self.address(), Some(Address::Ip(_)))
     }
 
     fn address(&self) -> Option<Address> {
         match self {
             Self::Socket { socket, .. } => socket.local_addr().ok().and_then(|taken| socket::address(&taken)),
-            Self::Local(_) => None,
+            Self::Open(listener) => Some(listener.address()),
         }
     }
 
@@ -191,7 +204,7 @@ impl Entrance {
             Self::Socket { common, .. } => Belongings { _common: common.clone() },
             #[cfg(not(unix))]
             Self::Socket { .. } => Belongings {},
-            Self::Local(_) => Belongings::default(),
+            Self::Open(_) => Belongings::default(),
         }
     }
 
@@ -203,8 +216,17 @@ impl Entrance {
         reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         match self {
-            Self::Socket { socket, .. } => Listener::start(local, socket, figures, reception),
-            Self::Local(door) => LocalListener::start(local, door, figures, reception),
+            Self::Socket { socket, .. } => {
+                #[cfg(target_os = "linux")]
+                if let Some(uring) = local.driver() {
+                    return UringListener::start(local, uring, socket, figures, reception);
+                }
+                let attend = |token| SocketAcceptor::open(local, socket, token);
+                Listener::start(local, attend, figures, reception)
+            }
+            Self::Open(listener) => {
+                Listener::start(local, |token| listener.attend(local, token), figures, reception)
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why there is no listener, or no connection. Every text names the address.
 
-use crate::{blocking::ThreadError, resolve::ResolveError};
+use crate::{blocking::ThreadError, open::SchemeError, resolve::ResolveError};
 use netwright_core::{Address, AddressError, PromiseError, Promised, Refused, RefusedWhy, promise};
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -22,6 +22,8 @@ pub enum BindError {
     InUse(Address),
     /// The name has no address.
     Resolve(ResolveError),
+    /// No transport is known by the scheme of the address, or what stands behind the scheme is no name.
+    Scheme(SchemeError),
     /// The system refused.
     Io {
         /// Where the server was to listen.
@@ -55,6 +57,7 @@ impl fmt::Display for BindError {
         match self {
             Self::InUse(address) => write!(f, "cannot listen on {address}: the address is in use"),
             Self::Resolve(error) => error.fmt(f),
+            Self::Scheme(error) => error.fmt(f),
             Self::Io { address, error } => write!(f, "cannot listen on {address}: {error}"),
             Self::Setup(text) => f.write_str(text),
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
@@ -87,9 +90,16 @@ impl From<PromiseError> for BindError {
     }
 }
 
+/// Of datagrams, which have no schemes but those of sockets.
 impl From<AddressError> for BindError {
     fn from(error: AddressError) -> Self {
         Self::Setup(error.to_string())
+    }
+}
+
+impl From<SchemeError> for BindError {
+    fn from(error: SchemeError) -> Self {
+        Self::Scheme(error)
     }
 }
 
@@ -114,6 +124,8 @@ impl From<ResolveError> for BindError {
 pub enum ConnectError {
     /// The name has no address.
     Resolve(ResolveError),
+    /// No transport is known by the scheme of the address, or what stands behind the scheme is no name.
+    Scheme(SchemeError),
     /// The peer's system refused: nobody listens there.
     Refused(Address),
     /// No answer came in time.
@@ -160,6 +172,7 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resolve(error) => error.fmt(f),
+            Self::Scheme(error) => error.fmt(f),
             Self::Refused(address) => write!(f, "connection refused by {address}: nobody listens there"),
             Self::TimedOut { address, limit } => write!(f, "no answer from {address} within {limit:?}"),
             Self::Io { address, error } => write!(f, "cannot connect to {address}: {error}"),
@@ -197,9 +210,16 @@ impl From<PromiseError> for ConnectError {
     }
 }
 
+/// Likewise.
 impl From<AddressError> for ConnectError {
     fn from(error: AddressError) -> Self {
         Self::Setup(error.to_string())
+    }
+}
+
+impl From<SchemeError> for ConnectError {
+    fn from(error: SchemeError) -> Self {
+        Self::Scheme(error)
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     hosts::Hosts,
     observer::{Refusal, Watch},
 };
-use crate::{blocking::Lease, socket::ListenerFigures, stream::Connection};
+use crate::{blocking::Lease, socket::ListenerFigures, stream::Carried};
 use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy, internal::catch};
 use std::{
     io,
@@ -25,7 +25,7 @@ use std::{
 
 /// Makes a channel of an accepted connection, on the loop of the calling thread.
 pub(super) type Adopt =
-    Arc<dyn Fn(&LocalLoop, Connection, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
+    Arc<dyn Fn(&LocalLoop, Carried, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
 
 /// What an acceptor does with its connections.
 pub(super) struct Handover {
@@ -39,7 +39,7 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    pub(super) fn accepted(&mut self, connection: Connection, peer: Address) {
+    pub(super) fn accepted(&mut self, connection: Carried, peer: Address) {
         let parcel = Parcel {
             connection: Some((connection, peer)),
             lease: None,
@@ -163,7 +163,7 @@ impl Drop for Place {
 
 /// A connection on its way.
 struct Parcel {
-    connection: Option<(Connection, Address)>,
+    connection: Option<(Carried, Address)>,
     /// The thread that it gets for itself, if so.
     lease: Option<Lease>,
     adopt: Adopt,

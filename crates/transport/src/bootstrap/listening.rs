@@ -17,14 +17,14 @@
 
 use super::{
     BindError, ListenEnd, ServerObserver,
-    entrance::{Belongings, Entrance, EntranceSettings, Kept},
+    entrance::{Belongings, Entrance, EntranceSettings, Kept, Site},
     handover::{Adopt, Handover, Waiting},
     hosts::Hosts,
     observer::{Refusal, Watch},
 };
 use crate::{
     socket::{ListenerFigures, Reception},
-    stream::Connection,
+    stream::Carried,
 };
 use netwright_core::{
     Address, EventLoop, EventLoopGroup, LocalLoop, Promise, PromiseError, Promised, SharedPromised,
@@ -58,9 +58,9 @@ pub(super) struct Plan {
 pub(super) struct Listening {
     plan: Plan,
     list: Mutex<List>,
-    /// What the acceptors of each address share. Locked while one is opened, so that of two that died together the second finds
-    /// what the first has opened.
-    kept: Mutex<Vec<(Address, Kept)>>,
+    /// What the acceptors of each address share.
+    kept: Mutex<Vec<(Site, Kept)>>,
+    reopening: Mutex<Reopening>,
     ends: Arc<Ends>,
 }
 
@@ -69,6 +69,14 @@ struct List {
     open: Vec<Open>,
     /// The server was asked to stop listening.
     asked: bool,
+}
+
+/// Listeners that are to be opened again, one after the other: of two that died together the second finds what the first has
+/// opened. No lock is held meanwhile, as a transport of somebody else may do it.
+#[derive(Default)]
+struct Reopening {
+    waiting: VecDeque<(Post, EventLoop)>,
+    busy: bool,
 }
 
 /// A listener that is open.
@@ -100,7 +108,8 @@ impl Post {
 
 impl Listening {
     pub(super) fn new(plan: Plan) -> Arc<Self> {
-        Arc::new(Self { plan, list: Mutex::default(), kept: Mutex::default(), ends: Ends::new() })
+        let (list, kept, reopening) = Default::default();
+        Arc::new(Self { plan, list, kept, reopening, ends: Ends::new() })
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -113,10 +122,11 @@ impl Listening {
     }
 
     /// Opens an address on every loop that accepts. Returns what it has become.
-    pub(super) async fn bind(self: &Arc<Self>, address: Address) -> Result<Address, BindError> {
-        let (entrances, address) = self.plan.entrances.open(address)?;
+    pub(super) async fn bind(self: &Arc<Self>, site: Site) -> Result<Address, BindError> {
+        let (entrances, site) = self.plan.entrances.open(site)?;
         let kept = entrances.first().map_or(Kept::Nothing, Entrance::keep);
-        lock(&self.kept).push((address.clone(), kept));
+        let address = site.address.clone();
+        lock(&self.kept).push((site, kept));
         let acceptors: Vec<EventLoop> = self.plan.acceptors.iter().collect();
         for (place, (acceptor, entrance)) in acceptors.iter().zip(entrances).enumerate() {
             self.ends.expect_one();
@@ -210,6 +220,21 @@ impl Listening {
             let asked = lock(&self.list).asked;
             return self.ends.count(Some(if asked { ListenEnd::Asked } else { cause }));
         };
+        lock(&self.reopening).waiting.push_back((post, target));
+        loop {
+            let mut reopening = lock(&self.reopening);
+            if reopening.busy {
+                return; // whoever is at it goes on with this one
+            }
+            let Some((post, target)) = reopening.waiting.pop_front() else { return };
+            reopening.busy = true;
+            drop(reopening);
+            self.reopen(post, target);
+            lock(&self.reopening).busy = false;
+        }
+    }
+
+    fn reopen(self: &Arc<Self>, post: Post, target: EventLoop) {
         let entrance = match self.open_again(&post.address) {
             Ok(entrance) => entrance,
             Err(error) => return self.gave_up(&post.address, &error),
@@ -241,13 +266,10 @@ impl Listening {
     }
 
     fn open_again(&self, address: &Address) -> Result<Entrance, BindError> {
-        let mut all = lock(&self.kept);
-        let kept = all.iter_mut().find(|(known, _)| known == address);
-        let entrance = self
-            .plan
-            .entrances
-            .open_again(address, kept.as_ref().map_or(&Kept::Nothing, |(_, kept)| kept))?;
-        if let Some((_, kept)) = kept {
+        let known = lock(&self.kept).iter().find(|(site, _)| site.address == *address).cloned();
+        let (site, kept) = known.ok_or(BindError::LoopEnded)?; // every listener was bound once
+        let entrance = self.plan.entrances.open_again(&site, &kept)?;
+        if let Some((_, kept)) = lock(&self.kept).iter_mut().find(|(site, _)| site.address == *address) {
             *kept = entrance.keep();
         }
         Ok(entrance)
@@ -346,7 +368,7 @@ struct Desk {
 }
 
 impl Reception for Desk {
-    fn accepted(&mut self, connection: Connection, peer: Address) {
+    fn accepted(&mut self, connection: Carried, peer: Address) {
         if let Some(watch) = &self.watch {
             watch.tell(|observer, at| observer.accepted(at, &peer));
         }

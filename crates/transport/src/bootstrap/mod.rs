@@ -11,12 +11,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `server`, `client`, `datagrams` | the builders, and what they make |
-//! | `entrance` | where a server listens: a socket, a Unix socket, a name |
+//! | `entrance` | where a server listens: a socket, a Unix socket, or what another transport has |
 //! | `listening` | which loop listens where, until when, and again after a loop has died |
 //! | `observer` | who looks on |
 //! | `handover`, `hosts` | from the loop that accepts to the loop that hosts |
 //! | `race` | several addresses for one connection |
+//! | `attempts` | connections that are being opened, and may be given up |
 
+mod attempts;
 mod client;
 mod datagrams;
 mod entrance;

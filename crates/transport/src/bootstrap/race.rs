@@ -1,15 +1,15 @@
 //! Several addresses, one connection: the next attempt starts when the one before has failed, or has not answered for a
 //! quarter of a second. The first to connect wins, and the others are given up.
 
-use super::ConnectError;
+use super::{ConnectError, attempts::Attempt};
 use crate::socket::{self, ConnectSettings};
 use netwright_core::{Address, LocalLoop, Scheduled, driver::Token};
 use socket2::Socket;
 use std::{
     cell::RefCell,
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashSet, VecDeque},
     io,
-    rc::{Rc, Weak},
+    rc::Rc,
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 type Done = Box<dyn FnOnce(Result<(Socket, Address), ConnectError>)>;
 
 struct Race {
-    id: u64,
+    _attempt: Attempt,
     local: LocalLoop,
     settings: Rc<ConnectSettings>,
     left: VecDeque<Address>,
@@ -41,7 +41,7 @@ pub(super) fn start(
     let mut seen = HashSet::new();
     let left = addresses.into_iter().filter(|address| seen.insert(address.clone())).collect();
     let race = Race {
-        id,
+        _attempt: Attempt::new(id),
         local,
         settings: Rc::new(settings),
         left,
@@ -51,30 +51,15 @@ pub(super) fn start(
         done: Some(done),
     };
     let race = Rc::new(RefCell::new(race));
-    RACES.with_borrow_mut(|races| races.insert(id, Rc::downgrade(&race)));
+    let known = Rc::downgrade(&race);
+    Attempt::on_abandon(id, move || {
+        if let Some(race) = known.upgrade() {
+            let done = race.borrow_mut().done.take();
+            drop(done);
+            stop(&race);
+        }
+    });
     next(&race);
-}
-
-impl Drop for Race {
-    fn drop(&mut self) {
-        let id = self.id;
-        let _ = RACES.try_with(|races| races.try_borrow_mut().map(|mut races| races.remove(&id)));
-    }
-}
-
-thread_local! {
-    /// The races of this thread's loop, so that a cancel from another thread finds its own.
-    static RACES: RefCell<HashMap<u64, Weak<RefCell<Race>>>> = RefCell::default();
-}
-
-/// Gives a race of the calling thread's loop up; nobody is told.
-pub(super) fn abandon(id: u64) {
-    let race = RACES.with_borrow_mut(|races| races.remove(&id)).and_then(|race| race.upgrade());
-    if let Some(race) = race {
-        let done = race.borrow_mut().done.take();
-        drop(done);
-        stop(&race);
-    }
 }
 
 fn stop(race: &Rc<RefCell<Race>>) {

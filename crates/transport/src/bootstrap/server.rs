@@ -2,7 +2,7 @@
 
 use super::{
     Backend, BindError, ListenEnd, ServerObserver,
-    entrance::EntranceSettings,
+    entrance::{EntranceSettings, Site},
     error::taken,
     handover::Adopt,
     hosts::Hosts,
@@ -13,10 +13,11 @@ use crate::socket::unix::PeerCredentials;
 use crate::{
     blocking::ThreadPerChannel,
     live::{Live, ServerShutdown},
+    open::{Schemes, Transport, Whereabouts},
     options::{ListenerOptions, StreamOptions},
     resolve::{Resolve, Resolver, look_up},
     socket::{self, ListenerFigures},
-    stream::{Adoption, ChannelSettings, Connection, adopt},
+    stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use bytes::BytesMut;
 use netwright_core::{
@@ -88,6 +89,7 @@ pub struct ServerBuilder {
     listener: ListenerOptions,
     settings: ChannelSettings,
     addresses: Vec<String>,
+    schemes: Schemes,
     resolver: Option<Arc<dyn Resolve>>,
     backend: Backend,
     observer: Option<Arc<dyn ServerObserver>>,
@@ -219,6 +221,12 @@ impl ServerBuilder {
         self
     }
 
+    /// A transport of one's own: addresses that begin with `scheme:` are found by it. See [`open`](crate::open).
+    pub fn scheme(mut self, scheme: impl AsRef<str>, transport: impl Transport) -> Self {
+        self.schemes.add(scheme.as_ref(), transport);
+        self
+    }
+
     /// Who turns names into addresses.
     pub fn resolver(mut self, resolver: impl Resolve) -> Self {
         self.resolver = Some(Arc::new(resolver));
@@ -248,12 +256,12 @@ impl ServerBuilder {
     {
         let (live, settings) = (Live::default(), Arc::new(self.settings.for_loops()));
         let counted = live.clone();
-        let adopt: Adopt = Arc::new(move |local, connection, peer, lease| {
-            if let Connection::Socket(socket) = &connection {
+        let adopt: Adopt = Arc::new(move |local, carried, peer, lease| {
+            if let Carried::Socket(socket) = &carried {
                 settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
             }
             #[cfg(unix)]
-            let credentials = connection.credentials(&peer);
+            let credentials = carried.credentials(&peer);
             let accepted = Accepted {
                 peer,
                 #[cfg(unix)]
@@ -262,7 +270,7 @@ impl ServerBuilder {
             let pipeline = make(&accepted).into_segment();
             let adoption = Adoption {
                 local,
-                connection,
+                carried,
                 peer: Some(accepted.peer),
                 #[cfg(unix)]
                 credentials,
@@ -319,6 +327,7 @@ impl BoundPipeline {
     fn start(self) -> Result<(EventLoop, impl Future<Output = Result<Server, BindError>> + Send), BindError> {
         let Self { builder, adopt, live } = self;
         builder.settings.check().map_err(|error| BindError::Setup(error.to_string()))?;
+        builder.schemes.check()?;
         let excluded = |text: &str| Err(BindError::Setup(text.to_owned()));
         if builder.shared_port && builder.acceptors.is_some() {
             return excluded(
@@ -353,28 +362,30 @@ impl BoundPipeline {
             observer: builder.observer,
             figures: Arc::new(ListenerFigures::default()),
         };
-        Ok((starter, listen(Listening::new(plan), builder.addresses, resolver, live)))
+        Ok((starter, listen(Listening::new(plan), builder.addresses, builder.schemes, resolver, live)))
     }
 }
 
 async fn listen(
     listening: Arc<Listening>,
     addresses: Vec<String>,
+    schemes: Schemes,
     resolver: Arc<dyn Resolve>,
     live: Live,
 ) -> Result<Server, BindError> {
     let mut bound = Vec::new();
     for address in addresses {
-        let address = match Address::parse_prefixed(&address) {
-            Some(parsed) => parsed?,
-            None => match look_up(&*resolver, &address).await?.first() {
-                Some(first) => Address::Ip(*first),
+        let site = match schemes.find(&address)? {
+            Whereabouts::Open(means, address) => Site { address, means: Some(means) },
+            Whereabouts::Unix(address) => Site { address, means: None },
+            Whereabouts::Host(name) => match look_up(&*resolver, name).await?.first() {
+                Some(first) => Site { address: Address::Ip(*first), means: None },
                 None => {
                     return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
                 }
             },
         };
-        bound.push(listening.bind(address).await?);
+        bound.push(listening.bind(site).await?);
     }
     listening.is_bound();
     Ok(Server { inner: Arc::new(ServerInner { addresses: bound, listening, live }) })
@@ -459,6 +470,7 @@ impl Server {
             listener: ListenerOptions::new(),
             settings: ChannelSettings { host: HostSettings::default(), ..ChannelSettings::default() },
             addresses: Vec::new(),
+            schemes: Schemes::default(),
             resolver: None,
             backend: Backend::Auto,
             observer: None,

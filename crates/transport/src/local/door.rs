@@ -9,7 +9,7 @@ use netwright_core::{Address, SourceCaller};
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// All doors of the process.
@@ -34,12 +34,12 @@ struct State {
     last_acceptor: u64,
     /// How many connections there have been.
     connections: u64,
-    /// How many hold the door; without any it is closed for good.
-    holders: usize,
+    /// For good: nobody holds it any more.
+    closed: bool,
 }
 
 /// A name that is listened to, for as long as somebody holds it.
-pub(crate) struct Door {
+pub(super) struct Door {
     inner: Arc<Inner>,
 }
 
@@ -47,13 +47,12 @@ pub(crate) struct Door {
 ///
 /// # Errors
 /// The name is in use, or it could be taken for a client's address.
-pub(crate) fn listen(name: &Arc<str>, backlog: usize, options: StreamOptions) -> io::Result<Door> {
+pub(super) fn listen(name: &Arc<str>, backlog: usize, options: StreamOptions) -> io::Result<Door> {
     if name.contains('#') {
         let text = "a local name may not contain `#`, which marks the addresses of clients";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let state = Mutex::new(State { holders: 1, ..State::default() });
-    let inner = Arc::new(Inner { name: name.clone(), backlog, options, state });
+    let inner = Arc::new(Inner { name: name.clone(), backlog, options, state: Mutex::default() });
     let mut hall = hall();
     if hall.contains_key(name) {
         return Err(io::ErrorKind::AddrInUse.into());
@@ -66,19 +65,19 @@ pub(crate) fn listen(name: &Arc<str>, backlog: usize, options: StreamOptions) ->
 ///
 /// # Errors
 /// Nobody listens, or too many wait already: refused.
-pub(crate) fn connect(name: &Arc<str>, options: &StreamOptions) -> io::Result<End> {
+pub(super) fn connect(name: &str, options: &StreamOptions) -> io::Result<End> {
     let found = hall().get(name).cloned();
     let inner = found.ok_or(io::ErrorKind::ConnectionRefused)?;
     let limits =
         Limits { to_client: limit(options, &inner.options), to_server: limit(&inner.options, options) };
     let mut state = inner.lock();
-    if state.holders == 0 || state.waiting.len() >= inner.backlog {
+    if state.closed || state.waiting.len() >= inner.backlog {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     state.connections += 1;
     let number = state.connections;
     let client = Address::Local(format!("{name}#{number}").into());
-    let (client, server) = End::pair(client, Address::Local(name.clone()), limits);
+    let (client, server) = End::pair(client, Address::Local(inner.name.clone()), limits);
     state.waiting.push_back(server);
     // Each in turn: the one that is called takes it, unless another is faster.
     let acceptors = state.acceptors.len();
@@ -102,30 +101,9 @@ impl Inner {
     }
 }
 
-/// A door that is not held: whoever opens it again finds out whether anybody else still does.
-#[derive(Clone)]
-pub(crate) struct WeakDoor {
-    inner: Weak<Inner>,
-}
-
-impl WeakDoor {
-    /// The door, unless it is closed for good.
-    pub(crate) fn upgrade(&self) -> Option<Door> {
-        let inner = self.inner.upgrade()?;
-        let mut state = inner.lock();
-        if state.holders == 0 {
-            return None;
-        }
-        state.holders += 1;
-        drop(state);
-        Some(Door { inner })
-    }
-}
-
 impl Door {
-    /// Knows the door without holding it.
-    pub(crate) fn downgrade(&self) -> WeakDoor {
-        WeakDoor { inner: Arc::downgrade(&self.inner) }
+    pub(super) fn address(&self) -> Address {
+        Address::Local(self.inner.name.clone())
     }
 
     /// Has somebody called for each connection. What waits already is not announced. Returns a number for
@@ -155,20 +133,10 @@ impl Door {
     }
 }
 
-impl Clone for Door {
-    fn clone(&self) -> Self {
-        self.inner.lock().holders += 1;
-        Self { inner: self.inner.clone() }
-    }
-}
-
 impl Drop for Door {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
-        state.holders -= 1;
-        if state.holders > 0 {
-            return;
-        }
+        state.closed = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         hall().remove(&self.inner.name);

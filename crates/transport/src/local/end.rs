@@ -5,7 +5,7 @@ use netwright_core::{Address, SourceCaller};
 use std::{collections::VecDeque, mem, sync::Arc};
 
 /// One end of a local connection. Dropping it closes: in order if everything was read, else with a reset.
-pub(crate) struct End {
+pub(super) struct End {
     pub(super) incoming: Arc<Pipe>,
     pub(super) outgoing: Arc<Pipe>,
     /// Taken out of the incoming pipe and not read yet.
@@ -42,17 +42,17 @@ impl End {
     }
 
     /// Its own address.
-    pub(crate) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
     /// The address of the other end.
-    pub(crate) fn peer(&self) -> &Address {
+    pub(super) fn peer_address(&self) -> &Address {
         &self.peer
     }
 
     /// It will be closed with a reset, whatever was read.
-    pub(crate) fn reset_on_close(&mut self) {
+    pub(super) fn reset_on_close(&mut self) {
         self.resets = true;
     }
 

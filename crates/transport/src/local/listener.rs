@@ -1,72 +1,45 @@
-//! Accepts local connections on a loop.
+//! Names that are listened to, and loops that accept there.
 
 use super::Door;
-use crate::{
-    socket::{ListenerFigures, Reception},
-    stream::Connection,
-};
-use netwright_core::{
-    LocalLoop, RefusedWhy,
-    driver::{Event, Source, Token},
-};
-use std::{
-    io,
-    sync::{Arc, atomic::Ordering},
-};
+use crate::open::{Acceptor, Arrival, Listener};
+use netwright_core::{Address, LocalLoop, driver::Token};
+use std::{io, sync::Arc};
 
-/// Connections accepted before others get their turn.
-const ACCEPTS_PER_TURN: usize = 16;
-
-pub(crate) struct LocalListener {
-    local: LocalLoop,
-    token: Token,
+pub(super) struct LocalListener {
     door: Door,
-    /// What the door knows us by.
-    number: u64,
-    figures: Arc<ListenerFigures>,
-    reception: Box<dyn Reception>,
 }
 
 impl LocalListener {
-    /// Has the loop of the calling thread accept at this door. Returns the token by which it is deregistered.
-    pub(crate) fn start(
-        local: &LocalLoop,
-        door: Door,
-        figures: Arc<ListenerFigures>,
-        reception: Box<dyn Reception>,
-    ) -> io::Result<Token> {
-        let make = |token| {
-            let number = door.attend(local.caller(token));
-            Ok::<_, RefusedWhy>(Self { local: local.clone(), token, door, number, figures, reception })
-        };
-        let token = local.register_with(make).map_err(|why| io::Error::other(why.to_string()))?;
-        local.call(token); // for who came before
-        Ok(token)
+    pub(super) fn new(door: Door) -> Arc<Self> {
+        Arc::new(Self { door })
     }
 }
 
-impl Source for LocalListener {
-    fn ready(&mut self, _: Event) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if self.figures.held.load(Ordering::Acquire) {
-                return;
-            }
-            let Some(end) = self.door.accept() else { return };
-            self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-            let peer = end.peer().clone();
-            self.reception.accepted(Connection::Local(end), peer);
-        }
-        self.local.call(self.token); // there may be more
+impl Listener for LocalListener {
+    fn address(&self) -> Address {
+        self.door.address()
     }
 
-    fn shut_down(&mut self) {
-        self.reception.loop_ends();
-        self.local.deregister(self.token);
+    fn attend(self: Arc<Self>, local: &LocalLoop, token: Token) -> io::Result<Box<dyn Acceptor>> {
+        let number = self.door.attend(local.caller(token));
+        Ok(Box::new(LocalAcceptor { listener: self, number }))
     }
 }
 
-impl Drop for LocalListener {
+struct LocalAcceptor {
+    listener: Arc<LocalListener>,
+    /// What the door knows us by.
+    number: u64,
+}
+
+impl Acceptor for LocalAcceptor {
+    fn accept(&mut self) -> io::Result<Arrival> {
+        self.listener.door.accept().map(Arrival::from).ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Drop for LocalAcceptor {
     fn drop(&mut self) {
-        self.door.leave(self.number);
+        self.listener.door.leave(self.number);
     }
 }

@@ -1,7 +1,7 @@
 //! Channels that never leave the process: between any two loops, by name.
 //!
 //! ```text
-//!   connect("local:name") ──▶ Hall (who listens, by name) ──▶ Door: backlog ──▶ LocalListener ──▶ on_accept
+//!   connect("local:name") ──▶ Hall (who listens, by name) ──▶ Door: backlog ──▶ LocalAcceptor ──▶ on_accept
 //!        │                                                                            │
 //!        └── End ═══ Pipe, bytes to the server ═══════════════════════════════ End ───┘
 //!                ═══ Pipe, bytes to the client ═══
@@ -14,6 +14,7 @@
 //! | `stream` | an end on its loop: what [`Stream`](crate::stream::Stream) asks for |
 //! | `door` | names, and connections that wait to be accepted |
 //! | `listener` | accepts on a loop |
+//! | `transport` | the way in by [`open`](crate::open), as for every transport that is no socket |
 //!
 //! **No copies.** A message that nobody else holds moves to the peer's handlers as it is, also one that is cut because
 //! the pipe has no room for all of it: halves of a `BytesMut` can both be written to. Handlers are given `BytesMut`, so
@@ -31,9 +32,10 @@ mod end;
 mod listener;
 mod pipe;
 mod stream;
+mod transport;
 
-pub(crate) use door::{Door, WeakDoor, connect, listen};
-pub(crate) use end::End;
-pub(crate) use listener::LocalListener;
-pub(crate) use pipe::PIPE_LEN;
-pub(crate) use stream::LocalStream;
+use door::Door;
+use end::End;
+use pipe::PIPE_LEN;
+use stream::LocalStream;
+pub(crate) use transport::LocalTransport;

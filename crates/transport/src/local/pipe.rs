@@ -25,7 +25,7 @@ use std::{
 };
 
 /// What a pipe holds unless told otherwise: as much as a read takes at most.
-pub(crate) const PIPE_LEN: usize = 64 * 1024;
+pub(super) const PIPE_LEN: usize = 64 * 1024;
 
 /// What a piece counts for besides its bytes, so that a flood of tiny ones is bounded too.
 pub(super) const PIECE_OVERHEAD: usize = 64;

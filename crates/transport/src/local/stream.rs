@@ -13,7 +13,7 @@ use super::{
     end::Input,
     pipe::{Ending, Piece, Room},
 };
-use crate::stream::{Received, Stream, Wrote, fail_file, open_envelope};
+use crate::stream::{Received, Stream, Wrote, open_envelope, read_file};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     LocalLoop, Outbound, SourceCaller,
@@ -24,10 +24,7 @@ use std::{io, mem};
 /// How often a flush fills the pipe before other channels of the loop get their turn.
 const FILLS_PER_TURN: usize = 16;
 
-/// The most that is read from a file at once.
-const FILE_CHUNK: usize = 64 * 1024;
-
-pub(crate) struct LocalStream {
+pub(super) struct LocalStream {
     end: End,
     caller: SourceCaller,
     current: Current,
@@ -42,7 +39,7 @@ pub(crate) struct LocalStream {
 
 impl LocalStream {
     /// Takes an end into the loop under the token.
-    pub(crate) fn open(local: &LocalLoop, token: Token, end: End) -> Self {
+    pub(super) fn open(local: &LocalLoop, token: Token, end: End) -> Self {
         let caller = local.caller(token);
         end.attach(&caller);
         local.call(token); // for what came before
@@ -160,6 +157,10 @@ impl Stream for LocalStream {
         (self.end.outgoing.deserted() == Some(Ending::Reset)).then(reset)
     }
 
+    fn reset_on_close(&mut self) {
+        self.end.reset_on_close();
+    }
+
     fn look(&mut self) -> Ready {
         let mut ready = match self.end.look() {
             // Also while something is left to be read: a channel that is paused looks for the end then.
@@ -196,17 +197,6 @@ impl Stream for LocalStream {
 
 fn reset() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "reset by the other end of this local connection")
-}
-
-/// The next part of the first file. If there is none, its promise has failed.
-fn read_file(outbound: &mut Outbound, room: usize) -> io::Result<Option<Bytes>> {
-    let Some(region) = outbound.first_file() else { return Ok(None) };
-    let error = match region.read_chunk(room.min(FILE_CHUNK)) {
-        Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
-        Ok(_) => region.ended_early(),
-        Err(error) => error,
-    };
-    fail_file(outbound, error).map(|()| None)
 }
 
 /// What is left of the message under way.

@@ -87,12 +87,12 @@ impl ListenerOptions {
         i32::try_from(self.backlog.unwrap_or_else(system_backlog)).unwrap_or(i32::MAX)
     }
 
-    /// Whether all of it can be asked of a listener within the process, which has no socket: the backlog.
-    pub(crate) fn check_local(&self) -> Result<(), &'static str> {
+    /// Whether all of it can be asked of a listener that is no socket: the backlog.
+    pub(crate) fn check_without_socket(&self) -> Result<(), &'static str> {
         if *self == (Self { backlog: self.backlog, ..Self::default() }) {
             return Ok(());
         }
-        Err("a local listener has no socket: of its options only backlog can be set")
+        Err("such a listener has no socket: of its options only backlog can be set")
     }
 
     /// Whether all of it can be asked of a socket of that family on this platform.

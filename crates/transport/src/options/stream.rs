@@ -180,9 +180,9 @@ impl StreamOptions {
         (self.common.recv_buffer_size, self.common.send_buffer_size)
     }
 
-    /// Whether all of it can be asked of a connection within the process, which has no socket: buffer sizes, and a
+    /// Whether all of it can be asked of a connection that is no socket: buffer sizes, and a
     /// `linger` of zero.
-    pub(crate) fn check_local(&self) -> Result<(), &'static str> {
+    pub(crate) fn check_without_socket(&self) -> Result<(), &'static str> {
         let Common { recv_buffer_size, send_buffer_size, .. } = self.common;
         let common = Common { recv_buffer_size, send_buffer_size, ..Common::default() };
         let linger = self.linger.filter(Duration::is_zero);
@@ -190,7 +190,7 @@ impl StreamOptions {
             return Ok(());
         }
         Err(
-            "a local connection has no socket: of its options only recv_buffer_size, send_buffer_size and a linger of \
+            "such a connection has no socket: of its options only recv_buffer_size, send_buffer_size and a linger of \
              zero can be set",
         )
     }

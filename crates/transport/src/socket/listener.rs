@@ -1,32 +1,26 @@
-//! Accepts connections, and keeps listening when the system has no descriptor left.
+//! Accepts connections of any [`Acceptor`], and keeps listening when the system has no descriptor left.
 //!
 //! ```text
 //!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
 //!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
 //! ```
 //! Which errors are about one connection, and do not make it pause: `mishaps`. A socket that does not listen any more, because
-//! somebody else shut it down, is closed instead.
+//! somebody else shut it down, is closed instead; so is whatever panics.
 //! While it pauses, a level-triggered loop is told not to mind those who wait.
 
 use super::{
     mishaps::{Mishap, Mishaps},
-    no_driver,
     reception::Reception,
 };
-use crate::{
-    readiness::{Interest, Readiness},
-    stream::Connection,
-    sys::accept,
-};
+use crate::open::{Acceptor, Arrival, contained};
 use netwright_core::{
     LocalLoop, SourceTimer,
-    driver::{Event, Ready, Source, Token},
+    driver::{Event, Source, Token},
+    internal::catch,
 };
-use socket2::Socket;
 use std::{
     fs::File,
     io,
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -67,47 +61,39 @@ impl ListenerFigures {
 
 pub(crate) struct Listener {
     local: LocalLoop,
-    readiness: Rc<Readiness>,
-    socket: Option<Socket>,
+    acceptor: Option<Box<dyn Acceptor>>,
     token: Token,
     reception: Box<dyn Reception>,
     spare: Option<File>,
     figures: Arc<ListenerFigures>,
     resume: Option<SourceTimer>,
     mishaps: Mishaps,
-    readable: bool,
 }
 
 impl Listener {
-    /// Has the loop of the calling thread accept on this socket. Returns the token by which it is deregistered.
+    /// Has the loop of the calling thread accept. Returns the token by which it is deregistered.
     pub(crate) fn start(
         local: &LocalLoop,
-        socket: Socket,
+        attend: impl FnOnce(Token) -> io::Result<Box<dyn Acceptor>>,
         figures: Arc<ListenerFigures>,
         reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
-        #[cfg(target_os = "linux")]
-        if let Some(uring) = local.driver() {
-            return crate::uring::UringListener::start(local, uring, socket, figures, reception);
-        }
-        let readiness = Readiness::of(local).ok_or_else(no_driver)?;
-        local
-            .register_with(|token| {
-                readiness.register(&socket, token, Interest::READABLE).map_err(StartError)?;
-                Ok::<_, StartError>(Self {
-                    local: local.clone(),
-                    readiness,
-                    socket: Some(socket),
-                    token,
-                    reception,
-                    spare: spare(),
-                    figures,
-                    resume: None,
-                    mishaps: Mishaps::default(),
-                    readable: false,
-                })
+        let token = local.register_with(|token| {
+            let acceptor = contained(|| attend(token)).map_err(StartError)?;
+            Ok::<_, StartError>(Self {
+                local: local.clone(),
+                acceptor: Some(acceptor),
+                token,
+                reception,
+                spare: spare(),
+                figures,
+                resume: None,
+                mishaps: Mishaps::default(),
             })
-            .map_err(|error| error.0)
+        });
+        let token = token.map_err(|error| error.0)?;
+        local.call(token); // for who came before
+        Ok(token)
     }
 
     fn accept_some(&mut self) {
@@ -115,18 +101,15 @@ impl Listener {
             if self.figures.held.load(Ordering::Acquire) {
                 return;
             }
-            let Some(socket) = &self.socket else { return };
-            match accept(socket) {
-                Ok((connection, peer)) => {
+            let Some(acceptor) = &mut self.acceptor else { return };
+            match catch(|| acceptor.accept()) {
+                Ok(Ok(Arrival { carried, peer })) => {
                     self.mishaps.forget();
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    self.reception.accepted(Connection::Socket(connection), peer);
+                    self.reception.accepted(carried, peer);
                 }
-                Err(error) => match self.mishaps.judge(&error) {
-                    Mishap::Nobody => {
-                        self.readable = false;
-                        return;
-                    }
+                Ok(Err(error)) => match self.mishaps.judge(&error) {
+                    Mishap::Nobody => return,
                     Mishap::Again => {}
                     Mishap::Next => {
                         self.figures.passed_over(&error);
@@ -135,16 +118,18 @@ impl Listener {
                     Mishap::Pause => return self.fail(&error),
                     Mishap::Broken => return self.give_up(error),
                 },
+                Err(panic) => {
+                    return self.give_up(io::Error::other(format!("accepting panicked: {panic}")));
+                }
             }
         }
         self.local.call(self.token); // there may be more
     }
 
     /// Whether the loop is to say that somebody waits.
-    fn settle(&self) {
-        if let Some(socket) = &self.socket {
-            let accepts = self.resume.is_none() && !self.figures.held.load(Ordering::Acquire);
-            let _ = self.readiness.set_interest(socket, accepts, false);
+    fn settle(&mut self) {
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.settle(self.resume.is_none() && !self.figures.held.load(Ordering::Acquire));
         }
     }
 
@@ -169,20 +154,18 @@ impl Listener {
         if self.spare.take().is_none() {
             return;
         }
-        if let Some(socket) = &self.socket
-            && let Ok((connection, peer)) = accept(socket)
+        if let Some(acceptor) = &mut self.acceptor
+            && let Ok(Arrival { carried, peer }) = contained(|| acceptor.accept())
         {
             self.figures.refused.fetch_add(1, Ordering::Relaxed);
-            Connection::Socket(connection).reset();
+            carried.reset();
             self.reception.refused(peer);
         }
         self.spare = spare();
     }
 
     fn close(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            let _ = self.readiness.deregister(&socket);
-        }
+        self.acceptor = None;
         if let Some(timer) = self.resume.take() {
             self.local.disarm(timer);
             self.figures.paused.store(false, Ordering::Relaxed);
@@ -196,9 +179,8 @@ pub(crate) fn spare() -> Option<File> {
 }
 
 impl Source for Listener {
-    fn ready(&mut self, event: Event) {
-        self.readable |= event.ready != Ready::NONE;
-        if self.readable && self.resume.is_none() {
+    fn ready(&mut self, _: Event) {
+        if self.resume.is_none() {
             self.accept_some();
         }
         self.settle();

@@ -3,7 +3,8 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `stream` | one connection: reads into the loop's scratch buffer, writes at flush |
-//! | `listener` | accepts, and keeps listening when the system has no descriptor left |
+//! | `acceptor` | one listening socket |
+//! | `listener` | accepts by any acceptor, and keeps listening when the system has no descriptor left |
 //! | `reception` | whom a listener tells what it does |
 //! | `connect` | opens a connection, within a time limit |
 //! | `write` | gathering writes and files |
@@ -13,6 +14,7 @@
 //! | `address` | the system's addresses and ours |
 //! | `unix` | what only Unix sockets have |
 
+mod acceptor;
 mod address;
 mod calls;
 mod connect;
@@ -25,11 +27,15 @@ mod unacknowledged;
 pub(crate) mod unix;
 mod write;
 
+pub(crate) use acceptor::SocketAcceptor;
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, connect};
 pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures};
 pub(crate) use reception::Reception;
 pub(crate) use stream::{SocketKind, SocketStream};
+/// What pipes and io_uring have in common with sockets.
+#[cfg(unix)]
+pub(crate) use write::{Sink, write_flushed};
 /// What io_uring has in common with readiness.
 #[cfg(target_os = "linux")]
 pub(crate) use {
@@ -38,7 +44,7 @@ pub(crate) use {
     listener::{PAUSE, spare},
     mishaps::{Mishap, Mishaps},
     unacknowledged::unacknowledged,
-    write::write_flushed,
+    write::SocketSink,
 };
 
 use std::io;

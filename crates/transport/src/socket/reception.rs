@@ -1,6 +1,6 @@
 //! Whom a listener tells what it does, on its loop.
 
-use crate::stream::Connection;
+use crate::stream::Carried;
 use netwright_core::Address;
 use std::{io, time::Duration};
 
@@ -8,7 +8,7 @@ use std::{io, time::Duration};
 /// the socket is closed.
 pub(crate) trait Reception {
     /// A connection has been accepted.
-    fn accepted(&mut self, connection: Connection, peer: Address);
+    fn accepted(&mut self, connection: Carried, peer: Address);
 
     /// A peer was refused, because no descriptor is left.
     fn refused(&mut self, peer: Address);

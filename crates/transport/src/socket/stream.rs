@@ -11,7 +11,11 @@
 
 #[cfg(unix)]
 use super::unix::{self, ReceivedDescriptors};
-use super::{calls, unacknowledged::unacknowledged, write::write_flushed};
+use super::{
+    calls,
+    unacknowledged::unacknowledged,
+    write::{SocketSink, write_flushed},
+};
 use crate::{
     readiness::{Interest, Readiness},
     scratch::{Scratch, scratch},
@@ -82,7 +86,7 @@ impl Stream for SocketStream {
 
     #[inline(always)]
     fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
-        write_flushed(&self.socket, outbound, &mut self.cap, &self.kind)
+        write_flushed(&SocketSink { socket: &self.socket, kind: &self.kind }, outbound, &mut self.cap)
     }
 
     fn shut_down_output(&mut self) -> io::Result<()> {

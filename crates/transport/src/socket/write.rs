@@ -12,19 +12,56 @@ const WRITE_SPINS: usize = 16;
 /// Pieces that are gathered without clearing a large array on the stack first.
 const FEW: usize = 64;
 
-/// Sends what is flushed, as far as the socket takes it.
+/// Where bytes go: what differs between sockets and pipes.
+pub(crate) trait Sink {
+    /// One piece.
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Several, by one system call.
+    fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// The file or the envelope at the front. Returns how much was offered and how much was taken.
+    fn send_other(&self, outbound: &mut Outbound) -> io::Result<(usize, usize)>;
+}
+
+/// A socket, TCP or Unix.
+pub(crate) struct SocketSink<'a> {
+    pub(crate) socket: &'a Socket,
+    pub(crate) kind: &'a SocketKind,
+}
+
+impl Sink for SocketSink<'_> {
+    #[inline(always)] // the system call in it too: see `return_stack`
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        calls::send(self.socket, bytes)
+    }
+
+    #[inline(always)]
+    fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        calls::send_pieces(self.socket, pieces)
+    }
+
+    #[inline(never)]
+    fn send_other(&self, outbound: &mut Outbound) -> io::Result<(usize, usize)> {
+        match outbound.first_file() {
+            Some(_) => write_file(self.socket, outbound),
+            None => write_envelope(self.socket, outbound, self.kind),
+        }
+    }
+}
+
+/// Sends what is flushed, as far as it is taken.
 #[inline(always)] // with its system call: see `return_stack`
 pub(crate) fn write_flushed(
-    socket: &Socket,
+    sink: &impl Sink,
     outbound: &mut Outbound,
     cap: &mut GatherCap,
-    kind: &SocketKind,
 ) -> io::Result<Wrote> {
     for _ in 0..WRITE_SPINS {
         if !outbound.has_flushed() {
             return Ok(Wrote::All);
         }
-        let (attempted, written) = match write_once(socket, outbound, cap.get(), kind) {
+        let (attempted, written) = match write_once(sink, outbound, cap.get()) {
             Ok(done) => done,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wrote::Blocked),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -43,39 +80,25 @@ pub(crate) fn write_flushed(
 
 /// One system call. Returns how much was offered and how much was taken.
 #[inline(always)]
-fn write_once(
-    socket: &Socket,
-    outbound: &mut Outbound,
-    bytes_max: usize,
-    kind: &SocketKind,
-) -> io::Result<(usize, usize)> {
-    let Some(bytes) = outbound.first_bytes() else { return write_other(socket, outbound, kind) };
+fn write_once(sink: &impl Sink, outbound: &mut Outbound, bytes_max: usize) -> io::Result<(usize, usize)> {
+    let Some(bytes) = outbound.first_bytes() else { return sink.send_other(outbound) };
     match outbound.len() {
-        0 | 1 => Ok((bytes.len(), calls::send(socket, bytes)?)),
-        2..=FEW => gather::<FEW>(socket, outbound, bytes_max),
-        _ => gather::<GATHER_PIECES_MAX>(socket, outbound, bytes_max),
+        0 | 1 => Ok((bytes.len(), sink.send(bytes)?)),
+        2..=FEW => gather::<_, FEW>(sink, outbound, bytes_max),
+        _ => gather::<_, GATHER_PIECES_MAX>(sink, outbound, bytes_max),
     }
 }
 
 #[inline(never)]
-fn gather<const N: usize>(
-    socket: &Socket,
+fn gather<S: Sink, const N: usize>(
+    sink: &S,
     outbound: &Outbound,
     bytes_max: usize,
 ) -> io::Result<(usize, usize)> {
     let mut slices = [IoSlice::new(&[]); N];
     let gathered = outbound.gather(&mut slices, bytes_max);
-    let written = calls::send_pieces(socket, &slices[..gathered.pieces])?;
+    let written = sink.send_pieces(&slices[..gathered.pieces])?;
     Ok((gathered.bytes, written))
-}
-
-/// A file or an envelope.
-#[inline(never)]
-fn write_other(socket: &Socket, outbound: &mut Outbound, kind: &SocketKind) -> io::Result<(usize, usize)> {
-    match outbound.first_file() {
-        Some(_) => write_file(socket, outbound),
-        None => write_envelope(socket, outbound, kind),
-    }
 }
 
 /// Envelopes without descriptors, and those that cannot be sent, need no system call.

@@ -7,7 +7,7 @@ use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
 use crate::uring::{Uring, UringStream};
 use crate::{
     live::Guard,
-    local::{self, LocalStream},
+    open::{Connection, contained},
     readiness::Readiness,
     socket::{self, SocketKind, SocketStream},
 };
@@ -17,27 +17,27 @@ use socket2::Socket;
 use std::{io, time::Duration};
 
 /// What a listener accepted or a client opened.
-pub(crate) enum Connection {
+pub(crate) enum Carried {
     /// A socket of the system, TCP or Unix, non-blocking.
     Socket(Socket),
-    /// One end of a connection within the process.
-    Local(local::End),
+    /// Anything else.
+    Open(Box<dyn Connection>),
 }
 
-impl Connection {
+impl Carried {
     /// Ends it so that the peer learns that it was refused: a reset, not a silent end.
     pub(crate) fn reset(self) {
         match self {
             Self::Socket(socket) => {
                 let _ = socket.set_linger(Some(Duration::ZERO));
             }
-            Self::Local(mut end) => end.reset_on_close(),
+            Self::Open(connection) => connection.refuse(),
         }
     }
 }
 
 #[cfg(unix)]
-impl Connection {
+impl Carried {
     /// Who the peer is, if the system tells.
     pub(crate) fn credentials(&self, peer: &Address) -> Option<PeerCredentials> {
         match (self, peer) {
@@ -50,7 +50,7 @@ impl Connection {
 /// What a channel is made of.
 pub(crate) struct Adoption<'a, P> {
     pub(crate) local: &'a LocalLoop,
-    pub(crate) connection: Connection,
+    pub(crate) carried: Carried,
     pub(crate) peer: Option<Address>,
     /// Who the peer is, if it is known.
     #[cfg(unix)]
@@ -71,10 +71,10 @@ where
 {
     #[cfg(unix)]
     let credentials = adoption.credentials;
-    let Adoption { local, connection, peer, pipeline, settings, .. } = adoption;
+    let Adoption { local, carried, peer, pipeline, settings, .. } = adoption;
     let make = Make { local, peer, pipeline, settings };
-    match connection {
-        Connection::Socket(socket) => {
+    match carried {
+        Carried::Socket(socket) => {
             let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
             let is_unix = matches!(make.peer, Some(Address::Unix(_)));
             #[cfg(target_os = "linux")]
@@ -96,12 +96,15 @@ where
             };
             make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, kind))
         }
-        Connection::Local(mut end) => {
-            if settings.options.resets_on_close() {
-                end.reset_on_close();
-            }
-            let address = Some(end.address().clone());
-            make.channel(introduce, address, |token| Ok(LocalStream::open(local, token, end)))
+        Carried::Open(connection) => {
+            let resets = settings.options.resets_on_close();
+            make.channel(introduce, connection.local(), |token| {
+                let mut stream = contained(|| connection.open(local, token))?;
+                if resets {
+                    stream.reset_on_close();
+                }
+                Ok(stream)
+            })
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Uring, slot::Key};
 use crate::{
     socket::{self, ACCEPTS_PER_TURN, ListenerFigures, Mishap, Mishaps, PAUSE, Reception, spare},
-    stream::Connection,
+    stream::Carried,
     sys::accept,
 };
 use netwright_core::{
@@ -86,7 +86,7 @@ impl UringListener {
                     self.mishaps.forget();
                     let peer = connection.peer_addr().ok().and_then(|peer| socket::address(&peer));
                     self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    self.reception.accepted(Connection::Socket(connection), peer.unwrap_or(NOBODY));
+                    self.reception.accepted(Carried::Socket(connection), peer.unwrap_or(NOBODY));
                 }
             }
         }
@@ -117,7 +117,7 @@ impl UringListener {
         let refused = self.uring.socket(self.key, accept);
         if let Ok((connection, peer)) = refused {
             self.figures.refused.fetch_add(1, Ordering::Relaxed);
-            Connection::Socket(connection).reset();
+            Carried::Socket(connection).reset();
             self.reception.refused(peer);
         }
         self.spare = spare();

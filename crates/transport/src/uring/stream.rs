@@ -18,7 +18,7 @@ use super::{Uring, extension::Arrival, slot::Key};
 use crate::{
     return_stack::refill,
     scratch::scratch,
-    socket::{SocketKind, recv, unacknowledged, write_flushed},
+    socket::{SocketKind, SocketSink, recv, unacknowledged, write_flushed},
     stream::{Received, Stream, Wrote, open_envelope},
 };
 use bytes::{Bytes, BytesMut};
@@ -79,7 +79,7 @@ impl UringStream {
             && let Ok(descriptor) = self.descriptor()
         {
             let mut cap = self.cap;
-            let _ = write_flushed(&SockRef::from(&descriptor), outbound, &mut cap, &SocketKind::Tcp);
+            let _ = write_flushed(&sink(&SockRef::from(&descriptor)), outbound, &mut cap);
             refill();
         }
     }
@@ -145,8 +145,7 @@ impl Stream for UringStream {
                 return Ok(Wrote::Blocked); // until the completion tells what was taken
             }
             let mut cap = self.cap;
-            let wrote =
-                write_flushed(&SockRef::from(&self.descriptor()?), outbound, &mut cap, &SocketKind::Tcp);
+            let wrote = write_flushed(&sink(&SockRef::from(&self.descriptor()?)), outbound, &mut cap);
             refill();
             self.cap = cap;
             let wrote = wrote?;
@@ -233,4 +232,9 @@ impl Drop for UringStream {
     fn drop(&mut self) {
         self.uring.close(self.key);
     }
+}
+
+/// Writes directly, by the system call that others use.
+fn sink(socket: &Socket) -> SocketSink<'_> {
+    SocketSink { socket, kind: &SocketKind::Tcp }
 }

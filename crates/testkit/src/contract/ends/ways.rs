@@ -16,7 +16,7 @@ macro_rules! table {
         pub(in crate::contract) const BEHAVIOURS: &[Behaviour] = &[$(
             entry!($way, "the_peer_leaves", PeerLeaves),
             entry!($way, "the_peer_resets", PeerResets).needs(&[Need::Reset]),
-            entry!($way, "the_peer_half_closes", PeerHalfCloses).needs(&[Need::Reset]),
+            entry!($way, "the_peer_half_closes", PeerHalfCloses).needs(&[Need::Reset, Need::HalfClosure]),
             entry!($way, "we_close", WeClose),
             entry!($way, "the_loop_shuts_down", LoopShutsDown),
             entry!($way, "the_server_shuts_down", ServerShutsDown),

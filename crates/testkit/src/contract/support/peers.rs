@@ -37,7 +37,7 @@ impl Setup {
         match self.transport.carrier() {
             Carrier::Tcp => TcpStream::connect(ip(address)).map(Peer::tcp),
             Carrier::Unix => unix_connect(address, None).map(Peer::unix),
-            Carrier::Local => unreachable!("all peers are channels"),
+            Carrier::Local | Carrier::Other(_) => unreachable!("all peers are channels"),
         }
     }
 
@@ -49,7 +49,7 @@ impl Setup {
         }
         match self.transport.carrier() {
             Carrier::Unix => Peer::unix(unix_connect(address, Some(NARROW)).unwrap()),
-            Carrier::Local => unreachable!("all peers are channels"),
+            Carrier::Local | Carrier::Other(_) => unreachable!("all peers are channels"),
             Carrier::Tcp => {
                 let addr = ip(address);
                 let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();

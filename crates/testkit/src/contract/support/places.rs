@@ -30,13 +30,13 @@ impl ForeignListener {
                 Self { listener: Listener::Tcp(listener), address }
             }
             Carrier::Unix => {
-                let address = setup.listen_at().parse().unwrap();
+                let address = setup.nobodys_address();
                 let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
                 socket.bind(&unix_address(&address).unwrap()).unwrap();
                 socket.listen(16).unwrap();
                 Self { listener: Listener::Unix(socket.into()), address }
             }
-            Carrier::Local => {
+            Carrier::Local | Carrier::Other(_) => {
                 let running = setup.echo();
                 let address = running.address().clone();
                 Self { listener: Listener::Local(running), address }
@@ -72,8 +72,8 @@ impl Refusing {
                 let address = socket.local_addr().unwrap().as_socket().unwrap().into();
                 Self { _port: Some(socket), address }
             }
-            Carrier::Unix | Carrier::Local => {
-                Self { _port: None, address: setup.listen_at().parse().unwrap() }
+            Carrier::Unix | Carrier::Local | Carrier::Other(_) => {
+                Self { _port: None, address: setup.nobodys_address() }
             }
         }
     }

@@ -47,7 +47,7 @@ impl Setup {
 
     /// A server that nothing but the backend is said of.
     pub(crate) fn bare_server(self) -> ServerBuilder {
-        Server::builder().backend(self.transport.backend())
+        self.transport.server(Server::builder())
     }
 
     /// Has every connection run this script.
@@ -114,7 +114,7 @@ impl Setup {
     }
 
     pub(crate) fn client_builder(self) -> ClientBuilder {
-        Client::builder().backend(self.transport.backend())
+        self.transport.client(Client::builder())
     }
 
     /// A client whose channels run a script.

@@ -1,0 +1,38 @@
+//! What stands behind `local:name`.
+
+use super::{LocalStream, door, end::End, listener::LocalListener};
+use crate::open::{Connect, Connecting, Connection, Listen, Listener, Stream, Transport};
+use netwright_core::{Address, LocalLoop, driver::Token};
+use std::{future, io, sync::Arc};
+
+pub(crate) struct LocalTransport;
+
+impl Transport for LocalTransport {
+    fn listen(&self, how: &Listen<'_>) -> io::Result<Arc<dyn Listener>> {
+        let door = door::listen(&how.name.into(), how.backlog, how.options.clone())?;
+        Ok(LocalListener::new(door))
+    }
+
+    fn connect(&self, how: &Connect<'_>) -> Connecting {
+        let end = door::connect(how.name, how.options);
+        Box::pin(future::ready(end.map(Into::into)))
+    }
+}
+
+impl Connection for End {
+    fn peer(&self) -> Address {
+        self.peer_address().clone()
+    }
+
+    fn local(&self) -> Option<Address> {
+        Some(self.address().clone())
+    }
+
+    fn open(self: Box<Self>, local: &LocalLoop, token: Token) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(LocalStream::open(local, token, *self)))
+    }
+
+    fn refuse(mut self: Box<Self>) {
+        self.reset_on_close();
+    }
+}
