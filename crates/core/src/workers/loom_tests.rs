@@ -14,14 +14,9 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    // Three take about fifteen seconds in a release build, and each further one multiplies that.
-    explore_within(3, model);
-}
-
-/// For models with more to do: three take minutes there, and find no more than two.
-fn explore_within(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    // Three take about fifteen seconds in a release build, and each further one multiplies that.
+    builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
@@ -109,7 +104,7 @@ fn a_task_for_later_that_is_due_is_not_slept_through() {
 
 #[test]
 fn the_worker_that_watches_the_time_takes_a_task_if_nobody_else_is_free() {
-    explore_within(2, || {
+    explore(|| {
         let workers = Workers::builder().threads(2).clock(ManualClock::new()).build().unwrap();
         let later = workers.schedule(HOUR, || ()).unwrap();
         let mut met = meeting().map(|task| workers.submit(task).unwrap());
@@ -123,7 +118,7 @@ fn the_worker_that_watches_the_time_takes_a_task_if_nobody_else_is_free() {
 
 #[test]
 fn tasks_that_are_due_together_run_on_as_many_workers_as_are_free() {
-    explore_within(2, || {
+    explore(|| {
         let clock = ManualClock::new();
         let workers = Workers::builder().threads(2).clock(clock.clone()).build().unwrap();
         let mut met = meeting().map(|task| workers.schedule(HOUR, task).unwrap());
