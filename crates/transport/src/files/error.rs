@@ -101,7 +101,7 @@ pub enum FileError {
         /// Why that cannot be.
         why: String,
     },
-    /// Nobody was there to do it. Nothing was done.
+    /// Nobody was there to do it, or not any more when its turn came. Nothing was done.
     Refused {
         /// What was asked.
         action: FileAction,

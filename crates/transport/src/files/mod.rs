@@ -17,7 +17,9 @@
 //! Always true, in both ways:
 //! 1. What an operation needs is its own until it is over: a result that nobody waits for any more costs nobody his memory.
 //! 2. An operation that was accepted ends, and says how, also when its loop shuts down: it is carried out while the loop leaves, and if
-//!    the loop's patience is over before that, the answer is [`FileError::LoopEnded`].
+//!    the loop's patience is over before that, the answer is [`FileError::LoopEnded`]. What the kernel has of a ring's operations five
+//!    seconds after that is left to it: their memory, their files and the ring stay open for as long as the process lives, because
+//!    the kernel may still use them. Workers that are shut down at once answer [`FileError::Refused`].
 //! 3. As many run at the same time as the ring's [settings](crate::uring::UringSettings::files) or the number of workers allow. What exceeds that waits
 //!    in order; when 65,536 wait, the next is refused with an error that says so.
 //! 4. Errors name the file and what was asked of it. Reads give all that was asked for unless the file ends; writes write everything, or
@@ -26,6 +28,10 @@
 //!    metadata: what a path leads to may have to be asked of a server, and a ring would do that on the loop.
 //! 6. A ring reads and writes on the loop's thread what is in the system's cache, where a file system of disks or of memory (ext4, xfs,
 //!    btrfs, f2fs, tmpfs) keeps the file: these tell when they would have to wait. With any other, threads of the kernel do it.
+//!
+//! A task of [`Workers`](netwright_core::Workers) must not [wait](netwright_core::Promised::wait) for a file whose operations the same
+//! workers carry out: with every thread waiting like that, none is left to do the work. It gives the file workers of its own
+//! ([`OpenOptions::workers`]), or blocks on the standard library's files, which is what workers are for.
 //!
 //! To choose between this and [`FileRegion`](netwright_core::FileRegion): a region is sent without passing through our memory
 //! (`sendfile`), which is the cheapest for files that are in the cache, but waits for the disk on the loop if they are not, and TLS has

@@ -1,8 +1,11 @@
 //! What goes wrong: an error that names the file and what was asked of it, and nothing half-made.
 
-use crate::support::{Folder, Way};
+use crate::support::{Folder, HANGS, Way, gate, on};
 use netwright_core::{RefusedWhy, Workers};
-use netwright_transport::files::{File, FileAction, FileError, OpenOptions};
+use netwright_transport::{
+    Backend,
+    files::{File, FileAction, FileError, OpenOptions},
+};
 use std::{io::ErrorKind, path::PathBuf};
 
 /// Opens in every way, and gives what came of it.
@@ -173,6 +176,28 @@ fn workers_that_take_no_more_fail_the_operation_and_files_of_theirs_are_closed_a
     assert_eq!(error.to_string(), expected);
     assert!(options.open(&path).wait().is_err());
     file.close().wait().unwrap();
+}
+
+#[test]
+fn workers_that_end_before_its_turn_fail_the_operation_by_name_and_a_close_is_done_all_the_same() {
+    let folder = Folder::new();
+    let path = folder.with("file", "content");
+    let workers = Workers::new(1).unwrap();
+    let options = OpenOptions::new().read(true).workers(&workers);
+    let (file, other) = (options.open(&path).wait().unwrap(), options.open(&path).wait().unwrap());
+    let (open, opened) = gate();
+    workers.execute(opened).unwrap();
+    let mut read = file.read_at(0, 7);
+    let group = Backend::Readiness.event_loops(1).unwrap();
+    let mut close = on(&group, async move { [other.close()] });
+    workers.shutdown_now();
+    open();
+
+    let error = read.wait_timeout(HANGS).unwrap().unwrap_err();
+    let expected =
+        format!("reading 7 bytes at offset 0 of {path:?} was not begun: the executor has been shut down");
+    assert_eq!(error.to_string(), expected);
+    close[0].wait_timeout(HANGS).unwrap().unwrap();
 }
 
 #[test]
