@@ -18,10 +18,9 @@ use std::{
 /// An open file that no event loop waits for.
 ///
 /// What is asked for begins at once, on the ring of the loop that asks or on [workers](OpenOptions::workers), who also open it and tell
-/// its metadata; its result is a
-/// [`Promised`]: await it on a loop, hand it to [`Context::spawn`](netwright_core::Context::spawn) in a handler, or
-/// [wait](Promised::wait) for it on any other thread. Dropping it changes nothing: the operation goes on and keeps its memory for
-/// itself. Cancelling it takes it back if it has not begun.
+/// its metadata. The result is a [`Promised`]: await it on a loop, hand it to [`Context::spawn`](netwright_core::Context::spawn) in a
+/// handler, or [wait](Promised::wait) for it on any other thread. Dropping it changes nothing: the operation goes on and keeps its
+/// memory for itself. Cancelling it takes it back if it has not begun.
 ///
 /// Operations that are under way at the same time have no order: await one before the next where that matters.
 ///

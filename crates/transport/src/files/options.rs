@@ -83,7 +83,8 @@ impl OpenOptions {
         self
     }
 
-    /// Who opens the file, and does what a ring does not. Their own tasks must not wait for it: see [`files`](super). Default: the [common](Workers::common) ones.
+    /// Who opens the file, and does what a ring does not. Their own tasks must not wait for it: see [`files`](crate::files). Default: the
+    /// [common](Workers::common) ones.
     pub fn workers(mut self, workers: &Workers) -> Self {
         self.workers = Some(workers.clone());
         self

@@ -41,8 +41,8 @@ pub(super) enum Ending {
     ForWorkers,
 }
 
-/// The operation's next step as an entry, and how many bytes it counts for; `None` if there is no room for so many. Its addresses are good while
-/// `work` is held, wherever it is moved.
+/// The operation's next step as an entry, and how many bytes it counts for; `None` if there is no room for so many. Its addresses are
+/// good while `work` is held, wherever it is moved.
 pub(super) fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (Option<squeue::Entry>, usize) {
     let (len, bytes) = span(work);
     if !has_room(bytes) {
