@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler, InboundOnly, InboundStage, Leftover,
-    StageCaller, StageTimer, Switch, Workers, WritePromise, inbound, on_workers, pipeline,
+    OnWorkers, StageCaller, StageTimer, Switch, Weight, Workers, WritePromise, inbound, on_workers, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -14,13 +14,16 @@ use std::{
     time::Duration,
 };
 
-/// The names of the functions in the block that begins with this line.
+/// The names of the functions and constants in the block that begins with this line.
 fn functions(source: &str, block: &str) -> BTreeSet<String> {
     let start = source.find(block).unwrap_or_else(|| panic!("no {block}"));
     let body = &source[start..];
     let end = body.find("\n}\n").expect("the block ends");
-    let names = body[..end].lines().filter_map(|line| line.strip_prefix("    fn ")?.split(['(', '<']).next());
-    names.map(str::to_owned).collect()
+    let item = |line: &'_ str| {
+        let name = line.strip_prefix("    fn ").or(line.strip_prefix("    const "))?;
+        name.split(['(', '<', ':']).next().map(str::to_owned)
+    };
+    body[..end].lines().filter_map(item).collect()
 }
 
 #[test]
@@ -55,6 +58,34 @@ fn every_wrapper_has_every_hook_of_its_trait() {
             assert!(forwarded.contains(hook), "{wrapper} does not pass on {hook}");
         }
     }
+}
+
+/// Segments are not wrapped, but two of them wrap a segment, and a default is easily taken for an answer there.
+#[test]
+fn every_segment_says_for_itself_what_a_segment_is_asked() {
+    let all = functions(include_str!("../src/pipeline/segment.rs"), "pub trait Segment");
+    assert!(all.len() >= 19, "{all:?}");
+    for (segment, source) in [
+        ("> for Stage<H, N> {", include_str!("../src/pipeline/segment.rs")),
+        ("for Joint<R, W, T> {\n    type Tail", include_str!("../src/pipeline/joint.rs")),
+        ("for Sealed<P, T>\nwhere\n    P: Segment", include_str!("../src/pipeline/sealed.rs")),
+    ] {
+        assert_eq!(functions(source, segment), all, "{segment}");
+    }
+}
+
+/// What [`Notes`] does not note: questions that are answered without anything happening, and what belongs to
+/// callers and futures, which lead back to it by other ways.
+const QUIET: [&str; 9] =
+    ["WEIGHT", "called", "is_away", "is_busy", "leftover", "name", "owes", "polled", "target"];
+
+/// So that the tour shows of a new hook that it is passed on, and not only that a function of its name is there.
+#[test]
+fn the_handler_of_the_tour_notes_every_hook() {
+    let all = functions(include_str!("../src/pipeline/handler.rs"), "pub trait Handler");
+    let mut noted = functions(include_str!("hooks.rs"), "\nimpl Handler for Notes {");
+    noted.extend(QUIET.map(str::to_owned));
+    assert_eq!(noted, all);
 }
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -227,11 +258,11 @@ fn a_wrapped_handler_is_told_what_it_would_be_told_alone() {
     let workers = Workers::new(1).unwrap();
     let (seen, sent) = tour(|notes| notes, &workers);
     assert_eq!(sent, b"sorrygoodbyekeep");
-    for hook in
-        ["timer", "called", "shut_down_output", "close", "panicked", "leaving", "removed", "writability"]
-    {
-        assert!(seen.iter().any(|entry| entry == hook), "{hook}: {seen:?}");
+    for hook in functions(include_str!("hooks.rs"), "\nimpl Handler for Notes {") {
+        let apart = QUIET.contains(&hook.as_str()) || ["error", "pull"].contains(&hook.as_str());
+        assert!(apart || seen.contains(&hook), "{hook}: {seen:?}");
     }
+    assert!(seen.iter().any(|entry| entry == "called"));
     let on = workers.clone();
     let bare = (seen, sent);
     assert_eq!(tour(Some, &workers), bare, "an option");
@@ -263,4 +294,101 @@ fn a_decoder_that_only_looks_inbound_hears_that_the_peer_sends_no_more() {
     let mut channel = EmbeddedChannel::new(pipeline().add(inbound(Whole::default())));
     channel.write_inbound("all ").write_inbound("of it").close_input();
     assert_eq!(channel.read_inbound().unwrap(), "all of it");
+}
+
+/// Answers every question in a way of its own.
+struct Answers;
+
+impl Handler for Answers {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+    const WEIGHT: Weight<Bytes> = Weight::of(|_| 7);
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("polled".into()));
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+    fn is_busy(&self) -> bool {
+        true
+    }
+    fn is_away(&self) -> bool {
+        true
+    }
+    fn owes(&self) -> bool {
+        true
+    }
+    fn name(&self) -> &'static str {
+        "its own name"
+    }
+}
+
+#[test]
+fn what_is_asked_of_a_wrapper_its_handler_answers() {
+    fn check<H: Handler<Write = Bytes>>(wrapped: &H) {
+        let told = (wrapped.is_busy(), wrapped.is_away(), wrapped.owes(), wrapped.name());
+        assert_eq!(told, (true, true, true, "its own name"));
+        assert_eq!(H::WEIGHT.held(&Bytes::new()), 7);
+    }
+    check(&Answers);
+    check(&Some(Answers));
+    check(&Either::<Answers, Option<Answers>>::Left(Answers));
+    check(&Either::<Option<Answers>, Answers>::Right(Answers));
+    // A handler on workers is not there to be asked but for what its type says.
+    assert_eq!(OnWorkers::<Answers>::WEIGHT.held(&Bytes::new()), 7);
+}
+
+#[test]
+fn a_future_of_a_wrapped_handler_comes_back_to_it() {
+    fn check<H>(wrapped: H)
+    where
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+    {
+        let mut channel = EmbeddedChannel::new(pipeline().add(wrapped));
+        assert_eq!(channel.outbound_bytes(), b"polled");
+    }
+    check(Answers);
+    check(Some(Answers));
+    check(Either::<Answers, Option<Answers>>::Left(Answers));
+    check(Either::<Option<Answers>, Answers>::Right(Answers));
+}
+
+/// An error is passed on like any other event; closing because of it would cut the tour short.
+#[test]
+fn an_error_reaches_a_wrapped_handler() {
+    let workers = Workers::new(1).unwrap();
+    fn check<H>(workers: &Workers, wrap: impl FnOnce(Notes) -> H)
+    where
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+    {
+        /// Has nothing but errors.
+        struct Faults;
+        impl InboundOnly for Faults {
+            type Read = BytesMut;
+            type ReadOut = BytesMut;
+            type Write = Bytes;
+            fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, _: BytesMut) {
+                cx.fire_error(Fault::new("no"));
+            }
+        }
+        let log = Log::default();
+        let notes = Notes { log: log.clone(), rest: None, back: Arc::default() };
+        let mut channel = EmbeddedChannel::new(pipeline().add(inbound(Faults)).add(wrap(notes)));
+        settle(&mut channel).write_inbound("x");
+        settle(&mut channel);
+        workers.submit(|| ()).unwrap().wait().unwrap();
+        assert!(log.lock().unwrap().iter().any(|entry| entry == "error"));
+    }
+    let on = workers.clone();
+    check(&workers, |notes| notes);
+    check(&workers, Some);
+    check(&workers, Either::<Notes, Option<Notes>>::Left);
+    check(&workers, Either::<Option<Notes>, Notes>::Right);
+    check(&workers, |notes| on_workers(&on, notes));
 }
