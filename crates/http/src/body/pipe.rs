@@ -12,7 +12,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Writes a [`Body`] piece by piece; made by [`Body::channel`]. Dropped before [`end`](Self::end), it breaks the body off.
+/// Writes a [`Body`](crate::Body) piece by piece; made by [`Body::channel`](crate::Body::channel). Dropped before
+/// [`end`](Self::end), it breaks the body off.
 ///
 /// ```
 /// use http::{Request, Response};
