@@ -276,6 +276,7 @@ fn a_socket_that_somebody_shuts_down_is_closed_and_told_as_failed(setup: Setup) 
 }
 
 /// Shuts down the socket that listens on this address, by a duplicate of its descriptor.
+#[cfg(target_os = "linux")]
 fn shut_down_from_behind(address: &Address) -> std::io::Result<()> {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
@@ -296,6 +297,11 @@ fn shut_down_from_behind(address: &Address) -> std::io::Result<()> {
         }
     }
     panic!("nobody listens on {address}");
+}
+
+#[cfg(not(target_os = "linux"))]
+fn shut_down_from_behind(_: &Address) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 fn shut_down_now_closes_every_connection_with_its_cause_and_waits_for_the_last(setup: Setup) {
