@@ -322,6 +322,7 @@ impl<R> Next<R> for Later<'_, R> {
 pub struct Stage<H: Handler, N> {
     handler: H,
     /// The name that it was given, which few are: one pointer until one is.
+    #[allow(clippy::redundant_allocation)] // half the size in every idle channel
     name: Option<Box<&'static str>>,
     id: u32,
     /// Whether the handler may have something to be pulled.

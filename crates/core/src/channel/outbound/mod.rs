@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | `mod` | [`Outbound`], line and account in one hand; what is the same for all messages |
 //! | `account` | figures that every stage may see |
+//! | `line` | messages in order, with their promises |
 //! | `parcel` | what the line has to know of a message: [`Parcel`], [`Weighed`] |
 //! | `byte_line` | the line of bytes and files: gathering, parts of messages, bytes that are lent |
 //!
@@ -30,17 +31,20 @@
 
 mod account;
 mod byte_line;
+mod line;
 mod parcel;
 
 use super::{
     cause::{WriteError, WritePromise},
-    line::Line,
     outgoing::Outgoing,
     water_marks::WaterMarks,
 };
 use crate::{error::InvalidArgument, task_error::discard};
 pub(crate) use account::Account;
 pub use byte_line::Gathered;
+use line::Entry;
+pub(crate) use line::MessageLine;
+pub use line::OutboundQueue;
 pub use parcel::{Pack, Parcel, Weighed};
 use std::{fmt, mem};
 
@@ -57,45 +61,6 @@ pub const GATHER_BYTES_MAX: usize = i32::MAX as usize;
 /// Room for entries that an empty queue keeps. Larger bursts pay one reallocation for more than this many messages;
 /// idle connections do not pay for the largest burst they ever had.
 const ENTRIES_KEPT: usize = 64;
-
-struct Entry<M> {
-    /// What is left to be sent.
-    rest: M,
-    promise: WritePromise,
-}
-
-impl<M: Parcel> Entry<M> {
-    /// Whether there is something to send and nobody who waits for it.
-    fn is_plain(&self) -> bool {
-        !self.promise.is_tracked() && !self.rest.is_sent()
-    }
-
-    /// What it adds to the pending bytes.
-    fn charge(&self) -> usize {
-        self.rest.held() + ENTRY_OVERHEAD
-    }
-}
-
-/// Messages in order, those that may be sent in front.
-pub(crate) struct MessageLine<M> {
-    entries: Line<Entry<M>>,
-    /// How many entries, from the front, may be sent.
-    flushed: usize,
-    /// Bytes of the first message that the transport has in its hands and has not reported as taken.
-    lent: usize,
-}
-
-impl<M> MessageLine<M> {
-    pub(crate) const fn new() -> Self {
-        Self { entries: Line::new(), flushed: 0, lent: 0 }
-    }
-
-    /// Whether the transport has something to send.
-    #[inline]
-    pub(crate) fn has_flushed(&self) -> bool {
-        self.flushed > 0
-    }
-}
 
 /// The queue between a channel and its transport: a line of messages, and the account that it is charged to.
 ///
@@ -123,35 +88,6 @@ impl<M> MessageLine<M> {
 pub struct Outbound<'a, M = Outgoing> {
     account: &'a mut Account,
     line: &'a mut MessageLine<M>,
-}
-
-/// An [`Outbound`] queue of its own, for tests of transports.
-///
-/// ```
-/// use netwright_core::{OutboundQueue, WaterMarks, WritePromise};
-///
-/// let mut queue = OutboundQueue::new(WaterMarks::default());
-/// queue.outbound().push(b"hello".as_slice().into(), WritePromise::untracked());
-/// queue.outbound().flush();
-/// assert_eq!(queue.outbound().unsent_bytes(), 5);
-/// ```
-pub struct OutboundQueue<M = Outgoing> {
-    account: Account,
-    line: MessageLine<M>,
-}
-
-impl OutboundQueue {
-    /// An empty queue, writable.
-    pub fn new(marks: WaterMarks) -> Self {
-        Self { account: Account::new(marks), line: MessageLine::new() }
-    }
-}
-
-impl<M> OutboundQueue<M> {
-    /// The queue as a transport gets it.
-    pub fn outbound(&mut self) -> Outbound<'_, M> {
-        Outbound { account: &mut self.account, line: &mut self.line }
-    }
 }
 
 impl<'a, M> Outbound<'a, M> {

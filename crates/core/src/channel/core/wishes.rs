@@ -1,0 +1,101 @@
+//! What the pipeline wants of the transport: a flush, or the end.
+
+use super::{
+    super::{CloseCause, Fault, WriteError, WritePromise},
+    Asked, ChannelCore,
+};
+use crate::{spill::Spill, task_error::tell};
+use std::sync::PoisonError;
+
+/// What the pipeline wants of the transport.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) flush: bool,
+    pub(crate) close: Option<Box<CloseCause>>,
+    pub(crate) close_done: Spill<WritePromise>,
+    pub(crate) close_when_flushed: bool,
+    /// That is because an async tail has ended, and not if it has given way to another segment.
+    pub(crate) tail_ended: bool,
+    /// That close is on its way: what stages flush because of it is sent before.
+    pub(crate) last_words: bool,
+    /// The close waits for nobody: neither for workers nor for what stages have to say to the peer.
+    pub(crate) at_once: bool,
+    /// A close has come through the pipeline: what is written behind it comes too late.
+    pub(crate) closing: bool,
+    /// Whoever reads the messages has asked for the end, or an owner of a handle: nobody waits for what is still inside.
+    pub(crate) wants_no_more: bool,
+    pub(crate) shut_down_output: bool,
+    pub(crate) shut_down_done: Spill<WritePromise>,
+}
+
+impl ChannelCore {
+    pub(crate) fn close_when_flushed(&mut self) {
+        self.ask(|| Asked::CloseWhenFlushed);
+        self.wishes.close_when_flushed = true;
+        self.let_know_of_close();
+    }
+
+    /// An async tail has ended, and the channel with it; unless the tail has given way to another segment, which goes on.
+    pub(crate) fn tail_ended(&mut self) {
+        self.wishes.wants_no_more = true;
+        self.wishes.tail_ended = !self.wishes.close_when_flushed;
+        self.wishes.close_when_flushed = true;
+    }
+
+    /// Whoever reads the messages has closed the channel, or could not go on: none is delivered any more.
+    pub(crate) fn wants_no_more(&mut self) {
+        self.wishes.wants_no_more = true;
+        self.demand.pause();
+    }
+
+    /// Whether a close is to be carried out: who writes whenever it is told of room would keep workers busy, and a close waits
+    /// for these.
+    pub(in crate::channel) fn is_closing(&self) -> bool {
+        self.wishes.close.is_some()
+    }
+
+    /// Whether nothing more may be written, as far as the order of operations says so.
+    pub(in crate::channel) fn has_output_ended(&self) -> bool {
+        self.wishes.closing || self.wishes.shut_down_output
+    }
+
+    /// Why nothing more may be written, as far as the order of operations says so.
+    pub(in crate::channel) fn output_ended(&self) -> Option<WriteError> {
+        if self.wishes.closing {
+            let cause = self.wishes.close.as_deref().cloned().unwrap_or(CloseCause::Requested);
+            return Some(WriteError::Closed(cause));
+        }
+        self.wishes.shut_down_output.then_some(WriteError::OutputShutDown)
+    }
+
+    /// Whoever looks at the channel from outside is to see that it is about to end.
+    fn let_know_of_close(&self) {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner).closing = true;
+    }
+
+    /// The first cause counts.
+    pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
+        self.let_know_of_close();
+        self.wishes.close.get_or_insert_with(|| Box::new(cause));
+        if done.is_tracked() {
+            self.wishes.close_done.push_back(done);
+        }
+    }
+
+    /// Has the channel end without asking its stages.
+    pub(in crate::channel) fn close_at_once(&mut self, cause: CloseCause) {
+        self.wants_no_more();
+        self.request_close(cause, WritePromise::untracked());
+        (self.wishes.closing, self.wishes.at_once) = (true, true);
+    }
+
+    /// An error that no stage took care of.
+    pub(crate) fn unhandled(&mut self, fault: Fault) {
+        self.wants_no_more(); // what follows the error is not to be taken for what it would be without it
+        let channel = self.id;
+        tell(
+            || tracing::warn!(%channel, error = %fault, "no handler took care of this error, closing the channel"),
+        );
+        self.request_close(CloseCause::Fault(fault), WritePromise::untracked());
+    }
+}
