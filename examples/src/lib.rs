@@ -1,6 +1,8 @@
-//! What several examples share: the time protocol, and the stock service. The programs are beside this folder; README.md has
+//! What several examples share: the time protocol, the stock service, and a transport of one's own. The programs are beside this folder; README.md has
 //! them in order.
 
+#[cfg(unix)]
+pub mod pipe_transport;
 pub mod stock;
 
 /// The code on pages for people is built and run, here because pages outside of a crate are not published with it.
@@ -32,6 +34,9 @@ mod pages {
     mod adding_a_codec {}
     #[doc = include_str!("../../docs/adding-a-protocol.md")]
     mod adding_a_protocol {}
+    #[cfg(target_os = "linux")] // what it has of the contract suite is written for no other system with pipes
+    #[doc = include_str!("../../docs/adding-a-transport.md")]
+    mod adding_a_transport {}
 }
 
 use std::time::{SystemTime, UNIX_EPOCH};

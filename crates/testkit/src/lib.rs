@@ -31,3 +31,8 @@ pub use allocations::{
 };
 #[cfg(feature = "verify")]
 pub use wire::Wire;
+
+/// The code of that page is built and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

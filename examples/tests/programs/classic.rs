@@ -161,6 +161,21 @@ fn parts_of_one_program_talk_without_a_socket() {
 
 #[test]
 #[cfg(unix)]
+fn a_transport_of_ones_own_is_found_by_its_scheme() {
+    let said = run("own_transport", &[]);
+    assert!(said.contains("hello, pipe:greeter") && said.contains("hello, 127.0.0.1:"), "{said}");
+    assert!(said.contains("no transport is known by the scheme \"pipe\""), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_child_process_sorts_what_is_written_to_it() {
+    let said = run("child_process", &[]);
+    assert!(said.starts_with("apple\npear\nquince\n"), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
 fn a_file_goes_along_with_a_message_over_a_unix_socket() {
     let said = run("unix_credentials", &[]);
     assert!(said.contains("connects") && said.contains("what the file says"), "{said}");

@@ -1,7 +1,7 @@
 //! Channels that never leave the process: between any two loops, by name.
 //!
 //! ```text
-//!   connect("local:name") ──▶ Hall (who listens, by name) ──▶ Door: backlog ──▶ LocalAcceptor ──▶ on_accept
+//!   connect("local:name") ──▶ Hall (who listens, by name) ──▶ Door: backlog ──▶ Acceptor ──▶ on_accept
 //!        │                                                                            │
 //!        └── End ═══ Pipe, bytes to the server ═══════════════════════════════ End ───┘
 //!                ═══ Pipe, bytes to the client ═══
@@ -12,8 +12,7 @@
 //! | `pipe` | one direction: a bounded queue of bytes, and who waits at which end |
 //! | `end` | one end of a connection: an incoming and an outgoing pipe |
 //! | `stream` | an end on its loop: what [`Stream`](crate::stream::Stream) asks for |
-//! | `door` | names, and connections that wait to be accepted |
-//! | `listener` | accepts on a loop |
+//! | `door` | names, and where their connections wait to be accepted |
 //! | `transport` | the way in by [`open`](crate::open), as for every transport that is no socket |
 //!
 //! **No copies.** A message that nobody else holds moves to the peer's handlers as it is, also one that is cut because
@@ -29,12 +28,10 @@
 
 mod door;
 mod end;
-mod listener;
 mod pipe;
 mod stream;
 mod transport;
 
-use door::Door;
 use end::End;
 use pipe::PIPE_LEN;
 use stream::LocalStream;

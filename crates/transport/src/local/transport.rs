@@ -1,6 +1,6 @@
 //! What stands behind `local:name`.
 
-use super::{LocalStream, door, end::End, listener::LocalListener};
+use super::{LocalStream, door, end::End};
 use crate::open::{Connect, Connecting, Connection, Listen, Listener, Stream, Transport};
 use netwright_core::{Address, LocalLoop, driver::Token};
 use std::{future, io, sync::Arc};
@@ -9,8 +9,7 @@ pub(crate) struct LocalTransport;
 
 impl Transport for LocalTransport {
     fn listen(&self, how: &Listen<'_>) -> io::Result<Arc<dyn Listener>> {
-        let door = door::listen(&how.name.into(), how.backlog, how.options.clone())?;
-        Ok(LocalListener::new(door))
+        Ok(door::listen(how.name, how.backlog, how.options.clone())?)
     }
 
     fn connect(&self, how: &Connect<'_>) -> Connecting {

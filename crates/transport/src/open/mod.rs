@@ -58,12 +58,14 @@
 //! assert_eq!((scheme.as_str(), &known[..]), ("vsock", &["local".to_owned(), "tcp".into(), "unix".into()][..]));
 //! ```
 
+mod backlog;
 mod connection;
 mod listener;
 mod schemes;
 mod transport;
 
 pub use crate::stream::{Received, Stream, Wrote, next_bytes};
+pub use backlog::Backlog;
 pub use connection::{Arrival, Connection};
 pub use listener::{Acceptor, Listener};
 pub use schemes::SchemeError;

@@ -56,6 +56,7 @@ use stream::PipeStream;
 pub struct Pipes {
     input: Side,
     output: Side,
+    local: Option<Address>,
     peer: Address,
 }
 
@@ -104,9 +105,16 @@ impl Pipes {
         Self::named(input, output, "pipe", "stdio")
     }
 
+    /// What the channel is to give as its addresses: for transports whose connections are pipes.
+    pub fn between(mut self, local: Address, peer: Address) -> Self {
+        (self.local, self.peer) = (Some(local), peer);
+        self
+    }
+
     fn named(input: OwnedFd, output: OwnedFd, scheme: &str, name: &str) -> Result<Self, PipesError> {
         let peer = Address::other(scheme, name).map_err(|error| PipesError::from(io::Error::other(error)))?;
-        Ok(Self { input: Side::new(input, "input")?, output: Side::new(output, "output")?, peer })
+        let (input, output) = (Side::new(input, "input")?, Side::new(output, "output")?);
+        Ok(Self { input, output, local: None, peer })
     }
 }
 
@@ -114,6 +122,10 @@ impl Connection for Pipes {
     /// `process:ID` for a child, `pipe:INPUT,OUTPUT` with the numbers of the descriptors for others.
     fn peer(&self) -> Address {
         self.peer.clone()
+    }
+
+    fn local(&self) -> Option<Address> {
+        self.local.clone()
     }
 
     fn open(self: Box<Self>, local: &LocalLoop, token: Token) -> io::Result<Box<dyn Stream>> {

@@ -9,7 +9,7 @@ use std::io;
 const FILE_CHUNK: usize = 64 * 1024;
 
 /// The next bytes to be sent, whatever they are part of: for streams that carry bytes and nothing else. What was taken of them is said by
-/// [`Outbound::advance`]. None: nothing flushed is left.
+/// [`Outbound::advance`], with the bytes dropped before: whoever is told that they were sent may count on having them back. None: nothing flushed is left.
 ///
 /// Of a file it reads the next part, `file_max` bytes at most. What cannot be sent (a file that cannot be read, an envelope with
 /// descriptors or to somebody else) fails, and is followed by what is behind it; errors name the `transport`: `"a pipe"`.

@@ -71,7 +71,7 @@ pub trait Stream: 'static {
     fn has_ended(&mut self) -> io::Result<bool>;
 
     /// Sends what is flushed, as far as it is taken now, and takes that out of the queue. The queue has bytes, files and envelopes:
-    /// [`next_bytes`] makes bytes of all of them.
+    /// [`next_bytes`] makes bytes of all of them. Also called when nothing is flushed, and behind the end of the output, when nothing can be.
     ///
     /// # Errors
     /// The connection is broken. What had arrived before is read, then the channel ends.
