@@ -49,7 +49,7 @@ const HEAVIEST: usize = usize::MAX >> 16;
 pub struct Weight<M>(Option<fn(&M) -> usize>);
 
 impl<M> Weight<M> {
-    /// Messages hold so many bytes outside of themselves. The function is called where a message is written, which may be any
+    /// Messages hold so many bytes outside of themselves. Not for bytes and text, which count for their length whatever is said. The function is called where a message is written, which may be any
     /// thread; what does not take long to tell is good enough.
     pub const fn of(bytes: fn(&M) -> usize) -> Self {
         Self(Some(bytes))
@@ -71,8 +71,8 @@ impl<M: 'static> Weight<M> {
     /// The bytes that a message holds outside of itself: for the weight of something that it is a part of.
     pub fn held(&self, msg: &M) -> usize {
         match self.0 {
-            Some(bytes) => bytes(msg).min(HEAVIEST),
-            None => held_at_first_sight(msg),
+            Some(bytes) if !is_known::<M>() => bytes(msg).min(HEAVIEST),
+            _ => held_at_first_sight(msg),
         }
     }
 
@@ -83,15 +83,7 @@ impl<M: 'static> Weight<M> {
 
     /// Whether messages count for all that they hold: it is said, or known, or they hold nothing that would have to be released.
     pub(crate) fn tells_all(&self) -> bool {
-        let known = [
-            TypeId::of::<Bytes>(),
-            TypeId::of::<BytesMut>(),
-            TypeId::of::<Vec<u8>>(),
-            TypeId::of::<String>(),
-            TypeId::of::<Envelope>(),
-            TypeId::of::<Outgoing>(),
-        ];
-        self.is_said() || !needs_drop::<M>() || known.contains(&TypeId::of::<M>())
+        self.is_said() || !needs_drop::<M>() || is_known::<M>()
     }
 
     /// What is said here, else what a stage before says if it takes the same type.
@@ -133,6 +125,18 @@ impl<M> Default for SaidOnce<M> {
 #[inline]
 pub(crate) fn at_first_sight<M: 'static>(msg: &M) -> usize {
     size_of::<M>() + held_at_first_sight(msg)
+}
+
+/// Whether a type tells by itself what its messages hold. Known when this is compiled: for these nobody is asked.
+#[inline]
+pub(crate) fn is_known<M: 'static>() -> bool {
+    let id = TypeId::of::<M>();
+    id == TypeId::of::<Bytes>()
+        || id == TypeId::of::<BytesMut>()
+        || id == TypeId::of::<Vec<u8>>()
+        || id == TypeId::of::<String>()
+        || id == TypeId::of::<Envelope>()
+        || id == TypeId::of::<Outgoing>()
 }
 
 #[inline]
@@ -188,11 +192,8 @@ mod tests {
         assert_eq!(Weight::unsaid().of_message(&Letter(vec![0; 100])), size_of::<Letter>());
         let said = Weight::of(|letter: &Letter| letter.0.len());
         assert_eq!(said.of_message(&Letter(vec![0; 100])), size_of::<Letter>() + 100);
-        assert_eq!(
-            Weight::of(|_: &Bytes| 7).of_message(&Bytes::new()),
-            size_of::<Bytes>() + 7,
-            "what is said counts"
-        );
+        let of_bytes = Weight::of(|_: &Bytes| 7);
+        assert_eq!(of_bytes.held(&Bytes::from("hello")), 5, "bytes speak for themselves");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     super::{
         CloseCause, ENTRY_OVERHEAD, WriteError,
-        weight::{Weight, at_first_sight},
+        weight::{Weight, at_first_sight, is_known},
     },
     ChannelCore,
 };
@@ -86,7 +86,8 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn count_write<W: 'static>(&mut self, weight: Weight<W>, msg: &W) {
         // Finding out what messages hold may take a while, and is done for those who ask: whoever never does need not wait for it.
-        let size = if self.asks_for_room.get() { weight.of_message(msg) } else { at_first_sight(msg) };
+        let asks = !is_known::<W>() && self.asks_for_room.get();
+        let size = if asks { weigh(weight, msg) } else { at_first_sight(msg) };
         self.unsettled += size + ENTRY_OVERHEAD;
     }
 
@@ -133,4 +134,10 @@ impl ChannelCore {
     pub(in crate::channel) fn told_by_queue(&self) {
         self.told_full.set(false);
     }
+}
+
+/// Apart, so that the call of somebody else's function is not in the way of those who need none.
+#[cold]
+fn weigh<W: 'static>(weight: Weight<W>, msg: &W) -> usize {
+    weight.of_message(msg)
 }

@@ -180,7 +180,8 @@ where
         }
         let (weight, whole) = (self.root.ops().weight(), self.core.whole_messages);
         match catch(|| M::pack(msg, weight)) {
-            Ok(message) => self.outbound().push(if whole { message.whole() } else { message }, done),
+            Ok(message) if whole => self.outbound().push(message.whole(), done),
+            Ok(message) => self.outbound().push(message, done),
             Err(panic) => self.break_down_with(done, panic),
         }
     }

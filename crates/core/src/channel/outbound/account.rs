@@ -55,7 +55,7 @@ impl Account {
 
     /// How many bytes may be sent and are not.
     pub(crate) fn unsent_bytes(&self) -> u64 {
-        self.flushed.saturating_sub(self.taken)
+        self.flushed.wrapping_sub(self.taken)
     }
 
     /// How many bytes the transport has taken since the channel began.
@@ -80,7 +80,7 @@ impl Account {
     /// So many bytes may be sent from now on.
     #[inline]
     pub(super) fn may_be_sent(&mut self, bytes: u64) {
-        self.flushed = self.flushed.saturating_add(bytes);
+        self.flushed = self.flushed.wrapping_add(bytes); // as in all of this: a difference below 2⁶⁴ stays right
     }
 
     /// So many of them have been.
@@ -91,7 +91,7 @@ impl Account {
 
     /// So many of them never will be.
     pub(super) fn given_up(&mut self, bytes: u64) {
-        self.flushed = self.flushed.saturating_sub(bytes).max(self.taken);
+        self.flushed = self.flushed.wrapping_sub(bytes);
     }
 
     /// Nothing is left in the line.

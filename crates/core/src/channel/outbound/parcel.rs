@@ -35,6 +35,7 @@ impl Parcel for Outgoing {
     fn is_sent(&self) -> bool {
         self.is_empty()
     }
+    #[inline(never)] // for datagrams alone
     fn whole(self) -> Self {
         match self {
             Self::Bytes(bytes) if bytes.is_empty() => super::super::Envelope::new(bytes).into(),
