@@ -22,10 +22,12 @@ use std::{
 };
 use support::{Echo, Hold, Soon, script, settle, wait_until};
 
+type Attends = fn(Token) -> io::Result<Box<dyn Acceptor>>;
+
 /// What a transport does; everything else is refused.
 #[derive(Default, Clone)]
 struct Does {
-    listens: Option<fn(Token) -> io::Result<Box<dyn Acceptor>>>,
+    listens: Option<Attends>,
     connects: Option<fn() -> Connecting>,
     has_socket_options: bool,
 }
@@ -49,7 +51,7 @@ fn failing(kind: io::ErrorKind) -> Connecting {
 
 struct At {
     address: Address,
-    attends: fn(Token) -> io::Result<Box<dyn Acceptor>>,
+    attends: Attends,
 }
 
 impl Listener for At {
@@ -176,8 +178,7 @@ fn what_only_sockets_have_is_refused_unless_the_transport_sees_to_it() {
         let builder = Server::builder().group(group()).options(options.clone()).scheme("test", does);
         builder.pipeline(|_| pipeline().app(Echo)).bind("test:x").soon()
     };
-    let listens: Option<fn(Token) -> io::Result<Box<dyn Acceptor>>> =
-        Some(|_| Ok(Box::new(By(|| Err(io::ErrorKind::WouldBlock.into())))));
+    let listens: Option<Attends> = Some(|_| Ok(Box::new(By(|| Err(io::ErrorKind::WouldBlock.into())))));
     let refused = bind(Does { listens, ..Does::default() }).unwrap_err().to_string();
     assert!(refused.starts_with("cannot listen on test:x: such a connection has no socket"), "{refused}");
     bind(Does { listens, has_socket_options: true, ..Does::default() }).unwrap();

@@ -47,7 +47,8 @@ fn both_ends_of_a_pair_read_what_the_other_writes() {
         let (one, two) = Pipes::pair().unwrap();
         let clients = (client(on(backend), ours), client(on(backend), theirs));
         let (one, two) = (clients.0.adopt(one).soon().unwrap(), clients.1.adopt(two).soon().unwrap());
-        (here.active(), there.active());
+        here.active();
+        there.active();
         one.send(Bytes::from("ping"));
         there.read(b"ping");
         two.send(Bytes::from("pong"));
@@ -68,7 +69,8 @@ fn more_than_a_pipe_holds_arrives_in_order_and_whoever_waits_for_room_rests() {
         let sender = client(on(backend), ours);
         let reader = client(on(backend).auto_read(false), theirs);
         let (one, two) = (sender.adopt(one).soon().unwrap(), reader.adopt(two).soon().unwrap());
-        (here.active(), there.active());
+        here.active();
+        there.active();
         let mut sent: Vec<_> =
             content.chunks(70_001).map(|chunk| one.write_tracked(Bytes::copy_from_slice(chunk))).collect();
         one.flush();
@@ -91,7 +93,8 @@ fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on() {
         let half = || on(backend).half_closure(true);
         let clients = (client(half(), ours), client(half(), theirs));
         let (one, two) = (clients.0.adopt(one).soon().unwrap(), clients.1.adopt(two).soon().unwrap());
-        (here.active(), there.active());
+        here.active();
+        there.active();
         one.send(Bytes::from("last words"));
         one.shut_down_output().soon().unwrap();
         there.read(b"last words");
