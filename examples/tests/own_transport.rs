@@ -30,7 +30,7 @@ mod subjects {
         transport: LazyLock<PipeTransport<C>>,
     }
 
-    pub(super) static ALL: &[&dyn Subject] = &[&OWN, &OWN_BLOCKING, &STOCK, &STOCK_URING];
+    pub(super) static ALL: &[&dyn Subject] = &[&OWN, &OWN_BLOCKING, &STOCK_URING];
     static OWN: OverPipes<Ends> = OverPipes {
         name: "own_pipes",
         backend: Backend::Readiness,
@@ -40,11 +40,6 @@ mod subjects {
         name: "own_pipes_blocking",
         backend: Backend::Blocking,
         transport: LazyLock::new(PipeTransport::new),
-    };
-    static STOCK: OverPipes<Pipes> = OverPipes {
-        name: "pipes",
-        backend: Backend::Readiness,
-        transport: LazyLock::new(PipeTransport::of_pipes),
     };
     static STOCK_URING: OverPipes<Pipes> = OverPipes {
         name: "pipes_uring",
@@ -84,8 +79,9 @@ mod subjects {
 
         fn models(&self) -> &'static [Model] {
             match self.backend {
-                Backend::Blocking => &[Model::ThreadPerChannel, Model::OneLoop],
-                _ => &Model::ALL[..2],
+                Backend::Readiness => &Model::ALL[..2],
+                Backend::Blocking => &[Model::ThreadPerChannel],
+                _ => &[Model::OneLoop],
             }
         }
 
