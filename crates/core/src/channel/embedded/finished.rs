@@ -5,7 +5,7 @@ use crate::pipeline::{AppContext, Application};
 use bytes::Bytes;
 use std::{cell::RefCell, collections::VecDeque, fmt, marker::PhantomData, rc::Rc};
 
-/// What was left over at the end of an [`EmbeddedChannel`].
+/// What was left over at the end of an [`EmbeddedChannel`](crate::EmbeddedChannel).
 ///
 /// ```
 /// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};

@@ -71,7 +71,7 @@ where
         self.core.wishes.close.take().map(|cause| *cause)
     }
 
-    /// Whether the channel is to end now, whoever else it could be waited for: [`Channel::close_now`].
+    /// Whether the channel is to end now, whoever else it could be waited for: [`Channel::close_now`](crate::Channel::close_now).
     pub fn closes_at_once(&self) -> bool {
         self.core.wishes.at_once
     }
