@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use netwright::{
     EventLoopGroup, Server, Workers,
-    http::{Body, HttpServer, HttpLimits, client::WebClient, serve},
+    http::{Body, HttpLimits, HttpServer, client::WebClient, serve},
     pipeline,
 };
 use outside::{MANY, PATIENCE, ask, assert_same, dial, in_time, loops, pattern, settle, slow_thread};
