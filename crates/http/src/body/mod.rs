@@ -13,7 +13,9 @@ mod sending;
 
 pub use pipe::BodySender;
 pub(crate) use pipe::{Pipe, broken_off};
-pub(crate) use sending::{Later, Next, Sending};
+#[cfg(feature = "client")]
+pub(crate) use sending::Later;
+pub(crate) use sending::{Next, Sending};
 
 use crate::error::HttpError;
 use bytes::{Bytes, BytesMut};
