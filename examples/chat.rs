@@ -15,7 +15,7 @@ struct Chat {
 impl Chat {
     fn tell_others(&self, cx: &AppContext<'_, Self>, line: String) {
         let me = cx.id();
-        self.room.send_if(line, |channel| channel.id() != me && channel.is_writable()); // who does not read misses it
+        self.room.write_and_flush_if(line, |channel| channel.id() != me && channel.is_writable()); // who does not read misses it
     }
 }
 

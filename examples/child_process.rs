@@ -22,9 +22,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     let channel = client.adopt(Pipes::of_child(&mut child)?).wait()?;
     for line in ["pear\n", "apple\n", "quince\n"] {
-        channel.send(Bytes::from_static(line.as_bytes()));
+        channel.write_and_flush(Bytes::from_static(line.as_bytes()));
     }
-    channel.shut_down_output().wait()?; // the end of its input; its output is still read
+    channel.shut_down_output_tracked().wait()?; // the end of its input; its output is still read
     channel.closed().wait()?;
     for bytes in said.try_iter() {
         print!("{}", String::from_utf8_lossy(&bytes));

@@ -16,9 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let channel = client.connect(address).wait()?;
     for line in io::stdin().lines() {
-        channel.write_and_flush(Bytes::from(line? + "\n")).wait()?;
+        channel.send(Bytes::from(line? + "\n")).wait()?;
     }
-    channel.shut_down_output().wait()?; // the server sends the rest and closes
+    channel.shut_down_output_tracked().wait()?; // the server sends the rest and closes
     println!("{}", channel.closed().wait()?);
     Ok(())
 }

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let text = |address: Option<netwright::Address>| address.map_or_else(String::new, |it| it.to_string());
     println!("{} is connected to {}", text(channel.local()), text(channel.peer()));
 
-    channel.write_and_flush(Bytes::from_static(b"local\n")).wait()?;
+    channel.send(Bytes::from_static(b"local\n")).wait()?;
     print!("{}", String::from_utf8_lossy(&answers.recv()?));
     channel.close().wait()?;
     drop(server); // the name is free again

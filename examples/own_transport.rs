@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     for address in server.addresses() {
         let channel = client.connect(address).wait()?;
-        channel.send(Bytes::from(format!("{address}\n")));
+        channel.write_and_flush(Bytes::from(format!("{address}\n")));
         print!("{}", String::from_utf8_lossy(&answers.recv()?));
         channel.close().wait()?;
     }

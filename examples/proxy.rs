@@ -36,7 +36,7 @@ impl Application for Side {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         let Some(other) = self.other() else { return };
-        other.send(bytes.freeze());
+        other.write_and_flush(bytes.freeze());
         if !other.is_writable() {
             cx.pause(); // the other side resumes us when it has room
         }
@@ -50,7 +50,7 @@ impl Application for Side {
 
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
         if let Some(other) = self.other() {
-            drop(other.shut_down_output());
+            other.shut_down_output();
         }
     }
 
@@ -102,7 +102,7 @@ impl Application for Front {
                 if let Some(cause) = front.close_cause() {
                     end(back, &cause);
                 } else if input_ended.load(Ordering::SeqCst) {
-                    drop(back.shut_down_output());
+                    back.shut_down_output();
                 }
                 front.resume();
             }
@@ -115,7 +115,7 @@ impl Application for Front {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         let Some(back) = self.side.other() else { return };
-        back.send(bytes.freeze());
+        back.write_and_flush(bytes.freeze());
         if !back.is_writable() {
             cx.pause();
         }
@@ -130,7 +130,7 @@ impl Application for Front {
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
         self.input_ended.store(true, Ordering::SeqCst); // first: whoever connects looks there last
         if let Some(back) = self.side.other() {
-            drop(back.shut_down_output());
+            back.shut_down_output();
         }
     }
 

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("hello on {}; Enter ends it", server.address());
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    let cut = server.shutdown_gracefully(Duration::from_secs(10)).wait()?.cut;
+    let cut = server.drain(Duration::from_secs(10)).wait()?.cut;
     println!("ended; {cut} connections did not finish in time");
     Ok(())
 }

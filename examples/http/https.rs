@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     watching.cancel();
-    let cut = server.shutdown_gracefully(Duration::from_secs(10)).wait()?.cut;
+    let cut = server.drain(Duration::from_secs(10)).wait()?.cut;
     println!("ended; {cut} connections did not finish in time");
     Ok(())
 }

@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("everything on {}; Enter ends it", server.address());
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    let cut = server.shutdown_gracefully(Duration::from_secs(10)).wait()?.cut;
+    let cut = server.drain(Duration::from_secs(10)).wait()?.cut;
     println!("ended; {cut} connections did not finish in time");
     Ok(())
 }

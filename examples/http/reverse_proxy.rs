@@ -104,7 +104,7 @@ async fn send(upstream: &mut ToUpstream, head: RequestHead, mut body: Body) -> R
             Ok(Some(piece)) => upstream.write(HttpPart::Data(piece)).await?,
             Ok(None) => break,
             Err(_) => {
-                upstream.close(); // the client has left in the middle: the upstream must not take that for the whole
+                upstream.close_when_flushed(); // the client has left in the middle: the upstream must not take that for the whole
                 return Ok(());
             }
         }
@@ -211,7 +211,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("proxy on {}; Enter ends it", server.address());
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    let cut = server.shutdown_gracefully(Duration::from_secs(10)).wait()?.cut;
+    let cut = server.drain(Duration::from_secs(10)).wait()?.cut;
     println!("ended; {cut} connections did not finish in time");
     Ok(())
 }

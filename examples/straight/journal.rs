@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .wait()?;
     println!("a journal on {}; Enter ends the server", server.address());
     std::io::stdin().read_line(&mut String::new())?;
-    server.shutdown_gracefully(Duration::from_secs(5)).wait()?;
+    server.drain(Duration::from_secs(5)).wait()?;
     println!("{path} has {} bytes", journal.metadata().wait()?.len());
     Ok(())
 }

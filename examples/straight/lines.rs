@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .wait()?;
     println!("sums on {}; Enter ends the server", server.address());
     std::io::stdin().read_line(&mut String::new())?;
-    let cut = server.shutdown_gracefully(Duration::from_secs(5)).wait()?.cut;
+    let cut = server.drain(Duration::from_secs(5)).wait()?.cut;
     println!("ended; {cut} clients did not finish in time");
     Ok(())
 }

@@ -88,12 +88,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
     })?;
     let channel = client.connect(server.address()).await?;
     for name in ["ada", "grace", "barbara"] {
-        channel.write_and_flush(Bytes::from(format!("{name}\n"))).await?;
+        channel.send(Bytes::from(format!("{name}\n"))).await?;
         let answer = answers.recv().await.ok_or("the server has gone")?;
         print!("{}", String::from_utf8_lossy(&answer));
     }
     println!("{}", channel.close().await);
-    let cut = server.shutdown_gracefully(Duration::from_secs(5)).await?.cut;
+    let cut = server.drain(Duration::from_secs(5)).await?.cut;
     println!("ended, {cut} cut");
     Ok(())
 }

@@ -24,7 +24,7 @@ struct Chat {
 
 impl Chat {
     fn tell_all(&self, line: String) {
-        self.room.send_if(Message::from(line), |channel| channel.is_writable()); // who does not read misses it
+        self.room.write_and_flush_if(Message::from(line), |channel| channel.is_writable()); // who does not read misses it
     }
 }
 

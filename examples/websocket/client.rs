@@ -31,12 +31,12 @@ async fn print(mut peer: Peer<Message, Message>, _: Opened) -> Result<(), CloseC
 /// Standard input blocks, so it has a thread of its own; a line is read when the one before is on its way.
 fn send_lines(socket: &Socket) {
     for line in io::stdin().lines().map_while(Result::ok) {
-        if socket.channel().write_and_flush(Message::from(line)).wait().is_err() {
+        if socket.channel().send(Message::from(line)).wait().is_err() {
             return; // the socket has ended, which `main` hears as well
         }
     }
     // What the server still has to say before it answers this is printed.
-    socket.channel().send(Message::from(Close::new(CloseCode::NORMAL, "no more lines")));
+    socket.channel().write_and_flush(Message::from(Close::new(CloseCode::NORMAL, "no more lines")));
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

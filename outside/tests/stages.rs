@@ -294,7 +294,7 @@ impl Application for Side {
     }
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         let other = self.other.get().expect("nothing is read before it is there");
-        other.send(bytes.freeze());
+        other.write_and_flush(bytes.freeze());
         if !other.is_writable() {
             cx.pause();
         }
@@ -306,7 +306,7 @@ impl Application for Side {
     }
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
         if let Some(other) = self.other.get() {
-            drop(other.shut_down_output());
+            other.shut_down_output();
         }
     }
     fn inactive(&mut self, _: &mut AppContext<'_, Self>, _: CloseCause) {

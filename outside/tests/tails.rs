@@ -318,11 +318,11 @@ fn a_service_that_works_on_several_requests_replies_in_order_whoever_is_woken_fi
 /// Passes on what one channel reads to another, which says when it has taken it.
 async fn pass_on(mut from: Peer<BytesMut, Bytes>, to: Channel<Bytes>) -> Result<(), CloseCause> {
     while let Some(bytes) = from.read().await? {
-        if to.write_and_flush(bytes.freeze()).await.is_err() {
+        if to.send(bytes.freeze()).await.is_err() {
             return Ok(()); // it has gone
         }
     }
-    let _ = to.shut_down_output().await;
+    let _ = to.shut_down_output_tracked().await;
     to.closed().await; // the other direction may go on
     Ok(())
 }

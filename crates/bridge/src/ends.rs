@@ -49,7 +49,7 @@ impl Writes for PeerWriter<BytesMut, Bytes> {
         PeerWriter::write_now(self, bytes);
     }
     fn write_tracked(&mut self, bytes: Bytes) -> Written {
-        PeerWriter::write_tracked(self, bytes)
+        PeerWriter::write_now_tracked(self, bytes)
     }
     fn flush(&mut self) {
         PeerWriter::flush(self);

@@ -202,7 +202,7 @@ impl Writes for SendWriter {
     }
     fn shut_down_output(&mut self) {
         self.channel.flush();
-        drop(self.channel.shut_down_output());
+        self.channel.shut_down_output();
     }
 }
 
@@ -216,7 +216,7 @@ impl Drop for SendWriter {
         if ends {
             drop(self.channel.close_when_flushed());
         } else {
-            drop(self.channel.shut_down_output());
+            self.channel.shut_down_output();
         }
     }
 }

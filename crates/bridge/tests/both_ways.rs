@@ -43,13 +43,13 @@ async fn a_tokio_program() -> Result<(), AnyError> {
         })
     })?;
     let channel = client.connect(server.address()).await?;
-    channel.write_and_flush(Bytes::from("ping")).await?;
+    channel.send(Bytes::from("ping")).await?;
     assert_eq!(answered.await?, "ping");
     assert!(matches!(channel.close().await, CloseCause::Requested));
 
     let sum = server.group().next().spawn(async { 40 + 2 })?;
     assert_eq!(sum.await?, 42);
-    assert_eq!(server.shutdown_gracefully(Duration::from_secs(10)).await?.cut, 0);
+    assert_eq!(server.drain(Duration::from_secs(10)).await?.cut, 0);
     server.group().shutdown_gracefully(Duration::ZERO, Duration::from_secs(10))?.await?;
     Ok(())
 }

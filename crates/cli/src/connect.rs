@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         if let Err(error) = send_input(io::stdin().lock(), &to_peer) {
             tracing::warn!(%error, "standard input cannot be read any further");
         }
-        drop(to_peer.shut_down_output());
+        to_peer.shut_down_output();
         let _ = tell.send(News::InputEnded);
     });
     print(&peer, &news, Duration::from_secs(arguments.wait))
@@ -74,7 +74,7 @@ fn send_input(mut input: impl Read, peer: &Channel<Bytes>) -> io::Result<()> {
             Ok(0) => return Ok(()),
             Ok(len) => {
                 chunk.truncate(len);
-                if peer.write_and_flush(chunk.freeze()).wait().is_err() {
+                if peer.send(chunk.freeze()).wait().is_err() {
                     return Ok(()); // the end of the channel is told by its handler
                 }
             }

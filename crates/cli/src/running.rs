@@ -43,7 +43,7 @@ pub(crate) fn until_stopped(
 }
 
 fn end(servers: &[Server], groups: &[EventLoopGroup]) -> Result<(), Failure> {
-    let ending: Vec<_> = servers.iter().map(|server| server.shutdown_gracefully(CONNECTIONS)).collect();
+    let ending: Vec<_> = servers.iter().map(|server| server.drain(CONNECTIONS)).collect();
     let mut cut = 0;
     for mut ending in ending {
         cut += ending.wait()?.cut;

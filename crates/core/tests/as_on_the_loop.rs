@@ -216,8 +216,8 @@ fn an_exchange_loses_neither_replies_on_workers_nor_bytes_that_were_read() {
         rest(&mut channel, &workers);
         let read = Arc::new(Mutex::new(Vec::new()));
         kept.borrow().as_ref().unwrap().to(pipeline().add(Keeps(read.clone())).app(Echo));
-        channel.channel().send("for the old one".into()); // the first thing that passes the joint
-        channel.run().channel().send("for the new one".into());
+        channel.channel().write_and_flush("for the old one".into()); // the first thing that passes the joint
+        channel.run().channel().write_and_flush("for the new one".into());
         rest(&mut channel, &workers);
         assert!(!channel.wants_read(), "nothing is delivered until the old segment has left");
         channel.write_inbound("ur");
@@ -338,7 +338,7 @@ fn a_full_pool_ends_the_channels_whose_stages_it_cannot_run() {
     let (go_on, wait) = mpsc::channel::<()>();
     workers.execute(move || wait.recv().unwrap()).unwrap(); // the pool is full
     channel.run();
-    let written: Vec<_> = (0..200).map(|_| channel.channel().write_and_flush("x".into())).collect();
+    let written: Vec<_> = (0..200).map(|_| channel.channel().send("x".into())).collect();
     channel.run();
     open.send(()).unwrap();
     let start = Instant::now();
@@ -379,7 +379,7 @@ fn a_write_that_is_on_a_worker_when_its_loop_goes_away_gets_an_answer() {
     until(&mut channel, |channel| !channel.is_busy());
     channel.write_inbound("a\n"); // at the gate
     let handle = channel.channel().clone();
-    let mut waits = handle.write_and_flush("behind it".into());
+    let mut waits = handle.send("behind it".into());
     channel.run();
     drop(channel);
     open.send(()).unwrap();

@@ -269,7 +269,7 @@ fn what_is_written_before_it_is_known_who_encodes_it_fails() {
         let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
         pipeline().last(Detect::new(switch).otherwise(echo))
     }));
-    let mut early = one.channel().write_and_flush(Bytes::from("early"));
+    let mut early = one.channel().send(Bytes::from("early"));
     one.run();
     let Some(Err(WriteError::Fault(fault))) = early.try_take() else { panic!("it was taken") };
     assert_eq!(fault.downcast_ref(), Some(&DetectError::NotYet));

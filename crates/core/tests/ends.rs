@@ -457,9 +457,9 @@ fn what_is_asked_of_a_peer_after_the_end_is_refused_and_not_kept() {
     let message = Bytes::from(vec![0; 100]);
     for _ in 0..10 {
         halves.1.flush();
-        halves.1.close();
+        halves.1.close_when_flushed();
         halves.1.shut_down_output();
-        let mut written = halves.1.write_tracked(message.clone());
+        let mut written = halves.1.write_now_tracked(message.clone());
         channel.run();
         assert!(matches!(written.wait(), Err(WriteError::Closed(CloseCause::PeerClosed))));
     }

@@ -26,9 +26,9 @@ fn an_untracked_broadcast_allocates_what_its_members_need_and_nothing_beside() {
         }
         allocations
     };
-    let broadcast = |_: &[_]| group.send(news.clone());
+    let broadcast = |_: &[_]| group.write_and_flush(news.clone());
     let one_by_one = |members: &[EmbeddedChannel<_, Bytes>]| {
-        members.iter().for_each(|member| member.channel().send(news.clone()));
+        members.iter().for_each(|member| member.channel().write_and_flush(news.clone()));
     };
     rounds(&broadcast); // fills what grows once
     assert_eq!(rounds(&broadcast), rounds(&one_by_one));

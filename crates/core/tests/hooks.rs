@@ -222,7 +222,7 @@ where
     let mut listed = settle(&mut channel).channel().stages();
     assert_eq!(settle(&mut channel).is_open().then(|| listed.wait().unwrap()[0].name), Some("its own name"));
     settle(&mut channel).close_input();
-    drop(settle(&mut channel).channel().shut_down_output());
+    settle(&mut channel).channel().shut_down_output();
     drop(settle(&mut channel).channel().close());
     settle(&mut channel);
 

@@ -420,7 +420,7 @@ fn a_tail_that_gives_way_and_closes_the_channel_has_closed_it() {
     async fn close(mut peer: Peer<BytesMut, Bytes>, switch: Bare) -> Result<(), CloseCause> {
         peer.read().await?;
         switch.to(pipeline().handle(|_, _| ()));
-        peer.close();
+        peer.close_when_flushed();
         Ok(())
     }
     let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
@@ -456,7 +456,7 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     settle(&mut channel);
     channel.write_inbound(vec![0; 1 << 20]);
     assert!(!channel.wants_read(), "the stage is full");
-    channel.channel().send(Bytes::from(vec![0; 1 << 20]));
+    channel.channel().write_and_flush(Bytes::from(vec![0; 1 << 20]));
     channel.run();
     assert!(!channel.channel().is_writable(), "and so is its way out");
     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
@@ -561,7 +561,7 @@ fn the_end_of_output_passes_the_stages_of_the_segment_that_is_there() {
     channel.write_inbound(b"exchange").write_inbound(b"end");
     assert_eq!(channel.outbound_bytes(), b"over");
     assert!(channel.is_open());
-    let mut late = channel.channel().write_and_flush(Bytes::from("late"));
+    let mut late = channel.channel().send(Bytes::from("late"));
     channel.run();
     assert!(late.try_take().unwrap().is_err());
 }

@@ -109,7 +109,7 @@ fn a_written_message_is_done_when_it_is_taken_and_not_before() {
     let mut unflushed = channel.channel().write_tracked(Answer(1));
     assert_eq!((channel.read_outbound(), fate(&mut unflushed)), (None, None));
     channel.block_output(true);
-    let mut second = channel.channel().write_and_flush(Answer(2));
+    let mut second = channel.channel().send(Answer(2));
     channel.run();
     assert_eq!((fate(&mut unflushed), fate(&mut second)), (None, None), "the peer takes nothing");
     channel.block_output(false);
@@ -203,7 +203,7 @@ fn the_end_fails_what_waits_in_order_and_releases_it_first() {
     }
     channel.run().close_by_peer();
     assert_eq!(*order.lock().unwrap(), [(0, 1), (1, 2), (2, 3)]);
-    let mut late = channel.channel().write_and_flush(Counted(drops.clone()));
+    let mut late = channel.channel().send(Counted(drops.clone()));
     assert!(fate(&mut late).unwrap().is_err());
     assert_eq!(drops.load(Ordering::Relaxed), 4);
 }
@@ -212,9 +212,9 @@ fn the_end_fails_what_waits_in_order_and_releases_it_first() {
 fn output_that_is_shut_down_takes_no_more_and_sends_what_it_has() {
     let mut channel = through(HostSettings::default());
     channel.block_output(true);
-    let mut first = channel.channel().write_and_flush(Answer(1));
-    let _shut = channel.channel().shut_down_output();
-    let mut late = channel.channel().write_and_flush(Answer(2));
+    let mut first = channel.channel().send(Answer(1));
+    let _shut = channel.channel().shut_down_output_tracked();
+    let mut late = channel.channel().send(Answer(2));
     channel.run();
     assert_eq!(fate(&mut first), None);
     assert!(matches!(fate(&mut late), Some(Err(_))));

@@ -185,7 +185,7 @@ fn what_the_application_said_about_demand_stays_as_it_is() {
 fn writes_from_outside_pass_through_the_worker_before_the_close_behind_them() {
     let (log, workers) = (Log::default(), Workers::new(1).unwrap());
     let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, Relay::new(&log)).app(tail(&log)));
-    let written = channel.channel().write_and_flush(Bytes::from("last words"));
+    let written = channel.channel().send(Bytes::from("last words"));
     let _ = channel.channel().close();
     until(&mut channel, |channel| !channel.is_open());
     assert_eq!(channel.outbound_bytes(), b"last words");
@@ -203,7 +203,7 @@ impl Application for Trouble {
             b"panic" => panic!("no such row"),
             b"spawn" => drop(cx.spawn(async {}, |_, _, ()| ())),
             b"timer" => drop(cx.arm(Duration::from_secs(1))),
-            b"handle" => cx.channel().send(Bytes::from("by the handle")),
+            b"handle" => cx.channel().write_and_flush(Bytes::from("by the handle")),
             b"caller" => cx.caller().call(|_, cx| cx.write_and_flush(Bytes::from("called back"))),
             _ => cx.close(),
         }
@@ -308,7 +308,7 @@ fn a_write_on_its_way_through_a_worker_gets_an_answer_when_the_channel_breaks_do
     until(&mut channel, |_| told(&log).iter().any(|line| line == "event"));
     channel.write_inbound(b"x"); // the worker waits at its gate
     let handle = channel.channel().clone(); // kept: what waits must not wait as long as somebody has a handle
-    let written = handle.write_and_flush(Bytes::from("late"));
+    let written = handle.send(Bytes::from("late"));
     until(&mut channel, |channel| !channel.is_open());
     let _ = open.send(()); // nobody waits there if the panic came before the bytes
     until(&mut channel, |_| written.is_done());
@@ -322,7 +322,7 @@ fn writes_behind_a_panic_on_the_worker_fail_with_its_message() {
     let (release, wait) = mpsc::channel::<()>();
     lane_busy.execute(move || wait.recv().unwrap()).unwrap(); // the one worker is busy meanwhile
     channel.write_inbound(b"panic");
-    let written = channel.channel().write_and_flush(Bytes::from("behind"));
+    let written = channel.channel().send(Bytes::from("behind"));
     channel.run();
     release.send(()).unwrap();
     until(&mut channel, |channel| !channel.is_open() && written.is_done());

@@ -140,10 +140,10 @@ fn a_handle_from_inside_writes_to_its_segment_and_is_the_same_channel() {
     let inside = text.taken();
     any_thread(&inside);
     assert_eq!(inside.id(), outside.channel().id());
-    inside.send("hello".into());
+    inside.write_and_flush("hello".into());
     assert_eq!(outside.run().outbound_bytes(), b"[hello]");
     outside.write_inbound(b"x");
-    numbers.taken().send(7);
+    numbers.taken().write_and_flush(7);
     assert_eq!(outside.run().outbound_bytes(), b"[bye]1,7,");
 }
 
@@ -165,9 +165,9 @@ fn what_one_thread_asks_of_a_handle_from_inside_is_done_in_that_order() {
     let Test { mut outside, text, .. } = talk();
     let inside = text.taken();
     outside.block_output(true);
-    let first = inside.write_and_flush("one".into());
+    let first = inside.send("one".into());
     let second = inside.write_tracked("two".into());
-    drop(inside.shut_down_output());
+    inside.shut_down_output();
     let third = inside.write_tracked("three".into());
     outside.block_output(false);
     assert_eq!(outside.outbound_bytes(), b"[one]");
@@ -186,15 +186,15 @@ fn what_one_thread_asks_of_a_handle_from_inside_is_done_in_that_order() {
 fn what_was_accepted_before_the_exchange_is_carried_out_and_what_comes_later_says_why_not() {
     let Test { mut outside, text, numbers } = talk();
     let inside = text.taken();
-    let early = inside.write_and_flush("early".into());
+    let early = inside.send("early".into());
     inside.write("untracked".into());
     exchange_before_commands(&mut outside);
     assert!(matches!(fate(early), Some(Ok(()))));
     assert_eq!(outside.outbound_bytes(), b"[bye][early][untracked]1,");
-    let late = inside.write_and_flush("late".into());
+    let late = inside.send("late".into());
     outside.run();
     assert!(matches!(fate(late), Some(Err(WriteError::Exchanged))));
-    numbers.taken().send(2);
+    numbers.taken().write_and_flush(2);
     assert_eq!(outside.run().outbound_bytes(), b"2,");
 }
 
@@ -238,7 +238,7 @@ fn whoever_waits_for_room_is_told_when_there_is_and_when_the_segment_leaves() {
     let inside = text.taken();
     outside.block_output(true);
     assert!(inside.is_writable());
-    let written = inside.write_and_flush("x".repeat(1 << 20));
+    let written = inside.send("x".repeat(1 << 20));
     assert!(!inside.is_writable(), "counted while it is on its way");
     outside.run();
     assert!(!inside.is_writable(), "counted while it waits to be sent");
@@ -253,7 +253,7 @@ fn whoever_waits_for_room_is_told_when_there_is_and_when_the_segment_leaves() {
     assert!(matches!(fate(written), Some(Ok(()))));
 
     outside.block_output(true);
-    inside.send("x".repeat(1 << 20));
+    inside.write_and_flush("x".repeat(1 << 20));
     outside.run();
     let mut room = Box::pin(inside.writable());
     assert!(room.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
@@ -268,7 +268,7 @@ fn whoever_waits_for_room_is_told_when_there_is_and_when_the_segment_leaves() {
 #[test]
 fn marks_of_a_segment_that_left_give_their_room_back() {
     let Test { mut outside, text, numbers } = talk();
-    text.taken().send("x".repeat(1 << 20));
+    text.taken().write_and_flush("x".repeat(1 << 20));
     exchange_before_commands(&mut outside);
     outside.run().outbound_bytes();
     assert!(outside.channel().is_writable());
@@ -285,14 +285,14 @@ fn the_end_of_the_channel_fails_what_is_on_its_way_and_resolves_every_handle() {
     old.on_close(move |cause| first.lock().unwrap().push(cause.to_string()));
     numbers.taken().on_close(move |cause| second.lock().unwrap().push(cause.to_string()));
     outside.channel().close_because(CloseCause::ShutDown);
-    let behind = numbers.taken().write_and_flush(3);
+    let behind = numbers.taken().send(3);
     outside.run();
     assert!(matches!(fate(behind), Some(Err(WriteError::Closed(CloseCause::ShutDown)))));
     assert_eq!(heard.lock().unwrap().len(), 2);
     for cause in [old.close_cause(), numbers.taken().close_cause()] {
         assert!(matches!(cause, Some(CloseCause::ShutDown)));
     }
-    let late = numbers.taken().write_and_flush(4);
+    let late = numbers.taken().send(4);
     assert!(matches!(fate(late), Some(Err(WriteError::Closed(CloseCause::ShutDown)))));
 }
 
@@ -300,10 +300,10 @@ fn the_end_of_the_channel_fails_what_is_on_its_way_and_resolves_every_handle() {
 fn a_loop_that_goes_away_fails_what_is_on_its_way() {
     let Test { outside, text, .. } = talk();
     let inside = text.taken();
-    let written = inside.write_and_flush("never".into());
+    let written = inside.send("never".into());
     drop(outside);
     assert!(matches!(fate(written), Some(Err(WriteError::Closed(_)))));
-    assert!(matches!(fate(inside.write_and_flush("late".into())), Some(Err(WriteError::Closed(_)))));
+    assert!(matches!(fate(inside.send("late".into())), Some(Err(WriteError::Closed(_)))));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_panic_in_the_segment_fails_what_waits_for_it() {
             .add(Brackets)
             .handle(move |cx, _| {
                 inside.0.replace(Some(cx.channel()));
-                cx.channel().send("behind".into());
+                cx.channel().write_and_flush("behind".into());
                 panic!("for a test")
             })
             .sealed(),
@@ -331,7 +331,7 @@ fn groups_take_handles_from_inside_and_members_leave_with_their_channels() {
     let (mut ann, mut bob) = (talk(), talk());
     room.add(ann.text.taken());
     room.add(bob.text.taken());
-    room.send("all".to_owned());
+    room.write_and_flush("all".to_owned());
     assert_eq!(ann.outside.run().outbound_bytes(), b"[all]");
     assert_eq!(bob.outside.run().outbound_bytes(), b"[all]");
     bob.outside.close_by_peer();
@@ -350,7 +350,7 @@ fn async_tails_have_handles_of_their_own_type() {
         let others = peer.channel();
         while let Some(bytes) = peer.read().await? {
             peer.write(String::from_utf8_lossy(&bytes).to_uppercase()).await?;
-            others.send("from elsewhere".into());
+            others.write_and_flush("from elsewhere".into());
         }
         Ok(())
     }
@@ -368,7 +368,7 @@ fn a_stage_on_workers_has_a_handle_of_its_own_type() {
         type Read = BytesMut;
         type Write = String;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-            cx.channel().send(format!("{} far away", bytes.len()));
+            cx.channel().write_and_flush(format!("{} far away", bytes.len()));
         }
     }
     let workers = Workers::new(1).unwrap();
@@ -398,7 +398,7 @@ fn sealed_segments_nest() {
             })
             .sealed()
     }));
-    inner.taken().send("deep".into());
+    inner.taken().write_and_flush("deep".into());
     assert_eq!(outside.run().outbound_bytes(), b"[deep]");
     outside.write_inbound(b"x");
     assert_eq!(outside.outbound_bytes(), b"[bye]1,");
@@ -421,12 +421,12 @@ fn an_outer_exchange_takes_what_the_segments_inside_had_accepted() {
             })
             .sealed()
     }));
-    let early = inner.taken().write_and_flush("early".into());
+    let early = inner.taken().send("early".into());
     way.borrow().as_ref().unwrap().to(pipeline().add(Numbers).app(Count { handle: Put::new() }).sealed());
     outside.write_inbound(b"abc");
     assert_eq!(outside.outbound_bytes(), b"[bye][early]1,");
     assert!(matches!(fate(early), Some(Ok(()))));
-    let late = inner.taken().write_and_flush("late".into());
+    let late = inner.taken().send("late".into());
     assert!(matches!(fate(late), Some(Err(WriteError::Exchanged))));
     outside.write_inbound(b"abc");
     assert_eq!(outside.outbound_bytes(), b"3,");
@@ -456,7 +456,7 @@ fn no_write_is_lost_in_silence_while_the_segment_is_exchanged() {
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {
             let inside = text.taken();
-            thread::spawn(move || (0..EACH).map(|_| inside.write_and_flush("m".into())).collect::<Vec<_>>())
+            thread::spawn(move || (0..EACH).map(|_| inside.send("m".into())).collect::<Vec<_>>())
         })
         .collect();
     let mut sent = outside.run().outbound_bytes();

@@ -188,7 +188,7 @@ fn a_request_that_cannot_be_written_is_an_error() {
         (HttpPart::Data("x".into()), "without a head"),
     ] {
         let mut channel = client();
-        let mut written = channel.channel().write_and_flush(part);
+        let mut written = channel.channel().send(part);
         channel.run();
         assert!(written.wait().unwrap_err().to_string().contains(text), "{text}");
         assert_eq!(sent(&mut channel), "");
@@ -214,7 +214,7 @@ fn a_request_whose_body_ends_too_soon_ends_its_connection() {
     short.headers.insert("content-length", "5".parse().unwrap());
     channel.write_outbound(HttpPart::Head(short));
     channel.write_outbound(HttpPart::Data("1234".into()));
-    let mut written = channel.channel().write_and_flush(HttpPart::End(None));
+    let mut written = channel.channel().send(HttpPart::End(None));
     channel.run();
     let error = written.wait().unwrap_err().to_string();
     assert!(error.contains("5 bytes of body were announced, 4 were written"), "{error}");

@@ -41,7 +41,7 @@
 //!         .handle(move |_, greeting| send.send(greeting).unwrap())
 //! })?;
 //! let channel = client.connect(server.address()).wait()?;
-//! channel.write_and_flush("world".to_owned()).wait()?;
+//! channel.send("world".to_owned()).wait()?;
 //! assert_eq!(greetings.recv()?, "hello, world");
 //! # Ok(())
 //! # }

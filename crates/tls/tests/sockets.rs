@@ -152,7 +152,7 @@ fn megabytes_go_both_ways_at_once() {
         let mut rest = all;
         while !rest.is_empty() {
             let len = rest.len().min(100_003);
-            channel.send(rest.split_to(len));
+            channel.write_and_flush(rest.split_to(len));
         }
         let (count, right, cause) = told.recv_timeout(PATIENCE).unwrap();
         assert_eq!((count, right), (SIZE, true), "{backend:?}: {cause}");
@@ -214,7 +214,7 @@ impl Application for Megabytes {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
         // As from another thread: an answer of its own would hold back the end behind the question.
-        cx.channel().send(Bytes::from(vec![7; MEGABYTES]));
+        cx.channel().write_and_flush(Bytes::from(vec![7; MEGABYTES]));
     }
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.close_when_flushed();

@@ -21,7 +21,7 @@ use std::{
 /// use std::time::Duration;
 ///
 /// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("local:ending").wait()?;
-/// let end = server.shutdown_gracefully(Duration::from_secs(1)).wait()?;
+/// let end = server.drain(Duration::from_secs(1)).wait()?;
 /// println!("{} connections did not finish in time", end.cut);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -25,7 +25,7 @@ fn every_channel_of_a_server_and_of_a_client_has_its_attributes_from_the_start()
         Client::builder().attribute(Name("client")).pipeline(|| pipeline().handle(|_, _| ())).unwrap();
     let channel = client.connect(server.address()).wait().unwrap();
     assert_eq!(channel.attribute::<Name>().unwrap().0, "client");
-    channel.write_and_flush(Bytes::from("?")).wait().unwrap();
+    channel.send(Bytes::from("?")).wait().unwrap();
     assert_eq!(receive.recv_timeout(Duration::from_secs(30)).unwrap(), "server");
 }
 
@@ -46,7 +46,7 @@ fn accepting_pauses_and_those_who_waited_come_first_when_it_goes_on() {
         .unwrap();
     // The system completes the connection; our side does not take it.
     let channel = client.connect(server.address()).wait().unwrap();
-    channel.write_and_flush(Bytes::from("waiting")).wait().unwrap();
+    channel.send(Bytes::from("waiting")).wait().unwrap();
     assert_eq!(server.figures().accepted, 0);
     server.resume_accepting();
     assert_eq!(receive.recv_timeout(Duration::from_secs(30)).unwrap(), b"waiting");

@@ -119,7 +119,7 @@ fn an_echo_answers_in_every_reactor_model() {
             let channels: Vec<_> = (0..8).map(|_| client.connect(server.address()).soon().unwrap()).collect();
             channels.iter().for_each(|_| drop(events.active()));
             for channel in &channels {
-                channel.send(Bytes::from_static(b"hello"));
+                channel.write_and_flush(Bytes::from_static(b"hello"));
                 events.read(b"hello");
             }
             for channel in channels {
@@ -173,7 +173,7 @@ fn a_message_that_nobody_else_holds_is_not_copied_not_even_one_larger_than_the_p
     for len in [1, 100, 64 * 1024, 1_000_000] {
         let message = Bytes::from(vec![0; len]);
         let start = message.as_ptr() as usize;
-        channel.send(message);
+        channel.write_and_flush(message);
         let mut got = 0;
         while got < len {
             let (place, len) = places.recv_timeout(PATIENCE).unwrap();
@@ -183,7 +183,7 @@ fn a_message_that_nobody_else_holds_is_not_copied_not_even_one_larger_than_the_p
     }
     // Bytes that others hold as well are copied, and theirs stay as they are.
     let held = Bytes::from(pattern(1000));
-    channel.send(held.clone());
+    channel.write_and_flush(held.clone());
     assert_ne!(places.recv_timeout(PATIENCE).unwrap().0, held.as_ptr() as usize);
     assert_eq!(held, pattern(1000));
 }
@@ -192,7 +192,7 @@ fn a_message_that_nobody_else_holds_is_not_copied_not_even_one_larger_than_the_p
 fn a_writer_whose_peer_does_not_read_is_told_and_goes_on_when_it_does() {
     let pair = Pair::with(|server| server.auto_read(false), |client| client);
     let message = Bytes::from(pattern(1_000_000));
-    let mut written = pair.here.write_and_flush(message.clone());
+    let mut written = pair.here.send(message.clone());
     loop {
         if let Seen::Writability(writable) = pair.ours.next() {
             assert!(!writable);
@@ -219,9 +219,9 @@ fn a_pipe_is_as_large_as_the_reader_or_else_the_writer_says() {
     ] {
         let pair =
             Pair::with(|server| server.auto_read(false).options(reader), |client| client.options(writer));
-        let mut first = pair.here.write_and_flush(vec![1; taken].into());
+        let mut first = pair.here.send(vec![1; taken].into());
         first.soon().unwrap();
-        let mut second = pair.here.write_and_flush(Bytes::from_static(b"x"));
+        let mut second = pair.here.send(Bytes::from_static(b"x"));
         pair.settle();
         assert!(second.try_take().is_none(), "the pipe is full");
         pair.there.resume();
@@ -233,7 +233,7 @@ fn a_pipe_is_as_large_as_the_reader_or_else_the_writer_says() {
 fn a_paused_channel_reads_one_message_for_each_request_and_loses_none() {
     let pair = Pair::with(|server| server.auto_read(false), |client| client);
     for message in [b"one", b"two"] {
-        pair.here.send(Bytes::from_static(message));
+        pair.here.write_and_flush(Bytes::from_static(message));
     }
     pair.settle();
     pair.theirs.nothing();
@@ -244,7 +244,7 @@ fn a_paused_channel_reads_one_message_for_each_request_and_loses_none() {
         pair.theirs.nothing();
     }
     pair.there.request();
-    pair.here.send(Bytes::from_static(b"three"));
+    pair.here.write_and_flush(Bytes::from_static(b"three"));
     pair.theirs.read(b"three");
 }
 
@@ -271,7 +271,7 @@ fn a_large_transfer_in_both_directions_at_once_arrives_byte_for_byte() {
             let longest = if random.below(4) == 0 { 300_000 } else { 3000 };
             let len = (1 + random.below(longest)).min(total - sent);
             let message: Vec<u8> = (sent..sent + len).map(pattern_at).collect();
-            pair.here.send(message.into());
+            pair.here.write_and_flush(message.into());
             sent += len;
         }
         pair.ours.read(&pattern(total));
@@ -298,7 +298,7 @@ fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
     let here = client.connect(server.address()).soon().unwrap();
     ours.active();
     let len = 300_000;
-    here.send(vec![0; len].into());
+    here.write_and_flush(vec![0; len].into());
     wait_until(|| rounds.load(Ordering::Relaxed) >= 100 * len, || "100 rounds".to_owned());
     here.close().soon();
     let pieces = pieces.load(Ordering::Relaxed) * len / rounds.load(Ordering::Relaxed);
@@ -309,7 +309,7 @@ fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
 fn what_was_written_before_a_close_is_read_before_the_end() {
     let pair = Pair::new();
     let holds: Vec<_> = pair.loops.iter().map(|event_loop| Hold::new(&event_loop)).collect();
-    pair.here.send(Bytes::from_static(b"last words"));
+    pair.here.write_and_flush(Bytes::from_static(b"last words"));
     drop(pair.here.close_when_flushed());
     drop(holds);
     pair.theirs.read(b"last words");
@@ -321,8 +321,8 @@ fn what_was_written_before_a_close_is_read_before_the_end() {
 #[test]
 fn a_peer_that_closes_with_bytes_unread_resets_after_what_it_had_said() {
     let pair = Pair::with(|server| server, |client| client.auto_read(false));
-    pair.there.send(Bytes::from_static(b"never read"));
-    pair.here.write_and_flush(Bytes::from_static(b"said before")).soon().unwrap();
+    pair.there.write_and_flush(Bytes::from_static(b"never read"));
+    pair.here.send(Bytes::from_static(b"said before")).soon().unwrap();
     pair.settle();
     pair.here.close().soon();
     pair.theirs.read(b"said before");
@@ -356,8 +356,8 @@ fn a_channel_that_is_paused_notices_that_its_peer_has_gone() {
 #[test]
 fn what_waits_unread_is_delivered_on_demand_although_the_peer_has_gone() {
     let pair = Pair::with(|server| server.auto_read(false), |client| client);
-    pair.here.send(Bytes::from_static(b"one"));
-    pair.here.send(Bytes::from_static(b"two"));
+    pair.here.write_and_flush(Bytes::from_static(b"one"));
+    pair.here.write_and_flush(Bytes::from_static(b"two"));
     drop(pair.here.close_when_flushed());
     pair.ours.end();
     pair.settle();
@@ -373,11 +373,11 @@ fn what_waits_unread_is_delivered_on_demand_although_the_peer_has_gone() {
 #[test]
 fn a_paused_channel_that_writes_to_a_peer_that_has_gone_ends() {
     let pair = Pair::with(|server| server.auto_read(false), |client| client);
-    pair.here.send(Bytes::from_static(b"never asked for"));
+    pair.here.write_and_flush(Bytes::from_static(b"never asked for"));
     drop(pair.here.close_when_flushed());
     pair.ours.end();
     pair.settle();
-    let mut answer = pair.there.write_and_flush(Bytes::from_static(b"too late"));
+    let mut answer = pair.there.send(Bytes::from_static(b"too late"));
     let cause = pair.theirs.end();
     assert!(is_io(&cause, io::ErrorKind::BrokenPipe), "{cause}");
     drop(answer.soon()); // taken before the peer went, or failed with the end
@@ -386,7 +386,7 @@ fn a_paused_channel_that_writes_to_a_peer_that_has_gone_ends() {
 #[test]
 fn a_blocked_writer_whose_peer_goes_fails_with_the_end_of_the_connection() {
     let pair = Pair::with(|server| server, |client| client.auto_read(false));
-    let mut written = pair.there.write_and_flush(vec![0; 1_000_000].into());
+    let mut written = pair.there.send(vec![0; 1_000_000].into());
     pair.settle();
     assert!(written.try_take().is_none());
     pair.here.close().soon();
@@ -398,14 +398,14 @@ fn a_blocked_writer_whose_peer_goes_fails_with_the_end_of_the_connection() {
 #[test]
 fn each_direction_ends_for_itself_if_half_closure_is_allowed() {
     let pair = Pair::with(|server| server.half_closure(true), |client| client.half_closure(true));
-    pair.here.send(Bytes::from_static(b"question"));
-    pair.here.shut_down_output().soon().unwrap();
+    pair.here.write_and_flush(Bytes::from_static(b"question"));
+    pair.here.shut_down_output_tracked().soon().unwrap();
     pair.theirs.read(b"question");
     pair.theirs.input_closed();
-    pair.there.send(vec![7; 200_000].into());
+    pair.there.write_and_flush(vec![7; 200_000].into());
     pair.ours.read(&[7; 200_000]);
-    assert!(pair.here.write_and_flush(Bytes::from_static(b"more")).soon().is_err());
-    pair.there.shut_down_output().soon().unwrap();
+    assert!(pair.here.send(Bytes::from_static(b"more")).soon().is_err());
+    pair.there.shut_down_output_tracked().soon().unwrap();
     pair.ours.input_closed();
     assert!(matches!(pair.ours.end(), CloseCause::PeerClosed | CloseCause::Requested));
     loop {
@@ -427,7 +427,7 @@ fn a_half_closed_channel_hears_of_a_reset_and_fails_when_it_writes_to_nobody() {
                 Some(time) => client.options(StreamOptions::new().linger(time)),
             },
         );
-        pair.here.shut_down_output().soon().unwrap();
+        pair.here.shut_down_output_tracked().soon().unwrap();
         pair.theirs.input_closed();
         pair.here.close().soon();
         pair
@@ -441,7 +441,7 @@ fn a_half_closed_channel_hears_of_a_reset_and_fails_when_it_writes_to_nobody() {
     gone.theirs.nothing();
     let mut cause = None;
     for _ in 0..3 {
-        drop(gone.there.write_and_flush(Bytes::from_static(b"anybody there?")).soon());
+        drop(gone.there.send(Bytes::from_static(b"anybody there?")).soon());
         cause = gone.there.close_cause();
     }
     assert!(is_io(&cause.unwrap(), io::ErrorKind::BrokenPipe));
@@ -481,7 +481,7 @@ fn a_file_arrives_between_other_messages_and_one_of_which_there_is_nothing_fails
     channel.write(Outgoing::from(b"before".as_slice()));
     channel.write(FileRegion::whole(file_with(&content)).unwrap().into());
     let mut short = channel.write_tracked(FileRegion::new(file_with(b"abc"), 3, 5).into());
-    let mut after = channel.write_and_flush(Outgoing::from(b"after".as_slice()));
+    let mut after = channel.send(Outgoing::from(b"after".as_slice()));
     after.soon().unwrap();
     events.read(&[b"before", &content[..], b"after"].concat());
     assert!(matches!(short.soon(), Err(WriteError::File(_))));
@@ -502,14 +502,14 @@ fn an_envelope_is_its_bytes_and_one_that_is_more_fails_alone() {
         channel.write_tracked(Envelope::to("1.2.3.4:5".parse::<Address>().unwrap(), "x").into());
     channel.write(Envelope::new("plain ").into());
     let mut empty = channel.write_tracked(Envelope::new("").into());
-    channel.write_and_flush(Envelope::new("bytes").into()).soon().unwrap();
+    channel.send(Envelope::new("bytes").into()).soon().unwrap();
     events.read(b"plain bytes");
     empty.soon().unwrap();
     assert!(matches!(fault(addressed.soon()), EnvelopeError::Target { .. }));
     #[cfg(unix)]
     {
         let envelope = Envelope::new("x").with_descriptor(file_with(b""));
-        let error = fault(channel.write_and_flush(envelope.into()).soon());
+        let error = fault(channel.send(envelope.into()).soon());
         assert_eq!(
             error.to_string(),
             "the envelope has 1 descriptors, but a local channel cannot pass them: only Unix sockets can"
@@ -538,7 +538,7 @@ fn a_name_belongs_to_one_server_and_is_free_again_when_it_stops() {
     assert!(matches!(error, BindError::InUse(_)));
     assert_eq!(error.to_string(), format!("cannot listen on {name}: the address is in use"));
 
-    assert_eq!(first.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut, 0);
+    assert_eq!(first.drain(Duration::ZERO).soon().unwrap().cut, 0);
     assert!(matches!(client.connect(&name).soon(), Err(ConnectError::Refused(_))));
     let second = bind().unwrap();
     client.connect(&name).soon().unwrap();
@@ -585,7 +585,7 @@ fn connections_wait_while_accepting_is_paused_and_too_many_are_refused() {
     let client = client_on(&loops, support::script().0, |client| client);
     let waiting: Vec<_> = (0..2).map(|_| client.connect(server.address()).soon().unwrap()).collect();
     assert!(matches!(client.connect(server.address()).soon(), Err(ConnectError::Refused(_))));
-    waiting[0].send(Bytes::from_static(b"patience"));
+    waiting[0].write_and_flush(Bytes::from_static(b"patience"));
     settle(loops.iter());
     events.nothing();
     assert_quiet(loops.iter());
@@ -616,16 +616,16 @@ fn connections_that_still_wait_when_the_server_stops_are_reset() {
 #[test]
 fn a_graceful_shutdown_lets_connections_finish_and_cuts_the_rest() {
     let pair = Pair::new();
-    let mut shutdown = pair.server.shutdown_gracefully(PATIENCE);
+    let mut shutdown = pair.server.drain(PATIENCE);
     pair.settle();
     assert!(shutdown.try_take().is_none());
-    pair.here.send(Bytes::from_static(b"still here"));
+    pair.here.write_and_flush(Bytes::from_static(b"still here"));
     pair.theirs.read(b"still here");
     pair.here.close().soon();
     assert_eq!(shutdown.soon().unwrap().cut, 0);
 
     let pair = Pair::new();
-    assert_eq!(pair.server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut, 1);
+    assert_eq!(pair.server.drain(Duration::ZERO).soon().unwrap().cut, 1);
     assert!(matches!(pair.theirs.end(), CloseCause::ShutDown));
     assert!(matches!(pair.ours.end(), CloseCause::PeerClosed));
 }
@@ -659,8 +659,8 @@ fn a_flood_does_not_keep_neighbours_from_being_read() {
     for _ in 0..200 {
         flood.write(Bytes::from_static(b"f"));
     }
-    flood.write_and_flush(Bytes::from_static(b"f")).soon().unwrap();
-    neighbour.write_and_flush(Bytes::from_static(b"n")).soon().unwrap();
+    flood.send(Bytes::from_static(b"f")).soon().unwrap();
+    neighbour.send(Bytes::from_static(b"n")).soon().unwrap();
     drop(hold);
     let (mut before, mut after, mut seen) = (0, 0, false);
     while before + after < 201 || !seen {
@@ -683,7 +683,7 @@ fn clients_that_go_in_the_middle_of_a_transfer_leave_nothing_behind() {
     for round in 0..2000 {
         let channel = client.connect(server.address()).soon().unwrap();
         for _ in 0..round % 12 {
-            channel.send(held.clone());
+            channel.write_and_flush(held.clone());
         }
         channel.close().soon();
     }

@@ -231,7 +231,7 @@ fn a_stream_that_panics_costs_its_channel_and_not_its_loop() {
     let channel = client.adopt(Reads(|| panic!("on purpose"))).soon().unwrap();
     events.active();
     channel.closed().soon();
-    let late = channel.write_and_flush(Bytes::from("late")).soon();
+    let late = channel.send(Bytes::from("late")).soon();
     assert!(late.is_err(), "{late:?}");
     let next = client.adopt(Reads(|| Ok(Received { bytes: BytesMut::new(), more: false }))).soon().unwrap();
     next.closed().soon();

@@ -49,9 +49,9 @@ fn both_ends_of_a_pair_read_what_the_other_writes() {
         let (one, two) = (clients.0.adopt(one).soon().unwrap(), clients.1.adopt(two).soon().unwrap());
         here.active();
         there.active();
-        one.send(Bytes::from("ping"));
+        one.write_and_flush(Bytes::from("ping"));
         there.read(b"ping");
-        two.send(Bytes::from("pong"));
+        two.write_and_flush(Bytes::from("pong"));
         here.read(b"pong");
         assert!(one.peer().unwrap().to_string().starts_with("pipe:"), "{:?}", one.peer());
         one.close().soon();
@@ -95,13 +95,13 @@ fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on() {
         let (one, two) = (clients.0.adopt(one).soon().unwrap(), clients.1.adopt(two).soon().unwrap());
         here.active();
         there.active();
-        one.send(Bytes::from("last words"));
-        one.shut_down_output().soon().unwrap();
+        one.write_and_flush(Bytes::from("last words"));
+        one.shut_down_output_tracked().soon().unwrap();
         there.read(b"last words");
         there.input_closed();
-        two.send(Bytes::from("an answer"));
+        two.write_and_flush(Bytes::from("an answer"));
         here.read(b"an answer");
-        let late = one.write_and_flush(Bytes::from("more")).soon();
+        let late = one.send(Bytes::from("more")).soon();
         assert!(matches!(late, Err(WriteError::OutputShutDown)), "{late:?}");
         two.close().soon();
         here.skip_to_end();
@@ -131,7 +131,7 @@ fn a_write_that_finds_nobody_ends_the_channel_behind_what_had_arrived() {
         let client = client(on(backend), ours);
         let channel = client.adopt(Pipes::new(input, output).unwrap()).soon().unwrap();
         here.active();
-        let written = channel.write_and_flush(Bytes::from("more")).soon();
+        let written = channel.send(Bytes::from("more")).soon();
         assert!(matches!(written, Err(WriteError::Closed(CloseCause::Io(_)))), "{backend}: {written:?}");
         here.read(b"no more, please");
         let CloseCause::Io(error) = here.end() else { panic!("another end") };
@@ -149,7 +149,7 @@ fn a_child_process_is_a_channel_until_it_ends() {
         let channel = client.adopt(Pipes::of_child(&mut child).unwrap()).soon().unwrap();
         here.active();
         assert_eq!(channel.peer().unwrap().to_string(), format!("process:{}", child.id()));
-        channel.send(Bytes::from("hello\n"));
+        channel.write_and_flush(Bytes::from("hello\n"));
         here.read(b"you said hello\n");
         assert!(matches!(here.end(), CloseCause::PeerClosed));
         assert!(child.wait().unwrap().success());
@@ -164,8 +164,8 @@ fn a_child_gets_the_end_of_its_input_and_its_last_answers_are_read() {
         let mut child = run("wc -c | tr -d ' '");
         let channel = client.adopt(Pipes::of_child(&mut child).unwrap()).soon().unwrap();
         here.active();
-        channel.send(Bytes::from(vec![b'x'; 300_000]));
-        channel.shut_down_output().soon().unwrap();
+        channel.write_and_flush(Bytes::from(vec![b'x'; 300_000]));
+        channel.shut_down_output_tracked().soon().unwrap();
         here.read(b"300000\n");
         here.skip_to_end();
         assert!(child.wait().unwrap().success());
@@ -186,7 +186,7 @@ fn files_go_through_a_pipe_between_other_messages() {
         there.active();
         sender.write(Bytes::from("before ").into());
         sender.write(FileRegion::whole(File::open(&path).unwrap()).unwrap().into());
-        sender.write_and_flush(Bytes::from(" behind").into()).soon().unwrap();
+        sender.send(Bytes::from(" behind").into()).soon().unwrap();
         there.read(&[b"before ", &content[..], b" behind"].concat());
         sender.close().soon();
         there.skip_to_end();
@@ -219,7 +219,7 @@ fn descriptors_are_left_as_they_were_found() {
         assert!(kept.iter().all(|fd| !blocks(fd)));
         theirs.write_all(b"x").unwrap();
         here.read(b"x");
-        channel.write_and_flush(Bytes::from("y")).soon().unwrap();
+        channel.send(Bytes::from("y")).soon().unwrap();
         their_input.read_exact(&mut [0]).unwrap();
         channel.close().soon();
         here.end();

@@ -153,7 +153,7 @@ fn an_echo_answers_at_a_path_in_every_reactor_model_and_its_file_goes_with_it() 
         assert_eq!(server.figures().accepted, 8);
         drop(peers);
         wait_until(|| server.figures().open == 0, || "the end of all".to_owned());
-        assert_eq!(server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut, 0);
+        assert_eq!(server.drain(Duration::ZERO).soon().unwrap().cut, 0);
         settle(one.iter().chain(two.iter()));
         assert!(!path.exists(), "the file is removed");
     }
@@ -200,9 +200,9 @@ fn an_abstract_name_needs_no_file_and_is_free_again_when_the_server_stops() {
         let (script, events) = script();
         let channel = client_on(&loops, script, |client| client).connect(server.address()).soon().unwrap();
         events.active();
-        channel.send(Bytes::from_static(b"ours"));
+        channel.write_and_flush(Bytes::from_static(b"ours"));
         events.read(b"ours");
-        server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+        server.drain(Duration::ZERO).soon().unwrap();
     }
 }
 
@@ -252,7 +252,7 @@ fn a_file_that_is_no_longer_ours_stays_when_the_listener_closes() {
     let server = echo(server_on(&loops), &at(&path)).unwrap();
     fs::remove_file(&path).unwrap();
     let another = UnixListener::bind(&path).unwrap();
-    server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+    server.drain(Duration::ZERO).soon().unwrap();
     assert!(path.exists());
     drop(another);
 }
@@ -265,7 +265,7 @@ fn permissions_of_the_file_are_as_asked_for() {
         let options = ListenerOptions::new().unix_mode(mode);
         let server = echo(server_on(&loops).listener_options(options), &at(&path)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
-        server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+        server.drain(Duration::ZERO).soon().unwrap();
     }
     let refused = server_on(&loops).listener_options(ListenerOptions::new().unix_mode(0o600));
     let error = echo(refused, "unix:@netwright-mode").unwrap_err();
@@ -364,7 +364,7 @@ fn ends_are_told_as_on_tcp() {
     peer.shutdown(std::net::Shutdown::Write).unwrap();
     events.read(b"question");
     events.input_closed();
-    channel.send(Bytes::from(pattern(300_000)));
+    channel.write_and_flush(Bytes::from(pattern(300_000)));
     drop(channel.close_when_flushed());
     let mut answer = Vec::new();
     peer.read_to_end(&mut answer).unwrap();
@@ -373,7 +373,7 @@ fn ends_are_told_as_on_tcp() {
 
     let peer = dial(&path);
     let channel = events.active();
-    channel.write_and_flush(Bytes::from_static(b"never read")).soon().unwrap();
+    channel.send(Bytes::from_static(b"never read")).soon().unwrap();
     drop(peer);
     let cause = events.skip_to_end();
     assert!(
@@ -395,7 +395,7 @@ fn a_writer_whose_peer_does_not_read_is_told_and_goes_on_when_it_does() {
     ours.active();
     let there = theirs.active();
     let message = Bytes::from(pattern(2_000_000));
-    let mut written = channel.write_and_flush(message.clone());
+    let mut written = channel.send(message.clone());
     assert!(matches!(ours.next(), Seen::Writability(false)));
     settle(loops.iter());
     assert!(written.try_take().is_none());
@@ -413,7 +413,7 @@ fn a_file_is_sent_over_a_unix_socket() {
     fs::write(&file, pattern(500_000)).unwrap();
     let channel = raw_client(&loops).connect(at(&path)).soon().unwrap();
     let (mut peer, _) = listener.accept().unwrap();
-    drop(channel.write_and_flush(FileRegion::whole(fs::File::open(&file).unwrap()).unwrap().into()));
+    drop(channel.send(FileRegion::whole(fs::File::open(&file).unwrap()).unwrap().into()));
     drop(channel.close_when_flushed());
     let mut got = Vec::new();
     peer.read_to_end(&mut got).unwrap();
@@ -515,7 +515,7 @@ fn descriptors_arrive_in_order_with_the_bytes_that_they_were_sent_with() {
             readers.push(reader);
         }
         passing.here.write(envelope.into());
-        passing.here.write_and_flush(Outgoing::from(b"after".as_slice())).soon().unwrap();
+        passing.here.send(Outgoing::from(b"after".as_slice())).soon().unwrap();
         passing.events.read(format!("before with {round} after").as_bytes());
         let received = passing.received();
         assert_eq!(received.len(), usize::from(round) + 1);
@@ -539,7 +539,7 @@ fn descriptors_of_a_message_that_is_sent_in_parts_arrive_once() {
     let (descriptor, reader) = pipe();
     let message = pattern(3_000_000);
     let envelope = Envelope::new(message.clone()).with_descriptor(descriptor);
-    drop(passing.here.write_and_flush(envelope.into()));
+    drop(passing.here.send(envelope.into()));
     passing.events.read(&message);
     assert_eq!(passing.received().take().len(), 1);
     assert_closed(reader);
@@ -553,7 +553,7 @@ fn a_channel_that_did_not_ask_for_descriptors_gets_the_bytes_and_the_system_clos
     passing.here.write(Envelope::new("one ").with_descriptor(descriptor).into());
     passing.here.write(Envelope::new("two ").into());
     passing.here.write(Envelope::new("three").with_descriptor(pipe().0).into());
-    passing.here.write_and_flush(Outgoing::from(b" four".as_slice())).soon().unwrap();
+    passing.here.send(Outgoing::from(b" four".as_slice())).soon().unwrap();
     passing.events.read(b"one two three four");
     assert_closed(reader);
 }
@@ -562,12 +562,12 @@ fn a_channel_that_did_not_ask_for_descriptors_gets_the_bytes_and_the_system_clos
 fn more_descriptors_than_may_wait_end_the_connection_and_are_closed() {
     let passing = Passing::new(2);
     let (kept, kept_reader) = pipe();
-    passing.here.write_and_flush(Envelope::new("one").with_descriptor(kept).into()).soon().unwrap();
+    passing.here.send(Envelope::new("one").with_descriptor(kept).into()).soon().unwrap();
     passing.events.read(b"one");
     let (first, first_reader) = pipe();
     let (second, second_reader) = pipe();
     let envelope = Envelope::new("two").with_descriptor(first).with_descriptor(second);
-    drop(passing.here.write_and_flush(envelope.into()));
+    drop(passing.here.send(envelope.into()));
     let CloseCause::Io(error) = passing.events.skip_to_end() else { panic!("expected an error") };
     let error = error.get_ref().and_then(|error| error.downcast_ref::<DescriptorError>()).unwrap();
     assert_eq!(*error, DescriptorError::TooMany { waiting: 1, got: 2, limit: 2 });
@@ -589,7 +589,7 @@ fn an_envelope_that_a_stream_cannot_send_fails_alone() {
         many = many.with_descriptor(fs::File::open("/dev/null").unwrap());
     }
     let mut many = passing.here.write_tracked(many.into());
-    passing.here.write_and_flush(Envelope::new("still here").into()).soon().unwrap();
+    passing.here.send(Envelope::new("still here").into()).soon().unwrap();
     passing.events.read(b"still here");
     assert_eq!(refusal(empty.soon()), EnvelopeError::NoBytes { count: 1 });
     assert!(matches!(refusal(addressed.soon()), EnvelopeError::Target { .. }));
@@ -612,7 +612,7 @@ fn on_tcp_an_envelope_is_its_bytes_and_one_with_descriptors_fails_alone() {
     let (descriptor, reader) = pipe();
     channel.write(Envelope::new("plain ").into());
     let mut refused = channel.write_tracked(Envelope::new("x").with_descriptor(descriptor).into());
-    channel.write_and_flush(Envelope::new("bytes").into()).soon().unwrap();
+    channel.send(Envelope::new("bytes").into()).soon().unwrap();
     events.read(b"plain bytes");
     assert_eq!(
         refusal(refused.soon()).to_string(),

@@ -54,7 +54,7 @@ fn whatever_ends_connections_no_descriptor_stays_open() {
             for _ in 0..=round % 3 {
                 envelope = envelope.with_descriptor(File::open("/dev/null").unwrap());
             }
-            channel.send(envelope.into());
+            channel.write_and_flush(envelope.into());
         }
         channel.close().soon();
     }
@@ -75,7 +75,7 @@ fn whatever_ends_connections_no_descriptor_stays_open() {
     let held = envelope.clone(); // so that sending it makes no room
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(open() as u64 + 5), ..limit }).unwrap();
-    drop(channel.write_and_flush(envelope.into()));
+    drop(channel.send(envelope.into()));
     let cause = events.skip_to_end();
     setrlimit(Resource::Nofile, limit).unwrap();
     let CloseCause::Io(error) = cause else { panic!("expected an error, got {cause}") };
@@ -83,7 +83,7 @@ fn whatever_ends_connections_no_descriptor_stays_open() {
     assert_eq!(error, Some(&DescriptorError::Lost));
     channel.close().soon();
     drop((channel, held));
-    narrow.shutdown_gracefully(std::time::Duration::ZERO).soon().unwrap();
+    narrow.drain(std::time::Duration::ZERO).soon().unwrap();
     drop(narrow);
     wait_until(|| open() == before, || format!("{before} descriptors, there are {}", open()));
 }

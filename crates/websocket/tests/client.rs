@@ -215,7 +215,7 @@ mod together {
         };
         let channel = client.connect(request, serve).wait().unwrap();
         assert_eq!(told.recv().unwrap(), Message::from("are you there?"));
-        server.shutdown_gracefully(Duration::from_secs(5)).wait().unwrap();
+        server.drain(Duration::from_secs(5)).wait().unwrap();
         let Message::Close(close) = told.recv().unwrap() else { panic!("no close") };
         assert_eq!(close.to_string(), "1001");
         channel.closed().wait().unwrap();

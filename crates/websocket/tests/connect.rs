@@ -212,7 +212,7 @@ fn others_may_write_to_a_socket_and_close_it() {
         let request = request.config(Config::default().close_deadline(Duration::ZERO));
         let (tell, _told) = mpsc::channel();
         let socket = client.connect(request, |peer, _| until_the_end(peer, tell)).wait().unwrap();
-        socket.channel().write_and_flush(Message::from("from outside")).wait().unwrap();
+        socket.channel().send(Message::from("from outside")).wait().unwrap();
         assert!(matches!(socket.close().wait(), Ok(CloseCause::Requested)));
         server.join().unwrap();
     }

@@ -282,7 +282,7 @@ fn our_pings_are_sent_and_may_not_be_too_long() {
     let mut channel = server(quiet());
     channel.write_outbound(Message::Ping(Bytes::from_static(b"there?")));
     assert_eq!(sent(&mut channel), [(Opcode::Ping, b"there?".to_vec())]);
-    let mut written = channel.channel().write_and_flush(Message::Ping(Bytes::from(vec![0; 126])));
+    let mut written = channel.channel().send(Message::Ping(Bytes::from(vec![0; 126])));
     channel.run();
     let error = written.try_take().unwrap().unwrap_err();
     assert!(error.to_string().contains("126 bytes, the limit is 125"), "{error}");
@@ -466,7 +466,7 @@ fn a_close_of_ones_own_has_a_code_and_fails_what_follows() {
     let mut channel = server(quiet());
     let close = Close::new(CloseCode::new(4000).unwrap(), "enough");
     channel.write_outbound(text("last")).write_outbound(close.into());
-    let mut late = channel.channel().write_and_flush(text("too late"));
+    let mut late = channel.channel().send(text("too late"));
     assert_eq!(
         sent(&mut channel),
         [(Opcode::Text, b"last".to_vec()), (Opcode::Close, b"\x0f\xa0enough".to_vec())]

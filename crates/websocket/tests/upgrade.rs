@@ -141,7 +141,7 @@ fn an_upgrade_waits_for_the_replies_before_it() {
     );
     assert!(channel.outbound_bytes().is_empty());
     let handle = later.take().expect("the request has arrived");
-    handle.send(page("now"));
+    handle.write_and_flush(page("now"));
     let (head, rest) = split(&channel.run().outbound_bytes());
     assert!(head.starts_with("HTTP/1.1 200 ") && rest.starts_with(b"nowHTTP/1.1 101 "), "{head}");
     let (_, frames) = split(&rest);

@@ -221,10 +221,10 @@ impl Load {
         let channels = self.connect(&connect, &mut line)?;
 
         let start = Instant::now();
-        channels.iter().for_each(|channel| channel.send(Order::Go));
+        channels.iter().for_each(|channel| channel.write_and_flush(Order::Go));
         wait(&shared, start, time, stop, &mut line);
         let (elapsed, requests) = (start.elapsed(), shared.requests.load(Ordering::Relaxed));
-        channels.iter().for_each(|channel| channel.send(Order::Finish));
+        channels.iter().for_each(|channel| channel.write_and_flush(Order::Finish));
         self.collect(channels.len(), &outcomes);
         line.clear();
 

@@ -189,7 +189,7 @@ fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<
     let server = url.client(group, make)?(address).wait()?;
     let expected = Expected::Same(Bytes::new());
     let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
-    server.send(HttpPart::Whole(question.head(), Bytes::new()));
+    server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));
     let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
     let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
     loop {

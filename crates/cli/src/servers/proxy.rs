@@ -171,7 +171,7 @@ impl Application for End {
             cx.channel().close_when_flushed();
             other.close_when_flushed();
         } else {
-            drop(other.shut_down_output());
+            other.shut_down_output();
         }
     }
 

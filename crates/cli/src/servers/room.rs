@@ -82,7 +82,7 @@ fn tell<W: Clone + Send + 'static>(members: &ChannelGroup<W>, but: ChannelId, wh
     let mut made = None;
     for member in members.members().iter().filter(|member| member.id() != but) {
         if member.is_writable() {
-            member.send(made.get_or_insert_with(&what).clone());
+            member.write_and_flush(made.get_or_insert_with(&what).clone());
         } else {
             member.close_because(CloseCause::Fault(Fault::new("it reads more slowly than others write")));
         }

@@ -561,7 +561,7 @@ where
 /// }
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(encode_messages(Swallows)));
-/// let mut written = channel.channel().write_and_flush("hello".to_owned());
+/// let mut written = channel.channel().send("hello".to_owned());
 /// channel.run();
 /// let Err(WriteError::Fault(fault)) = written.wait() else { panic!() };
 /// assert!(fault.downcast_ref::<NothingEncoded>().is_some());

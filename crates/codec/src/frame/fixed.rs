@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_message_longer_than_its_frame_is_refused_with_its_length_and_the_limit() {
         let mut channel = filled();
-        let mut refused = channel.channel().write_and_flush("seven77".into());
+        let mut refused = channel.channel().send("seven77".into());
         channel.run();
         let Err(WriteError::Fault(fault)) = refused.wait() else { panic!("it was written") };
         let error = fault.downcast_ref::<FrameError>();
@@ -224,7 +224,7 @@ mod tests {
         let mut channel = EmbeddedChannel::new(pipeline().add(FixedFrames::of(3).unwrap()));
         channel.write_inbound(b"a  ");
         assert_eq!(channel.read_inbound().unwrap(), "a  ");
-        let mut refused = channel.channel().write_and_flush("ab".into());
+        let mut refused = channel.channel().send("ab".into());
         channel.run();
         let Err(WriteError::Fault(fault)) = refused.wait() else { panic!("it was written") };
         assert_eq!(fault.to_string(), "a frame of 2 bytes, all have 3");

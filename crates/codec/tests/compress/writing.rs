@@ -64,7 +64,7 @@ fn a_close_ends_the_stream_first() {
             channel.channel().write(b"hello"[..].into());
             match close {
                 "whole" => drop(channel.channel().close()),
-                _ => drop(channel.channel().shut_down_output()),
+                _ => drop(channel.channel().shut_down_output_tracked()),
             }
             let wire = channel.outbound_bytes();
             assert_eq!(channel.is_open(), close == "half", "{format}");
@@ -79,11 +79,11 @@ fn after_the_end_of_the_stream_nothing_can_be_written_and_nothing_is_sent_twice(
     for &format in Format::all() {
         let (mut channel, _) = channel(both_ways(format));
         channel.write_outbound(b"hello"[..].into());
-        let mut written = channel.channel().shut_down_output();
+        let mut written = channel.channel().shut_down_output_tracked();
         channel.run();
         assert_eq!(written.try_take().map(|result| result.is_ok()), Some(true));
         let wire = channel.outbound_bytes();
-        let mut late = channel.channel().write_and_flush(b"late"[..].into());
+        let mut late = channel.channel().send(b"late"[..].into());
         channel.run();
         assert!(matches!(late.try_take(), Some(Err(WriteError::OutputShutDown))), "{format}");
         drop(channel.channel().close());

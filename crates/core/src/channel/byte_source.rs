@@ -120,7 +120,7 @@ impl<W: 'static> Outlet<W> for &Channel<W> {
         self.writable().await
     }
     fn put(&mut self, msg: W) -> Written {
-        self.write_and_flush(msg)
+        self.send(msg)
     }
     fn break_off(&mut self, cause: CloseCause) {
         drop(self.close_because(cause));
@@ -132,7 +132,7 @@ impl<R: 'static, W: 'static> Outlet<W> for PeerWriter<R, W> {
         poll_fn(|cx| self.poll_ready(cx)).await
     }
     fn put(&mut self, msg: W) -> Written {
-        let written = self.write_tracked(msg);
+        let written = self.write_now_tracked(msg);
         self.flush();
         written
     }

@@ -128,7 +128,7 @@ impl Error for CloseCause {
 /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
 /// let channel = embedded.channel().clone();
 /// embedded.close_by_peer();
-/// let result = channel.write_and_flush(Bytes::from("too late")).wait();
+/// let result = channel.send(Bytes::from("too late")).wait();
 /// assert!(matches!(result, Err(WriteError::Closed(CloseCause::PeerClosed))));
 /// ```
 #[derive(Debug, Clone)]
@@ -199,7 +199,7 @@ impl From<PromiseError> for WriteError {
 /// use bytes::Bytes;
 ///
 /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
-/// let mut written: Written = embedded.channel().write_and_flush(Bytes::from("hello"));
+/// let mut written: Written = embedded.channel().send(Bytes::from("hello"));
 /// embedded.run();
 /// assert!(written.wait().is_ok()); // the transport has taken it all
 /// ```

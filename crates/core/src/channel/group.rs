@@ -14,7 +14,7 @@
 //!
 //! Not here: which channels belong together (users), servers' own lists of connections (`transport`).
 
-use super::{Channel, ChannelId, WriteError};
+use super::{Channel, ChannelId, CloseCause, WriteError};
 use crate::promise::{Promise, PromiseError, Promised, promise};
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,8 @@ use std::{
 
 /// Channels that take the same messages: the members of a chat, the subscribers of a topic.
 ///
-/// Cheap to clone, and any thread may use it. A member leaves when its channel ends. Messages of one thread reach every
+/// Cheap to clone, and any thread may use it. Its verbs are those of a [`Channel`] (`docs/verbs.md`), for each member; with `_if` for
+/// those that a closure picks. A member leaves when its channel ends. Messages of one thread reach every
 /// member in the same order; two threads that broadcast at once may reach different members in different orders.
 ///
 /// ```
@@ -37,8 +38,8 @@ use std::{
 /// room.add(ann.channel().clone());
 /// room.add(bob.channel().clone());
 ///
-/// room.send(Bytes::from("hello, all"));
-/// room.send_if(Bytes::from("psst"), |channel| channel != bob.channel());
+/// room.write_and_flush(Bytes::from("hello, all"));
+/// room.write_and_flush_if(Bytes::from("psst"), |channel| channel != bob.channel());
 /// assert_eq!(ann.outbound_bytes(), b"hello, allpsst");
 /// assert_eq!(bob.outbound_bytes(), b"hello, all");
 ///
@@ -178,38 +179,38 @@ impl<W: Send + 'static> ChannelGroup<W> {
     }
 
     /// Writes a message to every member, and sends it.
-    pub fn send(&self, msg: W)
+    pub fn write_and_flush(&self, msg: W)
     where
         W: Clone,
     {
-        self.send_if(msg, |_| true);
+        self.write_and_flush_if(msg, |_| true);
     }
 
     /// Writes a message to the members that `filter` picks, and sends it.
-    pub fn send_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool)
+    pub fn write_and_flush_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool)
     where
         W: Clone,
     {
-        self.spread(msg, filter, |channel, msg| channel.send(msg));
+        self.spread(msg, filter, |channel, msg| channel.write_and_flush(msg));
     }
 
     // ---- with a result for each member ----
 
     /// Writes a message to every member, and sends it. The future tells what became of it for each.
-    pub fn write_and_flush(&self, msg: W) -> GroupWritten
+    pub fn send(&self, msg: W) -> GroupWritten
     where
         W: Clone,
     {
-        self.write_and_flush_if(msg, |_| true)
+        self.send_if(msg, |_| true)
     }
 
     /// Writes a message to the members that `filter` picks, and sends it. The future tells what became of it for each.
-    pub fn write_and_flush_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten
+    pub fn send_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten
     where
         W: Clone,
     {
         let mut writes = Vec::new();
-        self.spread(msg, filter, |channel, msg| writes.push((channel.id(), channel.write_and_flush(msg))));
+        self.spread(msg, filter, |channel, msg| writes.push((channel.id(), channel.send(msg))));
         let (gather, written) = Gather::of(writes.iter().map(|(id, _)| *id));
         for (index, (_, write)) in writes.iter().enumerate() {
             let gather = gather.clone();
@@ -223,21 +224,46 @@ impl<W: Send + 'static> ChannelGroup<W> {
     /// Closes every member. The future resolves when all of them are closed. Members may come again, unless the group
     /// [stays closed](Self::stay_closed).
     pub fn close(&self) -> GroupWritten {
-        let mut state = self.inner.lock();
-        state.closed = state.stays_closed;
-        drop(state);
+        self.closes();
         self.close_if(|_| true)
     }
 
     /// Closes the members that `filter` picks. The future resolves when these are closed.
-    pub fn close_if(&self, mut filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten {
+    pub fn close_if(&self, filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten {
+        self.end(filter, |channel| drop(channel.close()))
+    }
+
+    /// [`close`](Self::close) for a reason that everybody will be told.
+    pub fn close_because(&self, cause: CloseCause) -> GroupWritten {
+        self.closes();
+        self.end(|_| true, |channel| drop(channel.close_because(cause.clone())))
+    }
+
+    /// [`close`](Self::close) of each member once everything that was flushed to it is sent.
+    pub fn close_when_flushed(&self) -> GroupWritten {
+        self.closes();
+        self.end(|_| true, |channel| drop(channel.close_when_flushed()))
+    }
+
+    /// All are asked to close: who comes from now on may not be taken.
+    fn closes(&self) {
+        let mut state = self.inner.lock();
+        state.closed = state.stays_closed;
+    }
+
+    /// Has `close` end the members that `filter` picks.
+    fn end(
+        &self,
+        mut filter: impl FnMut(&Channel<W>) -> bool,
+        mut close: impl FnMut(&Channel<W>),
+    ) -> GroupWritten {
         let members = self.members();
         let picked: Vec<&Channel<W>> = members.iter().filter(|channel| filter(channel)).collect();
         let (gather, closed) = Gather::of(picked.iter().map(|channel| channel.id()));
         for (index, channel) in picked.into_iter().enumerate() {
             let gather = gather.clone();
             channel.on_close(move |_| gather.put(index, Ok(())));
-            channel.close();
+            close(channel);
         }
         closed
     }
@@ -318,7 +344,7 @@ impl<W: Send + 'static> fmt::Debug for ChannelGroup<W> {
 /// let mut ann = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
 /// let room = ChannelGroup::new();
 /// room.add(ann.channel().clone());
-/// let mut written: GroupWritten = room.write_and_flush(Bytes::from("hello"));
+/// let mut written: GroupWritten = room.send(Bytes::from("hello"));
 /// ann.run();
 /// assert!(written.wait().unwrap().is_success());
 /// ```
@@ -336,7 +362,7 @@ pub type GroupWritten = Promised<GroupResult, PromiseError>;
 /// room.add(ann.channel().clone());
 /// room.add(bob.channel().clone());
 /// bob.block_output(true); // does not read, and leaves
-/// let mut written = room.write_and_flush(Bytes::from("hello"));
+/// let mut written = room.send(Bytes::from("hello"));
 /// ann.run();
 /// bob.run().close_by_peer();
 /// let result = written.wait().unwrap();

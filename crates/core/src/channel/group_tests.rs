@@ -71,8 +71,8 @@ fn a_broadcast_reaches_every_member_in_order_and_a_filter_picks() {
     group.flush_if(|channel| channel.id() != first);
     assert_eq!(members.each_mut().map(Member::outbound_bytes), [&b""[..], b"a", b"a"]);
     group.flush();
-    group.send(Bytes::from("c"));
-    group.send_if(Bytes::from("d"), |channel| channel.id() != first);
+    group.write_and_flush(Bytes::from("c"));
+    group.write_and_flush_if(Bytes::from("d"), |channel| channel.id() != first);
     assert_eq!(members.each_mut().map(Member::outbound_bytes), [&b"abc"[..], b"cd", b"cd"]);
 }
 
@@ -102,11 +102,11 @@ fn a_message_is_cloned_for_all_but_the_last_that_gets_it() {
     for member in &members {
         group.add(member.channel().clone());
     }
-    group.send(Message);
+    group.write_and_flush(Message);
     assert_eq!(CLONES.load(Ordering::Relaxed), 4);
-    group.send_if(Message, |channel| channel == members[2].channel());
+    group.write_and_flush_if(Message, |channel| channel == members[2].channel());
     assert_eq!(CLONES.load(Ordering::Relaxed), 4);
-    group.send_if(Message, |_| false);
+    group.write_and_flush_if(Message, |_| false);
     assert_eq!(members.each_mut().map(|member| member.outbound_bytes().len()), [1, 1, 2, 1, 1]);
 }
 
@@ -154,7 +154,7 @@ fn results_come_for_each_member_when_all_are_known() {
     for member in &mut members[..2] {
         member.block_output(true);
     }
-    let mut written = group.write_and_flush(Bytes::from("news"));
+    let mut written = group.send(Bytes::from("news"));
     assert!(!written.cancel(), "it is on its way to some");
     for member in &mut members {
         member.run();
@@ -169,7 +169,7 @@ fn results_come_for_each_member_when_all_are_known() {
     assert!(matches!(result.get(ids[1]), Some(Ok(()))));
     assert_eq!(result.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids);
     assert_eq!(result.failures().map(|(id, _)| id).collect::<Vec<_>>(), [ids[0]]);
-    let mut picked = group.write_and_flush_if(Bytes::from("more"), |channel| channel.id() == ids[2]);
+    let mut picked = group.send_if(Bytes::from("more"), |channel| channel.id() == ids[2]);
     members[2].run();
     let picked = picked.try_take().unwrap().unwrap();
     assert!(picked.is_success() && picked.len() == 1 && picked.get(ids[1]).is_none());
@@ -178,7 +178,7 @@ fn results_come_for_each_member_when_all_are_known() {
 #[test]
 fn an_operation_on_nobody_has_succeeded_at_once() {
     let group = ChannelGroup::<Bytes>::new();
-    assert!(group.write_and_flush(Bytes::new()).try_take().unwrap().unwrap().is_empty());
+    assert!(group.send(Bytes::new()).try_take().unwrap().unwrap().is_empty());
     assert!(group.close().try_take().unwrap().unwrap().is_success());
 }
 
@@ -271,9 +271,9 @@ fn members_come_go_and_end_on_their_own_threads_while_others_broadcast() {
         .collect();
     start.wait();
     while threads.iter().any(|thread| !thread.is_finished()) {
-        group.send(Bytes::from("x"));
+        group.write_and_flush(Bytes::from("x"));
         // Each waits for its members, or they would never have done with what comes.
-        assert!(group.write_and_flush(Bytes::from("x")).wait().is_ok());
+        assert!(group.send(Bytes::from("x")).wait().is_ok());
     }
     for thread in threads {
         thread.join().unwrap();

@@ -84,7 +84,8 @@ pub enum ChannelState {
 /// A handle to a channel, for any thread. `W` is what its pipeline takes at the application's end.
 ///
 /// Cheap to clone. What is asked for is carried out on the channel's loop, in the order in which one thread asks. The
-/// handle does not keep the channel or its loop alive.
+/// handle does not keep the channel or its loop alive. The verbs mean the same here, on a [`Context`](crate::Context) and on a
+/// [`Peer`](crate::Peer): `docs/verbs.md` has them in a table.
 ///
 /// A handle that comes from inside of a [sealed](crate::PipelineBuilder::sealed) segment writes to that segment. When the
 /// segment is exchanged, what was accepted before is carried out, and later writes report
@@ -97,8 +98,8 @@ pub enum ChannelState {
 /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
 /// let channel = embedded.channel().clone(); // may go to any thread
 ///
-/// channel.send(Bytes::from("fire and forget, "));
-/// let mut written = channel.write_and_flush(Bytes::from("or hear of it"));
+/// channel.write_and_flush(Bytes::from("fire and forget, "));
+/// let mut written = channel.send(Bytes::from("or hear of it"));
 /// assert_eq!(embedded.outbound_bytes(), b"fire and forget, or hear of it");
 /// assert!(written.wait().is_ok());
 ///
@@ -108,7 +109,7 @@ pub enum ChannelState {
 /// channel.close();
 /// embedded.run();
 /// assert!(matches!(channel.close_cause(), Some(CloseCause::Requested)));
-/// assert!(channel.write_and_flush(Bytes::from("too late")).wait().is_err());
+/// assert!(channel.send(Bytes::from("too late")).wait().is_err());
 /// ```
 pub struct Channel<W> {
     way: Way<W>,
@@ -256,7 +257,7 @@ impl<W: 'static> Channel<W> {
     /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
     /// let channel = embedded.channel().clone(); // may go to any thread
     /// let remind = channel.clone();
-    /// channel.event_loop().schedule(Duration::from_secs(60), move || remind.send(Bytes::from("still there?")))?;
+    /// channel.event_loop().schedule(Duration::from_secs(60), move || remind.write_and_flush(Bytes::from("still there?")))?;
     ///
     /// embedded.advance(Duration::from_secs(60));
     /// assert_eq!(embedded.outbound_bytes(), b"still there?");
@@ -290,17 +291,17 @@ impl<W: 'static> Channel<W> {
         shared!(self.way, shared => shared.send(Command::Flush));
     }
 
+    /// Writes a message that nobody tracks, and sends it.
+    pub fn write_and_flush(&self, msg: W) {
+        self.write(msg);
+        self.flush();
+    }
+
     /// Writes a message and sends it. The future tells when the transport has taken it.
-    pub fn write_and_flush(&self, msg: W) -> Written {
+    pub fn send(&self, msg: W) -> Written {
         let written = self.write_tracked(msg);
         self.flush();
         written
-    }
-
-    /// Writes a message that nobody tracks, and sends it.
-    pub fn send(&self, msg: W) {
-        self.write(msg);
-        self.flush();
     }
 
     /// What messages count for that enter here.
@@ -311,7 +312,8 @@ impl<W: 'static> Channel<W> {
         }
     }
 
-    fn write_with(&self, msg: W, done: WritePromise) {
+    /// Writes a message for somebody who may be waiting to hear of it.
+    pub fn write_with(&self, msg: W, done: WritePromise) {
         let size = self.weight().of_message(&msg) + COMMAND_OVERHEAD;
         match &self.way {
             Way::Shared(shared) => {
@@ -414,10 +416,20 @@ impl<W: 'static> Channel<W> {
     }
 
     /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
-    pub fn shut_down_output(&self) -> Written {
+    pub fn shut_down_output(&self) {
+        self.shut_down_output_with(WritePromise::untracked());
+    }
+
+    /// [`shut_down_output`](Self::shut_down_output), and tells when that is done.
+    pub fn shut_down_output_tracked(&self) -> Written {
         let (done, written) = WritePromise::tracked();
-        shared!(self.way, shared => shared.send(Command::ShutDownOutput(done)));
+        self.shut_down_output_with(done);
         written
+    }
+
+    /// [`shut_down_output`](Self::shut_down_output) for somebody who may be waiting to hear of it.
+    pub fn shut_down_output_with(&self, done: WritePromise) {
+        shared!(self.way, shared => shared.send(Command::ShutDownOutput(done)));
     }
 
     /// The end of the channel: a future of its cause, and a blocking wait.

@@ -284,7 +284,7 @@ impl<S, E: Whole> PipelineBuilder<S, E> {
     ///             let mut sum = 0;
     ///             self.switch.to(pipeline().add(Numbers).handle(move |cx, number| {
     ///                 sum += u64::from(number - b'0');
-    ///                 cx.channel().send(sum); // a `Channel<u64>`
+    ///                 cx.channel().write_and_flush(sum); // a `Channel<u64>`
     ///             }).sealed());
     ///         }
     ///     }

@@ -10,7 +10,8 @@ use std::{any::TypeId, convert::Infallible, net::SocketAddr, time::Duration};
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
 /// `fire_…` goes on towards the application, at once. `write`, `flush` and `close` go towards the wire: they are queued
-/// at the boundary to the stage before, in order, and carried out when that stage is free.
+/// at the boundary to the stage before, in order, and carried out when that stage is free. The verbs mean the same here, on a
+/// [`Channel`] and on a [`Peer`](crate::Peer): `docs/verbs.md` has them in a table.
 ///
 /// ```
 /// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
@@ -118,10 +119,17 @@ impl<H: Handler> Context<'_, H> {
         self.ops.push_flush();
     }
 
-    /// Writes a message and sends it.
+    /// Writes a message that nobody tracks, and sends it.
     pub fn write_and_flush(&mut self, msg: H::WriteOut) {
         self.write(msg);
         self.flush();
+    }
+
+    /// Writes a message, sends it, and returns a future of its fate.
+    pub fn send(&mut self, msg: H::WriteOut) -> Written {
+        let written = self.write_tracked(msg);
+        self.flush();
+        written
     }
 
     /// Closes the channel. What was flushed before is sent as far as the socket takes it at once.
@@ -156,6 +164,13 @@ impl<H: Handler> Context<'_, H> {
     /// Tells the peer that no more will come, once everything that was flushed is sent. Reading goes on.
     pub fn shut_down_output(&mut self) {
         self.shut_down_output_with(WritePromise::untracked());
+    }
+
+    /// [`shut_down_output`](Self::shut_down_output), and returns a future of when that is done.
+    pub fn shut_down_output_tracked(&mut self) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.shut_down_output_with(done);
+        written
     }
 
     /// [`shut_down_output`](Self::shut_down_output) for somebody who may be waiting to hear of it.

@@ -19,7 +19,8 @@ use std::{
 
 /// Both directions of a channel, for straight-line code: reads messages of type `R`, writes messages of type `W`.
 ///
-/// Given to the function of [`serve`](crate::PipelineBuilder::serve). Lives on the channel's loop. Every wait can be given
+/// Given to the function of [`serve`](crate::PipelineBuilder::serve). Lives on the channel's loop. The verbs mean the same here, on a
+/// [`Channel`] and on a [`Context`](crate::Context), but that here they wait for room first: `docs/verbs.md` has them in a table. Every wait can be given
 /// up (`select`, `timeout`) without losing a message.
 ///
 /// ```
@@ -137,7 +138,23 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.write(msg)
     }
 
-    /// Writes a message, sends it, and resolves when the system has taken its last byte.
+    /// [`write`](Self::write), and sends it at once instead of when the tail waits next.
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub fn write_and_flush(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+        self.writer.write_and_flush(msg)
+    }
+
+    /// [`write`](Self::write), and resolves to a future of the message's fate.
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub fn write_tracked(&mut self, msg: W) -> impl Future<Output = Result<Written, CloseCause>> {
+        self.writer.write_tracked(msg)
+    }
+
+    /// Writes a message as soon as there is room, sends it, and resolves when the system has taken its last byte.
     ///
     /// # Errors
     /// It was not sent: why.
@@ -150,9 +167,14 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.flush();
     }
 
-    /// Closes the channel, after what was flushed is sent.
+    /// Closes the channel. What was written and not sent is lost, and so is what is written later.
     pub fn close(&mut self) {
         self.writer.close();
+    }
+
+    /// Closes the channel once everything that was written is sent.
+    pub fn close_when_flushed(&mut self) {
+        self.writer.close_when_flushed();
     }
 
     /// Closes the channel for a reason that everybody will be told. What was written and not sent is lost, and so is what is
@@ -161,9 +183,14 @@ impl<R: 'static, W: 'static> Peer<R, W> {
         self.writer.close_because(cause);
     }
 
-    /// Tells the peer that no more will come. Reading goes on.
+    /// Tells the peer that no more will come, once everything that was written is sent. Reading goes on.
     pub fn shut_down_output(&mut self) {
         self.writer.shut_down_output();
+    }
+
+    /// [`shut_down_output`](Self::shut_down_output), and tells when that is done.
+    pub fn shut_down_output_tracked(&mut self) -> Written {
+        self.writer.shut_down_output_tracked()
     }
 
     /// Resolves with the end of the channel. The future does not borrow the peer.
@@ -264,13 +291,39 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// # Errors
     /// The channel has ended: why.
     pub fn write(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+        self.when_room(msg, |writer, msg| writer.write_now(msg))
+    }
+
+    /// [`Peer::write_and_flush`].
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub fn write_and_flush(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+        self.when_room(msg, |writer, msg| {
+            writer.write_now(msg);
+            writer.flush();
+        })
+    }
+
+    /// [`Peer::write_tracked`].
+    ///
+    /// # Errors
+    /// The channel has ended: why.
+    pub fn write_tracked(&mut self, msg: W) -> impl Future<Output = Result<Written, CloseCause>> {
+        self.when_room(msg, Self::write_now_tracked)
+    }
+
+    /// Waits for room, then has `put` write the message.
+    fn when_room<T>(
+        &mut self,
+        msg: W,
+        put: impl Fn(&mut Self, W) -> T,
+    ) -> impl Future<Output = Result<T, CloseCause>> {
         let mut msg = Some(msg);
         poll_fn(move |cx| {
             ready!(self.poll_ready(cx))?;
-            if let Some(msg) = msg.take() {
-                self.put_message(msg, WritePromise::untracked());
-            }
-            Poll::Ready(Ok(()))
+            let msg = msg.take().expect("a future is not polled again when it was ready");
+            Poll::Ready(Ok(put(self, msg)))
         })
     }
 
@@ -280,7 +333,7 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// It was not sent: why.
     pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
         poll_fn(|cx| self.poll_ready(cx)).await.map_err(WriteError::Closed)?;
-        let written = self.write_tracked(msg);
+        let written = self.write_now_tracked(msg);
         self.flush();
         written.await
     }
@@ -296,7 +349,7 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     }
 
     /// [`write_now`](Self::write_now), and tells when the system has taken the message's last byte.
-    pub fn write_tracked(&mut self, msg: W) -> Written {
+    pub fn write_now_tracked(&mut self, msg: W) -> Written {
         let (done, written) = WritePromise::tracked();
         self.put_message(msg, done);
         written
@@ -309,7 +362,12 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
 
     /// [`Peer::close`].
     pub fn close(&mut self) {
-        self.put(Out::Close, 0);
+        self.close_because(CloseCause::Requested);
+    }
+
+    /// [`Peer::close_when_flushed`].
+    pub fn close_when_flushed(&mut self) {
+        self.put(Out::CloseWhenFlushed, 0);
     }
 
     /// [`Peer::close_because`].
@@ -319,7 +377,14 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
 
     /// [`Peer::shut_down_output`].
     pub fn shut_down_output(&mut self) {
-        self.put(Out::ShutDownOutput, 0);
+        self.put(Out::ShutDownOutput(WritePromise::untracked()), 0);
+    }
+
+    /// [`Peer::shut_down_output_tracked`].
+    pub fn shut_down_output_tracked(&mut self) -> Written {
+        let (done, written) = WritePromise::tracked();
+        self.put(Out::ShutDownOutput(done), 0);
+        written
     }
 
     /// [`Peer::closed`].

@@ -113,11 +113,11 @@ where
                     self.unflushed = false;
                     cx.flush();
                 }
-                Some(Out::ShutDownOutput) => {
+                Some(Out::ShutDownOutput(done)) => {
                     cx.flush();
-                    cx.shut_down_output();
+                    cx.shut_down_output_with(done);
                 }
-                Some(Out::Close) => {
+                Some(Out::CloseWhenFlushed) => {
                     cx.flush();
                     cx.close_when_flushed();
                 }

@@ -20,8 +20,8 @@ pub(super) type SharedState<R, W> = Rc<RefCell<State<R, W>>>;
 pub(super) enum Out<W> {
     Write(W, WritePromise),
     Flush,
-    ShutDownOutput,
-    Close,
+    ShutDownOutput(WritePromise),
+    CloseWhenFlushed,
     /// At once, with everything that was written after it.
     CloseBecause(Box<CloseCause>),
 }
@@ -226,10 +226,15 @@ pub(super) struct Unwanted<W> {
 impl<W> Unwanted<W> {
     /// Tells whoever waits to hear of it, with no borrow held.
     pub(super) fn refuse(self) {
-        if let Out::Write(msg, done) = self.out {
-            drop(msg);
-            done.fail(WriteError::Closed(self.cause));
-        }
+        let done = match self.out {
+            Out::Write(msg, done) => {
+                drop(msg);
+                done
+            }
+            Out::ShutDownOutput(done) => done,
+            Out::Flush | Out::CloseWhenFlushed | Out::CloseBecause(_) => return,
+        };
+        done.fail(WriteError::Closed(self.cause));
     }
 }
 

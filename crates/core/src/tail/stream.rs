@@ -45,7 +45,7 @@ impl<R: 'static, W: 'static> Sink<W> for PeerWriter<R, W> {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), CloseCause>> {
-        self.close();
+        self.close_when_flushed();
         self.poll_closed(cx).map(|_| Ok(()))
     }
 }
@@ -68,7 +68,7 @@ impl<R: 'static, W: 'static> Sink<W> for Peer<R, W> {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), CloseCause>> {
-        self.close();
+        self.close_when_flushed();
         self.halves().1.poll_closed(cx).map(|_| Ok(()))
     }
 }

@@ -100,7 +100,7 @@ fn a_channel_and_an_async_tail_know_the_loop_that_they_live_on() {
             let (reader, writer) = peer.split();
             assert_eq!(reader.event_loop(), writer.event_loop());
             let remind = writer.channel();
-            let send = move || remind.send(bytes::Bytes::from("a minute is over"));
+            let send = move || remind.write_and_flush(bytes::Bytes::from("a minute is over"));
             drop(writer.event_loop().schedule(Duration::from_secs(60), send).unwrap());
             Err::<(), CloseCause>(writer.closed().await)
         }));

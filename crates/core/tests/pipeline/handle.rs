@@ -49,12 +49,12 @@ fn what_one_thread_asks_for_is_done_in_that_order() {
                 start.wait();
                 for line in 0..LINES {
                     if line % 3 == 0 {
-                        handle.send(format!("{thread} {line}"));
+                        handle.write_and_flush(format!("{thread} {line}"));
                     } else {
                         handle.write(format!("{thread} {line}"));
                     }
                 }
-                handle.write_and_flush(format!("{thread} {LINES}")).wait().unwrap();
+                handle.send(format!("{thread} {LINES}")).wait().unwrap();
             })
         })
         .collect();
@@ -231,7 +231,7 @@ fn an_application_can_hand_out_its_own_channel() {
     let handle = handed_out.recv().unwrap();
     assert_eq!(handle, *channel.channel());
     assert_eq!(channel.channel().attribute::<&'static str>().as_deref(), Some(&"from the inside"));
-    thread::spawn(move || handle.send("from a friend".into())).join().unwrap();
+    thread::spawn(move || handle.write_and_flush("from a friend".into())).join().unwrap();
     channel.run();
     assert_eq!(channel.outbound_bytes(), b"from a friend\n");
 }
@@ -258,7 +258,7 @@ on_the_loop_only! {
         drop(channel);
         assert!(matches!(handle.closed().wait(), Ok(CloseCause::ShutDown)), "{:?}", handle.close_cause());
         assert_eq!(outcome(waiting.try_take()), "the channel is closed: the event loop was shut down");
-        let mut late = handle.write_and_flush("late".into());
+        let mut late = handle.send("late".into());
         assert_eq!(outcome(late.try_take()), "the channel is closed: the event loop was shut down");
         assert_eq!(handle.stages().wait().unwrap_err(), PromiseError::Abandoned);
         handle.pause();
@@ -285,9 +285,9 @@ fn a_write_in_the_race_with_the_close_gets_an_answer() {
         let writer = thread::spawn(move || {
             let mut written = Vec::new();
             while handle.state() != ChannelState::Closed && written.len() < 100 {
-                written.push(handle.write_and_flush("x".into()));
+                written.push(handle.send("x".into()));
             }
-            written.push(handle.write_and_flush("x".into()));
+            written.push(handle.send("x".into()));
             written
         });
         run_until(&mut channel, "something was written", |channel| {

@@ -64,7 +64,7 @@ fn writers_hear_of_the_end_first_then_those_who_wait_for_it_then_the_pipeline() 
     let mut channel = lines(&log, app);
     channel.block_output(true);
     let (handle, told) = (channel.channel().clone(), seen.clone());
-    channel.channel().write_and_flush("a".into()).listen(move |result| {
+    channel.channel().send("a".into()).listen(move |result| {
         let state = handle.close_cause().is_none();
         told.lock().unwrap().push(format!("write {}, open: {state}", result.is_err()));
     });

@@ -152,7 +152,7 @@ fn a_panic_in_any_method_closes_the_channel_with_what_it_said() {
         // Nothing reaches the broken pipeline any more, whatever happens.
         channel.write_inbound("a\n").close_input().close_by_peer().advance(ms(1000));
         channel.block_output(false);
-        let mut late = channel.channel().write_and_flush("late".into());
+        let mut late = channel.channel().send("late".into());
         channel.channel().resume();
         drop(channel.channel().close());
         channel.run();
@@ -212,7 +212,7 @@ fn what_was_flushed_before_the_panic_is_still_sent() {
     });
     let mut channel = lines(&log, app);
     channel.block_output(true);
-    let mut written = channel.channel().write_and_flush("first".into());
+    let mut written = channel.channel().send("first".into());
     channel.run();
     channel.block_output(false);
     channel.write_inbound("good\nbad\nnever\n");
@@ -225,7 +225,7 @@ fn writes_that_wait_when_a_handler_panics_fail_with_the_panic() {
     let log = Log::default();
     let mut channel = mined("read", &log);
     channel.block_output(true);
-    let mut written = channel.channel().write_and_flush("waits".into());
+    let mut written = channel.channel().send("waits".into());
     channel.run();
     channel.write_inbound("boom\n");
     assert_eq!(outcome(written.try_take()), "the channel is closed: a handler panicked: stepped on read");

@@ -72,12 +72,12 @@ fn an_empty_message_completes_in_its_turn() {
     let mut channel = EmbeddedChannel::new(pipeline().add(spy::<BytesMut, Bytes>("spy", &Log::default())));
     channel.block_output(true);
     let mut first = channel.channel().write_tracked(Bytes::from_static(b"x"));
-    let mut empty = channel.channel().write_and_flush(Bytes::new());
+    let mut empty = channel.channel().send(Bytes::new());
     channel.run();
     assert_eq!((first.try_take().is_some(), empty.try_take().is_some()), (false, false));
     channel.block_output(false);
     assert_eq!((outcome(first.try_take()), outcome(empty.try_take())), ("done".into(), "done".into()));
-    let mut alone = channel.channel().write_and_flush(Bytes::new());
+    let mut alone = channel.channel().send(Bytes::new());
     channel.run();
     assert_eq!(outcome(alone.try_take()), "done");
 }
@@ -104,7 +104,7 @@ fn cancelled_writes_are_left_out_and_the_others_stay_in_order() {
 fn a_flushed_write_cannot_be_cancelled() {
     let mut channel = text();
     channel.block_output(true);
-    let written = channel.channel().write_and_flush("a".into());
+    let written = channel.channel().send("a".into());
     channel.run();
     assert!(!written.cancel());
     channel.block_output(false);
@@ -228,7 +228,7 @@ fn writes_in_flush_and_flushes_in_write_keep_their_order_and_the_stack_flat() {
 
 fn text_chain(links: u32) -> Echo {
     fn link(channel: &netwright_core::Channel<String>, left: u32) {
-        let written = channel.write_and_flush(left.to_string());
+        let written = channel.send(left.to_string());
         let channel = channel.clone();
         written.listen(move |_| {
             if left > 0 {
@@ -248,7 +248,7 @@ fn a_close_asked_for_when_a_write_is_done_comes_after_write_and_flush() {
     let mut channel = EmbeddedChannel::new(stages);
     log.take();
     let handle = channel.channel().clone();
-    channel.channel().write_and_flush("a".into()).listen(move |_| drop(handle.close()));
+    channel.channel().send("a".into()).listen(move |_| drop(handle.close()));
     channel.run();
     assert_eq!(
         log.take(),
@@ -269,7 +269,7 @@ fn a_close_asked_for_when_a_write_is_done_comes_after_write_and_flush() {
 fn the_close_fails_what_was_not_sent_with_its_cause() {
     let mut channel = text();
     channel.block_output(true);
-    let mut flushed = channel.channel().write_and_flush("flushed".into());
+    let mut flushed = channel.channel().send("flushed".into());
     let mut waiting = channel.channel().write_tracked("not flushed".into());
     drop(channel.channel().close_because(CloseCause::TimedOut(ms(5))));
     channel.run();
@@ -282,7 +282,7 @@ fn the_close_fails_what_was_not_sent_with_its_cause() {
 #[test]
 fn what_was_flushed_before_the_close_is_sent_and_what_was_not_fails() {
     let mut channel = text();
-    let mut flushed = channel.channel().write_and_flush("flushed".into());
+    let mut flushed = channel.channel().send("flushed".into());
     let mut waiting = channel.channel().write_tracked("not flushed".into());
     drop(channel.channel().close());
     channel.run();
@@ -351,10 +351,10 @@ fn a_write_after_the_close_fails_at_once_and_lets_its_message_go() {
             &*self.0
         }
     }
-    let mut written = channel.channel().write_and_flush(Bytes::from_owner(Owned(owner.clone())));
+    let mut written = channel.channel().send(Bytes::from_owner(Owned(owner.clone())));
     assert_eq!(outcome(written.try_take()), "the channel is closed: closed by the peer");
     assert_eq!(Arc::strong_count(&owner), 1);
-    let mut shut = channel.channel().shut_down_output();
+    let mut shut = channel.channel().shut_down_output_tracked();
     assert_eq!(outcome(shut.try_take()), "the channel is closed: closed by the peer");
 }
 
@@ -398,11 +398,11 @@ fn writes_that_fail_with_the_close_fail_in_order_and_so_do_those_that_this_cause
     let order = Arc::new(Mutex::new(Vec::new()));
     for n in 0..3 {
         let (handle, order) = (channel.channel().clone(), order.clone());
-        channel.channel().write_and_flush("x".into()).listen(move |result| {
+        channel.channel().send("x".into()).listen(move |result| {
             assert!(matches!(result, Err(WriteError::Closed(CloseCause::PeerClosed))));
             order.lock().unwrap().push(n);
             let order = order.clone();
-            handle.write_and_flush("again".into()).listen(move |result| {
+            handle.send("again".into()).listen(move |result| {
                 assert!(matches!(result, Err(WriteError::Closed(_))), "{result:?}");
                 order.lock().unwrap().push(n + 10);
             });
@@ -437,8 +437,8 @@ fn shutting_down_the_output_sends_what_was_flushed_and_refuses_what_comes_later(
     let mut channel = lines(&log, watch(&log));
     channel.block_output(true);
     channel.write_outbound("before".into());
-    let mut shut = channel.channel().shut_down_output();
-    let mut later = channel.channel().write_and_flush("later".into());
+    let mut shut = channel.channel().shut_down_output_tracked();
+    let mut later = channel.channel().send("later".into());
     channel.run();
     assert_eq!(outcome(shut.try_take()), "pending");
     channel.block_output(false);
@@ -447,7 +447,7 @@ fn shutting_down_the_output_sends_what_was_flushed_and_refuses_what_comes_later(
     assert_eq!(channel.outbound_bytes(), b"before\n");
     channel.write_inbound("still reading\n");
     assert_eq!(log.take(), ["app read still reading", "app read_complete"]);
-    let mut too_late = channel.channel().write_and_flush("too late".into());
+    let mut too_late = channel.channel().send("too late".into());
     channel.run();
     assert_eq!(outcome(too_late.try_take()), "the output side of the channel was shut down");
     assert!(channel.is_open());
@@ -468,8 +468,8 @@ fn a_handler_that_drops_a_message_abandons_its_promise() {
         }
     }
     let mut channel = EmbeddedChannel::new(pipeline().add(Lines::default()).add(outbound(Short)));
-    let mut long = channel.channel().write_and_flush("too long".into());
-    let mut short = channel.channel().write_and_flush("ok".into());
+    let mut long = channel.channel().send("too long".into());
+    let mut short = channel.channel().send("ok".into());
     channel.run();
     assert_eq!(outcome(long.try_take()), "the message was dropped by a handler");
     assert_eq!(outcome(short.try_take()), "done");
@@ -497,7 +497,7 @@ fn a_stage_that_cannot_encode_fails_the_promise_and_raises_the_error_itself() {
     let stages = pipeline().add(Lines::default()).add(outbound(Letters));
     let mut channel = EmbeddedChannel::new(stages.app(watch(&log).keeping_errors()));
     log.take();
-    let mut written = channel.channel().write_and_flush("7".into());
+    let mut written = channel.channel().send("7".into());
     channel.run();
     assert_eq!(outcome(written.try_take()), "the message could not be written: `7` is not a word");
     channel.write_outbound("8".into()); // nobody tracks this one: the pipeline hears of it all the same

@@ -123,7 +123,7 @@ impl Inner {
         let channel: Channel<Ask> = (*pooled).clone();
         let mut ask = Ask::new(ask::Parts { request, reply, pooled }, self.settings.times);
         ask.since = Some(begun);
-        channel.send(ask);
+        channel.write_and_flush(ask);
         promised.await
     }
 }

@@ -50,8 +50,10 @@ impl Rig {
         let (reply, promised) = promise();
         let channel = (*pooled).clone();
         let request = Request::post("http://a/").body(body.into()).unwrap();
-        channel
-            .send(Ask::new(ask::Parts { request, reply, pooled }, Times { head: HEAD, piece: PIECE, total }));
+        channel.write_and_flush(Ask::new(
+            ask::Parts { request, reply, pooled },
+            Times { head: HEAD, piece: PIECE, total },
+        ));
         self.connection.run();
         promised
     }

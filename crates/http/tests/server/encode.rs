@@ -94,7 +94,7 @@ fn what_does_not_fit_its_announcement_is_an_error_and_ends_the_connection() {
 #[test]
 fn a_reply_without_a_request_is_not_written_and_harms_nobody() {
     let mut channel = server();
-    let mut written = channel.channel().write_and_flush(hello());
+    let mut written = channel.channel().send(hello());
     channel.run();
     assert!(written.wait().unwrap_err().to_string().contains("no request waits"), "it says why");
     channel.write_inbound(GET).write_outbound(hello());
@@ -133,8 +133,8 @@ fn large_bodies_and_files_pass_as_they_are() {
 fn tracked_replies_are_pieces_of_their_own() {
     let mut channel = server();
     channel.write_inbound(GET.repeat(2));
-    let mut first = channel.channel().write_and_flush(hello());
-    let mut second = channel.channel().write_and_flush(hello());
+    let mut first = channel.channel().send(hello());
+    let mut second = channel.channel().send(hello());
     channel.run();
     assert!(first.wait().is_ok() && second.wait().is_ok());
     assert_eq!(channel.read_outbound().map(|piece| piece.len()), Some(HELLO.len() + 4));

@@ -196,7 +196,7 @@ fn half_closed() -> Box<dyn Subject> {
     let acceptor = Acceptor::builder().certificate(certificate()).half_closure(true).build().unwrap();
     let (mut client, mut server) = (speaking(), speaker(Tls::server(&acceptor)));
     shake_hands(&mut client, &mut server);
-    drop(server.channel().shut_down_output());
+    server.channel().shut_down_output();
     server.run();
     subject(server)
 }

@@ -199,7 +199,7 @@ where
     W: Into<Outgoing> + 'static,
 {
     let served = serve(make);
-    drop(served.server.shutdown_gracefully(Duration::from_secs(10)));
+    drop(served.server.drain(Duration::from_secs(10)));
     served.loops.settle();
     served
 }

@@ -137,7 +137,7 @@ fn a_server_listens_on_ipv6(setup: Setup) {
     let channel = client.connect(server.address()).soon().unwrap();
     assert_eq!(channel.peer_addr(), server.local_addr());
     events.active();
-    channel.send("sixth".into());
+    channel.write_and_flush("sixth".into());
     events.read(b"sixth");
 }
 
@@ -361,7 +361,7 @@ fn no_descriptor_is_left_when_connections_have_ended(setup: Setup) {
         running.wait_for_open(0);
         // The last connection may still wait to be accepted when none is open.
         wait_for_sockets(before);
-        running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+        running.server.drain(Duration::ZERO).soon().unwrap();
         wait_for_sockets(before.saturating_sub(setup.model.listeners()));
     });
 }

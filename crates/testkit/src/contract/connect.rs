@@ -251,7 +251,7 @@ fn a_name_is_resolved_and_connected(setup: Setup) {
     let channel = client.connect(format!("localhost:{}", running.addr().port())).soon().unwrap();
     assert_eq!(channel.peer_addr(), Some(running.addr()));
     events.active();
-    channel.send("hello".into());
+    channel.write_and_flush("hello".into());
     events.read(b"hello");
 }
 
@@ -310,7 +310,7 @@ fn many_connects_at_once_all_succeed(setup: Setup) {
     }
     for (number, channel) in channels.iter().enumerate() {
         let message = format!("number {number}");
-        channel.send(message.clone().into());
+        channel.write_and_flush(message.clone().into());
         events.read(message.as_bytes());
     }
     running.wait_for_open(CONNECTIONS);
@@ -325,7 +325,7 @@ fn a_client_connects_to_a_server_of_the_standard_library(setup: Setup) {
     assert_eq!(channel.peer().as_ref(), Some(listener.address()));
     assert_eq!(channel.local(), Some(stream.peer_address()));
     events.active();
-    channel.send("hello".into());
+    channel.write_and_flush("hello".into());
     expect(&mut stream, b"hello");
     std::io::Write::write_all(&mut stream, b"and back").unwrap();
     events.read(b"and back");

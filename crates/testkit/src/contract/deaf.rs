@@ -52,7 +52,7 @@ fn deaf(setup: Setup, rate: Option<LeastRate>, check: impl Fn(Deaf)) {
         let channel = events.active();
         let message = Bytes::from(vec![7; MESSAGE]);
         for _ in 0..MESSAGES {
-            channel.send(message.clone());
+            channel.write_and_flush(message.clone());
         }
         running.settle(); // so the system is full, and what is next waits
         peer.write_all(b"all of it, please").unwrap();

@@ -77,7 +77,7 @@ fn a_client_of_ours_gets_its_bytes_back(setup: Setup) {
     for _ in 0..40 {
         let size = 1 + random.below(100_000);
         let message = random.bytes(size);
-        channel.write_and_flush(Bytes::from(message.clone())).soon().unwrap();
+        channel.send(Bytes::from(message.clone())).soon().unwrap();
         events.read(&message);
     }
 }
@@ -150,7 +150,7 @@ fn descriptor_numbers_that_a_client_gets_again_never_cross_its_channels(setup: S
         let own: Vec<u8> = round.to_le_bytes().repeat(50);
         let channel = client.connect(running.address()).soon().unwrap();
         assert_eq!(events.active(), channel);
-        channel.send(Bytes::from(own.clone()));
+        channel.write_and_flush(Bytes::from(own.clone()));
         events.read(&own);
         channel.close().soon();
         events.end();

@@ -106,8 +106,8 @@ fn a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once(setup: Set
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut under_way = channel.write_and_flush(pattern(8 << 20).into());
-    let mut behind = channel.write_and_flush("behind".into());
+    let mut under_way = channel.send(pattern(8 << 20).into());
+    let mut behind = channel.send("behind".into());
     let mut not_flushed = channel.write_tracked("not flushed".into());
     stream.read_exact(&mut [0; 1000]).unwrap();
     reset(stream);
@@ -160,7 +160,7 @@ fn a_client_is_told_of_a_reset_once(setup: Setup) {
     let client = setup.client(script);
     let channel = client.connect(running.address()).soon().unwrap();
     events.active();
-    channel.send("please reset me".into());
+    channel.write_and_flush("please reset me".into());
     let cause = events.end();
     assert!(is_reset(&cause), "{cause}");
     settle(&loops_of(&client));
@@ -233,7 +233,7 @@ fn resets_at_every_point_leave_no_descriptor(setup: Setup) {
                 }
                 5 => {
                     let (mut stream, channel) = begin(&events);
-                    channel.shut_down_output().soon().unwrap();
+                    channel.shut_down_output_tracked().soon().unwrap();
                     expect_end(&mut stream);
                     reset(stream);
                 }
@@ -328,7 +328,7 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
             _ => assert!(["inactive", "removed"].contains(&at), "{at}: {cause}"),
         }
         peer.join().unwrap();
-        let late = channel.write_and_flush("late".into()).soon();
+        let late = channel.send("late".into()).soon();
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
 
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
@@ -347,7 +347,7 @@ fn a_channel_that_panics_fails_what_waits_with_that_cause(setup: Setup) {
     let running = setup.serve(script.on_read(|_, _| panic!("{WHY}")));
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut waits = channel.write_and_flush(pattern(8 << 20).into());
+    let mut waits = channel.send(pattern(8 << 20).into());
     stream.write_all(b"go").unwrap();
     let failed = waits.soon();
     let because = |cause: &CloseCause| matches!(cause, CloseCause::Panicked(message) if message == WHY);

@@ -130,7 +130,7 @@ fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(setup: Se
     events.nothing();
     running.assert_quiet();
     for _ in 0..3 {
-        channel.write_and_flush("still talking".into()).soon().unwrap();
+        channel.send("still talking".into()).soon().unwrap();
         expect(&mut stream, b"still talking");
     }
     running.settle();
@@ -165,12 +165,12 @@ fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(setup: Setu
     let channel = events.active();
     channel.write("last ".into());
     channel.flush();
-    channel.send("words".into());
-    channel.shut_down_output().soon().unwrap();
+    channel.write_and_flush("words".into());
+    channel.shut_down_output_tracked().soon().unwrap();
     expect(&mut stream, b"last words");
     expect_end(&mut stream);
 
-    let refused = channel.write_and_flush("more".into()).soon();
+    let refused = channel.send("more".into()).soon();
     assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
     stream.write_all(b"I can still talk").unwrap();
     events.read(b"I can still talk");
@@ -187,9 +187,9 @@ fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut sent = channel.write_and_flush(pattern(LEN).into());
-    let mut shut = channel.shut_down_output();
-    let mut late = channel.write_and_flush("late".into());
+    let mut sent = channel.send(pattern(LEN).into());
+    let mut shut = channel.shut_down_output_tracked();
+    let mut late = channel.send("late".into());
     let refused = late.soon();
     assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
     assert!(!shut.is_done(), "what was flushed before is still under way");
@@ -209,14 +209,14 @@ fn a_channel_whose_both_directions_have_ended_is_closed(setup: Setup) {
     let channel = events.active();
     stream.shut_down().unwrap();
     events.input_closed();
-    channel.shut_down_output().soon().unwrap();
+    channel.shut_down_output_tracked().soon().unwrap();
     events.end();
     expect_end(&mut stream);
 
     // We end first.
     let mut stream = running.dial();
     let channel = events.active();
-    channel.shut_down_output().soon().unwrap();
+    channel.shut_down_output_tracked().soon().unwrap();
     expect_end(&mut stream);
     stream.shut_down().unwrap();
     events.input_closed();
@@ -246,7 +246,7 @@ fn a_reset_after_our_output_was_shut_down_ends_the_channel_once(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.shut_down_output().soon().unwrap();
+    channel.shut_down_output_tracked().soon().unwrap();
     expect_end(&mut stream);
     reset(stream);
     let cause = events.end();
@@ -268,8 +268,8 @@ fn a_client_half_closes_too(setup: Setup) {
     let client = setup.client_with(script, |builder| builder.half_closure(true));
     let channel = client.connect(running.address()).soon().unwrap();
     events.active();
-    channel.send("hello".into());
-    channel.shut_down_output().soon().unwrap();
+    channel.write_and_flush("hello".into());
+    channel.shut_down_output_tracked().soon().unwrap();
     events.read(b"hello and goodbye");
     events.input_closed();
     events.end(); // both directions have ended
@@ -295,7 +295,7 @@ fn without_a_linger_a_close_is_clean(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.send("goodbye".into());
+    channel.write_and_flush("goodbye".into());
     channel.close().soon();
     expect(&mut stream, b"goodbye");
     expect_end(&mut stream);

@@ -140,7 +140,7 @@ fn a_loop_that_stands_still_does_not_hold_up_the_shutdown_of_its_server(setup: S
         let bench = bench(setup);
         let mut peers = bench.dial(6, &[&bench.worker(0), &bench.worker(1)]);
         let stalled = Hold::new(&bench.worker(index));
-        let report = bench.server.shutdown_gracefully(Duration::from_millis(20)).soon().unwrap();
+        let report = bench.server.drain(Duration::from_millis(20)).soon().unwrap();
         assert_eq!(report.cut, 6);
         bench.wait_for(|figures| figures.open == 3); // those of the other loop
         drop(stalled);

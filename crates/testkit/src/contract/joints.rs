@@ -132,7 +132,7 @@ fn a_protocol_gives_way_to_one_of_another_type_with_what_was_read_already(setup:
     stream.write_all(b"de").unwrap();
     expect(&mut stream, b"4,5,");
     let handle = handles.recv_timeout(PATIENCE).unwrap();
-    assert!(matches!(handle.write_and_flush("late".into()).soon(), Err(WriteError::Exchanged)));
+    assert!(matches!(handle.send("late".into()).soon(), Err(WriteError::Exchanged)));
     drop(handle.close());
     expect_end(&mut stream);
     running.wait_for_open(0);
@@ -147,7 +147,7 @@ fn handles_of_an_exchanged_segment_lose_no_write_in_silence(setup: Setup) {
     room.add(handle.clone());
     let elsewhere = handle.clone();
     let writer = thread::spawn(move || {
-        let write = |_| elsewhere.write_and_flush("m".into());
+        let write = |_| elsewhere.send("m".into());
         (0..MESSAGES).map(write).collect::<Vec<_>>()
     });
     stream.write_all(b"count\n").unwrap();
@@ -179,7 +179,7 @@ fn a_sealed_client_can_be_closed_and_waited_for(setup: Setup) {
     let outside: Channel<Infallible> = client.connect(running.address()).soon().unwrap();
     let inside = handles.recv_timeout(PATIENCE).unwrap();
     assert_eq!(inside.id(), outside.id());
-    inside.write_and_flush("to and fro".into()).soon().unwrap();
+    inside.send("to and fro".into()).soon().unwrap();
     assert!(matches!(outside.close().soon(), CloseCause::Requested));
     assert!(matches!(inside.closed().soon(), CloseCause::Requested));
     running.wait_for_open(0);

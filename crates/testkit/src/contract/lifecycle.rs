@@ -170,7 +170,7 @@ fn a_message_is_released_before_its_promise_completes(setup: Setup) {
     let channel = events.active();
     let drops = Arc::new(AtomicUsize::new(0));
     let message = Bytes::from_owner(Counted(Bytes::from_static(b"once"), drops.clone()));
-    channel.write_and_flush(message).soon().unwrap();
+    channel.send(message).soon().unwrap();
     assert_eq!(drops.load(Ordering::SeqCst), 1);
 }
 
@@ -181,7 +181,7 @@ fn a_message_is_released_once_when_it_has_arrived(setup: Setup) {
     let channel = events.active();
     let drops = Arc::new(AtomicUsize::new(0));
     let message = Bytes::from_owner(Counted(Bytes::from_static(b"once"), drops.clone()));
-    channel.write_and_flush(message).soon().unwrap();
+    channel.send(message).soon().unwrap();
     expect(&mut stream, b"once");
     wait_until(|| drops.load(Ordering::SeqCst) == 1, || "the message to be released".to_owned());
     channel.close();
@@ -200,10 +200,10 @@ fn a_write_to_a_closed_channel_fails_at_once_and_releases_its_message(setup: Set
     channel.close().soon();
     events.end();
     assert_eq!(drops.load(Ordering::SeqCst), 1, "not flushed, not sent");
-    let refused = channel.write_and_flush(message()).soon();
+    let refused = channel.send(message()).soon();
     assert!(matches!(refused, Err(WriteError::Closed(CloseCause::Requested))), "{refused:?}");
     assert_eq!(drops.load(Ordering::SeqCst), 2);
-    let refused = channel.shut_down_output().soon();
+    let refused = channel.shut_down_output_tracked().soon();
     assert!(matches!(refused, Err(WriteError::Closed(_))), "{refused:?}");
 }
 
@@ -232,9 +232,9 @@ fn every_write_that_races_with_the_end_is_answered(setup: Setup) {
         stream.write_all(b"end").unwrap();
         let mut writes = Vec::new();
         while channel.state() == ChannelState::Active && writes.len() < 10_000 {
-            writes.push(channel.write_and_flush("x".into()));
+            writes.push(channel.send("x".into()));
         }
-        writes.push(channel.write_and_flush("x".into()));
+        writes.push(channel.send("x".into()));
         for mut write in writes {
             let answer =
                 write.wait_timeout(PATIENCE).expect("a write on its way when the channel ended is answered");
@@ -341,7 +341,7 @@ fn bind_and_connect_on_a_loop_do_not_block_it(setup: Setup) {
             let refused = connecting.wait();
             assert!(matches!(refused, Err(ConnectError::WouldBlockLoop)), "{refused:?}");
             let channel = connecting.await.unwrap();
-            channel.send("from a loop".into());
+            channel.write_and_flush("from a loop".into());
             told.send((server, client, channel)).unwrap();
         }
     };
@@ -356,7 +356,7 @@ fn a_graceful_shutdown_is_over_as_soon_as_the_last_channel_ends(setup: Setup) {
     let running = setup.echo();
     let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
     streams.iter_mut().for_each(|stream| round_trip(stream, b"here"));
-    let mut shutdown = running.server.shutdown_gracefully(Duration::from_secs(3600));
+    let mut shutdown = running.server.drain(Duration::from_secs(3600));
     streams.iter_mut().for_each(|stream| round_trip(stream, b"still served"));
     assert!(!shutdown.is_done());
     drop(streams);
@@ -370,7 +370,7 @@ fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(setup: Se
     let running = setup.serve(script);
     let mut streams: Vec<_> = (0..5).map(|_| running.dial()).collect();
     let channels: Vec<_> = streams.iter().map(|_| events.active()).collect();
-    let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(30));
+    let mut shutdown = running.server.drain(Duration::from_millis(30));
     let result = shutdown.wait_timeout(PATIENCE).unwrap().unwrap();
     assert_eq!(result.cut, 5);
     for stream in &mut streams {
@@ -385,7 +385,7 @@ fn a_graceful_shutdown_cuts_what_is_left_at_the_deadline_and_counts_it(setup: Se
 fn after_a_graceful_shutdown_nobody_listens(setup: Setup) {
     for _ in 0..10 {
         let running = setup.echo();
-        let result = running.server.shutdown_gracefully(Duration::from_secs(3600)).soon().unwrap();
+        let result = running.server.drain(Duration::from_secs(3600)).soon().unwrap();
         assert_eq!(result.cut, 0);
         assert_nobody_listens(setup, running.address());
     }
@@ -397,7 +397,7 @@ fn a_connection_accepted_just_before_a_graceful_shutdown_is_counted(setup: Setup
         let (script, events) = script();
         let running = setup.serve(script);
         let mut stream = running.dial();
-        let mut shutdown = running.server.shutdown_gracefully(Duration::from_millis(1));
+        let mut shutdown = running.server.drain(Duration::from_millis(1));
         let cut = shutdown.wait_timeout(PATIENCE).unwrap().unwrap().cut;
         let accepted = running.server.figures().accepted as usize;
         assert_eq!(cut, accepted, "what was accepted was open at the deadline, and cut");
@@ -434,7 +434,7 @@ fn the_end_of_the_loops_ends_their_channels_with_that_cause(setup: Setup) {
     expect_end(&mut stream);
     ended.soon().unwrap();
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
-    let late = channel.write_and_flush("late".into()).soon();
+    let late = channel.send("late".into()).soon();
     assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
 }
 
@@ -531,9 +531,9 @@ fn a_graceful_shutdown_lets_an_answer_that_is_under_way_finish(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    channel.send(pattern(LEN).into());
+    channel.write_and_flush(pattern(LEN).into());
     channel.close_when_flushed();
-    let mut shutdown = running.server.shutdown_gracefully(PATIENCE * 2);
+    let mut shutdown = running.server.drain(PATIENCE * 2);
     expect(&mut stream, &pattern(LEN));
     expect_end(&mut stream);
     assert_eq!(shutdown.soon().unwrap().cut, 0);

@@ -57,7 +57,7 @@ fn lingering(setup: Setup, time: Duration) -> (Running, Events) {
 fn full(running: &Running, events: &Events) -> (Peer, Channel<Bytes>) {
     let stream = running.dial_narrow();
     let channel = events.active();
-    channel.write_and_flush(pattern(UNREAD).into()).soon().unwrap();
+    channel.send(pattern(UNREAD).into()).soon().unwrap();
     (stream, channel)
 }
 
@@ -109,7 +109,7 @@ fn a_close_that_lingers_ends_at_once_if_the_peer_has_everything_already(setup: S
     let (running, events) = lingering(setup, LONG);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.send("goodbye".into());
+    channel.write_and_flush("goodbye".into());
     channel.close().soon();
     expect(&mut stream, b"goodbye");
     expect_end(&mut stream);

@@ -118,7 +118,7 @@ fn a_server_that_is_asked_to_stop_says_so_when_nobody_can_connect_any_more(setup
     round_trip(&mut stream, b"connections go on");
     assert!(matches!(running.server.closed().wait(), Ok(ListenEnd::Asked)), "also for who asks later");
     let mut ended = setup.echo().server;
-    for shut_down in [Server::shutdown_now, |server: &Server| server.shutdown_gracefully(PATIENCE)] {
+    for shut_down in [Server::shutdown_now, |server: &Server| server.drain(PATIENCE)] {
         let mut closed = ended.closed();
         shut_down(&ended).soon().unwrap();
         assert!(matches!(closed.soon(), Ok(ListenEnd::Asked)));
@@ -313,7 +313,7 @@ fn shut_down_now_closes_every_connection_with_its_cause_and_waits_for_the_last(s
     for channel in &channels[1..] {
         channel.pause();
         for _ in 0..2048 {
-            channel.send(Bytes::from_static(&[7; 8000]));
+            channel.write_and_flush(Bytes::from_static(&[7; 8000]));
         }
     }
     running.settle();
@@ -358,7 +358,7 @@ fn shut_down_now_asks_no_stage(setup: Setup) {
     let mut peers = [setup.dial(server.address()), setup.dial(server.address())];
     peers.iter_mut().for_each(|peer| round_trip(peer, b"hello"));
     // A graceful shutdown asks the stages when its time is over, and says how many were left. That one still clings.
-    assert_eq!(server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut, 2);
+    assert_eq!(server.drain(Duration::ZERO).soon().unwrap().cut, 2);
     assert_eq!(server.figures().open, 2);
     assert_eq!(server.shutdown_now().soon().unwrap().cut, 2);
     assert_eq!(server.figures().open, 0);
@@ -571,7 +571,7 @@ fn a_server_whose_loop_has_a_full_queue_stops_pauses_and_ends_all_the_same(setup
             Some(server)
         },
         |server| {
-            drop(server.shutdown_gracefully(PATIENCE));
+            drop(server.drain(PATIENCE));
             Some(server)
         },
     ];
@@ -591,7 +591,7 @@ fn a_server_whose_loop_has_a_full_queue_stops_pauses_and_ends_all_the_same(setup
     let mut stream = setup.dial(server.address());
     round_trip(&mut stream, b"before");
     let hold = fill(&event_loop);
-    let mut ending = server.shutdown_gracefully(PATIENCE);
+    let mut ending = server.drain(PATIENCE);
     drop(hold);
     server.closed().wait_timeout(PATIENCE).expect("it is told").unwrap();
     round_trip(&mut stream, b"after");

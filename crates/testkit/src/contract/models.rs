@@ -102,7 +102,7 @@ fn one_group_serves_several_servers_and_clients(setup: Setup) {
     for server in &servers {
         let channel = client.connect(server.address()).soon().unwrap();
         events.active();
-        channel.send("on the same loops".into());
+        channel.write_and_flush("on the same loops".into());
         events.read(b"on the same loops");
     }
 }

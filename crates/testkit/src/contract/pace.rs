@@ -39,7 +39,7 @@ fn a_peer_that_takes_nothing_of_what_waits_for_it_is_cut_and_counted(setup: Setu
     let running = setup.serve_with(script, |builder| builder.least_rate(soon()));
     let stream = running.dial_narrow();
     let channel = events.active();
-    let error = channel.write_and_flush(much()).soon().unwrap_err();
+    let error = channel.send(much()).soon().unwrap_err();
     assert!(matches!(&error, WriteError::Closed(CloseCause::TooSlow(rate)) if *rate == soon()), "{error:?}");
     assert!(matches!(events.skip_to_end(), CloseCause::TooSlow(_)));
     running.wait_for_open(0);
@@ -47,7 +47,7 @@ fn a_peer_that_takes_nothing_of_what_waits_for_it_is_cut_and_counted(setup: Setu
     drop(stream);
     // Who takes what is sent has nothing to fear.
     let mut honest = running.dial();
-    events.active().write_and_flush(pattern(1000).into()).soon().unwrap();
+    events.active().send(pattern(1000).into()).soon().unwrap();
     honest.read_exact(&mut [0; 1000]).unwrap();
     assert_eq!(running.server.figures().cut_slow, 1);
 }
@@ -57,7 +57,7 @@ fn what_the_system_keeps_for_a_peer_that_is_cut_goes_with_it(setup: Setup) {
     let running = setup.serve_with(script, |builder| builder.least_rate(soon()));
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    channel.write_and_flush(much()).soon().unwrap_err();
+    channel.send(much()).soon().unwrap_err();
     events.skip_to_end();
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -68,7 +68,7 @@ fn without_a_least_rate_a_peer_may_take_its_time(setup: Setup) {
     let running = setup.serve_with(script, |builder| builder.least_rate(None));
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut written = channel.write_and_flush(much());
+    let mut written = channel.send(much());
     wait_until(|| !channel.is_writable(), || "the channel is full".to_owned());
     running.assert_quiet();
     let mut got = vec![0; MUCH];

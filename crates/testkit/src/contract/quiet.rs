@@ -87,7 +87,7 @@ fn a_channel_whose_peer_half_closed_does_not_spin_while_it_lives_on_and_while_it
     pair.events.input_closed();
     pair.running.assert_quiet();
     let message = pattern(MUCH);
-    pair.channel.send(message.clone().into());
+    pair.channel.write_and_flush(message.clone().into());
     pair.running.settle();
     pair.running.assert_quiet(); // nobody reads, and the end stands
     expect(&mut pair.stream, &message);
@@ -120,7 +120,7 @@ fn timers_and_tasks_run_while_the_peer_sends_nothing_and_while_it_reads_nothing(
     };
     pair.running.loops.all().iter().for_each(run_some);
     let message = pattern(MUCH);
-    pair.channel.send(message.clone().into());
+    pair.channel.write_and_flush(message.clone().into());
     pair.running.settle();
     assert!(!pair.channel.is_writable());
     pair.running.loops.all().iter().for_each(run_some);

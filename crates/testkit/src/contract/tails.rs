@@ -185,7 +185,7 @@ fn a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory(se
     assert_eq!(full.kind(), ErrorKind::WouldBlock);
     running.assert_quiet();
     running.wait_for_open(1);
-    let cut = running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap().cut;
+    let cut = running.server.drain(Duration::ZERO).soon().unwrap().cut;
     assert_eq!((cut, said.next()), (1, "dropped"));
     running.wait_for_open(0);
 }
@@ -292,7 +292,7 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
             matches!(&cause, CloseCause::Panicked(message) if message.contains(ON_PURPOSE)),
             "{at}: {cause}"
         );
-        let late = channel.write_and_flush("late".into()).soon();
+        let late = channel.send("late".into()).soon();
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
         running.wait_for_open(0);
@@ -344,7 +344,7 @@ fn a_tail_that_leaks_its_halves_ends_its_channel_all_the_same(setup: Setup) {
                 let cause = writer.closed().await;
                 let read = reader.read().await;
                 let ready = writer.write("too late".into()).await;
-                let mut late: Written = writer.write_tracked("too late".into());
+                let mut late: Written = writer.write_now_tracked("too late".into());
                 writer.flush();
                 let late = late.try_take();
                 tell.send((channel, cause, read, ready, late)).unwrap();
@@ -454,7 +454,7 @@ fn a_graceful_shutdown_waits_for_tails_that_finish_early(setup: Setup) {
     });
     let mut streams: Vec<_> = (0..3).map(|_| running.dial()).collect();
     streams.iter().for_each(|_| begun.next());
-    let mut shutdown = running.server.shutdown_gracefully(PATIENCE);
+    let mut shutdown = running.server.drain(PATIENCE);
     for stream in &mut streams {
         expect(stream, b"one more question? ");
     }
@@ -481,7 +481,7 @@ fn a_graceful_shutdown_cuts_the_tails_that_do_not_end_and_counts_them(setup: Set
     });
     let mut streams: Vec<_> = (0..3).map(|_| running.dial()).collect();
     streams.iter().for_each(|_| assert_eq!(said.next(), "begun"));
-    let cut = running.server.shutdown_gracefully(Duration::from_millis(30)).soon().unwrap().cut;
+    let cut = running.server.drain(Duration::from_millis(30)).soon().unwrap().cut;
     assert_eq!(cut, 3);
     let mut words: Vec<_> = (0..6).map(|_| said.next()).collect();
     words.sort_unstable();

@@ -82,7 +82,7 @@ fn a_handler_that_blocks_its_thread_holds_up_no_other_channel_and_no_shutdown(se
     blocking.recv_timeout(PATIENCE).unwrap();
     round_trip(&mut running.dial(), b"meanwhile");
     running.wait_for_open(1);
-    let shutdown = running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+    let shutdown = running.server.drain(Duration::ZERO).soon().unwrap();
     assert_eq!(shutdown.cut, 1, "it is counted although it cannot notice yet");
     drop(release);
     expect_end(&mut stuck);
@@ -264,7 +264,7 @@ fn the_blocking_backend_alone_means_a_thread_for_each_connection_on_both_sides(s
     let channels: Vec<_> = (0..5).map(|_| client.connect(server.address()).soon().unwrap()).collect();
     channels.iter().for_each(|_| drop(events.active()));
     for channel in &channels {
-        channel.send("hello".into());
+        channel.write_and_flush("hello".into());
         events.read(b"hello");
     }
     for threads in [at_server, at_client] {

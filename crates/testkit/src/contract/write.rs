@@ -96,7 +96,7 @@ fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(setup: Setup) {
             thread::spawn(move || {
                 for number in 0..MESSAGES {
                     let message = [writer.to_le_bytes(), number.to_le_bytes()].concat();
-                    channel.send(message.into());
+                    channel.write_and_flush(message.into());
                 }
             })
         })
@@ -141,7 +141,7 @@ fn what_was_flushed_cannot_be_cancelled(setup: Setup) {
     let channel = events.active();
     // So much that it is certainly under way when it is cancelled.
     let data = pattern(4 << 20);
-    let mut write = channel.write_and_flush(data.clone().into());
+    let mut write = channel.send(data.clone().into());
     expect(&mut stream, &data[..1]);
     assert!(!write.cancel());
     expect(&mut stream, &data[1..]);
@@ -170,7 +170,7 @@ fn a_close_when_flushed_sends_everything_first(setup: Setup) {
     let mut stream = running.dial_narrow();
     let channel = events.active();
     let data = pattern(3 << 20);
-    channel.send(data.clone().into());
+    channel.write_and_flush(data.clone().into());
     let mut closed = channel.close_when_flushed();
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
@@ -333,7 +333,7 @@ fn a_writer_outside_that_waits_for_room_gets_all_through(setup: Setup) {
     let writing = async move {
         for at in (0..LEN).step_by(PIECE) {
             channel.writable().await.unwrap();
-            channel.send((at..at + PIECE).map(pattern_at).collect::<Vec<u8>>().into());
+            channel.write_and_flush((at..at + PIECE).map(pattern_at).collect::<Vec<u8>>().into());
         }
     };
     let own_loop = netwright_core::EventLoop::new();
@@ -437,7 +437,7 @@ fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(setup: Setup) {
 fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(setup: Setup) {
     let mut deaf = Deaf::new(setup);
     deaf.fill();
-    let mut waiting = deaf.channel.write_and_flush("waiting".into());
+    let mut waiting = deaf.channel.send("waiting".into());
     deaf.running.settle();
     assert!(!waiting.is_done());
     deaf.channel.close().soon();

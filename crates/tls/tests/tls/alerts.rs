@@ -220,7 +220,7 @@ fn no_alert_follows_a_goodbye() {
     let acceptor = Acceptor::builder().certificate(certificate()).half_closure(true).build().unwrap();
     let (mut client, mut server) = (rogue(), End::new(Tls::server(&acceptor)));
     pump(&mut client, &mut server);
-    drop(server.channel.channel().shut_down_output());
+    server.channel.channel().shut_down_output();
     server.channel.run().outbound_bytes();
     instead(&[(0, &[])]);
     send_something(&mut client);

@@ -55,7 +55,7 @@ fn output_that_is_shut_down_is_input_that_ends_and_the_other_direction_goes_on()
         },
     ) {
         one.send("all that I have");
-        let mut done = one.channel.channel().shut_down_output();
+        let mut done = one.channel.channel().shut_down_output_tracked();
         pump(&mut one, &mut other);
         assert!(matches!(done.try_take(), Some(Ok(()))));
         assert_eq!(other.received(), b"all that I have");
@@ -67,7 +67,7 @@ fn output_that_is_shut_down_is_input_that_ends_and_the_other_direction_goes_on()
         other.send("and here is more");
         pump(&mut one, &mut other);
         assert_eq!(one.received(), b"and here is more");
-        let mut late = one.channel.channel().write_and_flush(Bytes::from("too late"));
+        let mut late = one.channel.channel().send(Bytes::from("too late"));
         one.channel.run();
         assert!(matches!(late.try_take(), Some(Err(WriteError::OutputShutDown))));
     }
@@ -79,7 +79,7 @@ fn a_shutdown_of_output_before_the_handshake_comes_after_what_was_written() {
     let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
     let mut server: End = End::new(Tls::server(&acceptor));
     client.send("everything");
-    let mut done = client.channel.channel().shut_down_output();
+    let mut done = client.channel.channel().shut_down_output_tracked();
     pump(&mut client, &mut server);
     assert!(matches!(done.try_take(), Some(Ok(()))));
     assert_eq!(server.received(), b"everything");
@@ -132,7 +132,7 @@ fn truncation_that_nobody_takes_care_of_closes_the_channel_with_it() {
 #[test]
 fn nothing_is_read_behind_a_close_notify() {
     let (mut client, mut server) = half_closing();
-    drop(client.channel.channel().shut_down_output());
+    client.channel.channel().shut_down_output();
     let mut bytes = client.channel.run().outbound_bytes();
     bytes.extend_from_slice(&[23, 3, 3, 0, 5, 1, 2, 3, 4, 5]);
     server.channel.write_inbound(bytes).write_inbound(b"more");
@@ -163,7 +163,7 @@ fn what_came_together_with_the_close_notify_is_still_answered() {
         client.channel.write_inbound(server.outbound_bytes());
     }
     client.send("the last question");
-    drop(client.channel.channel().shut_down_output());
+    client.channel.channel().shut_down_output();
     server.write_inbound(client.channel.run().outbound_bytes());
     assert!(!server.is_open());
     client.channel.write_inbound(server.outbound_bytes());
@@ -179,7 +179,7 @@ fn answering() -> (End, End) {
     pump(&mut client, &mut server);
     server.channel.block_output(true);
     server.send(vec![7; 5_000_000]);
-    drop(client.channel.channel().shut_down_output());
+    client.channel.channel().shut_down_output();
     server.channel.write_inbound(client.channel.run().outbound_bytes());
     assert!(server.channel.is_open());
     (client, server)
@@ -218,7 +218,7 @@ fn half_closure_is_as_the_channel_has_it_unless_tls_is_told_otherwise() {
         let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
         let mut server: End = End::with(Tls::server(&builder.build().unwrap()), settings, true);
         pump(&mut client, &mut server);
-        drop(client.channel.channel().shut_down_output());
+        client.channel.channel().shut_down_output();
         pump(&mut client, &mut server);
         assert_eq!(
             (server.channel.is_open(), server.log.has("input closed")),

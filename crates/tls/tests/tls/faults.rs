@@ -44,7 +44,7 @@ fn a_handshake_that_takes_ten_seconds_fails_and_closes() {
     {
         end.channel.advance(Duration::from_millis(9_999));
         assert!(end.channel.is_open() && !end.handshake.is_done());
-        let mut waiting = end.channel.channel().write_and_flush(Bytes::from("never sent"));
+        let mut waiting = end.channel.channel().send(Bytes::from("never sent"));
         end.channel.advance(Duration::from_millis(1));
         assert!(!end.channel.is_open());
         assert_eq!(end.failure().to_string(), "the TLS handshake took longer than 10s");
@@ -65,7 +65,7 @@ fn a_refused_certificate_is_one_error_on_each_side_and_queued_writes_fail() {
         let acceptor = Acceptor::builder().certificate(stranger).versions(version).build().unwrap();
         let (_, connector) = of_version(version);
         let (mut client, mut server) = pair_of(&acceptor, &connector);
-        let mut waiting = client.channel.channel().write_and_flush(Bytes::from("secret"));
+        let mut waiting = client.channel.channel().send(Bytes::from("secret"));
         pump(&mut client, &mut server);
         assert!(matches!(client.failure(), TlsError::Protocol(rustls::Error::InvalidCertificate(_))));
         let received = |error| matches!(error, TlsError::Protocol(rustls::Error::AlertReceived(_)));
@@ -100,7 +100,7 @@ fn a_stage_that_leaves_fails_its_futures() {
     assert!(handshake.peek().unwrap().is_err());
 
     let (mut client, _) = pair();
-    let mut waiting = client.channel.channel().write_and_flush(Bytes::from("x"));
+    let mut waiting = client.channel.channel().send(Bytes::from("x"));
     client.channel.close_by_peer();
     assert!(matches!(client.failure(), TlsError::ClosedInHandshake(CloseCause::PeerClosed)));
     assert!(matches!(waiting.try_take(), Some(Err(WriteError::Closed(CloseCause::PeerClosed)))));

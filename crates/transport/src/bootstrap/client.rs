@@ -215,7 +215,7 @@ impl ClientBuilder {
 ///     pipeline().handle(move |_, bytes| tell.send(bytes).unwrap())
 /// })?;
 /// let channel = client.connect(server.address()).wait()?; // or `.await`
-/// channel.send(Bytes::from("hello"));
+/// channel.write_and_flush(Bytes::from("hello"));
 /// assert_eq!(told.recv()?, "hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -409,7 +409,7 @@ const ARRIVAL_MIN: Duration = Duration::from_millis(100);
 ///     .wait()?;
 /// println!("listening on {}", server.address());
 ///
-/// let end = server.shutdown_gracefully(Duration::from_secs(5)).wait()?;
+/// let end = server.drain(Duration::from_secs(5)).wait()?;
 /// assert_eq!(end.cut, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -522,7 +522,7 @@ impl Server {
     }
 
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
-    pub fn shutdown_gracefully(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
+    pub fn drain(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
         let listeners = self.inner.listening.close();
         let (live, hosts) = (self.inner.live.clone(), self.hosts().clone());
         let group = hosts.group().clone();

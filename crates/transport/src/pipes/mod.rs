@@ -41,7 +41,7 @@ use stream::PipeStream;
 /// let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
 /// let channel = client.adopt(Pipes::of_child(&mut child)?).wait()?;
 ///
-/// channel.send(Bytes::from("meow"));
+/// channel.write_and_flush(Bytes::from("meow"));
 /// assert_eq!(told.recv()?, "meow");
 /// channel.close().wait()?; // the end of its input ends the child,
 /// assert!(child.wait()?.success()); // which is still ours to wait for

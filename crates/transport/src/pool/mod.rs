@@ -63,7 +63,7 @@ use std::{fmt, sync::Arc};
 /// let pool = Pool::to(&client, server.address()).max_connections(4).build()?;
 ///
 /// let connection = pool.acquire().wait()?;
-/// connection.write_and_flush(Bytes::from("hello")).wait()?;
+/// connection.send(Bytes::from("hello")).wait()?;
 /// drop(connection); // goes back
 /// assert_eq!((pool.figures().idle, pool.figures().created), (1, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

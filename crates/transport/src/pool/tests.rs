@@ -82,7 +82,7 @@ fn a_connection_is_made_when_it_is_asked_for_and_used_again_after_that() {
     let mut peer = attempts.succeed();
     let pooled = taken(&mut acquire);
     assert_eq!((figures(&pool), pooled.id()), ((0, 1, 0, 0, 1), peer.channel().id()));
-    pooled.send(Bytes::from("hello"));
+    pooled.write_and_flush(Bytes::from("hello"));
     assert_eq!(peer.outbound_bytes(), b"hello");
     drop(pooled);
     assert_eq!(figures(&pool), (1, 0, 0, 0, 1));
@@ -319,7 +319,7 @@ fn a_connection_whose_end_was_asked_for_is_not_lent_again() {
         |_, pooled| drop(pooled.close_when_flushed()),
         |connection, pooled| {
             connection.block_output(true);
-            pooled.send(Bytes::from("what keeps it"));
+            pooled.write_and_flush(Bytes::from("what keeps it"));
             pooled.fire_event(Event::new(Leave));
             connection.run();
             assert_eq!(connection.channel().state(), netwright_core::ChannelState::Active);
@@ -508,7 +508,7 @@ fn many_threads_share_few_connections_to_a_real_server_and_never_more_than_the_l
                     let pooled = pool.acquire().wait().unwrap();
                     let figures = pool.figures();
                     assert!(figures.in_use + figures.idle + figures.connecting <= LIMIT);
-                    pooled.write_and_flush(Bytes::from("ping")).wait().unwrap();
+                    pooled.send(Bytes::from("ping")).wait().unwrap();
                     if round % 20 == 0 {
                         pooled.discard();
                     }
@@ -528,6 +528,6 @@ fn many_threads_share_few_connections_to_a_real_server_and_never_more_than_the_l
     assert_eq!(server.figures().accepted, figures.created);
     assert!(figures.created >= (THREADS * ROUNDS / 20) as u64, "every discarded one was replaced");
     pool.close();
-    let mut shutdown = server.shutdown_gracefully(Duration::from_secs(30));
+    let mut shutdown = server.drain(Duration::from_secs(30));
     assert_eq!(shutdown.wait().unwrap().cut, 0, "closing the pool has closed its connections");
 }

@@ -45,7 +45,7 @@ fn while_paused_nothing_is_read_and_nothing_spins() {
 fn a_dead_port_is_an_event_once_paused_or_not() {
     for auto_read in [true, false] {
         let channel = connect_with(probe(), dead_port(), |builder| on_poll(builder).auto_read(auto_read));
-        channel.channel.send(Bytes::from("anybody there?").into());
+        channel.channel.write_and_flush(Bytes::from("anybody there?").into());
         assert!(matches!(channel.events.next(), Seen::Unreachable(_)));
         channel.assert_quiet();
         channel.events.nothing();

@@ -105,7 +105,7 @@ fn one_channel_in_a_flood_leaves_others_their_turns() {
     let itself = flooded.local_addr().unwrap();
     // A datagram that seems to come from the channel itself goes round for ever.
     for _ in 0..20 {
-        flooded.send(Envelope::to(itself, "round and round"));
+        flooded.write_and_flush(Envelope::to(itself, "round and round"));
     }
     let (application, events) = echo();
     let others = datagrams(netwright_transport::Datagrams::builder().group(group.clone()), application);
@@ -144,7 +144,7 @@ fn a_channel_that_holds_messages_back_keeps_few_events_of_what_was_not_delivered
         drop(peer);
         for _ in 0..SENT {
             let message = if asked { to(dead, b"y") } else { bytes::Bytes::from("y").into() };
-            channel.write_and_flush(message).wait().unwrap();
+            channel.send(message).wait().unwrap();
             running.settle();
         }
         let before = counts.figures().undelivered;
@@ -164,7 +164,7 @@ fn a_channel_that_holds_messages_back_keeps_few_events_of_what_was_not_delivered
         );
         // Nothing is held any more, so the next one is told.
         let message = if asked { to(dead, b"z") } else { bytes::Bytes::from("z").into() };
-        channel.write_and_flush(message).wait().unwrap();
+        channel.send(message).wait().unwrap();
         assert!(matches!(running.events.next(), Seen::Unreachable(_)));
     }
 }

@@ -45,7 +45,7 @@ fn envelopes_that_nobody_takes_count_for_their_bytes_and_fail_with_their_channel
     let mut channel = EmbeddedChannel::of_messages_with(pipeline().app(Echo), settings, Weight::unsaid());
     channel.block_output(true).receive(datagram(1, &[7; 500]));
     assert!(channel.channel().is_writable());
-    let mut waits = channel.channel().write_and_flush(Envelope::to(from(2), vec![7; 2_000]));
+    let mut waits = channel.channel().send(Envelope::to(from(2), vec![7; 2_000]));
     channel.run();
     assert!(!channel.channel().is_writable() && waits.try_take().is_none());
     channel.close_by_peer();

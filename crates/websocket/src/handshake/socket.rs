@@ -24,7 +24,7 @@ use std::{
 ///
 /// async fn leave(socket: &Socket) {
 ///     println!("spoke {:?}, compressed: {}", socket.protocol(), socket.deflate().is_some());
-///     socket.channel().send(Message::from(Close::new(CloseCode::NORMAL, "that was all")));
+///     socket.channel().write_and_flush(Message::from(Close::new(CloseCode::NORMAL, "that was all")));
 ///     println!("ended: {}", socket.closed().await);
 /// }
 /// ```

@@ -97,7 +97,7 @@ impl Encoder for Silent {
 #[test]
 fn a_message_without_bytes_is_told_of_as_well() {
     let mut channel = EmbeddedChannel::<BytesMut, ()>::new(pipeline().add(encode(Silent)));
-    let mut told = channel.channel().write_and_flush(());
+    let mut told = channel.channel().send(());
     channel.run();
     assert!(matches!(told.try_take(), Some(Ok(()))));
     assert!(channel.outbound_bytes().is_empty());

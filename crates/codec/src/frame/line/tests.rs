@@ -304,6 +304,6 @@ fn a_tracked_line_is_told_of_and_cancelling_it_takes_no_other_with_it() {
 fn lines_are_ended_by_crlf_if_asked_for() {
     let mut channel = channel(LineFrames::max(100).crlf(true));
     channel.write_outbound(Bytes::from("a"));
-    drop(channel.channel().write_and_flush(Bytes::from("b")));
+    drop(channel.channel().send(Bytes::from("b")));
     assert_eq!(channel.outbound_bytes(), b"a\r\nb\r\n");
 }

@@ -250,7 +250,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
 
     /// Writes and flushes a message at the application's end.
     pub fn write_outbound(&mut self, msg: W) -> &mut Self {
-        self.channel.send(msg);
+        self.channel.write_and_flush(msg);
         self.settle();
         self
     }

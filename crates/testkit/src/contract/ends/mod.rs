@@ -155,7 +155,7 @@ fn bring_about(end: End, mut peers: Vec<Peer>, running: &Running, watch: &Watch)
             ended.soon().unwrap();
         }
         End::ServerShutsDown => {
-            let report = running.server.shutdown_gracefully(Duration::ZERO).soon().unwrap();
+            let report = running.server.drain(Duration::ZERO).soon().unwrap();
             assert!(report.cut <= CONNECTIONS, "{report:?}");
         }
     }

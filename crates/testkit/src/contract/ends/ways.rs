@@ -382,13 +382,13 @@ fn a_sealed_segment(place: Place) -> Bound {
 
 /// Somebody writes from outside, and waits to hear of it and for room for more.
 fn tracked(watch: &Watch, channel: &Channel<Bytes>) {
-    let mut written = channel.write_and_flush(much());
+    let mut written = channel.send(much());
     let channel = channel.clone();
     watch.afterwards(move || {
         written.soon().unwrap_err();
         Box::pin(channel.writable()).soon().unwrap_err();
         channel.closed().soon();
-        channel.write_and_flush("too late".into()).soon().unwrap_err();
+        channel.send("too late".into()).soon().unwrap_err();
     });
 }
 
@@ -405,7 +405,7 @@ fn writes_of_a_group(place: Place) -> Bound {
         if !this.waits {
             let group = ChannelGroup::new();
             group.add(cx.channel());
-            let mut written = group.write_and_flush(much());
+            let mut written = group.send(much());
             this.watch.afterwards(move || {
                 let _ = written.soon();
                 assert!(group.is_empty(), "those that have ended leave their groups");
@@ -426,7 +426,7 @@ fn its_output_to_be_shut_down(place: Place) -> Bound {
         if !this.waits {
             let channel = cx.channel();
             cx.write_and_flush(much());
-            let mut over = channel.shut_down_output();
+            let mut over = channel.shut_down_output_tracked();
             this.watch.afterwards(move || {
                 over.soon().unwrap_err();
             });

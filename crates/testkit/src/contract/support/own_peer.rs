@@ -156,7 +156,7 @@ impl OwnPeer {
     }
 
     pub(super) fn shut_down(&self) {
-        drop(self.0.channel.shut_down_output());
+        self.0.channel.shut_down_output();
     }
 
     pub(super) fn set_nonblocking(&self, nonblocking: bool) {
@@ -210,7 +210,7 @@ impl OwnPeer {
         if let Err(error) = Box::pin(channel.writable()).soon() {
             return Err(io::Error::new(ErrorKind::BrokenPipe, format!("{error:?}")));
         }
-        channel.send(Bytes::copy_from_slice(bytes));
+        channel.write_and_flush(Bytes::copy_from_slice(bytes));
         Ok(bytes.len())
     }
 }

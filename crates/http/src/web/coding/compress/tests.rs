@@ -158,12 +158,12 @@ fn files_and_empty_bodies_stay_what_they_are() {
     let stream = channel.channel.channel().clone();
     stream.write(HttpPart::Head(reply_head(200, &[TEXT, ("content-length", "1000")])));
     stream.write(HttpPart::File(region()));
-    stream.send(HttpPart::End(None));
+    stream.write_and_flush(HttpPart::End(None));
     let replies = channel.replies();
     assert_eq!(replies.iter().map(shown).collect::<Vec<_>>(), ["Head 200", "File 0+1000", "End"]);
     assert_eq!(headers(&replies[0])["content-length"], "1000");
     stream.write(HttpPart::Head(reply_head(200, &[TEXT])));
-    stream.send(HttpPart::End(None));
+    stream.write_and_flush(HttpPart::End(None));
     let replies = channel.replies();
     assert!(!headers(&replies[0]).contains_key("content-encoding"));
     // Too late for a file: the reply cannot be kept, so the connection is not.
