@@ -28,6 +28,8 @@ mod pages {
     mod io_models {}
     #[doc = include_str!("../../docs/sticky-packets.md")]
     mod sticky_packets {}
+    #[doc = include_str!("../../docs/verbs.md")]
+    mod verbs {}
     #[doc = include_str!("../../docs/adding-a-stage.md")]
     mod adding_a_stage {}
     #[doc = include_str!("../../docs/adding-a-codec.md")]
