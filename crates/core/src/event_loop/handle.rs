@@ -143,8 +143,8 @@ impl EventLoop {
     /// From another thread: lock-free, and wakes the loop only if it sleeps. A task that is refused comes back in the
     /// error.
     pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Refused<F>> {
-        if self.in_event_loop() {
-            return self.execute_local(task);
+        if let Some(local) = Local::current_if(self.shared.id) {
+            return local.execute(task);
         }
         match self.shared.admit() {
             Ok(permit) => {
@@ -157,8 +157,8 @@ impl EventLoop {
 
     /// Like [`execute`](Self::execute), but lets a sleeping loop sleep: the task runs when something else wakes it.
     pub fn execute_lazy<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Refused<F>> {
-        if self.in_event_loop() {
-            return self.execute_local(task);
+        if let Some(local) = Local::current_if(self.shared.id) {
+            return local.execute(task);
         }
         match self.shared.admit() {
             Ok(permit) => {
@@ -184,13 +184,7 @@ impl EventLoop {
         let Some(local) = Local::current_if(self.shared.id) else {
             return Err(Refused::new(task, RefusedWhy::OffLoop));
         };
-        match local.admit() {
-            Ok(place) => {
-                place.push(Work::Run(Box::new(task)));
-                Ok(())
-            }
-            Err(why) => Err(Refused::new(task, why)),
-        }
+        local.execute(task)
     }
 
     /// Runs a task on the loop, in order with others, and promises what it returns, or that it panicked.

@@ -9,7 +9,7 @@
 use super::{
     TaskKind,
     moment::{Moment, tick_of},
-    queues::Queues,
+    queues::{Queued, Queues},
     schedule::Timer,
     shared::Shared,
     spawn::{FutureTask, Futures},
@@ -21,7 +21,7 @@ use crate::{
     driver::{Event, Source, Token},
     loop_thread,
     promise::Promise,
-    refused::RefusedWhy,
+    refused::{Refused, RefusedWhy},
     task_error::{TaskError, catch},
     timer::wheel::{TimerKey, Wheel},
 };
@@ -116,6 +116,7 @@ impl Local {
     }
 
     /// The loop with this id, if this thread runs it.
+    #[inline]
     pub(crate) fn current_if(id: usize) -> Option<Rc<Self>> {
         if loop_thread::is_current(id) { Self::current() } else { None }
     }
@@ -169,7 +170,20 @@ impl Local {
         Ok(())
     }
 
+    /// Queues a task of a user, if there is a place for it.
+    #[inline]
+    pub(crate) fn execute<F: FnOnce() + 'static>(&self, task: F) -> Result<(), Refused<F>> {
+        match self.admit() {
+            Ok(place) => {
+                place.push(Work::Run(Box::new(task)));
+                Ok(())
+            }
+            Err(why) => Err(Refused::new(task, why)),
+        }
+    }
+
     /// Asks for a place within the limit on pending tasks.
+    #[inline]
     pub(crate) fn admit(&self) -> Result<Place<'_>, RefusedWhy> {
         if self.closed.get() {
             return Err(RefusedWhy::ShutDown);
@@ -178,10 +192,9 @@ impl Local {
         Ok(Place { local: self })
     }
 
-    /// The next thing to run, and whether it has a place to be given back through [`Queues::done`]: of the kind whose
-    /// turn it is, or of the next kind that has something.
+    /// The next thing to run: of the kind whose turn it is, or of the next kind that has something.
     #[inline(always)]
-    pub(crate) fn next(&self, turn: &mut Turn) -> Option<(Work, bool)> {
+    pub(crate) fn next(&self, turn: &mut Turn) -> Option<Queued> {
         // Most of the time nothing else waits.
         if self.due.get() == 0 && !self.queues.has_own() {
             return self.queues.next_submitted();
@@ -190,14 +203,14 @@ impl Local {
     }
 
     #[inline(never)]
-    fn next_in_turn(&self, turn: &mut Turn) -> Option<(Work, bool)> {
+    fn next_in_turn(&self, turn: &mut Turn) -> Option<Queued> {
         let first = *turn;
         loop {
             let now = std::mem::replace(turn, turn.after());
             let found = match now {
                 Turn::Submitted => self.queues.next_submitted(),
-                Turn::Timer => self.next_due_timer().map(|timer| (Work::Timer(timer), false)),
-                Turn::Own => self.queues.next_own().map(|work| (work, false)),
+                Turn::Timer => self.next_due_timer().map(|timer| Queued::free(Work::Timer(timer))),
+                Turn::Own => self.queues.next_own().map(Queued::free),
             };
             if found.is_some() || *turn == first {
                 return found;

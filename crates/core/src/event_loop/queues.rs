@@ -38,10 +38,18 @@ use std::{
 /// So much fits before a queue of the loop's own grows: a loop that serves does not allocate for its first busy turn.
 const AT_FIRST: usize = 16;
 
-struct Queued {
-    work: Work,
-    /// Whether it holds a place in the inbox's count.
-    counted: bool,
+/// What is to be run next.
+pub(super) struct Queued {
+    pub(super) work: Work,
+    /// Whether it holds a place in the inbox's count, to be given back through [`Queues::done`].
+    pub(super) counted: bool,
+}
+
+impl Queued {
+    /// Something without a place.
+    pub(super) fn free(work: Work) -> Self {
+        Self { work, counted: false }
+    }
 }
 
 pub(crate) struct Queues {
@@ -108,7 +116,11 @@ impl Queues {
         self.own_len.get() > 0
     }
 
+    #[inline]
     pub(super) fn next_own(&self) -> Option<Work> {
+        if !self.has_own() {
+            return None;
+        }
         let work = self.own.borrow_mut().pop_front()?;
         self.own_len.set(self.own_len.get() - 1);
         Some(work)
@@ -154,16 +166,6 @@ impl Queues {
         }
     }
 
-    #[inline]
-    fn take_unmarked(&self, unmarked: usize) -> Option<(Work, bool)> {
-        self.unmarked.set(unmarked - 1);
-        let queued = self.submitted.borrow_mut().pop_front()?;
-        if queued.counted {
-            self.placed.set(self.placed.get() - 1);
-        }
-        Some((queued.work, queued.counted))
-    }
-
     /// Whether the inbox holds something. One that was refused may be counted for a moment: then a mark too many is made.
     #[inline]
     fn has_outside(&self) -> bool {
@@ -191,13 +193,22 @@ impl Queues {
         true
     }
 
-    /// The next submitted task, and whether it has a place to be given back through [`done`](Self::done).
-    #[inline]
-    pub(super) fn next_submitted(&self) -> Option<(Work, bool)> {
+    /// The next submitted task.
+    #[inline(always)]
+    pub(super) fn next_submitted(&self) -> Option<Queued> {
         let unmarked = self.unmarked.get();
-        if unmarked > 0 {
-            return self.take_unmarked(unmarked);
+        if unmarked == 0 {
+            return self.next_from_inbox();
         }
+        self.unmarked.set(unmarked - 1);
+        let queued = self.submitted.borrow_mut().pop_front();
+        if queued.as_ref().is_some_and(|queued| queued.counted) {
+            self.placed.set(self.placed.get() - 1);
+        }
+        queued
+    }
+
+    fn next_from_inbox(&self) -> Option<Queued> {
         let task = self.take_from_inbox()?;
         self.shared.figures.tasks_from_outside.add(1);
         let work = match task {
@@ -208,7 +219,7 @@ impl Queues {
             Task::Nudge => Work::Nudge,
             Task::Mark => self.take_marked(),
         };
-        Some((work, true))
+        Some(Queued { work, counted: true })
     }
 
     #[inline(never)] // as above

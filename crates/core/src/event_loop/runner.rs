@@ -16,6 +16,7 @@ use super::{
     budget::{BATCH, Budget, LOOK_AFTER},
     local::{Local, Turn, Work},
     moment::Moment,
+    queues::Queued,
     requests::{REBUILD, SUSPEND, WAKE},
     shared::Shared,
     shutdown::{Decision, Leaving},
@@ -434,7 +435,7 @@ impl Runner {
         let mut last_kind = TaskKind::Task;
         let mut turn = Turn::Submitted;
         while run < BATCH
-            && let Some((work, has_place)) = local.next(&mut turn)
+            && let Some(Queued { work, counted: has_place }) = local.next(&mut turn)
         {
             last_kind = work.kind();
             run_one(local, work);
@@ -548,7 +549,7 @@ impl Runner {
         let mut turn = Turn::Submitted;
         while local.has_tasks() {
             match local.next(&mut turn) {
-                Some((work, counted)) => {
+                Some(Queued { work, counted }) => {
                     // A source that is called has its end to come to, also now.
                     if shared.requests.is_to_end_now() && !matches!(work, Work::Call(_)) {
                         forget(&local, work);
