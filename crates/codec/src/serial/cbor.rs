@@ -1,6 +1,6 @@
 //! CBOR, by `minicbor-serde`.
 
-use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use super::{Notation, SerdeFormat, SerialError, Typed, guard};
 use crate::base::MessageCoded;
 use bytes::{Bytes, BytesMut};
 use minicbor_serde::{Deserializer, Serializer};
@@ -32,59 +32,37 @@ pub type Cbor<R, W = R, B = Bytes> = MessageCoded<Typed<CborFormat, R, W, B>>;
 ///
 /// let _stage = message_codec(Typed::<CborFormat, Vec<u32>>::with(CborFormat::new().depth(16)));
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct CborFormat {
-    depth: usize,
-    trailing: bool,
-}
+pub type CborFormat = SerdeFormat<CborNotation>;
 
-impl CborFormat {
-    /// Up to [`DEPTH_MAX`] levels, and nothing behind the value.
-    pub fn new() -> Self {
-        Self { depth: DEPTH_MAX, trailing: false }
-    }
+/// How [`CborFormat`] writes values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CborNotation;
 
-    /// Arrays, maps, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a thread
-    /// with a large one. Default: [`DEPTH_MAX`]. What a type does not want is skipped, however deep it is.
-    pub fn depth(mut self, max: usize) -> Self {
-        self.depth = max;
-        self
-    }
-
-    /// Whether bytes behind the value are ignored. Default: an error.
-    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
-        self.trailing = ignore;
-        self
-    }
-}
-
-impl Default for CborFormat {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: DeserializeOwned, W: Serialize> Format<R, W> for CborFormat {
-    fn name(&self) -> &'static str {
-        "Cbor"
-    }
+impl Notation for CborNotation {
+    const STAGE: &'static str = "Cbor";
+    const NAME: &'static str = "CBOR";
 
     #[inline]
-    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
-        let mut cbor = Deserializer::new(&message);
-        let value = guard::read("CBOR", self.depth, message.len(), &mut cbor)?;
+    fn read<R: DeserializeOwned>(
+        &self,
+        message: &[u8],
+        depth: usize,
+        trailing: bool,
+    ) -> Result<R, SerialError> {
+        let mut cbor = Deserializer::new(message);
+        let value = guard::read(Self::NAME, depth, message.len(), &mut cbor)?;
         let used = cbor.decoder().position();
-        if used < message.len() && !self.trailing {
-            return Err(SerialError::Trailing { format: "CBOR", used, len: message.len() });
+        if used < message.len() && !trailing {
+            return Err(SerialError::Trailing { format: Self::NAME, used, len: message.len() });
         }
         Ok(value)
     }
 
     #[inline]
-    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+    fn write<W: Serialize>(&self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
         value
             .serialize(&mut Serializer::new(Out(out)))
-            .map_err(|error| SerialError::not_writable("CBOR", error.into()))
+            .map_err(|error| SerialError::not_writable(Self::NAME, error.into()))
     }
 }
 

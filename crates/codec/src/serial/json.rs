@@ -1,6 +1,6 @@
 //! JSON, by `serde_json`.
 
-use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use super::{Notation, SerdeFormat, SerialError, Typed, guard};
 use crate::base::MessageCoded;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Serialize, de::DeserializeOwned};
@@ -31,61 +31,37 @@ pub type Json<R, W = R, B = Bytes> = MessageCoded<Typed<JsonFormat, R, W, B>>;
 /// let format = JsonFormat::new().depth(16).ignore_trailing(true);
 /// let _stage = message_codec(Typed::<JsonFormat, Vec<u32>>::with(format));
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct JsonFormat {
-    depth: usize,
-    trailing: bool,
-}
+pub type JsonFormat = SerdeFormat<JsonNotation>;
 
-impl JsonFormat {
-    /// Up to [`DEPTH_MAX`] levels, and nothing but white space behind the value.
-    pub fn new() -> Self {
-        Self { depth: DEPTH_MAX, trailing: false }
-    }
+/// How [`JsonFormat`] writes values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JsonNotation;
 
-    /// Lists, objects, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a thread
-    /// with a large one. Default: [`DEPTH_MAX`]. What a type does not want is skipped, however deep it is.
-    pub fn depth(mut self, max: usize) -> Self {
-        self.depth = max;
-        self
-    }
-
-    /// Whether bytes behind the value are ignored. Default: an error.
-    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
-        self.trailing = ignore;
-        self
-    }
-}
-
-impl Default for JsonFormat {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: DeserializeOwned, W: Serialize> Format<R, W> for JsonFormat {
-    fn name(&self) -> &'static str {
-        "Json"
-    }
+impl Notation for JsonNotation {
+    const STAGE: &'static str = "Json";
+    const NAME: &'static str = "JSON";
 
     #[inline]
-    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
-        let mut json = serde_json::Deserializer::from_slice(&message);
+    fn read<R: DeserializeOwned>(
+        &self,
+        message: &[u8],
+        depth: usize,
+        trailing: bool,
+    ) -> Result<R, SerialError> {
+        let mut json = serde_json::Deserializer::from_slice(message);
         json.disable_recursion_limit(); // the guard counts, and says what it counted
-        let value = guard::read("JSON", self.depth, message.len(), &mut json)?;
-        if !self.trailing
-            && let Err(error) = json.end()
-        {
-            let used = offset(&message, &error);
-            return Err(SerialError::Trailing { format: "JSON", used, len: message.len() });
+        let value = guard::read(Self::NAME, depth, message.len(), &mut json)?;
+        if !trailing && let Err(error) = json.end() {
+            let used = offset(message, &error);
+            return Err(SerialError::Trailing { format: Self::NAME, used, len: message.len() });
         }
         Ok(value)
     }
 
     #[inline]
-    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+    fn write<W: Serialize>(&self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
         serde_json::to_writer(out.writer(), value)
-            .map_err(|error| SerialError::not_writable("JSON", error.into()))
+            .map_err(|error| SerialError::not_writable(Self::NAME, error.into()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! MessagePack, by `rmp-serde`.
 
-use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use super::{Notation, SerdeFormat, SerialError, Typed, guard};
 use crate::base::MessageCoded;
 use bytes::{BufMut, Bytes, BytesMut};
 use rmp_serde::{Deserializer, decode, encode};
@@ -30,84 +30,64 @@ pub type MessagePack<R, W = R, B = Bytes> = MessageCoded<Typed<MessagePackFormat
 /// let format = MessagePackFormat::new().named(true).depth(16);
 /// let _stage = message_codec(Typed::<MessagePackFormat, Vec<u32>>::with(format));
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct MessagePackFormat {
-    depth: usize,
-    trailing: bool,
+pub type MessagePackFormat = SerdeFormat<MessagePackNotation>;
+
+/// How [`MessagePackFormat`] writes values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MessagePackNotation {
     named: bool,
 }
 
 impl MessagePackFormat {
-    /// Structs as lists of their fields, up to [`DEPTH_MAX`] levels, and nothing behind the value.
-    pub fn new() -> Self {
-        Self { depth: DEPTH_MAX, trailing: false, named: false }
-    }
-
     /// Writes structs as maps with the names of their fields, as programs in Python or JavaScript like them. Default: lists,
     /// which are shorter. Both are read.
     pub fn named(mut self, named: bool) -> Self {
-        self.named = named;
-        self
-    }
-
-    /// Lists, maps, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a thread
-    /// with a large one. Default: [`DEPTH_MAX`].
-    pub fn depth(mut self, max: usize) -> Self {
-        self.depth = max;
-        self
-    }
-
-    /// Whether bytes behind the value are ignored. Default: an error.
-    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
-        self.trailing = ignore;
+        self.notation.named = named;
         self
     }
 }
 
-impl Default for MessagePackFormat {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: DeserializeOwned, W: Serialize> Format<R, W> for MessagePackFormat {
-    fn name(&self) -> &'static str {
-        "MessagePack"
-    }
+impl Notation for MessagePackNotation {
+    const STAGE: &'static str = "MessagePack";
+    const NAME: &'static str = "MessagePack";
 
     #[inline]
-    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
-        let mut pack = Deserializer::from_read_ref(&message);
+    fn read<R: DeserializeOwned>(
+        &self,
+        message: &[u8],
+        depth: usize,
+        trailing: bool,
+    ) -> Result<R, SerialError> {
+        let mut pack = Deserializer::from_read_ref(message);
         pack.set_max_depth(usize::MAX); // the guard counts, and says what it counted
-        let value = guard::read("MessagePack", self.depth, message.len(), &mut pack)?;
+        let value = guard::read(Self::NAME, depth, message.len(), &mut pack)?;
         // The quick reader does not tell where it is, but that there is no further value's first byte.
-        if !self.trailing && !matches!(bool::deserialize(&mut pack), Err(decode::Error::InvalidMarkerRead(_)))
-        {
-            return Err(trailing::<R>(self.depth, &message));
+        if !trailing && !matches!(bool::deserialize(&mut pack), Err(decode::Error::InvalidMarkerRead(_))) {
+            return Err(find_trailing::<R>(depth, message));
         }
         Ok(value)
     }
 
     #[inline]
-    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+    fn write<W: Serialize>(&self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
         let mut out = out.writer();
         let written = match self.named {
             true => encode::write_named(&mut out, value),
             false => encode::write(&mut out, value),
         };
-        written.map_err(|error| SerialError::not_writable("MessagePack", error.into()))
+        written.map_err(|error| SerialError::not_writable(Self::NAME, error.into()))
     }
 }
 
 /// Reads once more, by a reader that tells where it is.
 #[cold]
-fn trailing<R: DeserializeOwned>(depth: usize, message: &[u8]) -> SerialError {
+fn find_trailing<R: DeserializeOwned>(depth: usize, message: &[u8]) -> SerialError {
     let mut pack = Deserializer::new(Cursor::new(message));
     pack.set_max_depth(usize::MAX);
-    match guard::read::<R, _>("MessagePack", depth, message.len(), &mut pack) {
+    match guard::read::<R, _>(MessagePackNotation::NAME, depth, message.len(), &mut pack) {
         Ok(_) => {
             let used = usize::try_from(pack.position()).unwrap_or(message.len());
-            SerialError::Trailing { format: "MessagePack", used, len: message.len() }
+            SerialError::Trailing { format: MessagePackNotation::NAME, used, len: message.len() }
         }
         Err(error) => error,
     }

@@ -40,6 +40,8 @@
 mod error;
 #[cfg(feature = "_serde")]
 mod guard;
+#[cfg(feature = "_serde")]
+mod serde_format;
 
 #[cfg(feature = "cbor")]
 mod cbor;
@@ -55,15 +57,17 @@ mod protobuf;
 mod thrift;
 
 pub use error::SerialError;
+#[cfg(feature = "_serde")]
+pub use serde_format::{Notation, SerdeFormat};
 
 #[cfg(feature = "cbor")]
-pub use cbor::{Cbor, CborFormat};
+pub use cbor::{Cbor, CborFormat, CborNotation};
 #[cfg(feature = "json")]
-pub use json::{Json, JsonFormat};
+pub use json::{Json, JsonFormat, JsonNotation};
 #[cfg(feature = "messagepack")]
-pub use message_pack::{MessagePack, MessagePackFormat};
+pub use message_pack::{MessagePack, MessagePackFormat, MessagePackNotation};
 #[cfg(feature = "postcard")]
-pub use postcard::{Postcard, PostcardFormat};
+pub use postcard::{Postcard, PostcardFormat, PostcardNotation};
 #[cfg(feature = "protobuf")]
 pub use protobuf::{Protobuf, ProtobufFormat};
 #[cfg(feature = "thrift")]

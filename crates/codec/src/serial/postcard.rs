@@ -1,6 +1,6 @@
 //! postcard: what `serde` knows and nothing else on the wire.
 
-use super::{DEPTH_MAX, Format, SerialError, Typed, guard};
+use super::{Notation, SerdeFormat, SerialError, Typed, guard};
 use crate::base::MessageCoded;
 use ::postcard::{Deserializer, ser_flavors::Flavor, serialize_with_flavor};
 use bytes::{Bytes, BytesMut};
@@ -31,59 +31,37 @@ pub type Postcard<R, W = R, B = Bytes> = MessageCoded<Typed<PostcardFormat, R, W
 ///
 /// let _stage = message_codec(Typed::<PostcardFormat, Vec<u32>>::with(PostcardFormat::new().depth(16)));
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct PostcardFormat {
-    depth: usize,
-    trailing: bool,
-}
+pub type PostcardFormat = SerdeFormat<PostcardNotation>;
 
-impl PostcardFormat {
-    /// Up to [`DEPTH_MAX`] levels, and nothing behind the value.
-    pub fn new() -> Self {
-        Self { depth: DEPTH_MAX, trailing: false }
-    }
+/// How [`PostcardFormat`] writes values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PostcardNotation;
 
-    /// Lists, maps, structs, enums and `Some`s inside each other, at most so many. Each level takes stack: thousands need a
-    /// thread with a large one. Default: [`DEPTH_MAX`].
-    pub fn depth(mut self, max: usize) -> Self {
-        self.depth = max;
-        self
-    }
-
-    /// Whether bytes behind the value are ignored. Default: an error.
-    pub fn ignore_trailing(mut self, ignore: bool) -> Self {
-        self.trailing = ignore;
-        self
-    }
-}
-
-impl Default for PostcardFormat {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: DeserializeOwned, W: Serialize> Format<R, W> for PostcardFormat {
-    fn name(&self) -> &'static str {
-        "Postcard"
-    }
+impl Notation for PostcardNotation {
+    const STAGE: &'static str = "Postcard";
+    const NAME: &'static str = "postcard";
 
     #[inline]
-    fn read(&mut self, message: Bytes) -> Result<R, SerialError> {
-        let mut card = Deserializer::from_bytes(&message);
-        let value = guard::read("postcard", self.depth, message.len(), &mut card)?;
+    fn read<R: DeserializeOwned>(
+        &self,
+        message: &[u8],
+        depth: usize,
+        trailing: bool,
+    ) -> Result<R, SerialError> {
+        let mut card = Deserializer::from_bytes(message);
+        let value = guard::read(Self::NAME, depth, message.len(), &mut card)?;
         let rest = card.finalize().map_or(0, <[u8]>::len);
-        if rest > 0 && !self.trailing {
+        if rest > 0 && !trailing {
             let used = message.len() - rest;
-            return Err(SerialError::Trailing { format: "postcard", used, len: message.len() });
+            return Err(SerialError::Trailing { format: Self::NAME, used, len: message.len() });
         }
         Ok(value)
     }
 
     #[inline]
-    fn write(&mut self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
+    fn write<W: Serialize>(&self, value: &W, out: &mut BytesMut) -> Result<(), SerialError> {
         serialize_with_flavor(value, Out(out))
-            .map_err(|error| SerialError::not_writable("postcard", error.into()))
+            .map_err(|error| SerialError::not_writable(Self::NAME, error.into()))
     }
 }
 
