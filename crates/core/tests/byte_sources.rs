@@ -7,6 +7,7 @@ use netwright_core::{
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
+    pin::pin,
     rc::Rc,
     task::{Context, Poll, Waker},
 };
@@ -201,4 +202,25 @@ fn empty_pieces_are_not_sent_and_each_ends_the_turn_of_its_source() {
     }
     assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert_eq!(embedded.run().outbound_bytes(), b"something");
+}
+
+#[test]
+fn a_source_gets_its_room_although_what_fills_the_channel_was_never_flushed() {
+    let mut settings = HostSettings::default();
+    settings.water_marks = WaterMarks::new(10, 30).unwrap();
+    let mut embedded = EmbeddedChannel::with_settings(pipeline().handle(|_, _| {}), settings);
+    let channel = embedded.channel().clone();
+    channel.write(Bytes::from(vec![b'.'; 100]));
+    embedded.run();
+    assert!(!channel.is_writable());
+    let mut sending = pin!(channel.write_from(Scripted::new([Give::Piece("piece")])));
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..3 {
+        if let Poll::Ready(sent) = sending.as_mut().poll(&mut cx) {
+            assert!(matches!(sent, Ok(5)));
+            return assert_eq!(embedded.outbound_bytes().len(), 105);
+        }
+        embedded.run();
+    }
+    panic!("it waits for ever");
 }

@@ -8,8 +8,8 @@ use netwright_core::{Address, CloseCause, EventLoopGroup, LocalLoop, Outbound, d
 use netwright_transport::{
     BindError, Client, ConnectError, ListenEnd, Server, StreamOptions,
     open::{
-        Acceptor, Arrival, Connect, Connecting, Connection, Listen, Listener, Received, SchemeError, Stream,
-        Transport, Wrote,
+        Acceptor, Arrival, Backlog, Connect, Connecting, Connection, Listen, Listener, Received, SchemeError,
+        Stream, Transport, Wrote,
     },
 };
 use std::{
@@ -222,6 +222,41 @@ fn an_acceptor_that_panics_ends_its_listener_and_the_server_says_so() {
     );
     let hosts = server.group().next();
     assert!(hosts.submit(|| 1).unwrap().wait().is_ok(), "its loop lives");
+}
+
+#[test]
+fn a_backlog_that_was_closed_is_open_again_as_soon_as_a_loop_accepts() {
+    let connection = || Reads(|| Err(io::ErrorKind::WouldBlock.into()));
+    netwright_core::ManualLoop::new().enter(|| {
+        let (local, backlog) = (LocalLoop::current().unwrap(), Backlog::new(1));
+        backlog.close();
+        assert!(backlog.is_closed() && backlog.push(connection()).is_err());
+        let mut acceptor = backlog.attend(Arc::new(()), &local, Token::from_u64(0));
+        assert!(!backlog.is_closed() && backlog.push(connection()).is_ok());
+        assert!(backlog.push(connection()).is_err(), "no more than {} wait", backlog.max());
+        assert!(acceptor.accept().is_ok());
+    });
+}
+
+/// Accepts nobody, and panics when it is to come to rest.
+struct Restless;
+
+impl Acceptor for Restless {
+    fn accept(&mut self) -> io::Result<Arrival> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+    fn settle(&mut self, _: bool) {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn an_acceptor_that_panics_when_it_comes_to_rest_ends_its_listener_too() {
+    let server =
+        bind(Does { listens: Some(|_| Ok(Box::new(Restless))), ..Does::default() }, "test:x").unwrap();
+    let end = server.closed().wait_timeout(support::PATIENCE).unwrap().unwrap();
+    let ListenEnd::Failed { error, .. } = end else { panic!("{end:?}") };
+    assert_eq!(error.to_string(), "accepting panicked: on purpose");
 }
 
 #[test]

@@ -117,6 +117,9 @@ trait Outlet<W> {
 
 impl<W: 'static> Outlet<W> for &Channel<W> {
     async fn room(&mut self) -> Result<(), CloseCause> {
+        if !self.is_writable() {
+            self.flush(); // what fills the channel may have been written without one, and would never leave
+        }
         self.writable().await
     }
     fn put(&mut self, msg: W) -> Written {

@@ -130,7 +130,8 @@ pub trait Handler: Sized + 'static {
     }
 
     /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`). The latter also when
-    /// the channel ends while somebody may wait for that: [`Context::close_cause`] tells.
+    /// the channel ends while somebody may wait for that ([`Context::close_cause`] tells), and to whoever was told in its own call that
+    /// there is none ([`Context::is_writable`]): so `true` may follow `true`.
     fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
         cx.fire_writability(writable);
     }

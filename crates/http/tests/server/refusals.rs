@@ -262,3 +262,13 @@ fn who_was_refused_and_sends_on_is_cut_off() {
     channel.write_inbound([b'x'; 200]);
     assert!(!channel.is_open());
 }
+
+#[test]
+fn who_wants_no_date_has_none_in_refusals_either() {
+    for date in [true, false] {
+        let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new().date(date)));
+        channel.write_inbound("nonsense\r\n\r\n");
+        let text = sent(&mut channel);
+        assert!(text.starts_with("HTTP/1.1 400 ") && text.contains("|date: ") == date, "{text}");
+    }
+}

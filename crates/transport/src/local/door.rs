@@ -63,7 +63,7 @@ pub(super) fn listen(name: &str, backlog: usize, options: StreamOptions) -> io::
 /// Connects to a name: the client's end. `options` are the client's.
 ///
 /// # Errors
-/// Nobody listens, or too many wait already: refused.
+/// Nobody listens: refused. Too many wait already.
 pub(super) fn connect(name: &str, options: &StreamOptions) -> io::Result<End> {
     let found = hall().get(name).cloned();
     let door = found.ok_or(io::ErrorKind::ConnectionRefused)?;
@@ -72,8 +72,15 @@ pub(super) fn connect(name: &str, options: &StreamOptions) -> io::Result<End> {
     let number = door.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let client = Address::Local(format!("{name}#{number}").into());
     let (client, server) = End::pair(client, Address::Local(door.name), limits);
-    door.backlog.push(server).map_err(|_| io::ErrorKind::ConnectionRefused)?;
-    Ok(client)
+    match door.backlog.push(server) {
+        Ok(()) => Ok(client),
+        Err(_) if door.backlog.is_closed() => Err(io::ErrorKind::ConnectionRefused.into()),
+        Err(_) => {
+            let text =
+                format!("{} connections wait there to be accepted, as many as may", door.backlog.max());
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+        }
+    }
 }
 
 /// How much fits into the pipe between two ends.

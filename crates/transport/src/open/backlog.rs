@@ -124,7 +124,8 @@ impl<C: Connection> Backlog<C> {
         Ok(())
     }
 
-    /// A loop accepts from now on, until the acceptor is dropped. `holds` is kept until then: the listener, which is open as long.
+    /// A loop accepts from now on, until the acceptor is dropped. `holds` is kept until then: the listener, which is open as long. A
+    /// backlog that was [closed](Self::close) is open again.
     pub fn attend(
         &self,
         holds: Arc<impl Send + Sync + 'static>,
@@ -132,6 +133,7 @@ impl<C: Connection> Backlog<C> {
         token: Token,
     ) -> Box<dyn Acceptor> {
         let mut state = self.lock();
+        state.closed = false;
         state.last_acceptor += 1;
         let number = state.last_acceptor;
         state.acceptors.push((number, local.caller(token)));
@@ -139,7 +141,7 @@ impl<C: Connection> Backlog<C> {
         Box::new(Attendant { backlog: self.clone(), number, _holds: holds })
     }
 
-    /// Nobody listens any more: those that wait are refused, and so is whoever comes.
+    /// Nobody listens any more: those that wait are refused, and so is whoever comes before a loop [accepts](Self::attend) again.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -148,6 +150,16 @@ impl<C: Connection> Backlog<C> {
         for connection in waiting {
             Box::new(connection).refuse();
         }
+    }
+
+    /// How many connections may wait.
+    pub fn max(&self) -> usize {
+        self.inner.max
+    }
+
+    /// Whether nobody listens any more.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     /// Some loop accepts no more; what waits is left to the others.

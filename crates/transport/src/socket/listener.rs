@@ -128,8 +128,10 @@ impl Listener {
 
     /// Whether the loop is to say that somebody waits.
     fn settle(&mut self) {
-        if let Some(acceptor) = &mut self.acceptor {
-            acceptor.settle(self.resume.is_none() && !self.figures.held.load(Ordering::Acquire));
+        let Some(acceptor) = &mut self.acceptor else { return };
+        let wants = self.resume.is_none() && !self.figures.held.load(Ordering::Acquire);
+        if let Err(panic) = catch(|| acceptor.settle(wants)) {
+            self.give_up(io::Error::other(format!("accepting panicked: {panic}")));
         }
     }
 

@@ -265,8 +265,9 @@ impl<M: Parcel> Outbound<'_, M> {
     /// Takes the first flushed message out of the queue, with the promise of its write: the transport completes it, when
     /// the message is where it should be. From here on it counts for nothing.
     pub fn take_first(&mut self) -> Option<(M, WritePromise)> {
+        let lent = self.line.lent as u64;
         let Entry { rest, promise } = self.pop_flushed()?;
-        self.account.sent(rest.left());
+        self.account.sent(rest.left() + lent);
         self.complete_finished();
         Some((rest, promise))
     }

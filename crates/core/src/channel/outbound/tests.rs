@@ -715,6 +715,16 @@ fn bytes_that_are_lent_count_until_they_are_reported_and_nothing_overtakes_them(
 }
 
 #[test]
+fn a_message_that_is_taken_while_it_is_lent_counts_for_nothing_any_more() {
+    let mut outbound = queue();
+    push(&mut outbound, "ten bytes.");
+    outbound.flush();
+    drop(outbound.lend_first());
+    assert!(outbound.take_first().is_some());
+    assert_eq!((outbound.pending_bytes(), outbound.unsent_bytes(), outbound.taken_bytes()), (0, 0, 10));
+}
+
+#[test]
 #[should_panic(expected = "the transport reports 5 bytes as taken, but was lent 4")]
 fn more_than_was_lent_cannot_be_taken() {
     let mut outbound = queue();

@@ -278,7 +278,9 @@ impl Replies {
         status_line(out, status);
         out.extend_from_slice(b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\n");
         content_length(out, why.len() as u64 + 1);
-        date::append_to(out);
+        if self.date {
+            date::append_to(out);
+        }
         out.extend_from_slice(b"\r\n");
         if !to_head {
             out.extend_from_slice(why.as_bytes());
