@@ -51,6 +51,10 @@
 // What all bridges share is not used up by one of them.
 #![cfg_attr(not(any(feature = "tokio", feature = "futures")), allow(dead_code))]
 
+#[cfg(any(feature = "tokio", feature = "futures"))]
+#[macro_use]
+mod same;
+
 mod ends;
 mod error;
 #[cfg(feature = "futures")]

@@ -26,80 +26,8 @@ impl<R: Reads> AsyncRead for PeerRead<R> {
     }
 }
 
-impl<R: Reads> AsyncBufRead for PeerRead<R> {
-    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
-        self.get_mut().poll_rest(cx).map_ok(|rest| &**rest)
-    }
-
-    fn consume(mut self: Pin<&mut Self>, amount: usize) {
-        self.rest.advance(amount);
-    }
-}
-
-impl<W: Writes> AsyncWrite for PeerWrite<W> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
-        PeerWrite::poll_write(&mut self, cx, buf, true)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        PeerWrite::poll_write_vectored(&mut self, cx, bufs, true)
-    }
-
+byte_streams!(ReadBuf<'_>, (), poll_shutdown, {
     fn is_write_vectored(&self) -> bool {
         true
     }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        PeerWrite::poll_flush(&mut self, cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.poll_shut_down(cx)
-    }
-}
-
-impl<R: Reads, W: Writes> AsyncRead for PeerIo<R, W> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.read).poll_read(cx, buf)
-    }
-}
-
-impl<R: Reads, W: Writes> AsyncBufRead for PeerIo<R, W> {
-    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<&[u8]>> {
-        Pin::new(&mut self.get_mut().read).poll_fill_buf(cx)
-    }
-
-    fn consume(mut self: Pin<&mut Self>, amount: usize) {
-        Pin::new(&mut self.read).consume(amount);
-    }
-}
-
-impl<R: Reads, W: Writes> AsyncWrite for PeerIo<R, W> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
-        self.write.poll_write(cx, buf, true)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        self.write.poll_write_vectored(cx, bufs, true)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.write.poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.write.poll_shut_down(cx)
-    }
-}
+});

@@ -132,6 +132,56 @@ pub struct EventLoopBuilder {
     seed: Option<Box<dyn DriverSeed>>,
 }
 
+/// The setters of a builder that has a [`LoopConfig`] in its field `config`: of one loop, and of a group of them.
+macro_rules! loop_setters {
+    () => {
+        /// How many tasks may wait. Default: no limit.
+        pub fn max_pending_tasks(mut self, limit: usize) -> Self {
+            self.config.max_pending_tasks = limit;
+            self
+        }
+
+        /// What happens beyond that limit. Default: [`Rejection::Error`].
+        pub fn rejection(mut self, policy: Rejection) -> Self {
+            self.config.rejection = policy;
+            self
+        }
+
+        /// How many tasks may wait without an allocation; each place takes 32 bytes for the life of the loop. A loop that serves
+        /// one channel needs few. Default: 1,024.
+        pub fn task_ring(mut self, places: usize) -> Self {
+            self.config.task_ring = places;
+            self
+        }
+
+        /// The share of a turn's time, in percent, that is meant for I/O: after I/O took 8 ms, tasks may take 2 ms at a
+        /// ratio of 80. 100: no share is kept for I/O. From 1 to 100; default: 50.
+        pub fn io_ratio(mut self, percent: u8) -> Self {
+            self.config.io_ratio = percent;
+            self
+        }
+
+        /// What tasks may take in one turn whatever the ratio. Default: 100 ms.
+        pub fn task_time_cap(mut self, cap: Duration) -> Self {
+            self.config.task_time_cap = cap;
+            self
+        }
+
+        /// After how many polls in a row that end early and bring nothing the driver is replaced. 0: never. Default: 512.
+        pub fn rebuild_after(mut self, premature_wakeups: u32) -> Self {
+            self.config.rebuild_after = premature_wakeups;
+            self
+        }
+
+        /// How a loop waits when it has nothing to do. Default: [`WaitStrategy::Block`].
+        pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
+            self.config.wait = wait;
+            self
+        }
+    };
+}
+pub(crate) use loop_setters;
+
 impl EventLoopBuilder {
     pub(super) fn new() -> Self {
         Self { config: LoopConfig::default(), seed: None }
@@ -149,53 +199,11 @@ impl EventLoopBuilder {
         self
     }
 
-    /// How many tasks may wait. Default: no limit.
-    pub fn max_pending_tasks(mut self, limit: usize) -> Self {
-        self.config.max_pending_tasks = limit;
-        self
-    }
-
-    /// What happens beyond that limit. Default: [`Rejection::Error`].
-    pub fn rejection(mut self, policy: Rejection) -> Self {
-        self.config.rejection = policy;
-        self
-    }
-
-    /// How many tasks may wait without an allocation; each place takes 32 bytes for the life of the loop. A loop that serves
-    /// one channel needs few. Default: 1,024.
-    pub fn task_ring(mut self, places: usize) -> Self {
-        self.config.task_ring = places;
-        self
-    }
-
-    /// The share of a turn's time, in percent, that is meant for I/O: after I/O took 8 ms, tasks may take 2 ms at a
-    /// ratio of 80. 100: no share is kept for I/O. From 1 to 100; default: 50.
-    pub fn io_ratio(mut self, percent: u8) -> Self {
-        self.config.io_ratio = percent;
-        self
-    }
-
-    /// What tasks may take in one turn whatever the ratio. Default: 100 ms.
-    pub fn task_time_cap(mut self, cap: Duration) -> Self {
-        self.config.task_time_cap = cap;
-        self
-    }
-
-    /// After how many polls in a row that end early and bring nothing the driver is replaced. 0: never. Default: 512.
-    pub fn rebuild_after(mut self, premature_wakeups: u32) -> Self {
-        self.config.rebuild_after = premature_wakeups;
-        self
-    }
+    loop_setters!();
 
     /// Binds the loop's thread to one core.
     pub fn pin_to_core(mut self, core: usize) -> Self {
         self.config.pin_to_core = Some(core);
-        self
-    }
-
-    /// How the loop waits when it has nothing to do. Default: [`WaitStrategy::Block`].
-    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
-        self.config.wait = wait;
         self
     }
 

@@ -37,7 +37,7 @@ mod tail;
 mod waiting;
 
 pub use config::{EventLoopBuilder, Rejection};
-pub(crate) use config::{LoopConfig, made};
+pub(crate) use config::{LoopConfig, loop_setters, made};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};

@@ -13,7 +13,8 @@ use crate::{
     driver::{DriverSeed, ParkSeed},
     error::{BuildError, InvalidArgument},
     event_loop::{
-        EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, WaitStrategy, made,
+        EventLoop, LoopConfig, Patience, Rejection, SHUTDOWN_TIMEOUT, Termination, WaitStrategy,
+        loop_setters, made,
     },
     task_error::{catch, tell},
     threads::ThreadFactory,
@@ -300,47 +301,7 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// See [`EventLoopBuilder::max_pending_tasks`](crate::EventLoopBuilder::max_pending_tasks).
-    pub fn max_pending_tasks(mut self, limit: usize) -> Self {
-        self.config.max_pending_tasks = limit;
-        self
-    }
-
-    /// See [`EventLoopBuilder::rejection`](crate::EventLoopBuilder::rejection).
-    pub fn rejection(mut self, policy: Rejection) -> Self {
-        self.config.rejection = policy;
-        self
-    }
-
-    /// See [`EventLoopBuilder::task_ring`](crate::EventLoopBuilder::task_ring).
-    pub fn task_ring(mut self, places: usize) -> Self {
-        self.config.task_ring = places;
-        self
-    }
-
-    /// See [`EventLoopBuilder::io_ratio`](crate::EventLoopBuilder::io_ratio).
-    pub fn io_ratio(mut self, percent: u8) -> Self {
-        self.config.io_ratio = percent;
-        self
-    }
-
-    /// See [`EventLoopBuilder::task_time_cap`](crate::EventLoopBuilder::task_time_cap).
-    pub fn task_time_cap(mut self, cap: Duration) -> Self {
-        self.config.task_time_cap = cap;
-        self
-    }
-
-    /// See [`EventLoopBuilder::rebuild_after`](crate::EventLoopBuilder::rebuild_after).
-    pub fn rebuild_after(mut self, premature_wakeups: u32) -> Self {
-        self.config.rebuild_after = premature_wakeups;
-        self
-    }
-
-    /// How the loops wait when they have nothing to do. Default: [`WaitStrategy::Block`].
-    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
-        self.config.wait = wait;
-        self
-    }
+    loop_setters!();
 
     /// How the loops' threads are made. Default: as the system does, with the first task of each.
     pub fn thread_factory(mut self, threads: ThreadFactory) -> Self {
