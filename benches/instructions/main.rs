@@ -15,6 +15,7 @@
 //! Compilers differ, and so do processors in what they have of AVX. The budget says where it comes from, and a run elsewhere
 //! says that it is not the same place.
 
+mod conversations;
 mod sides;
 
 use netwright_benches::{Budget, Scale};
@@ -54,10 +55,16 @@ const fn frames(frames: usize, echoed: bool) -> Side {
     Side::Frames { frames, echoed }
 }
 
-const OPERATIONS: [Operation; 13] = [
+const OPERATIONS: [Operation; 14] = [
     difference("pipeline: one more stage", Side::Echo(17), Side::Echo(1), 16),
     of("pipeline: a message through one stage and back", Side::Echo(1), 1),
     of("embedded channel: a message echoed", Side::Embedded, 1),
+    difference(
+        "child: a conversation, beside its pipeline",
+        Side::Conversation { with_child: true },
+        Side::Conversation { with_child: false },
+        1,
+    ),
     of("timer: armed and cancelled", Side::TimerCancelled, 1),
     of("timer: armed and fired", Side::TimerFired, 1),
     of("task: from the loop's own thread", Side::TaskOfOwnThread, TASKS),

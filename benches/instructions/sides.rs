@@ -2,6 +2,7 @@
 //!
 //! Everything is in memory and on one thread, with a clock that stands still, so that each run executes the same instructions.
 
+use crate::conversations::{with_child, with_host};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use netwright::{
@@ -41,6 +42,10 @@ pub(super) enum Side {
     Echo(usize),
     /// The same by an [`EmbeddedChannel`].
     Embedded,
+    /// A message of 64 bytes is answered by a child that is opened for it and ends with it, or by a channel that is there.
+    Conversation {
+        with_child: bool,
+    },
     TimerCancelled,
     TimerFired,
     TaskOfOwnThread,
@@ -75,6 +80,12 @@ impl Side {
                 manual.enter(|| echo(sixteen.add(Pass).app(Echo).into_segment(), rounds));
             }
             Self::Embedded => embedded(rounds),
+            Self::Conversation { with_child: true } => {
+                manual.enter(|| echo(with_child(), rounds));
+            }
+            Self::Conversation { with_child: false } => {
+                manual.enter(|| echo(with_host(), rounds));
+            }
             Self::TimerCancelled => timer_cancelled(&mut manual, rounds),
             Self::TimerFired => timer_fired(&mut manual, rounds),
             Self::TaskOfOwnThread => tasks_of_own_thread(&mut manual, rounds),

@@ -39,4 +39,7 @@ impl Application for Echo {
     fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.flush(); // once for all that came in this turn
     }
+    fn start_over(&mut self) -> bool {
+        true
+    }
 }

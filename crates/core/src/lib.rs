@@ -77,11 +77,12 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Address, AddressError, ByteSource, Channel, ChannelGroup, ChannelId, ChannelState, CloseCause, Closed,
-    ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
-    GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostSettings, LeastRate,
-    OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel, ShuttingDown, UnixName, WaterMarks,
-    Weighed, Weight, WriteError, WritePromise, Written,
+    Address, AddressError, ByteSource, Channel, ChannelGroup, ChannelId, ChannelState, Child, ChildError,
+    ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault,
+    FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered,
+    GroupResult, GroupWritten, Host, HostSettings, LeastRate, OtherAddress, Outbound, OutboundQueue,
+    Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown, UnixName, WaterMarks, Weighed, Weight,
+    WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};

@@ -4,11 +4,11 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EventLoop, Handler, Host, HostSettings, LocalLoop,
-    ManualLoop, Observer, Peer, Segment, WritePromise, driver, observe, pipeline,
+    AppContext, Application, ChildKey, Children, CloseCause, Context, EventLoop, Handler, Host, HostSettings,
+    LocalLoop, ManualLoop, Observer, Peer, Segment, WritePromise, driver, observe, pipeline,
 };
-use netwright_testkit::{CountingAllocator, allocations_during};
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use netwright_testkit::{CountingAllocator, allocations_during, bytes_in_use};
+use std::{convert::Infallible, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -257,4 +257,97 @@ fn an_async_tail_that_sends_everything_back_allocates_nothing_for_a_message_eith
         Ok(())
     }
     assert_eq!(allocated_by(pipeline().serve(echo).into_segment()), 0);
+}
+
+// ---- children ----
+
+/// Has each message answered by a child of its own.
+struct Conversations<F, P: Segment<BytesMut, Bytes>> {
+    children: Children<P, BytesMut, Bytes>,
+    build: F,
+    /// The child is told that this was all, and ends by itself.
+    to_the_end: bool,
+}
+
+impl<F: Fn() -> P + 'static, P: Segment<BytesMut, Bytes>> Handler for Conversations<F, P> {
+    type Read = BytesMut;
+    type ReadOut = Infallible;
+    type Write = Infallible;
+    type WriteOut = Bytes;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        let key = self.children.open(cx, &self.build).unwrap();
+        let to_the_end = self.to_the_end;
+        self.children.with(key, |child| {
+            child.received(bytes, 64);
+            if to_the_end {
+                child.input_closed();
+            }
+        });
+        assert_eq!(self.children.next_ready(), Some(key));
+        let close = self.children.with(key, |child| {
+            while let Some((bytes, done)) = child.take_first() {
+                cx.write_with(bytes, done);
+            }
+            assert_eq!(child.take_credit(), 64);
+            child.take_close()
+        });
+        assert_eq!(close.flatten().is_some(), to_the_end);
+        self.children.end(key, CloseCause::Requested);
+        cx.flush();
+    }
+    fn write(&mut self, _: &mut Context<'_, Self>, never: Infallible, _: WritePromise) {
+        match never {}
+    }
+}
+
+fn allocated_by_conversations<P: Segment<BytesMut, Bytes>>(
+    build: impl Fn() -> P + 'static,
+    to_the_end: bool,
+) -> u64 {
+    let conversations = Conversations { children: Children::default(), build, to_the_end };
+    allocated_by(pipeline().last(conversations).into_segment())
+}
+
+#[test]
+fn a_conversation_of_a_child_from_the_store_allocates_nothing() {
+    let echo =
+        || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment();
+    assert_eq!(allocated_by_conversations(echo, false), 0);
+    assert_eq!(allocated_by_conversations(echo, true), 0, "also if the child closes it");
+}
+
+#[test]
+fn an_idle_child_takes_less_than_700_bytes_in_all() {
+    const CHILDREN: usize = 1 << 12;
+
+    /// Has as many as it is told to.
+    struct Many<F, P: Segment<BytesMut, Bytes>>(Children<P, BytesMut, Bytes>, F, Vec<ChildKey>);
+    impl<F: Fn() -> P + 'static, P: Segment<BytesMut, Bytes>> Handler for Many<F, P> {
+        type Read = usize;
+        type ReadOut = Infallible;
+        type Write = Infallible;
+        type WriteOut = Bytes;
+        fn read(&mut self, cx: &mut Context<'_, Self>, children: usize) {
+            self.2.extend((0..children).map(|_| self.0.open(cx, &self.1).unwrap()));
+        }
+        fn write(&mut self, _: &mut Context<'_, Self>, never: Infallible, _: WritePromise) {
+            match never {}
+        }
+    }
+    let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
+    ManualLoop::new().enter(|| {
+        let local = LocalLoop::current().unwrap();
+        let many = Many(Children::default(), echo, Vec::with_capacity(CHILDREN + 1));
+        let mut host =
+            Host::new(local.clone(), pipeline().last(many).into_segment(), HostSettings::default());
+        host.register(local.register(Idle).unwrap());
+        host.activate(None, None);
+        host.received(1);
+        let before = bytes_in_use();
+        host.received(CHILDREN - 2); // with the first and the parent a power of two: tables grow by doubling
+        let each = (bytes_in_use() - before) as f64 / (CHILDREN - 2) as f64;
+        assert!(each <= 700.0, "{each} bytes");
+        println!("{each} bytes");
+    });
 }

@@ -3,8 +3,9 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler, InboundOnly, InboundStage, Leftover,
-    OnWorkers, StageCaller, StageTimer, Switch, Weight, Workers, WritePromise, inbound, on_workers, pipeline,
+    AppContext, Application, Children, CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler,
+    InboundOnly, InboundStage, Leftover, OnWorkers, Segment, StageCaller, StageTimer, Switch, Weight,
+    Workers, WritePromise, inbound, on_workers, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -75,9 +76,20 @@ fn every_segment_says_for_itself_what_a_segment_is_asked() {
 }
 
 /// What [`Notes`] does not note: questions that are answered without anything happening, and what belongs to
-/// callers and futures, which lead back to it by other ways.
-const QUIET: [&str; 9] =
-    ["WEIGHT", "called", "is_away", "is_busy", "leftover", "name", "owes", "polled", "target"];
+/// callers, futures and children, which lead back to it by other ways.
+const QUIET: [&str; 11] = [
+    "WEIGHT",
+    "called",
+    "children_ready",
+    "is_away",
+    "is_busy",
+    "leftover",
+    "name",
+    "owes",
+    "polled",
+    "start_over",
+    "target",
+];
 
 /// So that the tour shows of a new hook that it is passed on, and not only that a function of its name is there.
 #[test]
@@ -324,6 +336,9 @@ impl Handler for Answers {
     fn owes(&self) -> bool {
         true
     }
+    fn start_over(&mut self) -> bool {
+        true
+    }
     fn name(&self) -> &'static str {
         "its own name"
     }
@@ -331,15 +346,16 @@ impl Handler for Answers {
 
 #[test]
 fn what_is_asked_of_a_wrapper_its_handler_answers() {
-    fn check<H: Handler<Write = Bytes>>(wrapped: &H) {
+    fn check<H: Handler<Write = Bytes>>(mut wrapped: H) {
         let told = (wrapped.is_busy(), wrapped.is_away(), wrapped.owes(), wrapped.name());
         assert_eq!(told, (true, true, true, "its own name"));
-        assert!(H::WEIGHT.is_said());
+        assert!(H::WEIGHT.is_said() && wrapped.start_over());
     }
-    check(&Answers);
-    check(&Some(Answers));
-    check(&Either::<Answers, Option<Answers>>::Left(Answers));
-    check(&Either::<Option<Answers>, Answers>::Right(Answers));
+    check(Answers);
+    check(Some(Answers));
+    check(Either::<Answers, Option<Answers>>::Left(Answers));
+    check(Either::<Option<Answers>, Answers>::Right(Answers));
+    assert!(None::<Answers>.start_over(), "nobody has nothing to forget");
     // A handler on workers is not there to be asked but for what its type says.
     assert!(OnWorkers::<Answers>::WEIGHT.is_said());
 }
@@ -357,6 +373,71 @@ fn a_future_of_a_wrapped_handler_comes_back_to_it() {
     check(Some(Answers));
     check(Either::<Answers, Option<Answers>>::Left(Answers));
     check(Either::<Option<Answers>, Answers>::Right(Answers));
+}
+
+/// Has a child that speaks by itself, and says so when it hears of it.
+struct Nest<P: Segment<BytesMut, Bytes>>(Children<P, BytesMut, Bytes>, Option<P>);
+
+impl<P: Segment<BytesMut, Bytes>> Handler for Nest<P> {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Bytes;
+    type WriteOut = Bytes;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        let stages = self.1.take().unwrap();
+        self.0.open(cx, || stages).unwrap();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+        let key = self.0.next_ready().unwrap();
+        let said = self.0.with(key, |child| child.take_first().unwrap().0);
+        cx.write_and_flush(said.unwrap());
+    }
+}
+
+#[test]
+fn a_wrapped_handler_hears_of_its_children() {
+    /// Speaks when its future is polled, which is never within a call of its parent.
+    struct Speaks;
+    impl Application for Speaks {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+            cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("by itself".into()));
+        }
+        fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+    }
+    fn nest() -> Nest<impl Segment<BytesMut, Bytes>> {
+        Nest(Children::default(), Some(pipeline().app(Speaks).into_segment()))
+    }
+    fn either<A>(_: &A) -> Option<Option<A>> {
+        None
+    }
+    fn check<H>(wrapped: H)
+    where
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+    {
+        let mut channel = EmbeddedChannel::new(pipeline().add(wrapped));
+        assert_eq!(channel.outbound_bytes(), b"by itself");
+    }
+    check(nest());
+    check(Some(nest()));
+    let other = either(&nest());
+    check(match other {
+        Some(other) => Either::Right(other),
+        None => Either::Left(nest()),
+    });
+    let other = either(&nest());
+    check(match other {
+        Some(other) => Either::Left(other),
+        None => Either::Right(nest()),
+    });
 }
 
 /// An error is passed on like any other event; closing because of it would cut the tour short.

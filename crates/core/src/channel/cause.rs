@@ -2,7 +2,7 @@
 
 use super::LeastRate;
 use crate::promise::{Promise, PromiseError, Promised, promise};
-use std::{error::Error, fmt, io, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, rc::Rc, sync::Arc, time::Duration};
 
 /// An error on its way through a pipeline. Cheap to clone, so that everybody who is concerned can have it.
 ///
@@ -83,6 +83,9 @@ pub enum CloseCause {
     TooSlow(LeastRate),
     /// The channel's event loop, or its server, was shut down.
     ShutDown,
+    /// A conversation was broken off with this code of its protocol, as a stream of HTTP/2 is: by the peer, or by us
+    /// ([`Channel::reset`](crate::Channel::reset)). Where the protocol has no codes, it is an end like any other.
+    Reset(u64),
 }
 
 impl CloseCause {
@@ -105,6 +108,7 @@ impl fmt::Display for CloseCause {
                 write!(f, "the peer was too slow in taking what waited for it: less than {rate}")
             }
             Self::ShutDown => f.write_str("the event loop was shut down"),
+            Self::Reset(code) => write!(f, "reset with code {code}"),
         }
     }
 }
@@ -116,6 +120,41 @@ impl Error for CloseCause {
             Self::Fault(fault) => Some(fault.as_error()),
             _ => None,
         }
+    }
+}
+
+/// Ends that come every day, kept once for each thread: a conversation that ends in order allocates nothing for that.
+struct Kept {
+    requested: Rc<CloseCause>,
+    closed: [Rc<WriteError>; 2],
+}
+
+thread_local! {
+    static KEPT: Kept = Kept {
+        requested: Rc::new(CloseCause::Requested),
+        closed: [CloseCause::Requested, CloseCause::PeerClosed].map(|cause| Rc::new(WriteError::Closed(cause))),
+    };
+}
+
+impl CloseCause {
+    /// The cause in the room of a pointer.
+    pub(super) fn kept(self) -> Rc<Self> {
+        match self {
+            Self::Requested => KEPT.try_with(|kept| kept.requested.clone()).unwrap_or_else(|_| Rc::new(self)),
+            other => Rc::new(other),
+        }
+    }
+}
+
+impl WriteError {
+    /// The error in the room of a pointer.
+    pub(super) fn kept(self) -> Rc<Self> {
+        let common = match self {
+            Self::Closed(CloseCause::Requested) => KEPT.try_with(|kept| kept.closed[0].clone()).ok(),
+            Self::Closed(CloseCause::PeerClosed) => KEPT.try_with(|kept| kept.closed[1].clone()).ok(),
+            _ => None,
+        };
+        common.unwrap_or_else(|| Rc::new(self))
     }
 }
 

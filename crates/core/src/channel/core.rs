@@ -9,9 +9,11 @@
 //! | `wishes` | what is asked of the transport |
 //! | `side` | what other threads share with it |
 //! | `away` | what goes along with a stage to its worker |
+//! | `families` | children of stages: who of them has something to say, and their end with the channel's |
 
 use super::{
     Account, Channel, ChannelId, CloseCause, WaterMarks,
+    child::{Family, ParentChannel},
     demand::Demand,
     inlet::Inlet,
     shared::{AnyShared, ChannelShared, find},
@@ -25,12 +27,14 @@ use crate::{
 };
 use std::{
     any::Any,
-    cell::Cell,
+    cell::{Cell, OnceCell},
     marker::PhantomData,
+    rc::Rc,
     sync::{Arc, PoisonError},
 };
 
 mod away;
+mod families;
 mod futures;
 mod room;
 mod side;
@@ -39,8 +43,9 @@ mod timers;
 mod wishes;
 
 pub(crate) use away::{Asked, Away, Known};
+use families::Families;
 pub(crate) use room::Delivered;
-pub(crate) use side::{Addresses, Side, SideTable};
+pub(crate) use side::{Addresses, Side, SideTable, Whereabouts};
 use timers::Armed;
 pub(crate) use wishes::Wishes;
 
@@ -74,12 +79,14 @@ pub(crate) struct ChannelCore {
     pub(super) whole_messages: bool,
     /// Messages stand still while their answers are more than the channel takes.
     pub(super) hold_back: bool,
-    /// The channel has ended, and nobody waits for what is still inside: messages are dropped where they are.
-    pub(crate) forsaken: bool,
-    /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows.
-    handle: Option<Arc<dyn AnyShared>>,
-    side: SideTable,
-    token: Option<Token>,
+    /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows. A child
+    /// has none before somebody asks for it.
+    handle: OnceCell<Arc<dyn AnyShared>>,
+    side: OnceCell<SideTable>,
+    /// Its place on the loop as a number; 0, which is none, before it has one.
+    token: u64,
+    /// Whose child this is, if it is one.
+    pub(super) family: Option<Rc<Family>>,
     /// What most channels never have: one pointer until one does.
     extras: Option<Box<Extras>>,
     last_timer: u32,
@@ -91,6 +98,7 @@ struct Extras {
     timers: Vec<Armed>,
     tasks: Tasks,
     taken: Taken,
+    families: Families,
 }
 
 /// Where a core is: on its loop, or lent to a worker.
@@ -124,10 +132,10 @@ impl ChannelCore {
             half_closure: false,
             whole_messages: false,
             hold_back: false,
-            forsaken: false,
-            handle: None,
-            side: SideTable::default(),
-            token: None,
+            handle: OnceCell::new(),
+            side: OnceCell::new(),
+            token: 0,
+            family: None,
             extras: None,
             last_timer: 0,
             last_stage: 0,
@@ -135,7 +143,30 @@ impl ChannelCore {
     }
 
     pub(super) fn set_handle(&mut self, handle: Arc<dyn AnyShared>) {
-        self.handle = Some(handle);
+        self.handle = OnceCell::from(handle);
+    }
+
+    /// The handle, of any type. A child's is made when somebody asks for it.
+    fn any_handle(&self) -> Option<&Arc<dyn AnyShared>> {
+        match &self.family {
+            Some(family) => Some(self.handle.get_or_init(|| family.handle_of(self))),
+            None => self.handle.get(),
+        }
+    }
+
+    /// The channel's own handle, if it has one by now: not that of a sealed segment.
+    pub(super) fn own_handle<W: 'static>(&self) -> Option<Arc<ChannelShared<W>>> {
+        let handle = self.handle.get()?.clone();
+        match find(handle.clone()) {
+            Some(shared) => Some(shared),
+            None => find(handle.outermost()?),
+        }
+    }
+
+    /// The same, made if it has none.
+    pub(super) fn make_own_handle<W: 'static>(&self) -> Option<Arc<ChannelShared<W>>> {
+        self.any_handle()?;
+        self.own_handle()
     }
 
     /// The channel's handle. `None` for any but the last stage's type.
@@ -143,7 +174,7 @@ impl ChannelCore {
         if let Home::Away(away) = &self.home {
             return away.channel.as_ref()?.downcast_ref::<Channel<W>>().cloned();
         }
-        let handle = self.handle.as_ref()?;
+        let handle = self.any_handle()?;
         match find::<ChannelShared<W>>(handle.clone()) {
             Some(shared) => Some(Channel::of(shared)),
             None => find::<Inlet<W>>(handle.clone()).map(Channel::through),
@@ -152,7 +183,7 @@ impl ChannelCore {
 
     /// Another segment has come to the far end: what messages count for there.
     pub(crate) fn tail_weighs<W: 'static>(&self, weight: Weight<W>) {
-        let Some(handle) = self.handle.as_ref().map(|handle| handle.as_any()) else { return };
+        let Some(handle) = self.handle.get().map(|handle| handle.as_any()) else { return };
         if let Some(shared) = handle.downcast_ref::<ChannelShared<W>>() {
             shared.weight.say(weight);
         } else if let Some(inlet) = handle.downcast_ref::<Inlet<W>>() {
@@ -163,32 +194,34 @@ impl ChannelCore {
     /// Opens the inlet of a sealed segment: handles that are asked for from now on write there. Also returns whose they
     /// were before.
     pub(crate) fn open_inlet<W: 'static>(&mut self, stage: u32, weight: Weight<W>) -> Opened<W> {
+        self.any_handle();
         let outer = self.handle.take();
         let channel = outer.clone().and_then(|outer| outer.outermost());
         let channel = channel.expect("with a sealed segment inside, nothing can be written from outside");
         let inlet = Inlet::new(channel, stage, weight);
-        self.handle = Some(inlet.clone());
+        self.set_handle(inlet.clone());
         (inlet, outer)
     }
 
     /// A sealed segment leaves: handles are what they were without it.
     pub(crate) fn restore_handle(&mut self, outer: Option<Arc<dyn AnyShared>>) {
-        self.handle = outer;
+        self.handle = outer.map(OnceCell::from).unwrap_or_default();
     }
 
     /// The channel has ended: tells those who wrote to a sealed segment.
     pub(super) fn end_inlet(&self, cause: &CloseCause) {
-        if let Some(handle) = &self.handle {
+        if let Some(handle) = self.handle.get() {
             handle.ended(cause);
         }
     }
 
-    pub(crate) fn side(&self) -> SideTable {
-        self.side.clone()
+    /// What other threads share with the channel. A child has it from when it is asked for.
+    pub(crate) fn side(&self) -> &SideTable {
+        self.side.get_or_init(|| self.make_side())
     }
 
     pub(crate) fn publish_slot(&mut self, name: &'static str, slot: Box<dyn Any + Send>) {
-        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut side.rare().slots;
         slots.retain(|(known, _)| *known != name); // one that left with its segment makes room
         slots.push((name, slot));
@@ -196,18 +229,55 @@ impl ChannelCore {
 
     /// Has a stage found by its name, until it leaves.
     pub(crate) fn publish_stage(&mut self, stage: NamedStage) -> Result<(), StageError> {
-        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
         stage.enter(&mut side.rare().stages)
     }
 
     /// The way to the stage of this name.
     pub(crate) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
-        let stage = self.side.lock().unwrap_or_else(PoisonError::into_inner).stage::<H>(name)?;
+        let stage = self.side().lock().unwrap_or_else(PoisonError::into_inner).stage::<H>(name)?;
         Ok(self.caller(stage))
     }
 
+    /// Whether others found nothing of its stages that would be lost with a new side: names, slots.
+    pub(super) fn can_start_over(&self) -> bool {
+        let Some(side) = self.side.get() else { return true };
+        !side.lock().unwrap_or_else(PoisonError::into_inner).has_names()
+    }
+
+    /// Another conversation with the same stages: nothing of the last one is left but their numbers.
+    pub(super) fn start_over(&mut self, marks: WaterMarks, auto_read: bool) {
+        self.id = ChannelId::next();
+        self.demand = Demand::new(auto_read);
+        self.account = Account::new(marks);
+        self.wishes = Wishes::default();
+        self.unhandled_messages = 0;
+        self.unsettled = 0;
+        self.told_full.set(false);
+        self.asks_for_room.set(false);
+        self.waiting_inside = false;
+        self.delivered = Delivered::default();
+        self.handle.take();
+        self.side.take();
+        self.token = 0;
+    }
+
+    /// The channel leaves its loop, and has no handle that would tell others.
+    pub(super) fn leave_side(&self) {
+        let Some(side) = self.side.get() else { return };
+        let left = side.lock().unwrap_or_else(PoisonError::into_inner).leave();
+        if let Some(rare) = left {
+            rare.discard();
+        }
+    }
+
     pub(super) fn set_token(&mut self, token: Token) {
-        self.token = Some(token);
+        self.token = token.to_u64();
+    }
+
+    /// Its place on the loop, while it has one.
+    pub(super) fn token(&self) -> Option<Token> {
+        (self.token != 0).then(|| Token::from_u64(self.token))
     }
 
     /// Stages are numbered as they come, so a signal for one that has gone finds nobody.
@@ -242,7 +312,19 @@ impl ChannelCore {
 
     /// Ours and the peer's address, as far as they are known.
     pub(crate) fn addresses(&self) -> Addresses {
-        self.side.lock().unwrap_or_else(PoisonError::into_inner).addresses.clone().unwrap_or_default()
+        match (self.side.get(), &self.family) {
+            (Some(side), _) => Side::addresses(side),
+            (None, Some(family)) => family.parent().addresses(),
+            (None, None) => Addresses::default(),
+        }
+    }
+
+    /// Whose child this channel is, if it is one.
+    pub(crate) fn parent(&self) -> Option<ParentChannel> {
+        if let Some(family) = &self.family {
+            return Some(family.parent().clone());
+        }
+        self.side.get()?.lock().unwrap_or_else(PoisonError::into_inner).parent().cloned()
     }
 
     /// Bytes that were flushed and not sent.
@@ -266,19 +348,20 @@ impl ChannelCore {
     /// How other threads have this channel called, while it lives.
     pub(crate) fn source_caller(&self) -> Option<SourceCaller> {
         match &self.home {
-            Home::Here(local) => Some(local.caller(self.token?)),
+            Home::Here(local) => Some(local.caller(self.token()?)),
             Home::Away(away) => away.caller.clone(),
         }
     }
 
     pub(crate) fn caller<H: Handler>(&self, stage: u32) -> StageCaller<H> {
         let channel = self.source_caller();
-        StageCaller { table: self.side.clone(), channel, stage, handler: PhantomData }
+        StageCaller { table: self.side().clone(), channel, stage, handler: PhantomData }
     }
 
     /// Takes the calls that have arrived. Before [`take_woken`](Self::take_woken): whoever wakes after that is not seen there.
     pub(super) fn take_calls(&self) -> Vec<(u32, Box<dyn Any + Send>)> {
-        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(side) = self.side.get() else { return Vec::new() };
+        let mut side = side.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rare) = side.rare_if_any() else { return Vec::new() };
         rare.called = false; // what comes from now on calls again
         std::mem::take(&mut rare.calls)

@@ -28,6 +28,8 @@ pub(crate) struct Demand {
     full: bool,
     /// Delivery flows again as soon as they are sent.
     flows_with_room: bool,
+    /// Nobody waits for what is still inside.
+    forsaken: bool,
 }
 
 impl Demand {
@@ -40,6 +42,7 @@ impl Demand {
             away: 0,
             full: false,
             flows_with_room: false,
+            forsaken: false,
         }
     }
 
@@ -101,6 +104,17 @@ impl Demand {
     }
 
     // ---- the channel ----
+
+    /// The channel has ended, and nobody waits for what is still inside: messages are dropped where they are.
+    pub(crate) fn forsake(&mut self) {
+        self.forsaken = true;
+    }
+
+    /// Whether messages are dropped instead of delivered.
+    #[inline]
+    pub(crate) fn is_forsaken(self) -> bool {
+        self.forsaken
+    }
 
     /// More answers wait to be sent than the channel takes: what flows stops. True if it has not been so before.
     pub(crate) fn too_many_answers(&mut self) -> bool {

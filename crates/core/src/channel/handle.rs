@@ -10,7 +10,7 @@
 //! channel's.
 
 use super::{
-    Address, ChannelId, CloseCause, Closed, Weight, WriteError, WritePromise, Written,
+    Address, ChannelId, CloseCause, Closed, ParentChannel, Weight, WriteError, WritePromise, Written,
     inlet::Inlet,
     shared::{ChannelShared, CloseListener, Command, NOBODY},
     waiting::Waiting,
@@ -232,18 +232,24 @@ impl<W: 'static> Channel<W> {
 
     /// Our address of any kind, once connected.
     pub fn local(&self) -> Option<Address> {
-        shared!(self.way, shared => shared.side())
-            .addresses
-            .as_ref()
-            .and_then(|addresses| addresses.0.clone())
+        shared!(self.way, shared => shared.addresses()).0
     }
 
     /// The peer's address of any kind, once connected.
     pub fn peer(&self) -> Option<Address> {
-        shared!(self.way, shared => shared.side())
-            .addresses
-            .as_ref()
-            .and_then(|addresses| addresses.1.clone())
+        shared!(self.way, shared => shared.addresses()).1
+    }
+
+    /// Whose child the channel is, if it is one: a stream of HTTP/2 is a child of its connection.
+    pub fn parent(&self) -> Option<ParentChannel> {
+        shared!(self.way, shared => shared.parent())
+    }
+
+    /// The numbers of the channel's children at the moment when its loop comes to it.
+    pub fn children(&self) -> Promised<Vec<ChannelId>, PromiseError> {
+        let (answer, children) = promise();
+        shared!(self.way, shared => shared.send(Command::Children(answer)));
+        children
     }
 
     /// The loop on which the channel lives, for life. While this handle of it is held, the loop does not end for want of
@@ -367,6 +373,12 @@ impl<W: 'static> Channel<W> {
         self.closed()
     }
 
+    /// Breaks the conversation off, and has the peer told this code of the protocol: closes with [`CloseCause::Reset`]. For
+    /// children, whose parent speaks such a protocol; other channels are just closed.
+    pub fn reset(&self, code: u64) -> Closed<W> {
+        self.close_because(CloseCause::Reset(code))
+    }
+
     /// Closes the channel without asking its stages: no protocol says goodbye, nothing under way on workers and no peer is
     /// waited for, whatever its options say. The stages hear [`inactive`](crate::Handler::inactive) as ever.
     ///
@@ -469,7 +481,7 @@ impl<W: 'static> Channel<W> {
     #[doc(hidden)]
     pub fn attach(&self, attributes: &[(TypeId, Arc<dyn Any + Send + Sync>)]) {
         if !attributes.is_empty() {
-            shared!(self.way, shared => shared.lock().rare().attributes.extend(attributes.iter().cloned()));
+            shared!(self.way, shared => shared.side().rare().attributes.extend(attributes.iter().cloned()));
         }
     }
 

@@ -15,6 +15,7 @@
 //! | `water_marks`, `gather_cap` | how much that may be, and how much of it is offered at once |
 //! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
+//! | `child` | [`Children`], channels that a stage of another one has in place of a socket |
 //! | `embedded` | [`EmbeddedChannel`], a channel for tests |
 //! | `address` | where the two ends are |
 //! | `cause` | who ended a channel and why; what became of a write |
@@ -22,6 +23,7 @@
 mod address;
 mod byte_source;
 mod cause;
+mod child;
 mod closed;
 mod core;
 mod demand;
@@ -49,6 +51,8 @@ pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, OtherAddress, UnixName};
 pub use byte_source::ByteSource;
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
+pub(crate) use child::Family;
+pub use child::{Child, ChildError, ChildKey, ChildSettings, Children, ParentChannel};
 pub use closed::Closed;
 pub use embedded::{Collector, EmbeddedChannel, Finished};
 pub use envelope::Envelope;

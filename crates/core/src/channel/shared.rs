@@ -11,7 +11,8 @@
 
 use super::{
     Address, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
-    core::{Side, SideTable},
+    child::ParentChannel,
+    core::{Addresses, Side, SideTable, Whereabouts},
     weight::SaidOnce,
 };
 use crate::{
@@ -46,6 +47,7 @@ pub(super) enum Command<W> {
     Resume,
     Request,
     Stages(Promise<Vec<StageInfo>, PromiseError>),
+    Children(Promise<Vec<ChannelId>, PromiseError>),
     Event(Event),
 }
 
@@ -132,7 +134,6 @@ pub(super) struct Rare {
     wakers: Arena<Waker>,
     /// Told of the end, in this order. The number says whose it is, for an owner that may want it back.
     pub(super) listeners: Vec<(usize, CloseListener)>,
-    pub(super) attributes: Vec<(TypeId, Attribute)>,
 }
 
 pub(super) type Attribute = Arc<dyn Any + Send + Sync>;
@@ -192,7 +193,7 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn activate(&self, local: Option<Address>, peer: Option<Address>) {
-        self.side().addresses = Some((local, peer));
+        self.side().whereabouts = Whereabouts::At((local, peer));
     }
 
     pub(super) fn take_commands(&self) -> Vec<Command<W>> {
@@ -262,8 +263,7 @@ impl<W> ChannelShared<W> {
         // Outside of both locks: what they hold is a user's.
         discard_each(commands);
         if let Some(rare) = calls {
-            discard_each(rare.calls);
-            discard_each(rare.slots);
+            rare.discard();
         }
     }
 
@@ -306,21 +306,20 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn set_attribute(&self, key: TypeId, value: Attribute) -> Option<Attribute> {
-        let mut outside = self.lock();
-        let attributes = &mut outside.rare().attributes;
-        match attributes.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, place)) => Some(std::mem::replace(place, value)),
-            None => {
-                attributes.push((key, value));
-                None
-            }
-        }
+        self.side().set_attribute(key, value)
     }
 
     pub(super) fn attribute(&self, key: TypeId) -> Option<Attribute> {
-        let outside = self.lock();
-        let attributes = &outside.rare.as_ref()?.attributes;
-        attributes.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+        Side::attribute(&self.side, key)
+    }
+
+    /// Ours and the peer's address, as far as they are known.
+    pub(super) fn addresses(&self) -> Addresses {
+        Side::addresses(&self.side)
+    }
+
+    pub(super) fn parent(&self) -> Option<ParentChannel> {
+        self.side().parent().cloned()
     }
 
     pub(super) fn close_cause(&self) -> Option<CloseCause> {
@@ -330,10 +329,10 @@ impl<W> ChannelShared<W> {
     pub(super) fn state(&self) -> ChannelState {
         if self.lock().closed.is_some() {
             ChannelState::Closed
-        } else if self.side().addresses.is_some() {
-            ChannelState::Active
-        } else {
+        } else if matches!(self.side().whereabouts, Whereabouts::Unknown) {
             ChannelState::Opening
+        } else {
+            ChannelState::Active
         }
     }
 

@@ -292,7 +292,7 @@ impl Events {
 /// manual.run_until_idle();
 /// assert_eq!(rings.get(), 1);
 /// ```
-pub trait Source: 'static {
+pub trait Source: Any {
     /// Something happened. Never called while the source is already running.
     fn ready(&mut self, event: Event);
 

@@ -155,6 +155,13 @@ impl Local {
         self.push(Work::Call(token));
     }
 
+    /// Has a source called when nothing else is left in this turn.
+    pub(crate) fn call_late(&self, token: Token) {
+        if !self.closed.get() {
+            self.queues.push_late(Work::Call(token));
+        }
+    }
+
     /// A new turn: what waited for it may run.
     #[inline]
     pub(crate) fn begin_turn(&self) {
@@ -197,7 +204,7 @@ impl Local {
     pub(crate) fn next(&self, turn: &mut Turn) -> Option<Queued> {
         // Most of the time nothing else waits.
         if self.due.get() == 0 && !self.queues.has_own() {
-            return self.queues.next_submitted();
+            return self.queues.next_submitted().or_else(|| self.next_late());
         }
         self.next_in_turn(turn)
     }
@@ -213,9 +220,14 @@ impl Local {
                 Turn::Own => self.queues.next_own().map(Queued::free),
             };
             if found.is_some() || *turn == first {
-                return found;
+                return found.or_else(|| self.next_late());
             }
         }
+    }
+
+    #[inline]
+    fn next_late(&self) -> Option<(Work, bool)> {
+        Some((self.queues.next_late()?, false))
     }
 
     pub(crate) fn has_tasks(&self) -> bool {
@@ -328,6 +340,25 @@ impl Local {
         let whole = self.contain(TaskKind::Io, || call(&mut *source)).is_some();
         let mut source = Some(source);
         if whole && let Some(place) = self.sources.borrow_mut().get_mut(token.0) {
+            *place = source.take();
+        }
+        if let Some(source) = source {
+            self.bury(token, source);
+        }
+    }
+
+    /// Takes a source out of the table, for another one that calls it; to be [given back](Self::give_back). `None` if it has
+    /// gone, or runs.
+    #[inline]
+    pub(crate) fn lend(&self, token: Token) -> Option<Box<dyn Source>> {
+        self.sources.borrow_mut().get_mut(token.0).and_then(Option::take)
+    }
+
+    /// The call is over. Dropped if it was let go meanwhile.
+    #[inline]
+    pub(crate) fn give_back(&self, token: Token, source: Box<dyn Source>) {
+        let mut source = Some(source);
+        if let Some(place) = self.sources.borrow_mut().get_mut(token.0) {
             *place = source.take();
         }
         if let Some(source) = source {

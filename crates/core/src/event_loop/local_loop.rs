@@ -91,6 +91,21 @@ impl LocalLoop {
         self.local.deregister(token)
     }
 
+    /// A place for a source that is about to be made, to be filled by [`give_back`](Self::give_back).
+    pub(crate) fn reserve(&self) -> Result<Token, RefusedWhy> {
+        self.local.reserve()
+    }
+
+    /// Takes a source out of the loop, for another one that calls it.
+    pub(crate) fn lend(&self, token: Token) -> Option<Box<dyn Source>> {
+        self.local.lend(token)
+    }
+
+    /// Puts it back, unless it was let go meanwhile.
+    pub(crate) fn give_back(&self, token: Token, source: Box<dyn Source>) {
+        self.local.give_back(token, source);
+    }
+
     /// Calls a source's [`ready`](Source::ready) as a task of the loop, without an event from the driver.
     ///
     /// A source that asks for itself while it is called is called in the next turn: before that the driver is polled, timers
@@ -102,6 +117,11 @@ impl LocalLoop {
     /// As [`call`](Self::call), but in this turn if there is time for it.
     pub(crate) fn call_soon(&self, token: Token) {
         self.local.call_soon(token);
+    }
+
+    /// As [`call`](Self::call), but when nothing else is left in this turn: one call for what many have to say.
+    pub(crate) fn call_late(&self, token: Token) {
+        self.local.call_late(token);
     }
 
     /// The number of the loop's turn: a source that has had its share of this one knows by it when the next has begun.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   own         [call][wake-up]                    what the loop gives itself to do: sources to call, futures to poll
+//!   late        [call]                             parents whose children have news: when nothing else is left in this turn
 //!   again       [call]                             sources that called themselves; they join `own` when the next turn begins
 //!
 //!   submitted   [task][task]                       tasks of the loop, from a time when nobody else's waited
@@ -19,7 +20,8 @@
 //!    a backlog from outside must not hold them up.
 //! 4. What is in `again` does not run before the driver was polled and timers were released: a source that is never done has
 //!    one call in each turn, as others have.
-//! 5. There is a mark in the inbox exactly for each task in `submitted` behind the first `unmarked`.
+//! 5. What is in `late` waits for all else that there is, but not for the next turn: one call for what many have to say.
+//! 6. There is a mark in the inbox exactly for each task in `submitted` behind the first `unmarked`.
 //!
 //! Not here: timers, and how the kinds take turns (`local`). Loop thread only.
 
@@ -57,6 +59,8 @@ pub(crate) struct Queues {
     own: RefCell<VecDeque<Work>>,
     /// How many that are: asked before each task.
     own_len: Cell<usize>,
+    late: RefCell<VecDeque<Work>>,
+    late_len: Cell<usize>,
     again: RefCell<VecDeque<Work>>,
     again_len: Cell<usize>,
     submitted: RefCell<VecDeque<Queued>>,
@@ -79,6 +83,8 @@ impl Queues {
             shared,
             own: RefCell::new(VecDeque::with_capacity(AT_FIRST)),
             own_len: Cell::new(0),
+            late: RefCell::default(),
+            late_len: Cell::new(0),
             again: RefCell::new(VecDeque::with_capacity(AT_FIRST)),
             again_len: Cell::new(0),
             submitted: RefCell::default(),
@@ -102,9 +108,27 @@ impl Queues {
         self.again.borrow_mut().push_back(work);
     }
 
+    /// Queues what comes behind all that there is in this turn.
+    pub(super) fn push_late(&self, work: Work) {
+        self.late_len.set(self.late_len.get() + 1);
+        self.late.borrow_mut().push_back(work);
+    }
+
+    /// Nothing else is left.
+    #[inline]
+    pub(super) fn next_late(&self) -> Option<Work> {
+        self.late_len.set(self.late_len.get().checked_sub(1)?);
+        self.late.borrow_mut().pop_front()
+    }
+
     /// A turn begins: what waited for it joins the rest.
     #[inline]
     pub(super) fn begin_turn(&self) {
+        if self.late_len.get() > 0 {
+            // The last turn was over before all was done.
+            self.own_len.set(self.own_len.get() + self.late_len.take());
+            self.own.borrow_mut().append(&mut self.late.borrow_mut());
+        }
         if self.again_len.get() > 0 {
             self.own_len.set(self.own_len.get() + self.again_len.take());
             self.own.borrow_mut().append(&mut self.again.borrow_mut());
@@ -262,6 +286,7 @@ impl Queues {
 
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_own()
+            && self.late_len.get() == 0
             && self.again_len.get() == 0
             && self.submitted.borrow().is_empty()
             && self.shared.inbox.pending() == 0
@@ -269,6 +294,10 @@ impl Queues {
 
     /// Tasks that wait here and are not in the inbox's count.
     pub(super) fn uncounted(&self) -> usize {
-        self.unmarked.get() - self.placed.get() + self.own_len.get() + self.again_len.get()
+        self.unmarked.get() - self.placed.get() + self.waiting_here()
+    }
+
+    fn waiting_here(&self) -> usize {
+        self.own_len.get() + self.late_len.get() + self.again_len.get()
     }
 }

@@ -6,7 +6,7 @@ use super::{
     segment::{End, Segment, Stage},
 };
 use bytes::{Bytes, BytesMut};
-use std::{convert::Infallible, marker::PhantomData};
+use std::convert::Infallible;
 
 /// Starts a pipeline. Stages are added in the order in which bytes from the wire meet them.
 ///
@@ -160,7 +160,7 @@ impl PipelineBuilder<()> {
     where
         F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Bytes>>, BytesMut) + 'static,
     {
-        self.add(ClosureStage { call: Box::new(call), writes: PhantomData }).complete()
+        self.add(ClosureStage::new(call)).complete()
     }
 }
 
@@ -196,7 +196,28 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     where
         F: FnMut(&mut Context<'_, ClosureStage<H::ReadOut, H::Write>>, H::ReadOut) + 'static,
     {
-        self.add(ClosureStage { call: Box::new(call), writes: PhantomData }).complete()
+        self.add(ClosureStage::new(call)).complete()
+    }
+}
+
+#[allow(clippy::type_complexity)] // as above
+impl<S, R: 'static, W: 'static> PipelineBuilder<(S, ClosureStage<R, W>), Complete> {
+    /// Says that the closure keeps nothing of a conversation, so that it can take the next one: see [`Handler::start_over`]. Of a
+    /// closure that is not said it is not known, and each child ([`Children`](crate::Children)) has one of its own.
+    ///
+    /// ```
+    /// use netwright_core::{Segment, pipeline};
+    /// use bytes::{Bytes, BytesMut};
+    ///
+    /// fn echo() -> impl Segment<BytesMut, Bytes> {
+    ///     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment()
+    /// }
+    /// # echo();
+    /// ```
+    #[must_use]
+    pub fn starts_over(mut self) -> Self {
+        self.names.last_forgets();
+        self
     }
 }
 
@@ -397,7 +418,7 @@ where
 {
     type Linked = S::Linked;
     fn link(self, next: N, names: &mut Names) -> Self::Linked {
-        let name = names.take_last();
-        self.0.link(Stage::new(self.1, name, next), names)
+        let (name, forgets) = (names.take_last(), names.take_forgets());
+        self.0.link(Stage::new(self.1, name, forgets, next), names)
     }
 }

@@ -26,6 +26,8 @@ pub enum Signal {
     Poll(Box<dyn Any>),
     /// For a sealed segment: a message waits in its inlet.
     Inlet,
+    /// Children of the stage have something to say.
+    Children,
 }
 
 /// A closure for the handler `H`.

@@ -2,10 +2,14 @@
 
 use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageError, StageTimer, segment::Next};
 use crate::{
-    channel::{Address, Channel, ChannelCore, ChannelId, CloseCause, Fault, WritePromise, Written},
-    event_loop::EventLoop,
+    channel::{
+        Address, Channel, ChannelCore, ChannelId, ChildError, CloseCause, Family, Fault, ParentChannel,
+        WritePromise, Written,
+    },
+    driver::Token,
+    event_loop::{EventLoop, LocalLoop},
 };
-use std::{any::TypeId, convert::Infallible, net::SocketAddr, time::Duration};
+use std::{any::TypeId, convert::Infallible, net::SocketAddr, rc::Rc, time::Duration};
 
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
@@ -293,6 +297,14 @@ impl<H: Handler> Context<'_, H> {
         self.core.spawn(self.stage, Box::pin(job));
     }
 
+    /// A family for this stage, which is about to have its first child.
+    pub(crate) fn found_family(
+        &mut self,
+        found: impl FnOnce(ParentChannel, LocalLoop, Token, u32) -> Family,
+    ) -> Result<Rc<Family>, ChildError> {
+        self.core.found_family(self.stage, found)
+    }
+
     // ---- the way back ----
 
     /// Calls this handler back later, from any thread.
@@ -360,6 +372,11 @@ impl<H: Handler> Context<'_, H> {
     /// The peer's address of any kind.
     pub fn peer(&self) -> Option<Address> {
         self.core.addresses().1
+    }
+
+    /// Whose child this channel is, if it is one.
+    pub fn parent(&self) -> Option<ParentChannel> {
+        self.core.parent()
     }
 
     /// The loop on which this channel lives.

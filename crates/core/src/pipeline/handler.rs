@@ -173,6 +173,10 @@ pub trait Handler: Sized + 'static {
     /// A timer of this stage is due.
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
 
+    /// Children of this stage have run by themselves, because of a timer, a future or a command of another thread, and have
+    /// something to say: [`Children::next_ready`](crate::Children::next_ready) tells who.
+    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {}
+
     /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller).
     #[doc(hidden)]
     fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
@@ -222,6 +226,13 @@ pub trait Handler: Sized + 'static {
     /// be sent first, so that a peer can be told; it is not waited for. Stages behind this one have been asked before. Nothing
     /// else happens to the handler before it is removed.
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {}
+
+    /// The conversation is over, and another one may begin with the same stages: [`active`](Self::active) comes again, in place of
+    /// [`removed`](Self::removed). A handler that can take it forgets all that it knows of the last one, and says so. Its timers,
+    /// futures and holds have ended by themselves. Asked only of children ([`Children`](crate::Children)) that have ended in order.
+    fn start_over(&mut self) -> bool {
+        false
+    }
 
     /// The handler leaves its pipeline for good; nothing else happens to it after.
     fn removed(&mut self) {}

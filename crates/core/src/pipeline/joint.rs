@@ -42,6 +42,8 @@ pub struct Joint<R, W, T> {
     parting: Option<Box<Parting<R, W, T>>>,
     /// The number of the first stage of the segment; everything behind the joint has a higher one.
     first: u32,
+    /// It is not the first segment any more.
+    exchanged: bool,
 }
 
 enum Waiting<R> {
@@ -91,12 +93,13 @@ impl Known {
 impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<R, W, T>) -> Self {
         let (waiting, known) = (VecDeque::new(), Known::default());
-        Self { segment, switch, waiting, known, parting: None, first: u32::MAX }
+        Self { segment, switch, waiting, known, parting: None, first: u32::MAX, exchanged: false }
     }
 
     /// Exchanges the segment if that was asked for during the call that has just ended.
     fn exchange(&mut self, out: &mut Out<'_, W>) {
         while self.parting.is_some() || self.is_wanted() {
+            self.exchanged = true;
             let Some(parting) = self.part(out) else { return };
             let Parting { wanted: Wanted { segment, leftover }, events, ops, .. } = *parting;
             let mut old = std::mem::replace(&mut self.segment, segment);
@@ -151,7 +154,7 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
         let paused = out.core.demand.is_paused();
         match self.waiting.front() {
             None => return false,
-            Some(Waiting::Message(_)) if out.core.forsaken => {
+            Some(Waiting::Message(_)) if out.core.demand.is_forsaken() => {
                 out.core.unhandled_messages += 1;
                 return self.waiting.pop_front().is_some();
             }
@@ -266,6 +269,12 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
     fn panicked(&mut self, out: &mut Out<'_, W>) -> bool {
         self.segment.panicked(out)
+    }
+
+    fn start_over(&mut self) -> bool {
+        let whole = !self.exchanged && self.waiting.is_empty() && self.switch.wanted.borrow().is_none();
+        self.known = Known::default();
+        whole && self.segment.start_over()
     }
 
     fn removed(&mut self) {

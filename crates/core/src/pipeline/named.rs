@@ -145,7 +145,7 @@ impl fmt::Display for StageError {
 
 impl std::error::Error for StageError {}
 
-/// The names that a pipeline under construction has given.
+/// The names that a pipeline under construction has given, and what else is said of its stages.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct Names {
@@ -153,6 +153,8 @@ pub struct Names {
     stages: usize,
     /// By the number of the stage, counted from the wire.
     given: Vec<(usize, &'static str)>,
+    /// The last stage is known to keep nothing of a conversation.
+    last_forgets: bool,
 }
 
 impl Names {
@@ -166,6 +168,16 @@ impl Names {
     pub(super) fn give(&mut self, name: &'static str) {
         self.given.retain(|(stage, _)| *stage != self.stages);
         self.given.push((self.stages, name));
+    }
+
+    /// The last stage, behind which there is none, keeps nothing of a conversation.
+    pub(super) fn last_forgets(&mut self) {
+        self.last_forgets = true;
+    }
+
+    /// Whether that is said of the stage that is taken off: the first one that is.
+    pub(super) fn take_forgets(&mut self) -> bool {
+        std::mem::take(&mut self.last_forgets)
     }
 
     /// The name of the last stage, which is taken off.

@@ -151,6 +151,11 @@ where
             handler.polled(&mut lend(cx), task);
         }
     }
+    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(handler) = self {
+            handler.children_ready(&mut lend(cx));
+        }
+    }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(handler) = self {
             handler.leaving(&mut lend(cx));
@@ -160,6 +165,9 @@ where
         if let Some(handler) = self {
             handler.panicked(&mut lend(cx));
         }
+    }
+    fn start_over(&mut self) -> bool {
+        self.as_mut().is_none_or(Handler::start_over)
     }
     fn removed(&mut self) {
         if let Some(handler) = self {
@@ -313,11 +321,20 @@ where
     fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
         either!(self, cx, polled, task);
     }
+    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+        either!(self, cx, children_ready);
+    }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, leaving);
     }
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {
         either!(self, cx, panicked);
+    }
+    fn start_over(&mut self) -> bool {
+        match self {
+            Self::Left(handler) => handler.start_over(),
+            Self::Right(handler) => handler.start_over(),
+        }
     }
     fn removed(&mut self) {
         match self {

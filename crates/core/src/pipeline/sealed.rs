@@ -148,6 +148,11 @@ where
         self.segment.panicked(out)
     }
 
+    /// Its inlet has ended with the conversation.
+    fn start_over(&mut self) -> bool {
+        false
+    }
+
     fn removed(&mut self) {
         self.segment.removed();
     }

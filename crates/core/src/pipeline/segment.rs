@@ -101,6 +101,9 @@ pub trait Segment<R, W>: 'static {
     /// To be called again when something is back from workers: stages in front of it have not been asked.
     #[doc(hidden)]
     fn panicked(&mut self, out: &mut Out<'_, W>) -> bool;
+    /// A conversation has ended in order: forgets it, to begin another. False if a stage cannot.
+    #[doc(hidden)]
+    fn start_over(&mut self) -> bool;
     #[doc(hidden)]
     fn removed(&mut self);
     #[doc(hidden)]
@@ -219,6 +222,11 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.panicked(&mut Out { ops: &mut self.ops, core })
     }
 
+    /// Whether nothing is left here, and the stages behind can begin anew.
+    pub(crate) fn start_over(&mut self) -> bool {
+        self.held.is_empty() && self.ops.is_empty() && self.segment.start_over()
+    }
+
     pub(crate) fn removed(&mut self) {
         self.segment.removed();
     }
@@ -229,7 +237,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     /// Keeps a message until it is asked for, if it may be.
     fn hold(&mut self, core: &mut ChannelCore, msg: R) {
-        if core.forsaken {
+        if core.demand.is_forsaken() {
             core.unhandled_messages += 1;
             return drop(msg);
         }
@@ -245,7 +253,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         let out = &mut Out { ops: &mut self.ops, core };
         match self.held.front() {
             None => return false,
-            Some(Held::Message(_)) if out.core.forsaken => {
+            Some(Held::Message(_)) if out.core.demand.is_forsaken() => {
                 out.core.unhandled_messages += 1;
                 return self.held.pop_front().is_some();
             }
@@ -331,16 +339,27 @@ pub struct Stage<H: Handler, N> {
     pulls: bool,
     /// The handler has heard that it leaves, or was asked for last words: nothing else is for it.
     parted: bool,
+    /// It is known that the handler keeps nothing of a conversation.
+    forgets: bool,
     reads: u64,
     writes: u64,
     rest: Boundary<N, H::ReadOut, H::Write>,
 }
 
 impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
-    pub(super) fn new(handler: H, name: Option<&'static str>, next: N) -> Self {
-        let rest = Boundary::new(next);
-        let name = name.map(Box::new);
-        Self { handler, name, id: 0, more: false, pulls: true, parted: false, reads: 0, writes: 0, rest }
+    pub(super) fn new(handler: H, name: Option<&'static str>, forgets: bool, next: N) -> Self {
+        Self {
+            handler,
+            name: name.map(Box::new),
+            id: 0,
+            more: false,
+            pulls: true,
+            parted: false,
+            forgets,
+            reads: 0,
+            writes: 0,
+            rest: Boundary::new(next),
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -492,7 +511,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
             self.settle(out);
             return true;
         }
-        if !self.more || out.core.forsaken || out.core.demand.is_paused() {
+        if !self.more || out.core.demand.is_forsaken() || out.core.demand.is_paused() {
             return false;
         }
         match self.pull(out) {
@@ -508,7 +527,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn blocked(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        if !self.more || out.core.forsaken {
+        if !self.more || out.core.demand.is_forsaken() {
             return false;
         }
         if !self.rest.held.is_empty() {
@@ -554,6 +573,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
                 Signal::Return(call) if handler.is_away() => handler.called(cx, call),
                 Signal::Return(_) => {}
                 Signal::Poll(task) => handler.polled(cx, task),
+                Signal::Children => handler.children_ready(cx),
                 Signal::Inlet => {} // for sealed segments, which have numbers of their own
             });
             self.may_have_more(out.core);
@@ -621,6 +641,12 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
         let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
         self.handler.panicked(&mut cx);
         out.ops.len() > before
+    }
+
+    fn start_over(&mut self) -> bool {
+        let all = self.rest.start_over() && !self.parted && (self.forgets || self.handler.start_over());
+        (self.more, self.reads, self.writes) = (false, 0, 0);
+        all
     }
 
     fn removed(&mut self) {
@@ -715,6 +741,10 @@ impl<R, W: 'static> Segment<R, W> for End {
 
     fn panicked(&mut self, _: &mut Out<'_, W>) -> bool {
         false
+    }
+
+    fn start_over(&mut self) -> bool {
+        true
     }
 
     fn removed(&mut self) {}

@@ -83,6 +83,12 @@ pub trait Application: Sized + 'static {
     fn owes(&self) -> bool {
         false
     }
+    /// Children of this stage have something to say; see [`Handler::children_ready`].
+    fn children_ready(&mut self, cx: &mut AppContext<'_, Self>) {}
+    /// Another conversation may begin; see [`Handler::start_over`].
+    fn start_over(&mut self) -> bool {
+        false
+    }
     /// The segment that the application is part of is about to be exchanged; see [`Handler::leaving`].
     fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {}
     /// The handler leaves its pipeline.
@@ -164,6 +170,12 @@ impl<A: Application> Handler for ApplicationStage<A> {
     fn owes(&self) -> bool {
         self.0.owes()
     }
+    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.children_ready(cx);
+    }
+    fn start_over(&mut self) -> bool {
+        self.0.start_over()
+    }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.0.leaving(cx);
     }
@@ -205,8 +217,14 @@ impl<R: 'static, W: 'static> Context<'_, ClosureStage<R, W>> {
 /// ```
 pub struct ClosureStage<R: 'static, W: 'static> {
     #[allow(clippy::type_complexity)]
-    pub(super) call: Box<dyn FnMut(&mut Context<'_, Self>, R)>,
-    pub(super) writes: std::marker::PhantomData<W>,
+    call: Box<dyn FnMut(&mut Context<'_, Self>, R)>,
+    writes: std::marker::PhantomData<W>,
+}
+
+impl<R: 'static, W: 'static> ClosureStage<R, W> {
+    pub(super) fn new(call: impl FnMut(&mut Context<'_, Self>, R) + 'static) -> Self {
+        Self { call: Box::new(call), writes: std::marker::PhantomData }
+    }
 }
 
 impl<R: 'static, W: 'static> Handler for ClosureStage<R, W> {
@@ -268,6 +286,10 @@ pub trait Observer: 'static {
     fn sees_error(&mut self, fault: &Fault) {}
     /// The channel has ended.
     fn sees_inactive(&mut self, cause: &CloseCause) {}
+    /// Another conversation may begin: true if the observer can take it; see [`Handler::start_over`].
+    fn sees_start_over(&mut self) -> bool {
+        false
+    }
 }
 
 /// An [`Observer`] as a stage.
@@ -339,6 +361,9 @@ impl<O: Observer> Handler for ObserverStage<O> {
         self.0.sees_flush();
         cx.flush();
     }
+    fn start_over(&mut self) -> bool {
+        self.0.sees_start_over()
+    }
     fn name(&self) -> &'static str {
         short_name::<O>()
     }
@@ -397,6 +422,10 @@ pub trait InboundOnly: Sized + 'static {
     /// What was read and not used.
     fn leftover(&mut self) -> Leftover<Self::Read> {
         Leftover::nothing()
+    }
+    /// Another conversation may begin; see [`Handler::start_over`].
+    fn start_over(&mut self) -> bool {
+        false
     }
 }
 
@@ -467,6 +496,9 @@ impl<D: InboundOnly> Handler for InboundStage<D> {
     fn leftover(&mut self) -> Leftover<D::Read> {
         self.0.leftover()
     }
+    fn start_over(&mut self) -> bool {
+        self.0.start_over()
+    }
     fn name(&self) -> &'static str {
         short_name::<D>()
     }
@@ -511,6 +543,10 @@ pub trait OutboundOnly: Sized + 'static {
     /// What was written so far should be sent.
     fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>>) {
         cx.flush();
+    }
+    /// Another conversation may begin; see [`Handler::start_over`].
+    fn start_over(&mut self) -> bool {
+        false
     }
 }
 
@@ -572,6 +608,9 @@ impl<E: OutboundOnly> Handler for OutboundStage<E> {
     }
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         self.0.flush(cx);
+    }
+    fn start_over(&mut self) -> bool {
+        self.0.start_over()
     }
     fn name(&self) -> &'static str {
         short_name::<E>()

@@ -182,6 +182,10 @@ impl<R: 'static, W: 'static> Handler for SlotStage<R, W> {
         }
         cx.flush();
     }
+    /// A slot is found by its name in one conversation.
+    fn start_over(&mut self) -> bool {
+        false
+    }
     fn name(&self) -> &'static str {
         self.name
     }

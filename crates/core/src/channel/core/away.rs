@@ -8,7 +8,12 @@ use crate::{
     event_loop::{LoopRef, SourceCaller},
     pipeline::StageTimer,
 };
-use std::{any::Any, cell::Cell, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    cell::{Cell, OnceCell},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What a stage on a worker knows of its channel.
 pub(crate) struct Away {
@@ -106,10 +111,10 @@ impl ChannelCore {
             half_closure: known.half_closure,
             whole_messages: false,
             hold_back: false,
-            forsaken: false,
-            handle: None,
-            side,
-            token: None,
+            handle: OnceCell::new(),
+            side: OnceCell::from(side),
+            token: 0,
+            family: None,
             extras: None,
             last_stage: 0,
         }

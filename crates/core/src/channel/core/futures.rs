@@ -16,7 +16,7 @@ impl ChannelCore {
     /// Takes a future of a stage; its first poll comes in a turn of its own. Dropped if the channel has ended.
     pub(crate) fn spawn<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
         let task = self.extras.get_or_insert_default().tasks.insert(stage, job);
-        match (self.token, &mut self.home) {
+        match (self.token(), &mut self.home) {
             (Some(token), Home::Here(local)) => local.call_soon(token),
             (None, Home::Here(_)) => self.drop_tasks(0),
             (_, Home::Away(away)) => {
@@ -33,7 +33,9 @@ impl ChannelCore {
     pub(in crate::channel) fn take_woken(&mut self) -> Vec<Key> {
         let Some(extras) = &mut self.extras else { return Vec::new() };
         let mut woken = extras.tasks.take_woken();
-        if let Some(rare) = self.side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any() {
+        if let Some(side) = self.side.get()
+            && let Some(rare) = side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any()
+        {
             woken.append(&mut rare.woken);
         }
         woken
@@ -63,7 +65,7 @@ impl ChannelCore {
     }
 
     pub(crate) fn task_waker(&self, key: Key) -> Option<Arc<TaskWaker>> {
-        Some(TaskWaker::new(self.side.clone(), self.source_caller()?, key))
+        Some(TaskWaker::new(self.side().clone(), self.source_caller()?, key))
     }
 
     pub(crate) fn abort_task(&mut self, key: Key) -> bool {

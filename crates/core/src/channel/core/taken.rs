@@ -78,9 +78,12 @@ impl ChannelCore {
     pub(crate) fn forget_stages(&mut self, from: u32) {
         self.drop_tasks(from);
         self.drop_timers(from);
-        if let Some(rare) = self.side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any() {
+        if let Some(side) = self.side.get()
+            && let Some(rare) = side.lock().unwrap_or_else(PoisonError::into_inner).rare_if_any()
+        {
             rare.stages.retain(|known| known.stage < from);
         }
+        self.forget_families(from);
         if std::mem::take(&mut self.wishes.tail_ended) {
             self.wishes.close_when_flushed = false;
             self.wishes.wants_no_more = false;

@@ -29,7 +29,7 @@ impl ChannelCore {
 
     /// Arms a timer whose number was given elsewhere.
     pub(crate) fn arm_as(&mut self, stage: u32, timer: StageTimer, delay: Duration) {
-        if let (Some(token), Home::Here(local)) = (self.token, &self.home) {
+        if let (Some(token), Home::Here(local)) = (self.token(), &self.home) {
             let signal = signal_of(stage, timer);
             let key = local.arm(token, delay, signal);
             let timers = &mut self.extras.get_or_insert_default().timers;
@@ -69,7 +69,7 @@ impl ChannelCore {
 
     /// The channel leaves its loop: no timer comes any more, and none can be armed.
     pub(in crate::channel) fn disarm_all(&mut self) {
-        self.token = None;
+        self.token = 0;
         let timers = self.extras.as_mut().map(|extras| std::mem::take(&mut extras.timers));
         for armed in timers.unwrap_or_default() {
             self.disarm_source(armed.key);

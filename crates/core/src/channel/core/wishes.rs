@@ -5,13 +5,13 @@ use super::{
     Asked, ChannelCore,
 };
 use crate::{spill::Spill, task_error::tell};
-use std::sync::PoisonError;
+use std::{rc::Rc, sync::PoisonError};
 
 /// What the pipeline wants of the transport.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) flush: bool,
-    pub(crate) close: Option<Box<CloseCause>>,
+    pub(crate) close: Option<Rc<CloseCause>>,
     pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
     /// That is because an async tail has ended, and not if it has given way to another segment.
@@ -70,13 +70,15 @@ impl ChannelCore {
 
     /// Whoever looks at the channel from outside is to see that it is about to end.
     fn let_know_of_close(&self) {
-        self.side.lock().unwrap_or_else(PoisonError::into_inner).closing = true;
+        if let Some(side) = self.side.get() {
+            side.lock().unwrap_or_else(PoisonError::into_inner).closing = true;
+        }
     }
 
     /// The first cause counts.
     pub(crate) fn request_close(&mut self, cause: CloseCause, done: WritePromise) {
         self.let_know_of_close();
-        self.wishes.close.get_or_insert_with(|| Box::new(cause));
+        self.wishes.close.get_or_insert_with(|| cause.kept());
         if done.is_tracked() {
             self.wishes.close_done.push_back(done);
         }

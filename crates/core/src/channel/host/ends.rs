@@ -1,10 +1,11 @@
 //! How a channel ends: who is told, in which order, and what becomes of messages that nobody asks for.
 
 use super::{
-    super::{CloseCause, Outbound, Pack, Parcel, WriteError, core::Delivered},
+    super::{CloseCause, Outbound, Pack, Parcel, WriteError, core::Delivered, shared::ChannelShared},
     HOST, Host,
 };
 use crate::pipeline::{Inbound, Next, Segment};
+use std::sync::Arc;
 
 impl<P, W, R, M> Host<P, W, R, M>
 where
@@ -48,7 +49,7 @@ where
             return;
         }
         let before = self.core.unhandled_messages;
-        self.core.forsaken = true;
+        self.core.demand.forsake();
         self.core.waiting_inside = true;
         self.settle();
         let dropped = self.core.unhandled_messages - before;
@@ -82,12 +83,39 @@ where
 }
 
 impl<P: Segment<R, W>, W: 'static, R: 'static, M: Parcel> Host<P, W, R, M> {
+    /// What the channel shares with its handles, if there are any by now.
+    #[inline]
+    pub(super) fn shared(&self) -> Option<&Arc<ChannelShared<P::Tail>>> {
+        match self.shared.get() {
+            None => self.look_for_shared(),
+            known => known,
+        }
+    }
+
+    /// A stage of a child may have asked for a handle since this was asked last.
+    #[inline(never)]
+    fn look_for_shared(&self) -> Option<&Arc<ChannelShared<P::Tail>>> {
+        let made = self.core.own_handle()?;
+        Some(self.shared.get_or_init(|| made))
+    }
+
+    /// Nobody who has a handle finds the channel on its loop any more.
+    pub(super) fn leave(&self) {
+        match self.shared() {
+            Some(shared) => shared.leave(),
+            None => self.core.leave_side(),
+        }
+    }
+
     /// Tells everybody but the pipeline of the end.
     fn tell_outside(&mut self, cause: &CloseCause) {
         self.ended = true;
         Outbound::of(&mut self.core.account, &mut self.line).fail_all(WriteError::Closed(cause.clone()));
         self.core.end_inlet(cause);
-        self.shared.close(cause.clone());
+        if let Some(shared) = self.shared() {
+            shared.close(cause.clone());
+        }
+        self.core.end_families(cause);
         for done in self.core.wishes.close_done.take() {
             done.succeed();
         }
@@ -104,6 +132,6 @@ impl<P: Segment<R, W>, W: 'static, R: 'static, M: Parcel> Drop for Host<P, W, R,
             self.tell_outside(&CloseCause::ShutDown);
         }
         self.core.disarm_all();
-        self.shared.leave();
+        self.leave();
     }
 }

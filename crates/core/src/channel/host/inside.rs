@@ -224,7 +224,9 @@ where
     #[cold]
     fn tell_flip(&mut self, writable: bool) -> bool {
         self.core.told_by_queue();
-        self.shared.set_writable(writable);
+        if let Some(shared) = self.shared() {
+            shared.set_writable(writable);
+        }
         if writable {
             self.let_go_on();
         }

@@ -19,12 +19,14 @@
 
 mod ends;
 mod inside;
+mod over;
 mod settings;
 mod wants;
 
 use super::{
-    Address, ChannelState, CloseCause, Fault, MessageLine, Outgoing, Pack, Parcel, Weighed, Weight,
-    WriteError,
+    Address, ChannelId, ChannelState, CloseCause, Fault, MessageLine, Outgoing, Pack, Parcel, Weighed,
+    Weight, WriteError, WritePromise,
+    child::{Family, STORE_DUE},
     core::ChannelCore,
     handle::Channel,
     shared::{ChannelShared, Command},
@@ -37,10 +39,10 @@ use crate::{
 use bytes::BytesMut;
 use settings::ForsakenAfter;
 pub use settings::HostSettings;
-use std::sync::Arc;
+use std::{any::Any, cell::OnceCell, rc::Rc, sync::Arc};
 
-/// The stage that timers of the host itself are for: stages count from 1.
-const HOST: u32 = 0;
+/// The stage that timers of the host itself are for, and calls of others who know no type of its own: stages count from 1.
+pub(super) const HOST: u32 = 0;
 
 /// Runs one channel's pipeline; transports drive it. `R` is what they bring: bytes, datagrams, or messages of any type. `W`
 /// is what the pipeline writes, and `M` what waits of it to be sent: [bytes and files](Outgoing), or messages as they
@@ -72,7 +74,8 @@ pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut, M: Parcel =
     /// What waits to be sent. How much that is, the core's account knows.
     line: MessageLine<M>,
     root: Boundary<P, R, W>,
-    shared: Arc<ChannelShared<P::Tail>>,
+    /// What it shares with its handles. A child has it from when somebody asks for a handle; see [`shared`](Self::shared).
+    shared: OnceCell<Arc<ChannelShared<P::Tail>>>,
     forsaken_after: ForsakenAfter,
     was_active: bool,
     /// The socket is closed.
@@ -89,7 +92,7 @@ where
 {
     /// A host for a pipeline that writes bytes, or files, on the loop of the calling thread.
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
-        Self::make(local, pipeline, settings, Weight::unsaid())
+        Self::make(local, pipeline, &settings, Weight::unsaid())
     }
 }
 
@@ -100,7 +103,32 @@ where
     /// A host for a pipeline that writes messages of any type, on the loop of the calling thread. `weight` says what they
     /// count for while they wait: whoever drives this host is the one that takes them. See [`Weighed`].
     pub fn of_messages(local: LocalLoop, pipeline: P, settings: HostSettings, weight: Weight<W>) -> Self {
-        Self::make(local, pipeline, settings, weight)
+        Self::make(local, pipeline, &settings, weight)
+    }
+
+    /// The first message that waits to be sent.
+    pub(super) fn first_message(&self) -> Option<&W> {
+        self.line.first_flushed().map(|weighed| &weighed.message)
+    }
+
+    /// Takes something of the first message that waits to be sent. What is left of it is weighed anew.
+    pub(super) fn change_first<T>(&mut self, change: impl FnOnce(&mut W) -> T) -> Option<T> {
+        let weight = self.root.ops().weight();
+        self.outbound().change_first(weight, change)
+    }
+
+    /// A host for a child of a stage. Handles and all that other threads share with it are made when somebody asks for them.
+    pub(super) fn of_child(
+        family: &Rc<Family>,
+        pipeline: P,
+        settings: &HostSettings,
+        weight: Weight<W>,
+    ) -> Self {
+        let mut core = ChannelCore::new(family.local().clone(), settings.water_marks, settings.auto_read);
+        core.family = Some(family.clone());
+        let mut host = Self::of_core(core, pipeline, settings);
+        family.tail_weighs(host.root.weigh(weight));
+        host
     }
 }
 
@@ -111,21 +139,27 @@ where
     R: 'static,
     M: Pack<W>,
 {
-    fn make(local: LocalLoop, pipeline: P, settings: HostSettings, weight: Weight<W>) -> Self {
+    fn make(local: LocalLoop, pipeline: P, settings: &HostSettings, weight: Weight<W>) -> Self {
         let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
         let high_mark = settings.water_marks.high();
-        let shared = ChannelShared::new(core.id, core.loop_reference(), high_mark, core.side());
+        let shared = ChannelShared::new(core.id, core.loop_reference(), high_mark, core.side().clone());
         core.set_handle(shared.clone());
+        let mut host = Self::of_core(core, pipeline, settings);
+        shared.weight.say(host.root.weigh(weight));
+        host.shared = OnceCell::from(shared);
+        host
+    }
+
+    /// A host whose handle is made when somebody asks for it.
+    fn of_core(mut core: ChannelCore, pipeline: P, settings: &HostSettings) -> Self {
         core.half_closure = settings.half_closure;
         core.whole_messages = settings.whole_messages;
         core.hold_back = settings.hold_back;
-        let mut root = Boundary::new(pipeline);
-        shared.weight.say(root.weigh(weight));
         Self {
             core,
             line: MessageLine::new(),
-            root,
-            shared,
+            root: Boundary::new(pipeline),
+            shared: OnceCell::new(),
             forsaken_after: settings.forsaken_after.into(),
             was_active: false,
             ended: false,
@@ -136,7 +170,12 @@ where
 
     /// The handle for the outside.
     pub fn channel(&self) -> Channel<P::Tail> {
-        Channel::of(self.shared.clone())
+        match self.shared() {
+            Some(shared) => Channel::of(shared.clone()),
+            None => Channel::of(
+                self.core.make_own_handle().expect("a channel without a handle is a child, and can make one"),
+            ),
+        }
     }
 
     // ---- what happens to the channel ----
@@ -144,13 +183,22 @@ where
     /// The channel has its place on the loop: handlers are added.
     pub fn register(&mut self, token: Token) {
         self.core.set_token(token);
-        self.shared.set_token(token);
+        if let Some(shared) = self.shared() {
+            shared.set_token(token);
+        }
         self.run(|root, core| root.link(core));
     }
 
     /// The channel is connected.
     pub fn activate(&mut self, local: Option<Address>, peer: Option<Address>) {
-        self.shared.activate(local, peer);
+        if let Some(shared) = self.shared() {
+            shared.activate(local, peer);
+        }
+        self.begin();
+    }
+
+    /// Tells the pipeline that the channel is connected.
+    pub(super) fn begin(&mut self) {
         self.was_active = true;
         self.run(|root, core| root.event(core, Inbound::Active));
     }
@@ -182,6 +230,10 @@ where
 
     /// A timer of a stage is due.
     pub fn signal(&mut self, signal: u64) {
+        if signal == STORE_DUE {
+            self.core.poke_families();
+            return self.look_after_children();
+        }
         if let Some((stage, timer)) = self.core.due(signal) {
             if stage == HOST {
                 return self.look_after_end();
@@ -192,29 +244,77 @@ where
 
     /// Carries out what other threads, or other channels, asked for.
     pub fn run_commands(&mut self) {
-        let mut commands = self.shared.take_commands();
+        let room_again = self.run_commands_of_handles();
+        for (stage, call) in self.core.take_calls() {
+            match self.silent {
+                _ if stage == HOST => self.close_for_child(call),
+                true => self.bring_back(stage, call),
+                false => self.run(|root, core| root.signal(core, stage, Signal::Call(call))),
+            }
+        }
+        let woken = self.core.take_woken();
+        for &key in &woken {
+            if let Some((stage, task)) = self.core.take_task(key) {
+                self.run(|root, core| {
+                    core.delivered.mark_call(); // what it writes answers what its stage has read before
+                    if root.signal(core, stage, Signal::Poll(task)).is_some() {
+                        core.abort_task(key); // its stage has gone
+                    }
+                });
+            }
+        }
+        self.core.give_woken_back(woken);
+        self.look_after_children();
+        self.tell_writability();
+        if room_again && !self.ended && self.core.account.is_writable() {
+            // Whoever stopped because too much was on its way here waits for this.
+            self.run(|root, core| root.event(core, Inbound::Writability(true)));
+        }
+    }
+
+    /// Has stages look whose children have run by themselves and have something to say.
+    fn look_after_children(&mut self) {
+        while let Some(stage) = self.core.take_poke() {
+            self.run(|root, core| root.signal(core, stage, Signal::Children));
+        }
+    }
+
+    /// Somebody closes the channel who knows it as a parent.
+    #[cold]
+    fn close_for_child(&mut self, cause: Box<dyn Any + Send>) {
+        if let Ok(cause) = cause.downcast::<CloseCause>() {
+            self.close_from_outside(*cause, WritePromise::untracked());
+        }
+    }
+
+    fn close_from_outside(&mut self, cause: CloseCause, done: WritePromise) {
+        if self.ended {
+            done.succeed();
+            self.forsake(); // nobody waits for what is held any more
+        } else {
+            self.core.wishes.wants_no_more = true;
+            self.enter_at_tail(Op::Close(cause, done));
+        }
+    }
+
+    /// Carries out what handles asked for. True if there is room again for others on their way.
+    fn run_commands_of_handles(&mut self) -> bool {
+        let Some(shared) = self.shared() else { return false }; // nobody has a handle
+        let mut commands = shared.take_commands();
         let mut room_again = false;
         for command in commands.drain(..) {
             match command {
                 Command::Write(msg, done, size) => {
-                    room_again |= self.shared.arrived(size);
+                    room_again |= self.arrived(size);
                     self.enter_at_tail(Op::Write(msg, done));
                 }
                 Command::Inlet(stage, size) => {
-                    room_again |= self.shared.arrived(size);
+                    room_again |= self.arrived(size);
                     // A segment that has gone has taken the message with it, on its way out.
                     self.run(|root, core| root.signal(core, stage, Signal::Inlet));
                 }
                 Command::Flush => self.enter_at_tail(Op::Flush),
-                Command::Close(cause, done) => {
-                    if self.ended {
-                        done.succeed();
-                        self.forsake(); // nobody waits for what is held any more
-                    } else {
-                        self.core.wishes.wants_no_more = true;
-                        self.enter_at_tail(Op::Close(cause, done));
-                    }
-                }
+                Command::Close(cause, done) => self.close_from_outside(cause, done),
                 Command::CloseNow(_) if self.ended => self.forsake(),
                 Command::CloseNow(cause) => self.core.close_at_once(cause),
                 Command::CloseWhenFlushed => {
@@ -237,39 +337,25 @@ where
                     self.root.stages(&mut list);
                     answer.succeed(list);
                 }
+                Command::Children(answer) => answer.succeed(self.core.children()),
             }
         }
-        self.shared.give_back(commands);
-        for (stage, call) in self.core.take_calls() {
-            match self.silent {
-                true => self.bring_back(stage, call),
-                false => self.run(|root, core| root.signal(core, stage, Signal::Call(call))),
-            }
+        if let Some(shared) = self.shared() {
+            shared.give_back(commands);
         }
-        let woken = self.core.take_woken();
-        for &key in &woken {
-            if let Some((stage, task)) = self.core.take_task(key) {
-                self.run(|root, core| {
-                    core.delivered.mark_call(); // what it writes answers what its stage has read before
-                    if root.signal(core, stage, Signal::Poll(task)).is_some() {
-                        core.abort_task(key); // its stage has gone
-                    }
-                });
-            }
-        }
-        self.core.give_woken_back(woken);
-        self.tell_writability();
-        if room_again && !self.ended && self.core.account.is_writable() {
-            // Whoever stopped because too much was on its way here waits for this.
-            self.run(|root, core| root.event(core, Inbound::Writability(true)));
-        }
+        room_again
+    }
+
+    /// A write from outside is here. True if with it there is room again for others on their way.
+    fn arrived(&self, size: usize) -> bool {
+        self.shared().is_some_and(|shared| shared.arrived(size))
     }
 
     fn enter_at_tail(&mut self, op: Op<P::Tail>) {
         if !self.silent {
             return self.run(|root, core| root.enter_at_tail(core, op));
         }
-        let cause = self.shared.close_cause().unwrap_or(CloseCause::Requested);
+        let cause = self.core.close_cause().cloned().unwrap_or(CloseCause::Requested);
         match op {
             Op::Write(_, done) | Op::ShutDownOutput(done) => done.fail(WriteError::Closed(cause)),
             Op::Close(cause, done) => self.core.request_close(cause, done),
@@ -277,9 +363,18 @@ where
         }
     }
 
+    /// The channel's number.
+    pub(super) fn id(&self) -> ChannelId {
+        self.core.id
+    }
+
     /// How far the channel is.
     pub fn state(&self) -> ChannelState {
-        self.shared.state()
+        match self.shared() {
+            Some(shared) => shared.state(),
+            None if self.ended => ChannelState::Closed,
+            None => ChannelState::Active,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     Host,
 };
 use crate::pipeline::{Op, Segment};
+use std::rc::Rc;
 
 impl<P, W, R, M> Host<P, W, R, M>
 where
@@ -33,6 +34,11 @@ where
         std::mem::take(&mut self.core.wishes.flush)
     }
 
+    /// Whether something should be sent now.
+    pub(in crate::channel) fn has_flush(&self) -> bool {
+        self.core.wishes.flush
+    }
+
     /// What is flushed and not sent yet should be tried again: the socket has room, or it is this channel's turn.
     pub fn wants_flush_again(&mut self) {
         self.core.wishes.flush |= self.line.has_flushed();
@@ -51,6 +57,14 @@ where
 
     /// Whether the channel should be closed now, and why.
     pub fn take_close(&mut self) -> Option<CloseCause> {
+        if !self.is_close_due() {
+            return None;
+        }
+        self.core.wishes.close.take().map(Rc::unwrap_or_clone)
+    }
+
+    /// Whether a close that was asked for is to be carried out now.
+    pub(in crate::channel) fn is_close_due(&mut self) -> bool {
         // What a stage on workers has under way may be a write or its flush.
         let sent = |host: &Self| !host.line.has_flushed() && !host.root.is_busy();
         if self.core.wishes.close_when_flushed && sent(self) {
@@ -62,13 +76,10 @@ where
             self.core.wishes.wants_no_more = wants_no_more;
         }
         if self.core.wishes.last_words && self.line.has_flushed() && !self.closes_at_once() {
-            return None; // it has, and that goes first
+            return false; // it has, and that goes first
         }
         // What is under way on workers may be a reply that was there before the close.
-        if self.core.wishes.close.is_none() || self.ended || self.is_busy() && !self.closes_at_once() {
-            return None;
-        }
-        self.core.wishes.close.take().map(|cause| *cause)
+        self.core.wishes.close.is_some() && !self.ended && (!self.is_busy() || self.closes_at_once())
     }
 
     /// Whether the channel is to end now, whoever else it could be waited for: [`Channel::close_now`](crate::Channel::close_now).
@@ -99,7 +110,12 @@ where
 
     /// Whether the output side should be shut down now: everything flushed before is sent.
     pub fn take_output_shutdown(&mut self) -> bool {
-        !self.line.has_flushed() && std::mem::take(&mut self.core.wishes.shut_down_output)
+        self.is_output_end_due() && std::mem::take(&mut self.core.wishes.shut_down_output)
+    }
+
+    /// The same, to be asked again.
+    pub(in crate::channel) fn is_output_end_due(&self) -> bool {
+        !self.line.has_flushed() && self.core.wishes.shut_down_output
     }
 
     /// The output side is shut down, or could not be.
@@ -130,7 +146,7 @@ where
             self.core.disarm_all();
             self.core.drop_tasks(0);
             self.root.removed();
-            self.shared.leave();
+            self.leave();
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use super::super::{cause::WriteError, water_marks::WaterMarks};
 use crate::error::InvalidArgument;
+use std::rc::Rc;
 
 pub(crate) struct Account {
     /// What the messages in the line are charged with.
@@ -28,7 +29,7 @@ pub(crate) struct Account {
     /// The bits that a user has set to "not writable".
     user_bits: u32,
     /// Why nothing is taken in any more.
-    ended: Option<Box<WriteError>>,
+    ended: Option<Rc<WriteError>>,
 }
 
 impl Account {
@@ -192,7 +193,7 @@ impl Account {
     /// The first error stays, except that a close comes on top of an output that was shut down.
     pub(crate) fn end(&mut self, error: WriteError) {
         if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
-            self.ended = Some(Box::new(error));
+            self.ended = Some(error.kept());
         }
     }
 }

@@ -37,6 +37,12 @@ impl<M> MessageLine<M> {
         Self { entries: Line::new(), flushed: 0, lent: 0 }
     }
 
+    /// The first message, if it may be sent.
+    #[inline]
+    pub(crate) fn first_flushed(&self) -> Option<&M> {
+        if self.flushed == 0 { None } else { self.entries.first().map(|entry| &entry.rest) }
+    }
+
     /// Whether the transport has something to send.
     #[inline]
     pub(crate) fn has_flushed(&self) -> bool {

@@ -38,6 +38,7 @@ use super::{
     cause::{WriteError, WritePromise},
     outgoing::Outgoing,
     water_marks::WaterMarks,
+    weight::Weight,
 };
 use crate::{error::InvalidArgument, task_error::discard};
 pub(crate) use account::Account;
@@ -253,7 +254,7 @@ impl<M: Parcel> Outbound<'_, M> {
     /// The first flushed message.
     #[inline]
     pub fn first(&self) -> Option<&M> {
-        if self.line.flushed == 0 { None } else { self.line.entries.first().map(|entry| &entry.rest) }
+        self.line.first_flushed()
     }
 
     /// The transport has sent the first flushed message as a whole.
@@ -318,6 +319,25 @@ impl<M: Parcel> Outbound<'_, M> {
         if entries.capacity() > ENTRIES_KEPT && entries.is_empty() {
             entries.shrink_to(ENTRIES_KEPT);
         }
+    }
+}
+
+/// Whoever takes messages apart.
+impl<W: 'static> Outbound<'_, Weighed<W>> {
+    /// Takes something of the first flushed message, which stays in its place and is weighed anew: what it has become lighter by
+    /// counts as sent.
+    pub fn change_first<T>(&mut self, weight: Weight<W>, change: impl FnOnce(&mut W) -> T) -> Option<T> {
+        if self.line.flushed == 0 {
+            return None;
+        }
+        let first = &mut self.line.entries.iter_mut().next()?.rest;
+        let before = first.weight;
+        let changed = change(&mut first.message);
+        first.weight = weight.of_message(&first.message).min(before); // nothing is put into it
+        let lighter = before - first.weight;
+        self.account.sent(lighter as u64);
+        self.account.discharge(lighter);
+        Some(changed)
     }
 }
 

@@ -186,7 +186,7 @@ where
         let channel = cx.handle::<H::Write>().map(|channel| Arc::new(channel) as Arc<dyn Any + Send + Sync>);
         self.shared.introduce(Channel {
             id: cx.id(),
-            side: cx.core.side(),
+            side: cx.core.side().clone(),
             event_loop: cx.core.loop_reference(),
             source: cx.core.source_caller(),
             handle: channel,
@@ -267,6 +267,8 @@ where
     }
     /// Futures belong to a loop, so none is there.
     fn polled(&mut self, _: &mut Context<'_, Self>, _: Box<dyn Any>) {}
+    /// Children belong to a loop, so none is there.
+    fn children_ready(&mut self, _: &mut Context<'_, Self>) {}
     fn is_busy(&self) -> bool {
         self.away || self.busy
     }
@@ -284,6 +286,10 @@ where
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {
         self.phase = Phase::Broken;
         self.post(cx, Item::LastWords);
+    }
+    /// It would have to be asked on its worker, and waited for.
+    fn start_over(&mut self) -> bool {
+        false
     }
     fn removed(&mut self) {
         Shared::remove(&self.shared);

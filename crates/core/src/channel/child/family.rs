@@ -1,0 +1,232 @@
+//! What the children of one stage share: the list of those who have news, and the way to their parent.
+//!
+//! ```text
+//!   a child that has news ──▶ ready: [c3][c1]         each at most once
+//!                        └──▶ poked?  no: call the parent, and it has its stage look
+//! ```
+//! Always true:
+//! 1. `ready` has room for every child that lives, so putting one on it allocates nothing.
+//! 2. A parent that was poked and has not looked is not called again.
+//! 3. Once a family is over, all of its children have been told the cause, and none is added.
+
+use super::{
+    super::{AnyShared, ChannelCore, ChannelId, CloseCause, shared::ChannelShared, weight::Weight},
+    ParentChannel,
+};
+use crate::{
+    arena::{Arena, Key},
+    driver::{Source, Token},
+    event_loop::{LocalLoop, SourceTimer},
+    task_error::discard,
+};
+use std::{
+    any::Any,
+    cell::{Cell, OnceCell, RefCell},
+    collections::VecDeque,
+    sync::Arc,
+    time::Duration,
+};
+
+/// The signal to a parent that its store of stages should be looked at: no timer of a stage, and none of the host's own.
+pub(in crate::channel) const STORE_DUE: u64 = u32::MAX as u64;
+
+/// What can be done with a child whose type only its siblings know.
+pub(super) trait Kind {
+    /// Makes the handle of a child, of the type that its last stage takes. `weight` is what its siblings' messages weigh.
+    fn handle_of(&self, core: &ChannelCore, weight: Option<&dyn Any>) -> Arc<dyn AnyShared>;
+    /// Ends a child with its parent's cause. True if nothing is left of it to be done.
+    fn end(&self, child: &mut dyn Any, cause: CloseCause) -> bool;
+    /// A child's number.
+    fn id(&self, child: &dyn Any) -> Option<ChannelId>;
+}
+
+/// Makes a handle for a child that has had none so far.
+pub(super) fn make_handle<T: 'static>(core: &ChannelCore, weight: Option<&dyn Any>) -> Arc<dyn AnyShared> {
+    let high_mark = core.account.water_marks().high();
+    let shared = ChannelShared::<T>::new(core.id, core.loop_reference(), high_mark, core.side().clone());
+    if let Some(weight) = weight.and_then(|weight| weight.downcast_ref::<Weight<T>>()) {
+        shared.weight.say(*weight);
+    }
+    if let Some(token) = core.token() {
+        shared.set_token(token);
+    }
+    match core.close_cause() {
+        Some(cause) => shared.close(cause.clone()),
+        None => shared.set_writable(core.account.is_writable()),
+    }
+    shared
+}
+
+/// What the children of one stage share.
+pub(crate) struct Family {
+    parent: ParentChannel,
+    local: LocalLoop,
+    /// The parent's place on the loop, and the stage whose children these are.
+    token: Token,
+    stage: u32,
+    kind: &'static dyn Kind,
+    /// What messages weigh that are written to children: of a type that only they know.
+    weight: OnceCell<Box<dyn Any>>,
+    living: RefCell<Arena<Token>>,
+    ready: RefCell<VecDeque<Token>>,
+    poked: Cell<bool>,
+    store_due: Cell<bool>,
+    over: Cell<bool>,
+}
+
+impl Family {
+    pub(super) fn new(
+        parent: ParentChannel,
+        local: LocalLoop,
+        token: Token,
+        stage: u32,
+        kind: &'static dyn Kind,
+    ) -> Self {
+        Self {
+            parent,
+            local,
+            token,
+            stage,
+            kind,
+            weight: OnceCell::new(),
+            living: RefCell::default(),
+            ready: RefCell::default(),
+            poked: Cell::new(false),
+            store_due: Cell::new(false),
+            over: Cell::new(false),
+        }
+    }
+
+    pub(in crate::channel) fn parent(&self) -> &ParentChannel {
+        &self.parent
+    }
+
+    pub(in crate::channel) fn local(&self) -> &LocalLoop {
+        &self.local
+    }
+
+    pub(in crate::channel) fn stage(&self) -> u32 {
+        self.stage
+    }
+
+    /// The handle of one of the children, made now.
+    pub(in crate::channel) fn handle_of(&self, core: &ChannelCore) -> Arc<dyn AnyShared> {
+        self.kind.handle_of(core, self.weight.get().map(AsRef::as_ref))
+    }
+
+    /// All siblings have the same stages, so what is said first counts.
+    pub(in crate::channel) fn tail_weighs<T: 'static>(&self, weight: Weight<T>) {
+        self.weight.get_or_init(|| Box::new(weight));
+    }
+
+    // ---- who there is ----
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.living.borrow().len()
+    }
+
+    /// A child is born.
+    pub(super) fn enter(&self, token: Token) -> Key {
+        let mut living = self.living.borrow_mut();
+        let (key, mut ready) = (living.insert(token), self.ready.borrow_mut());
+        if ready.capacity() < living.len() {
+            let more = living.len() - ready.len();
+            ready.reserve(more);
+        }
+        key
+    }
+
+    pub(super) fn leave(&self, key: Key) {
+        self.living.borrow_mut().remove(key);
+    }
+
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        self.living.borrow().iter().map(|(_, token)| *token).collect()
+    }
+
+    pub(in crate::channel) fn ids(&self) -> Vec<ChannelId> {
+        let id = |token| {
+            let source = self.local.lend(token)?;
+            let id = self.kind.id(&*source as &dyn Any);
+            self.local.give_back(token, source);
+            id
+        };
+        self.tokens().into_iter().filter_map(id).collect()
+    }
+
+    // ---- who has news ----
+
+    /// Puts a child on the list. Its parent looks by itself.
+    #[inline]
+    pub(super) fn list(&self, token: Token) {
+        self.ready.borrow_mut().push_back(token);
+    }
+
+    /// The same for a child that its parent has not called.
+    pub(super) fn list_and_poke(&self, token: Token) {
+        self.list(token);
+        self.poke();
+    }
+
+    fn poke(&self) {
+        if !self.over.get() && !self.poked.replace(true) {
+            self.local.call_late(self.token); // others may have something to say by then
+        }
+    }
+
+    /// The parent is here: whether it was poked.
+    pub(in crate::channel) fn take_poke(&self) -> bool {
+        self.poked.replace(false)
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> Option<Token> {
+        self.ready.borrow_mut().pop_front()
+    }
+
+    // ---- the store ----
+
+    /// Has the parent look at its store after some time.
+    pub(super) fn arm(&self, after: Duration) -> SourceTimer {
+        self.local.arm(self.token, after, STORE_DUE)
+    }
+
+    /// That time is over: the parent is here, and has its stages look.
+    pub(in crate::channel) fn store_is_due(&self) {
+        self.store_due.set(true);
+        self.poked.set(true);
+    }
+
+    pub(super) fn take_store_due(&self) -> bool {
+        self.store_due.replace(false)
+    }
+
+    // ---- the end ----
+
+    /// Ends all children.
+    pub(in crate::channel) fn end_all(&self, cause: &CloseCause) {
+        if self.over.replace(true) {
+            return;
+        }
+        let children = self.living.take();
+        self.ready.take();
+        for token in children.into_values() {
+            let Some(mut source) = self.local.lend(token) else { continue };
+            if self.kind.end(&mut *source as &mut dyn Any, cause.clone()) {
+                self.bury(token, source);
+            } else {
+                self.local.give_back(token, source);
+            }
+        }
+    }
+
+    /// Nothing is left of a child.
+    fn bury(&self, token: Token, source: Box<dyn Source>) {
+        self.local.deregister(token);
+        discard(source);
+    }
+}

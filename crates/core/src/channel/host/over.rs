@@ -1,0 +1,45 @@
+//! Another conversation with the same stages.
+//!
+//! ```text
+//!   … inactive ──▶ start_over: every stage forgets ──▶ a new number, a new place on the loop ──▶ active …
+//!                        └ one of them cannot: removed, and gone
+//! ```
+//! What was made for others in the last conversation stays with it: its handles say that it has ended, and a new one has
+//! handles of its own. So nobody who still holds one keeps the stages from going on, or reaches a stranger by it.
+
+use super::{
+    super::{HostSettings, Pack},
+    Host,
+};
+use crate::{driver::Token, pipeline::Segment, task_error::catch};
+
+impl<P, W, R, M> Host<P, W, R, M>
+where
+    P: Segment<R, W>,
+    W: 'static,
+    R: 'static,
+    M: Pack<W>,
+{
+    /// Makes ready for another conversation, if the last one is over and every stage can. If not, the host is of no use any more
+    /// but to be [removed](Self::remove).
+    pub(in crate::channel) fn start_over(&mut self, settings: &HostSettings) -> bool {
+        if self.silent || self.removed || !self.is_finished() || !self.core.can_start_over() {
+            return false;
+        }
+        self.core.forget_stages(0);
+        let root = &mut self.root;
+        if !catch(|| root.start_over()).unwrap_or(false) {
+            return false;
+        }
+        self.leave();
+        self.shared.take();
+        self.core.start_over(settings.water_marks, settings.auto_read);
+        (self.ended, self.was_active) = (false, false);
+        true
+    }
+
+    /// The channel has another place on the loop. Its stages are there already.
+    pub(in crate::channel) fn register_again(&mut self, token: Token) {
+        self.core.set_token(token);
+    }
+}
