@@ -1,7 +1,8 @@
 //! One message, answered by somebody else: by a child that is opened for it, or by a channel that is there already.
 //!
 //! What the one takes more than the other is what a conversation costs beside its pipeline: to open it, to be told of it, to
-//! be asked who has something to say, to end it and to forget it.
+//! be asked who has something to say, to end it and to forget it. Its pipeline hears four things: `active`, the message, that it
+//! was all, and `inactive`; the other hears as many.
 
 use bytes::{Bytes, BytesMut};
 use netwright_benches::stages::Echo;
@@ -38,16 +39,15 @@ impl<P: Segment<BytesMut, Bytes>, F: Fn() -> P + 'static> Handler for WithChild<
     type WriteOut = Bytes;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        let key = self.0.open(cx, &self.1).expect("the loop is open");
-        self.0.with(key, |child| child.received(bytes, 64));
+        self.0.open_with(cx, &self.1, |child| child.received(bytes, 64)).expect("the loop is open");
         while let Some(key) = self.0.next_ready() {
-            self.0.with(key, |child| {
+            self.0.end_if(key, |child| {
                 while let Some((bytes, done)) = child.take_first() {
                     cx.write_with(bytes, done);
                 }
                 child.take_credit();
+                Some(CloseCause::PeerClosed)
             });
-            self.0.end(key, CloseCause::PeerClosed);
         }
         cx.flush();
     }
@@ -65,6 +65,7 @@ impl<P: Segment<BytesMut, Bytes>> Handler for WithHost<P> {
     type WriteOut = Bytes;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.0.input_closed(); // an event, as `active` is one
         self.0.received(bytes);
         self.0.read_complete();
         while self.0.take_flush() {
@@ -73,6 +74,7 @@ impl<P: Segment<BytesMut, Bytes>> Handler for WithHost<P> {
             }
             self.0.wrote();
         }
+        self.0.input_closed(); // and `inactive`
         cx.flush();
     }
     fn write(&mut self, _: &mut Context<'_, Self>, never: Infallible, _: WritePromise) {

@@ -247,19 +247,30 @@ impl ChannelCore {
 
     /// Another conversation with the same stages: nothing of the last one is left but their numbers.
     pub(super) fn start_over(&mut self, marks: WaterMarks, auto_read: bool) {
+        if self.extras.is_some() {
+            self.forget_stages(0);
+        }
         self.id = ChannelId::next();
         self.demand = Demand::new(auto_read);
         self.account = Account::new(marks);
-        self.wishes = Wishes::default();
+        self.wishes.start_over();
         self.unhandled_messages = 0;
         self.unsettled = 0;
         self.told_full.set(false);
         self.asks_for_room.set(false);
         self.waiting_inside = false;
         self.delivered = Delivered::default();
-        self.handle.take();
-        self.side.take();
         self.token = 0;
+        if self.is_shared() {
+            self.handle.take();
+            self.side.take();
+        }
+    }
+
+    /// Whether there is something that other threads share with the channel.
+    #[inline]
+    pub(super) fn is_shared(&self) -> bool {
+        self.side.get().is_some() // a handle has one as well
     }
 
     /// The channel leaves its loop, and has no handle that would tell others.

@@ -354,6 +354,15 @@ impl Local {
         self.sources.borrow_mut().get_mut(token.0).and_then(Option::take)
     }
 
+    /// It does not come back: its place is free.
+    #[inline]
+    pub(crate) fn release(&self, token: Token) {
+        let mut sources = self.sources.borrow_mut();
+        let place = sources.remove(token.0);
+        self.shared.figures.sources.set(sources.len());
+        debug_assert!(matches!(place, None | Some(None)), "only what is lent is released");
+    }
+
     /// The call is over. Dropped if it was let go meanwhile.
     #[inline]
     pub(crate) fn give_back(&self, token: Token, source: Box<dyn Source>) {

@@ -96,6 +96,16 @@ impl LocalLoop {
         self.local.reserve()
     }
 
+    /// A source that was [lent](Self::lend) does not come back.
+    pub(crate) fn release(&self, token: Token) {
+        self.local.release(token);
+    }
+
+    /// Whether there is a source of this token.
+    pub(crate) fn has(&self, token: Token) -> bool {
+        self.local.sources.borrow().contains(token.0)
+    }
+
     /// Takes a source out of the loop, for another one that calls it.
     pub(crate) fn lend(&self, token: Token) -> Option<Box<dyn Source>> {
         self.local.lend(token)

@@ -10,7 +10,6 @@ use super::{
     Family,
 };
 use crate::{
-    arena::Key,
     driver::{Event as DriverEvent, Source, Token},
     pipeline::{Event, Segment},
     spill::Spill,
@@ -56,8 +55,6 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     host: Host<P, W, R, Weighed<W>>,
     family: Rc<Family>,
     token: Token,
-    /// Its place in the family.
-    place: Key,
     /// Messages that nobody has asked for, and what each counts for.
     inbox: Spill<(R, usize)>,
     /// What the messages in the inbox count for.
@@ -66,8 +63,8 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     credit: usize,
     /// What the parent knows, or will see when it looks.
     told: News,
-    /// It is on the list of those who have news.
-    listed: bool,
+    /// Its number on the list of those who have news, the last time that it was there.
+    listed: u32,
     /// Something was delivered and `read_complete` has not been told yet.
     incomplete: bool,
     /// The peer sends no more: to be told behind the inbox.
@@ -86,16 +83,16 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         weight: Weight<W>,
         token: Token,
     ) -> Self {
+        family.enter(token);
         Self {
             host: Host::of_child(family, pipeline, settings, weight),
             family: family.clone(),
             token,
-            place: family.enter(token),
             inbox: Spill::new(),
             unread: 0,
             credit: 0,
             told: News::NONE,
-            listed: false,
+            listed: family.looked_at(),
             incomplete: false,
             input_ends: false,
             taken: false,
@@ -126,8 +123,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
     }
 
-    /// Everything that was there for this child has been received. Said by [`next_ready`](super::Children::next_ready) of
-    /// children that were told nothing by then.
+    /// Everything that was there for this child has been received. Need not be said: it is, when the parent comes to this child
+    /// because of [`next_ready`](super::Children::next_ready).
     pub fn read_complete(&mut self) {
         if std::mem::take(&mut self.incomplete) {
             self.host.read_complete();
@@ -228,6 +225,11 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         self.host.id()
     }
 
+    /// Whether its parent has let it go.
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     pub(super) fn belongs_to(&self, family: &Rc<Family>) -> bool {
         !self.alone && Rc::ptr_eq(&self.family, family)
     }
@@ -245,40 +247,30 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// Another conversation, in another place.
     pub(super) fn begin_again(&mut self, token: Token) {
         self.token = token;
-        self.place = self.family.enter(token);
+        self.family.enter(token);
         self.host.register_again(token);
     }
 
     /// Its parent calls it: what was told so far it is about to see.
     #[inline]
     pub(super) fn looked_at(&mut self) {
-        self.host.take_flush();
-        self.told.forget(News::FLUSHED);
-    }
-
-    /// Its parent has called it.
-    #[inline]
-    pub(super) fn settle(&mut self) {
-        if self.has_more_news() || self.incomplete {
-            self.list(Family::list);
+        if !self.family.is_listed(self.listed) {
+            self.read_complete(); // it was, and that is why it is called
+            self.host.take_flush();
+            self.told.forget(News::FLUSHED);
         }
     }
 
-    /// It comes off the list. True if there is something to be told.
-    pub(super) fn unlist(&mut self) -> bool {
-        self.listed = false;
-        self.read_complete();
-        self.has_more_news();
-        self.told != News::NONE
-    }
-
-    fn list(&mut self, list: impl FnOnce(&Family, Token)) {
-        if !std::mem::replace(&mut self.listed, true) {
-            list(&self.family, self.token);
+    /// Its parent has called it. While it is on the list, it is looked at once more.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if !self.family.is_listed(self.listed) && (self.incomplete || self.has_more_news()) {
+            self.listed = self.family.list(self.token);
         }
     }
 
     /// Does all that can be done without its parent. True if there is news for it since it was told last.
+    #[inline]
     fn has_more_news(&mut self) -> bool {
         if std::mem::take(&mut self.taken) {
             self.host.wrote();
@@ -286,6 +278,14 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if !self.inbox.is_empty() {
             self.feed();
         }
+        if self.credit == 0 && !self.host.has_wishes() {
+            self.told = News::NONE;
+            return false;
+        }
+        self.look_for_news()
+    }
+
+    fn look_for_news(&mut self) -> bool {
         let mut news = News::NONE;
         news.set(News::CLOSE, self.host.is_close_due()); // first: there may be last words
         news.set(News::FLUSHED, self.host.has_flush());
@@ -326,13 +326,13 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// was broken off. Returns the credit that nobody has taken back.
     pub(super) fn finish(&mut self, cause: CloseCause) -> usize {
         self.alone = true;
-        self.family.leave(self.place);
+        self.family.leave();
         self.read_complete();
         if matches!(cause, CloseCause::Reset(_)) {
             self.drop_inbox();
         }
         let credit = std::mem::take(&mut self.credit) + std::mem::take(&mut self.unread);
-        for (message, _) in self.inbox.take() {
+        while let Some((message, _)) = self.inbox.pop_front() {
             self.host.received(message); // it waits in the pipeline from here on
         }
         if std::mem::take(&mut self.input_ends) {
@@ -352,8 +352,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if !self.host.start_over(settings) {
             return false;
         }
-        (self.told, self.listed, self.incomplete) = (News::NONE, false, false);
-        (self.taken, self.alone) = (false, false);
+        (self.told, self.listed) = (News::NONE, self.family.looked_at());
+        (self.incomplete, self.taken, self.alone) = (false, false, false);
         true
     }
 
@@ -371,7 +371,10 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
         if !self.alone {
             if self.has_more_news() {
-                self.list(Family::list_and_poke);
+                if !self.family.is_listed(self.listed) {
+                    self.listed = self.family.list(self.token);
+                }
+                self.family.poke();
             }
         } else if self.is_finished() {
             self.remove();

@@ -122,6 +122,9 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Kind for Of<P, R, W> {
 
     fn end(&self, child: &mut dyn Any, cause: CloseCause) -> bool {
         let Some(child) = child.downcast_mut::<Child<P, R, W>>() else { return false };
+        if child.is_alone() {
+            return false; // it ends by itself
+        }
         child.finish(cause);
         let finished = child.is_finished();
         if finished {
@@ -131,7 +134,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Kind for Of<P, R, W> {
     }
 
     fn id(&self, child: &dyn Any) -> Option<ChannelId> {
-        child.downcast_ref::<Child<P, R, W>>().map(Child::id)
+        child.downcast_ref::<Child<P, R, W>>().filter(|child| !child.is_alone()).map(Child::id)
     }
 }
 
@@ -165,7 +168,7 @@ impl<'a> Lent<'a> {
         W: 'static,
     {
         let source: Box<dyn Any> = self.source.take()?;
-        self.local.deregister(self.token);
+        self.local.release(self.token);
         source.downcast().ok()
     }
 }
@@ -227,6 +230,19 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         cx: &mut Context<'_, H>,
         build: impl FnOnce() -> P,
     ) -> Result<ChildKey, ChildError> {
+        self.open_with(cx, build, |_| ())
+    }
+
+    /// The same, and what the child is told first: cheaper than a call of its own.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with<H: Handler>(
+        &mut self,
+        cx: &mut Context<'_, H>,
+        build: impl FnOnce() -> P,
+        call: impl FnOnce(&mut Child<P, R, W>),
+    ) -> Result<ChildKey, ChildError> {
         let family = self.family(cx)?;
         let (child, token) = match self.store.take() {
             Some(mut child) => match family.local().reserve() {
@@ -241,7 +257,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
             },
             None => self.make(&family, build())?,
         };
-        let token = self.begin(&family, child, token);
+        self.begin(&family, child, token, call);
         Ok(ChildKey(token))
     }
 
@@ -254,14 +270,23 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         Ok((child, token))
     }
 
-    fn begin(&mut self, family: &Rc<Family>, mut child: Box<Child<P, R, W>>, token: Token) -> Token {
+    fn begin(
+        &mut self,
+        family: &Rc<Family>,
+        mut child: Box<Child<P, R, W>>,
+        token: Token,
+        call: impl FnOnce(&mut Child<P, R, W>),
+    ) {
         if let Some(introduce) = &mut self.introduce {
             introduce(&child.host().channel());
         }
         child.begin();
-        child.settle();
-        family.local().give_back(token, child);
-        token
+        // Also if the parent panics in its call.
+        let mut lent = Lent { local: family.local(), token, source: Some(child) };
+        if let Some(child) = lent.child(family) {
+            call(child);
+            child.settle();
+        }
     }
 
     /// The family; founded with its first child.
@@ -294,6 +319,27 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         Some(result)
     }
 
+    /// Calls a child, and ends it if the call says why, as [`end`](Self::end) does and cheaper than that: `Some` if so, with the
+    /// credit that was not taken back; also, with none, if it had ended before.
+    pub fn end_if(
+        &mut self,
+        key: ChildKey,
+        call: impl FnOnce(&mut Child<P, R, W>) -> Option<CloseCause>,
+    ) -> Option<usize> {
+        let Some(family) = &self.family else { return Some(0) };
+        let family = family.clone();
+        let Some(mut lent) = Lent::of(family.local(), key.0) else { return Some(0) };
+        let Some(child) = lent.child::<P, R, W>(&family) else { return Some(0) };
+        child.looked_at();
+        match call(child) {
+            Some(cause) => Some(self.end_lent(&family, lent, cause)),
+            None => {
+                child.settle();
+                None
+            }
+        }
+    }
+
     /// The handle of a child, for any thread. `None` if it has ended.
     pub fn channel(&self, key: ChildKey) -> Option<Channel<P::Tail>> {
         let family = self.family.as_ref()?;
@@ -301,15 +347,14 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         Some(lent.child::<P, R, W>(family)?.host().channel())
     }
 
-    /// The next child that has something to say: messages to send, credit to return, an end. It is told that all has been
-    /// delivered ([`Child::read_complete`]) before.
+    /// The next child that may have something to say: messages to send, credit to return, an end. It is to be looked at by
+    /// [`with`](Self::with), where it first hears that all has been delivered ([`Child::read_complete`]).
     ///
     /// Each is named once for what it has: who cannot take all of it now comes back to it by itself, when there is room again.
     pub fn next_ready(&mut self) -> Option<ChildKey> {
         let family = self.family.as_ref()?;
         while let Some(token) = family.next() {
-            let Some(mut lent) = Lent::of(family.local(), token) else { continue };
-            if lent.child::<P, R, W>(family).is_some_and(Child::unlist) {
+            if family.local().has(token) {
                 return Some(ChildKey(token));
             }
         }
@@ -323,8 +368,12 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// [reset](CloseCause::Reset); its writes fail. Returns the credit that was not [taken back](Child::take_credit).
     pub fn end(&mut self, key: ChildKey, cause: CloseCause) -> usize {
         let Some(family) = self.family.clone() else { return 0 };
-        let Some(mut lent) = Lent::of(family.local(), key.0) else { return 0 };
-        let Some(child) = lent.child::<P, R, W>(&family) else { return 0 };
+        let Some(lent) = Lent::of(family.local(), key.0) else { return 0 };
+        self.end_lent(&family, lent, cause)
+    }
+
+    fn end_lent(&mut self, family: &Rc<Family>, mut lent: Lent<'_>, cause: CloseCause) -> usize {
+        let Some(child) = lent.child::<P, R, W>(family) else { return 0 };
         let in_order = matches!(cause, CloseCause::Requested | CloseCause::PeerClosed);
         let credit = child.finish(cause);
         if !child.is_finished() {

@@ -8,13 +8,13 @@
 //! 1. `ready` has room for every child that lives, so putting one on it allocates nothing.
 //! 2. A parent that was poked and has not looked is not called again.
 //! 3. Once a family is over, all of its children have been told the cause, and none is added.
+//! 4. Numbers on the list count up, and who has a number up to `looked_at` has come off it: nobody has to be told so.
 
 use super::{
     super::{AnyShared, ChannelCore, ChannelId, CloseCause, shared::ChannelShared, weight::Weight},
     ParentChannel,
 };
 use crate::{
-    arena::{Arena, Key},
     driver::{Source, Token},
     event_loop::{LocalLoop, SourceTimer},
     task_error::discard,
@@ -29,6 +29,9 @@ use std::{
 
 /// The signal to a parent that its store of stages should be looked at: no timer of a stage, and none of the host's own.
 pub(in crate::channel) const STORE_DUE: u64 = u32::MAX as u64;
+
+/// So many children may come and go before a family is tidied up.
+const MANY: usize = 8;
 
 /// What can be done with a child whose type only its siblings know.
 pub(super) trait Kind {
@@ -67,8 +70,14 @@ pub(crate) struct Family {
     kind: &'static dyn Kind,
     /// What messages weigh that are written to children: of a type that only they know.
     weight: OnceCell<Box<dyn Any>>,
-    living: RefCell<Arena<Token>>,
+    /// All children, and some that have ended since this was last tidied up: their tokens name nobody.
+    known: RefCell<Vec<Token>>,
+    /// How many live.
+    living: Cell<usize>,
     ready: RefCell<VecDeque<Token>>,
+    /// How many have been put on the list so far, and how many have come off it.
+    listed: Cell<u32>,
+    looked_at: Cell<u32>,
     poked: Cell<bool>,
     store_due: Cell<bool>,
     over: Cell<bool>,
@@ -89,8 +98,11 @@ impl Family {
             stage,
             kind,
             weight: OnceCell::new(),
-            living: RefCell::default(),
+            known: RefCell::default(),
+            living: Cell::new(0),
             ready: RefCell::default(),
+            listed: Cell::new(0),
+            looked_at: Cell::new(0),
             poked: Cell::new(false),
             store_due: Cell::new(false),
             over: Cell::new(false),
@@ -126,26 +138,39 @@ impl Family {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.living.borrow().len()
+        self.living.get()
     }
 
     /// A child is born.
-    pub(super) fn enter(&self, token: Token) -> Key {
-        let mut living = self.living.borrow_mut();
-        let (key, mut ready) = (living.insert(token), self.ready.borrow_mut());
-        if ready.capacity() < living.len() {
-            let more = living.len() - ready.len();
-            ready.reserve(more);
+    #[inline]
+    pub(super) fn enter(&self, token: Token) {
+        self.living.set(self.living.get() + 1);
+        let mut known = self.known.borrow_mut();
+        if known.len() == known.capacity() {
+            self.make_room(&mut known);
         }
-        key
+        known.push(token);
     }
 
-    pub(super) fn leave(&self, key: Key) {
-        self.living.borrow_mut().remove(key);
+    /// Forgets those who have ended, and has room for as many again as there are: so this is rare, however many come and go.
+    #[cold]
+    fn make_room(&self, known: &mut Vec<Token>) {
+        known.retain(|token| self.local.has(*token));
+        let room = known.len().max(MANY);
+        known.reserve(room);
+        let mut ready = self.ready.borrow_mut();
+        let more = known.capacity() - ready.len();
+        ready.reserve(more);
     }
 
+    #[inline]
+    pub(super) fn leave(&self) {
+        self.living.set(self.living.get() - 1);
+    }
+
+    /// All children, as far as they are in their places.
     pub(super) fn tokens(&self) -> Vec<Token> {
-        self.living.borrow().iter().map(|(_, token)| *token).collect()
+        self.known.borrow().iter().copied().filter(|token| self.local.has(*token)).collect()
     }
 
     pub(in crate::channel) fn ids(&self) -> Vec<ChannelId> {
@@ -160,19 +185,27 @@ impl Family {
 
     // ---- who has news ----
 
-    /// Puts a child on the list. Its parent looks by itself.
+    /// Puts a child on the list, and says which number it has there.
     #[inline]
-    pub(super) fn list(&self, token: Token) {
+    pub(super) fn list(&self, token: Token) -> u32 {
         self.ready.borrow_mut().push_back(token);
+        self.listed.set(self.listed.get().wrapping_add(1));
+        self.listed.get()
     }
 
-    /// The same for a child that its parent has not called.
-    pub(super) fn list_and_poke(&self, token: Token) {
-        self.list(token);
-        self.poke();
+    /// The last number that has come off the list.
+    pub(super) fn looked_at(&self) -> u32 {
+        self.looked_at.get()
     }
 
-    fn poke(&self) {
+    /// Whether who has this number is still on the list.
+    #[inline]
+    pub(super) fn is_listed(&self, number: u32) -> bool {
+        number.wrapping_sub(self.looked_at.get()).cast_signed() > 0
+    }
+
+    /// Has a parent look that has not called.
+    pub(super) fn poke(&self) {
         if !self.over.get() && !self.poked.replace(true) {
             self.local.call_late(self.token); // others may have something to say by then
         }
@@ -185,7 +218,9 @@ impl Family {
 
     #[inline]
     pub(super) fn next(&self) -> Option<Token> {
-        self.ready.borrow_mut().pop_front()
+        let next = self.ready.borrow_mut().pop_front()?;
+        self.looked_at.set(self.looked_at.get().wrapping_add(1));
+        Some(next)
     }
 
     // ---- the store ----
@@ -212,9 +247,10 @@ impl Family {
         if self.over.replace(true) {
             return;
         }
-        let children = self.living.take();
+        let children = self.known.take();
         self.ready.take();
-        for token in children.into_values() {
+        self.looked_at.set(self.listed.get());
+        for token in children {
             let Some(mut source) = self.local.lend(token) else { continue };
             if self.kind.end(&mut *source as &mut dyn Any, cause.clone()) {
                 self.bury(token, source);

@@ -113,7 +113,7 @@ impl ChannelCore {
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
     #[inline]
     pub(in crate::channel) fn comes_to_rest(&mut self) -> bool {
-        let rest = self.account.is_calm()
+        let rest = (self.account.is_calm() || self.unsettled == 0 && self.account.ended().is_some())
             && !self.told_full.get()
             && !self.waiting_inside
             && !self.demand.is_paused();

@@ -28,6 +28,22 @@ pub(crate) struct Wishes {
     pub(crate) shut_down_done: Spill<WritePromise>,
 }
 
+impl Wishes {
+    /// Nothing is wanted any more.
+    pub(super) fn start_over(&mut self) {
+        let Self { close, close_done, shut_down_done, .. } = std::mem::take(self);
+        debug_assert!(close_done.is_empty() && shut_down_done.is_empty(), "the end has told them");
+        (self.close_done, self.shut_down_done) = (close_done, shut_down_done); // their room is used again
+        drop(close);
+    }
+
+    /// Whether a transport has something to do.
+    #[inline]
+    pub(in crate::channel) fn are_any(&self) -> bool {
+        self.flush || self.shut_down_output || self.close_when_flushed || self.close.is_some()
+    }
+}
+
 impl ChannelCore {
     pub(crate) fn close_when_flushed(&mut self) {
         self.ask(|| Asked::CloseWhenFlushed);

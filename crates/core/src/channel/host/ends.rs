@@ -1,7 +1,9 @@
 //! How a channel ends: who is told, in which order, and what becomes of messages that nobody asks for.
 
 use super::{
-    super::{CloseCause, Outbound, Pack, Parcel, WriteError, core::Delivered, shared::ChannelShared},
+    super::{
+        CloseCause, Outbound, Pack, Parcel, WriteError, WritePromise, core::Delivered, shared::ChannelShared,
+    },
     HOST, Host,
 };
 use crate::pipeline::{Inbound, Next, Segment};
@@ -116,11 +118,12 @@ impl<P: Segment<R, W>, W: 'static, R: 'static, M: Parcel> Host<P, W, R, M> {
             shared.close(cause.clone());
         }
         self.core.end_families(cause);
-        for done in self.core.wishes.close_done.take() {
-            done.succeed();
+        if !self.core.wishes.close_done.is_empty() {
+            self.core.wishes.close_done.take().for_each(WritePromise::succeed);
         }
-        for done in self.core.wishes.shut_down_done.take() {
-            done.fail(WriteError::Closed(cause.clone()));
+        if !self.core.wishes.shut_down_done.is_empty() {
+            let late = self.core.wishes.shut_down_done.take();
+            late.for_each(|done| done.fail(WriteError::Closed(cause.clone())));
         }
     }
 }

@@ -20,19 +20,21 @@ where
     R: 'static,
     M: Pack<W>,
 {
-    /// Makes ready for another conversation, if the last one is over and every stage can. If not, the host is of no use any more
+    /// Makes ready for another conversation when the last one [is over](Self::is_finished), if every stage can. If not, the host is of no use any more
     /// but to be [removed](Self::remove).
     pub(in crate::channel) fn start_over(&mut self, settings: &HostSettings) -> bool {
-        if self.silent || self.removed || !self.is_finished() || !self.core.can_start_over() {
+        debug_assert!(self.is_finished());
+        if self.silent || self.removed || !self.core.can_start_over() {
             return false;
         }
-        self.core.forget_stages(0);
         let root = &mut self.root;
         if !catch(|| root.start_over()).unwrap_or(false) {
             return false;
         }
-        self.leave();
-        self.shared.take();
+        if self.core.is_shared() {
+            self.leave();
+            self.shared.take();
+        }
         self.core.start_over(settings.water_marks, settings.auto_read);
         (self.ended, self.was_active) = (false, false);
         true

@@ -34,6 +34,12 @@ where
         std::mem::take(&mut self.core.wishes.flush)
     }
 
+    /// Whether the pipeline wants anything of its transport.
+    #[inline]
+    pub(in crate::channel) fn has_wishes(&self) -> bool {
+        self.core.wishes.are_any()
+    }
+
     /// Whether something should be sent now.
     pub(in crate::channel) fn has_flush(&self) -> bool {
         self.core.wishes.flush
