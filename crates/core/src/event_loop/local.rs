@@ -203,8 +203,8 @@ impl Local {
     #[inline(always)]
     pub(crate) fn next(&self, turn: &mut Turn) -> Option<Queued> {
         // Most of the time nothing else waits.
-        if self.due.get() == 0 && !self.queues.has_own() {
-            return self.queues.next_submitted().or_else(|| self.next_late());
+        if self.due.get() == 0 && !self.queues.has_own_or_late() {
+            return self.queues.next_submitted();
         }
         self.next_in_turn(turn)
     }
@@ -220,14 +220,9 @@ impl Local {
                 Turn::Own => self.queues.next_own().map(Queued::free),
             };
             if found.is_some() || *turn == first {
-                return found.or_else(|| self.next_late());
+                return found.or_else(|| self.queues.next_late().map(Queued::free));
             }
         }
-    }
-
-    #[inline]
-    fn next_late(&self) -> Option<(Work, bool)> {
-        Some((self.queues.next_late()?, false))
     }
 
     pub(crate) fn has_tasks(&self) -> bool {

@@ -114,8 +114,13 @@ impl Queues {
         self.late.borrow_mut().push_back(work);
     }
 
-    /// Nothing else is left.
+    /// Whether the loop has given itself something to do.
     #[inline]
+    pub(super) fn has_own_or_late(&self) -> bool {
+        self.own_len.get() | self.late_len.get() > 0
+    }
+
+    /// Nothing else is left.
     pub(super) fn next_late(&self) -> Option<Work> {
         self.late_len.set(self.late_len.get().checked_sub(1)?);
         self.late.borrow_mut().pop_front()

@@ -64,7 +64,7 @@ fn the_end_of_the_parent_is_that_of_all_children_with_its_cause() {
     for channel in &channels {
         assert!(matches!(channel.close_cause(), Some(CloseCause::PeerClosed)));
         assert!(matches!(
-            channel.write_and_flush("late".into()).wait(),
+            channel.send("late".into()).wait(),
             Err(WriteError::Closed(CloseCause::PeerClosed))
         ));
     }
@@ -200,7 +200,7 @@ fn what_arrives_for_a_child_that_is_closing_gives_its_credit_back_at_once() {
     let child = parent.seen.last();
     parent.say(In::Data(1, "before"));
     parent.seen.blocked.set(true);
-    child.send("not taken yet".into());
+    child.write_and_flush("not taken yet".into());
     child.close_when_flushed();
     parent.heard();
     child.close_now(CloseCause::Requested);
@@ -307,7 +307,7 @@ fn a_child_of_a_child_ends_with_it() {
     parent.say(In::Open(1));
     assert_eq!(parent.say(In::Data(1, "down and up")), [data(1, "down and up"), Out::Credit(1, 11)]);
     let inner = innermost.lock().unwrap().clone().unwrap();
-    inner.send("by itself".into());
+    inner.write_and_flush("by itself".into());
     assert_eq!(parent.heard(), [data(1, "by itself")]);
     let grandparent = inner.parent().and_then(|parent| parent.parent()).unwrap();
     assert_eq!(grandparent.id(), parent.embedded.channel().id());

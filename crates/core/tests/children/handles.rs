@@ -11,7 +11,7 @@ fn a_handle_is_made_when_it_is_asked_for_and_works_from_any_thread() {
     parent.say(In::Open(1));
     let child = parent.seen.last();
     let other = child.clone();
-    let mut written = thread::spawn(move || other.write_and_flush("from elsewhere".into())).join().unwrap();
+    let mut written = thread::spawn(move || other.send("from elsewhere".into())).join().unwrap();
     assert_eq!(parent.heard(), [data(1, "from elsewhere")]);
     assert!(written.wait().is_ok());
     assert_eq!(parent.seen.pokes.get(), 1);
@@ -64,7 +64,7 @@ fn groups_hold_children_until_they_end() {
         parent.say(In::Open(id));
         group.add(parent.seen.last());
     }
-    group.send(Bytes::from("all"));
+    group.write_and_flush(Bytes::from("all"));
     assert_eq!(parent.heard(), [data(1, "all"), data(2, "all"), data(3, "all")]);
     assert_eq!(parent.seen.pokes.get(), 1);
     parent.say(In::End(2));
@@ -97,7 +97,7 @@ fn handles_of_a_child_that_has_ended_answer_at_once() {
     parent.say(In::Open(1));
     let child = parent.seen.last();
     parent.say(In::Reset(1, 3));
-    assert!(child.write_and_flush("late".into()).wait().is_err());
+    assert!(child.send("late".into()).wait().is_err());
     assert!(matches!(child.closed().wait(), Ok(CloseCause::Reset(3))));
     assert!(child.stages().wait().is_err() && child.children().wait().is_err());
     assert!(child.is_closing());

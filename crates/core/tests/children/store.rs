@@ -52,8 +52,8 @@ fn a_new_conversation_has_a_number_and_handles_of_its_own() {
     assert_eq!(parent.seen.built.get(), 1);
     assert_ne!(first, second);
     assert!(second.attribute::<&str>().is_none());
-    assert!(first.write_and_flush("late".into()).wait().is_err());
-    second.send("of the second".into());
+    assert!(first.send("late".into()).wait().is_err());
+    second.write_and_flush("of the second".into());
     assert_eq!(parent.heard(), [data(2, "of the second")]);
     assert!(matches!(first.close_cause(), Some(CloseCause::PeerClosed)) && second.close_cause().is_none());
 }

@@ -138,7 +138,7 @@ fn what_a_parent_does_not_take_stays_and_its_writer_hears_that_there_is_no_room(
     assert!(!child.is_writable() && written.try_take().is_none());
     parent.seen.blocked.set(false);
     child.flush();
-    child.send("y".into());
+    child.write_and_flush("y".into());
     assert_eq!(parent.heard().len(), 2);
     assert!(child.is_writable());
     assert!(written.wait().is_ok());
