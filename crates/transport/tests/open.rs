@@ -265,11 +265,71 @@ fn a_stream_that_panics_costs_its_channel_and_not_its_loop() {
     let client = Client::builder().group(group()).pipeline(move || pipeline().app(script.probe())).unwrap();
     let channel = client.adopt(Reads(|| panic!("on purpose"))).soon().unwrap();
     events.active();
-    channel.closed().soon();
+    let cause = events.end();
+    assert!(matches!(&cause, CloseCause::Panicked(panic) if panic == "on purpose"), "{cause}");
+    assert!(matches!(channel.closed().soon(), CloseCause::Panicked(_)));
     let late = channel.send(Bytes::from("late")).soon();
     assert!(late.is_err(), "{late:?}");
     let next = client.adopt(Reads(|| Ok(Received { bytes: BytesMut::new(), more: false }))).soon().unwrap();
     next.closed().soon();
+}
+
+#[test]
+fn a_stream_that_cannot_send_and_is_always_interrupted_ends() {
+    struct Interrupted;
+    impl Connection for Interrupted {
+        fn peer(&self) -> Address {
+            Address::other("test", "peer").unwrap()
+        }
+        fn open(self: Box<Self>, _: &LocalLoop, _: Token) -> io::Result<Box<dyn Stream>> {
+            Ok(self)
+        }
+    }
+    impl Stream for Interrupted {
+        fn receive(&mut self) -> io::Result<Received> {
+            Err(io::ErrorKind::Interrupted.into())
+        }
+        fn has_ended(&mut self) -> io::Result<bool> {
+            Ok(false)
+        }
+        fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
+            match outbound.has_flushed() {
+                true => Err(io::ErrorKind::BrokenPipe.into()),
+                false => Ok(Wrote::All),
+            }
+        }
+        fn shut_down_output(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (script, events) = script();
+    let client = Client::builder().group(group()).pipeline(move || pipeline().app(script.probe())).unwrap();
+    let channel = client.adopt(Interrupted).soon().unwrap();
+    events.active();
+    assert!(channel.send(Bytes::from("nobody")).soon().is_err());
+    assert!(matches!(events.end(), CloseCause::Io(_)));
+}
+
+#[test]
+fn what_was_sent_and_panics_as_it_is_dropped_ends_its_channel_with_that_panic() {
+    struct Grudge;
+    impl AsRef<[u8]> for Grudge {
+        fn as_ref(&self) -> &[u8] {
+            b"grudge"
+        }
+    }
+    impl Drop for Grudge {
+        fn drop(&mut self) {
+            panic!("on purpose")
+        }
+    }
+    let (script, events) = script();
+    let client = Client::builder().group(group()).pipeline(move || pipeline().app(script.probe())).unwrap();
+    let channel = client.adopt(Reads(|| Err(io::ErrorKind::WouldBlock.into()))).soon().unwrap();
+    events.active();
+    channel.write_and_flush(Bytes::from_owner(Grudge));
+    let cause = events.end();
+    assert!(matches!(&cause, CloseCause::Panicked(panic) if panic == "on purpose"), "{cause}");
 }
 
 #[test]

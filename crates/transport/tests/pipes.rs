@@ -141,6 +141,26 @@ fn a_write_that_finds_nobody_ends_the_channel_behind_what_had_arrived() {
 }
 
 #[test]
+fn a_child_that_was_never_written_to_ends_in_order_although_it_had_closed_its_input() {
+    for half_closure in [true, false] {
+        for backend in backends() {
+            let (ours, here) = script();
+            let client = client(on(backend).half_closure(half_closure), ours);
+            let mut child = run("exec 0<&-; echo hello");
+            let _channel = client.adopt(Pipes::of_child(&mut child).unwrap()).soon().unwrap();
+            here.active();
+            here.read(b"hello\n");
+            let cause = here.skip_to_end();
+            assert!(
+                matches!(cause, CloseCause::PeerClosed),
+                "{backend}, half-closure {half_closure}: {cause}"
+            );
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_child_process_is_a_channel_until_it_ends() {
     for backend in backends() {
         let (ours, here) = script();

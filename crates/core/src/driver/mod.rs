@@ -301,6 +301,12 @@ pub trait Source: Any {
         let _ = signal;
     }
 
+    /// A call of this source has panicked, with this message. It is the last call: what it can still tell to those who count on it, it
+    /// tells now, and is dropped.
+    fn panicked(&mut self, message: &str) {
+        let _ = message;
+    }
+
     /// The loop shuts down: close. A source that has more to do may stay registered until the shutdown's timeout.
     fn shut_down(&mut self);
 }

@@ -332,7 +332,13 @@ impl Local {
         let Some(mut source) = self.sources.borrow_mut().get_mut(token.0).and_then(Option::take) else {
             return;
         };
-        let whole = self.contain(TaskKind::Io, || call(&mut *source)).is_some();
+        let whole = match catch(|| call(&mut *source)) {
+            Ok(()) => true,
+            Err(message) => {
+                self.source_panicked(&mut *source, message);
+                false
+            }
+        };
         let mut source = Some(source);
         if whole && let Some(place) = self.sources.borrow_mut().get_mut(token.0) {
             *place = source.take();
@@ -368,6 +374,13 @@ impl Local {
         if let Some(source) = source {
             self.bury(token, source);
         }
+    }
+
+    /// What it is responsible for hears of it, if the source can still tell.
+    #[cold]
+    fn source_panicked(&self, source: &mut dyn Source, message: String) {
+        self.contain(TaskKind::Io, || source.panicked(&message));
+        self.report_panic(TaskKind::Io, message);
     }
 
     /// A source left during its call, or panicked and cannot be trusted with another event.

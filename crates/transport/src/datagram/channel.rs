@@ -527,6 +527,13 @@ where
         self.act();
     }
 
+    /// The drop of something that was sent: stages never get here.
+    fn panicked(&mut self, message: &str) {
+        self.close(CloseCause::Panicked(message.to_owned()));
+        self.host.forsake();
+        self.host.remove();
+    }
+
     fn shut_down(&mut self) {
         self.close(CloseCause::ShutDown);
         self.host.forsake();

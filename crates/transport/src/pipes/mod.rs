@@ -49,7 +49,8 @@ use stream::PipeStream;
 /// ```
 ///
 /// Half-closure closes the descriptor that is written to: the peer reads to its end, and may go on writing. Files are sent through memory.
-/// There is no reset: a peer that goes is known by the end of what it wrote, or by a write that finds nobody (`BrokenPipe`).
+/// There is no reset: a peer that goes is known by the end of what it wrote, or by a write that finds nobody: that ends the channel with
+/// `BrokenPipe`, behind what had arrived by then. Do not write to a child that has closed its input and still has something to say.
 ///
 /// The descriptors are made non-blocking for as long as the channel lives, which all who share them notice, and then left as they were. Rust
 /// programs ignore `SIGPIPE`; one that does not is ended by a write that finds nobody.

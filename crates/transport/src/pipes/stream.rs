@@ -91,6 +91,10 @@ impl Stream for PipeStream {
         }
     }
 
+    fn ends_one_by_one(&self) -> bool {
+        self.output.as_ref().is_none_or(|output| !output.is_socket())
+    }
+
     fn unacknowledged(&mut self) -> io::Result<usize> {
         Ok(self.on_its_way().unwrap_or(0))
     }

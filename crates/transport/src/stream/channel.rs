@@ -407,8 +407,11 @@ where
     /// Finds an error that no read will find any more.
     #[cold]
     fn take_error(&mut self) {
-        if let Some(error) = self.stream.as_mut().and_then(Stream::take_error) {
-            self.fail(error);
+        let Some(stream) = &mut self.stream else { return };
+        let Some(error) = stream.take_error() else { return };
+        match stream.ends_one_by_one() && !self.host.outbound().has_flushed() {
+            true => self.close(CloseCause::PeerClosed), // both ways have ended, and nothing was lost
+            false => self.fail(error),
         }
     }
 
@@ -434,7 +437,11 @@ where
                         break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if share.read(0, &self.local) {
+                        break;
+                    }
+                }
                 _ => break,
             }
         }
@@ -578,6 +585,16 @@ where
             _ => self.host.signal(signal),
         }
         self.act();
+    }
+
+    /// The stream, or the drop of something that was sent: stages never get here.
+    fn panicked(&mut self, message: &str) {
+        self.disarm();
+        let stream = self.stream.take(); // dropped last: it may panic once more
+        self.host.closed(CloseCause::Panicked(message.to_owned()));
+        self.host.forsake();
+        self.host.remove();
+        drop(stream);
     }
 
     fn shut_down(&mut self) {

@@ -113,6 +113,12 @@ pub trait Stream: 'static {
         false
     }
 
+    /// Whether the two ways end one by one, as those of two pipes do: an [error](Self::take_error) of the output behind the end of the
+    /// input is the peer's other end, and no loss unless something waits to be sent.
+    fn ends_one_by_one(&self) -> bool {
+        false
+    }
+
     /// Whether a close waits.
     fn is_closing(&self) -> bool {
         false
@@ -196,6 +202,9 @@ impl Stream for Box<dyn Stream> {
     }
     fn brings_later(&self) -> bool {
         (**self).brings_later()
+    }
+    fn ends_one_by_one(&self) -> bool {
+        (**self).ends_one_by_one()
     }
     fn is_closing(&self) -> bool {
         (**self).is_closing()
