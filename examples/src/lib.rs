@@ -1,6 +1,7 @@
-//! What several examples share: the time protocol, the stock service, and a transport of one's own. The programs are beside this folder; README.md has
+//! What several examples share: the time protocol, the stock service, a transport of one's own, and many conversations in one connection. The programs are beside this folder; README.md has
 //! them in order.
 
+pub mod mux;
 #[cfg(unix)]
 pub mod pipe_transport;
 pub mod stock;

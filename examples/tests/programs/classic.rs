@@ -47,6 +47,14 @@ fn all_time_servers_tell_the_time_and_refuse_other_orders() {
 }
 
 #[test]
+fn streams_of_one_connection_are_answered_each_by_itself() {
+    let said = run("mux", &[]);
+    for words in ["5 bytes", "200000 bytes", "70 bytes"] {
+        assert_eq!(said.matches(words).count(), 2, "{words:?} is asked for and answered: {said}");
+    }
+}
+
+#[test]
 fn a_plain_client_says_who_hung_up_in_the_midst_of_an_answer() {
     let listener = TcpListener::bind(LOOPBACK).unwrap();
     let address = listener.local_addr().unwrap().to_string();
