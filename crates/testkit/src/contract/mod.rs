@@ -32,6 +32,7 @@ mod support;
 mod table;
 
 mod accept;
+mod children;
 mod connect;
 mod deaf;
 mod demand;
@@ -75,6 +76,7 @@ pub fn suite() -> &'static [Behaviour] {
     static SUITE: LazyLock<Vec<Behaviour>> = LazyLock::new(|| {
         [
             accept::BEHAVIOURS,
+            children::BEHAVIOURS,
             connect::BEHAVIOURS,
             deaf::BEHAVIOURS,
             demand::BEHAVIOURS,
