@@ -2,7 +2,7 @@
 //! `cargo run --release --example discard_client -- 127.0.0.1:7009 3`
 
 use bytes::Bytes;
-use netwright::{AppContext, Application, Client, StageTimer, pipeline};
+use netwright::{AppContext, Application, Client, Outgoing, StageTimer, pipeline};
 use std::{error::Error, time::Duration};
 
 struct Flood {
@@ -23,7 +23,7 @@ impl Flood {
 
 impl Application for Flood {
     type Read = bytes::BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.arm(self.time);

@@ -1,13 +1,13 @@
 //! The smallest server: every byte goes back. `cargo run --release --example echo -- 127.0.0.1:7007`
 
-use bytes::{Bytes, BytesMut};
-use netwright::{AppContext, Application, Server, event_loops, pipeline};
+use bytes::BytesMut;
+use netwright::{AppContext, Application, Outgoing, Server, event_loops, pipeline};
 
 struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());

@@ -1,7 +1,7 @@
 //! Fetches one file from `file_server` and writes it to standard output.
 
 use bytes::{Buf, Bytes, BytesMut};
-use netwright::{AppContext, Application, Client, CloseCause, pipeline};
+use netwright::{AppContext, Application, Client, CloseCause, Outgoing, pipeline};
 use std::{
     error::Error,
     io::{self, Write},
@@ -16,7 +16,7 @@ struct Fetch {
 
 impl Application for Fetch {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.write_and_flush(Bytes::from(format!("{}\n", self.name)));

@@ -65,10 +65,10 @@ impl Application for Files {
     fn read(&mut self, cx: &mut AppContext<'_, Self>, name: String) {
         match self.open(&name) {
             Ok(region) => {
-                cx.write(format!("{}\n", region.remaining()).into());
-                cx.write_and_flush(region.into());
+                cx.write(format!("{}\n", region.remaining()));
+                cx.write_and_flush(region);
             }
-            Err(error) => cx.write_and_flush(format!("{error}\n").into()),
+            Err(error) => cx.write_and_flush(format!("{error}\n")),
         }
     }
 }

@@ -7,9 +7,10 @@
 //! Each side reads only while the other has room to write. An end of input is passed on as one, and when one side is
 //! over, so is the other.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright::{
-    AppContext, Application, Channel, Client, CloseCause, EventLoopGroup, Server, event_loops, pipeline,
+    AppContext, Application, Channel, Client, CloseCause, EventLoopGroup, Outgoing, Server, event_loops,
+    pipeline,
 };
 use std::{
     error::Error,
@@ -21,18 +22,18 @@ use std::{
 
 /// One side of a pair. Knows the other side once that is connected; until then it does not read.
 struct Side {
-    other: Arc<OnceLock<Channel<Bytes>>>,
+    other: Arc<OnceLock<Channel>>,
 }
 
 impl Side {
-    fn other(&self) -> Option<&Channel<Bytes>> {
+    fn other(&self) -> Option<&Channel> {
         self.other.get()
     }
 }
 
 impl Application for Side {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         let Some(other) = self.other() else { return };
@@ -63,7 +64,7 @@ impl Application for Side {
 
 /// One side is over, and so is the other: behind what it was sent, unless nobody is left to read what comes back. Who waits for
 /// that would wait for ever.
-fn end(other: &Channel<Bytes>, cause: &CloseCause) {
+fn end(other: &Channel, cause: &CloseCause) {
     match cause {
         CloseCause::Io(_) => drop(other.close()),
         _ => drop(other.close_when_flushed()),
@@ -81,7 +82,7 @@ struct Front {
 
 impl Application for Front {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         let (front, to_back) = (cx.channel(), self.side.other.clone());

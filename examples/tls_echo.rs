@@ -9,7 +9,7 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, Client, CloseCause, Event, Peer, Server, event_loops, pipeline,
+    AppContext, Application, Client, CloseCause, Event, Outgoing, Peer, Server, event_loops, pipeline,
     tls::{Acceptor, Certificate, Connector, Handshake, Reloadable, Roots, Tls},
 };
 use std::{error::Error, time::Duration};
@@ -19,7 +19,7 @@ struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
         if let Some(Handshake { version, cipher_suite, resumed, .. }) = event.get() {
@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn talk(server: &Server, certificate: &Certificate) -> Result<(), Box<dyn Error>> {
     let localhost = Connector::builder().roots(Roots::of(certificate)?).build()?.to("localhost")?;
     let client = Client::builder().pipeline(move || {
-        pipeline().add(Tls::to(&localhost)).serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+        pipeline().add(Tls::to(&localhost)).serve(|mut peer: Peer| async move {
             peer.write(Bytes::from("hello in secret")).await?; // sent when the handshake is done
             if let Some(answer) = peer.read().await? {
                 println!("the server says {:?}", String::from_utf8_lossy(&answer));

@@ -56,7 +56,7 @@ mod unix {
         std::fs::remove_file(path.with_extension("txt"))?; // it has no name any more: only who is given it can read it
         file.write_all(b"what the file says")?;
         file.rewind()?;
-        channel.send(Envelope::new("a file").with_descriptor(file).into()).wait()?;
+        channel.send(Envelope::new("a file").with_descriptor(file)).wait()?;
         println!("{}", String::from_utf8_lossy(&answers.recv()?));
         channel.close().wait()?;
         Ok(())

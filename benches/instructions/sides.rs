@@ -19,7 +19,7 @@ use netwright_benches::{
 };
 use netwright_core::{
     AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Outgoing, Segment,
-    WritePromise, pipeline,
+    WritePromise, internal::CarriedBy, pipeline,
 };
 use netwright_testkit::Wire;
 use std::{hint::black_box, time::Duration};
@@ -105,7 +105,7 @@ impl Side {
 fn turns<'a, P, O>(mut wire: Wire<P, O>, rounds: usize, mut read: impl FnMut() -> &'a [u8], answer: usize)
 where
     P: Segment<BytesMut, O>,
-    O: Into<Outgoing> + 'static,
+    O: CarriedBy<Outgoing>,
 {
     for _ in 0..rounds {
         assert_eq!(wire.turn(read()), answer);

@@ -18,7 +18,7 @@ use crate::{
     },
     stages::Echo,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::{Request, Response, header, service::service_fn};
 use netwright::{Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
 use netwright_http::{Body, HttpServer, header_map, respond, serve};
@@ -215,7 +215,7 @@ fn reply(content_type: &'static str, body: Bytes) -> Response<Bytes> {
 }
 
 /// As anybody would write it.
-async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+async fn echo(mut peer: Peer) -> Result<(), CloseCause> {
     while let Some(bytes) = peer.read().await? {
         peer.write(bytes.freeze()).await?;
     }

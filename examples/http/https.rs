@@ -12,7 +12,7 @@
 
 use http::Response;
 use netwright::{
-    Outgoing, Server, event_loops,
+    Server, event_loops,
     http::{HttpServer, respond},
     pipeline,
     tls::{Acceptor, Certificate, Reloadable, Tls},
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .group(loops)
         .pipeline(move |_| {
             pipeline()
-                .add(Tls::<Outgoing>::server(&acceptor))
+                .add(Tls::server(&acceptor))
                 .add(HttpServer::new())
                 .app(respond(|request| Response::new(format!("{} in secret\n", request.uri().path()))))
         })

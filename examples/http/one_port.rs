@@ -13,10 +13,10 @@
 //! nc 127.0.0.1 7017                openssl s_client -quiet -connect 127.0.0.1:7017
 //! ```
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::Response;
 use netwright::{
-    AppContext, Application, Context, Handler, Outgoing, Server, WritePromise,
+    AppContext, Application, Server,
     codec::LineFrames,
     detect::{Detect, http as looks_like_http, tls as looks_like_tls},
     event_loops,
@@ -26,8 +26,8 @@ use netwright::{
 };
 use std::{convert::Infallible, error::Error, time::Duration};
 
-/// What all that may come here has in common: bytes in, bytes or files out, and nothing that is written from outside.
-type Protocols = Detect<Outgoing, Infallible>;
+/// What all that may come here has in common: nothing is written to it from outside.
+type Protocols = Detect<Infallible>;
 
 /// The protocols in clear.
 fn in_clear(detect: Protocols) -> Protocols {
@@ -37,7 +37,7 @@ fn in_clear(detect: Protocols) -> Protocols {
                 respond(|request| Response::new(format!("hello over HTTP, {}\n", request.uri().path())));
             pipeline().add(HttpServer::new()).app(hello).sealed()
         })
-        .otherwise(|| pipeline().add(BytesOnly).add(LineFrames::max(1024)).app(Reverse).sealed())
+        .otherwise(|| pipeline().add(LineFrames::max(1024)).app(Reverse).sealed())
 }
 
 /// Answers every line with its letters in the opposite order.
@@ -49,25 +49,7 @@ impl Application for Reverse {
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, line: Bytes) {
         let reversed: String = String::from_utf8_lossy(&line).chars().rev().collect();
-        cx.write_and_flush(reversed.into());
-    }
-}
-
-/// Stages behind it write bytes, and never files.
-struct BytesOnly;
-
-impl Handler for BytesOnly {
-    type Read = BytesMut;
-    type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Outgoing;
-
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.fire_read(bytes);
-    }
-
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes.into(), done);
+        cx.write_and_flush(reversed);
     }
 }
 
@@ -80,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let acceptor = acceptor.clone();
             pipeline().joint(|switch| {
                 let detect = Detect::new(switch).rule(looks_like_tls, move || {
-                    let tls = pipeline().add(Tls::<Outgoing>::server(&acceptor));
+                    let tls = pipeline().add(Tls::server(&acceptor));
                     tls.joint(|switch| pipeline().last(in_clear(Detect::new(switch))))
                 });
                 pipeline().last(in_clear(detect))

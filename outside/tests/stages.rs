@@ -28,7 +28,7 @@ impl Handler for Veil {
         cx.fire_read(bytes);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes.iter().map(|byte| !byte).collect(), done);
+        cx.write_with(bytes.iter().map(|byte| !byte).collect::<Bytes>(), done);
     }
 }
 
@@ -81,7 +81,7 @@ fn a_segment_behind_a_joint_is_exchanged_while_the_connection_lives() {
             .group(loops(1))
             .half_closure(true)
             .pipeline(|_| {
-                pipeline().joint(|switch: Switch<BytesMut, Bytes, Bytes>| {
+                pipeline().joint(|switch: Switch<Bytes>| {
                     pipeline().handle(move |cx, bytes: BytesMut| {
                         assert_eq!(bytes, "veil");
                         cx.write_and_flush(Bytes::from("veiled from now on"));
@@ -261,7 +261,7 @@ impl Application for Capitals {
     type Write = Bytes;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, line: Bytes) {
-        cx.write_and_flush(line.to_ascii_uppercase().into());
+        cx.write_and_flush(line.to_ascii_uppercase());
     }
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.close_when_flushed();

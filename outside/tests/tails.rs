@@ -316,7 +316,7 @@ fn a_service_that_works_on_several_requests_replies_in_order_whoever_is_woken_fi
 }
 
 /// Passes on what one channel reads to another, which says when it has taken it.
-async fn pass_on(mut from: Peer<BytesMut, Bytes>, to: Channel<Bytes>) -> Result<(), CloseCause> {
+async fn pass_on(mut from: Peer, to: Channel<Bytes>) -> Result<(), CloseCause> {
     while let Some(bytes) = from.read().await? {
         if to.send(bytes.freeze()).await.is_err() {
             return Ok(()); // it has gone
@@ -335,7 +335,7 @@ fn a_proxy_of_two_tails_passes_on_every_byte_both_ways_and_holds_back_who_is_too
             .group(group.clone())
             .half_closure(true)
             .pipeline(|_| {
-                pipeline().serve(async |mut peer: Peer<BytesMut, Bytes>| {
+                pipeline().serve(async |mut peer: Peer| {
                     while let Some(bytes) = peer.read().await? {
                         peer.write(bytes.freeze()).await?;
                     }
@@ -351,7 +351,7 @@ fn a_proxy_of_two_tails_passes_on_every_byte_both_ways_and_holds_back_who_is_too
             .half_closure(true)
             .pipeline(move |_| {
                 let (target, loops) = (target.clone(), loops.clone());
-                pipeline().serve(async move |peer: Peer<BytesMut, Bytes>| {
+                pipeline().serve(async move |peer: Peer| {
                     let front = peer.channel();
                     let client = Client::builder().group(loops).half_closure(true).pipeline(move || {
                         let front = front.clone();

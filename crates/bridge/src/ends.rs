@@ -31,17 +31,17 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-impl sealed::Sealed for PeerReader<BytesMut, Bytes> {}
+impl sealed::Sealed for PeerReader {}
 
-impl Reads for PeerReader<BytesMut, Bytes> {
+impl Reads for PeerReader {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<BytesMut>, CloseCause>> {
         PeerReader::poll_read(self, cx)
     }
 }
 
-impl sealed::Sealed for PeerWriter<BytesMut, Bytes> {}
+impl sealed::Sealed for PeerWriter {}
 
-impl Writes for PeerWriter<BytesMut, Bytes> {
+impl Writes for PeerWriter {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CloseCause>> {
         PeerWriter::poll_ready(self, cx)
     }

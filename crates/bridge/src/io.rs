@@ -53,14 +53,14 @@ const WRITE_MAX: usize = 64 * 1024;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct PeerIo<R = PeerReader<BytesMut, Bytes>, W = PeerWriter<BytesMut, Bytes>> {
+pub struct PeerIo<R = PeerReader, W = PeerWriter> {
     pub(crate) read: PeerRead<R>,
     pub(crate) write: PeerWrite<W>,
 }
 
 impl PeerIo {
     /// The peer of an async tail as a stream of bytes.
-    pub fn new(peer: Peer<BytesMut, Bytes>) -> Self {
+    pub fn new(peer: Peer) -> Self {
         let (reader, writer) = peer.split();
         Self { read: reader.into(), write: writer.into() }
     }
@@ -78,8 +78,8 @@ impl<R, W> PeerIo<R, W> {
     }
 }
 
-impl From<Peer<BytesMut, Bytes>> for PeerIo {
-    fn from(peer: Peer<BytesMut, Bytes>) -> Self {
+impl From<Peer> for PeerIo {
+    fn from(peer: Peer) -> Self {
         Self::new(peer)
     }
 }
@@ -107,7 +107,7 @@ impl<R, W> From<(PeerRead<R>, PeerWrite<W>)> for PeerIo<R, W> {
 /// channel.write_inbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello");
 /// ```
-pub struct PeerRead<R = PeerReader<BytesMut, Bytes>> {
+pub struct PeerRead<R = PeerReader> {
     reader: R,
     /// What has come and did not fit into the caller's buffer.
     pub(crate) rest: BytesMut,
@@ -141,8 +141,8 @@ impl<R: Reads> PeerRead<R> {
     }
 }
 
-impl From<PeerReader<BytesMut, Bytes>> for PeerRead {
-    fn from(reader: PeerReader<BytesMut, Bytes>) -> Self {
+impl From<PeerReader> for PeerRead {
+    fn from(reader: PeerReader) -> Self {
         Self::of(reader)
     }
 }
@@ -166,7 +166,7 @@ impl<R> fmt::Debug for PeerRead<R> {
 /// }));
 /// assert_eq!(channel.outbound_bytes(), b"goodbye");
 /// ```
-pub struct PeerWrite<W = PeerWriter<BytesMut, Bytes>> {
+pub struct PeerWrite<W = PeerWriter> {
     writer: W,
     /// The last tracked write that was not waited for: once the system has it, it has all before it.
     last: Option<Written>,
@@ -279,8 +279,8 @@ impl<W: Writes> PeerWrite<W> {
     }
 }
 
-impl From<PeerWriter<BytesMut, Bytes>> for PeerWrite {
-    fn from(writer: PeerWriter<BytesMut, Bytes>) -> Self {
+impl From<PeerWriter> for PeerWrite {
+    fn from(writer: PeerWriter) -> Self {
         Self::of(writer)
     }
 }

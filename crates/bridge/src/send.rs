@@ -60,7 +60,7 @@ impl PeerIo {
     /// assert!(channel.outbound_bytes().starts_with(b"HTTP/1.1 101 "));
     /// # }
     /// ```
-    pub fn sendable(peer: Peer<BytesMut, Bytes>) -> (SendIo, Carry) {
+    pub fn sendable(peer: Peer) -> (SendIo, Carry) {
         let (reader, writer) = peer.split();
         let channel = writer.channel();
         let inbox = Arc::new(Inbox::default());
@@ -112,7 +112,7 @@ impl Inbox {
 /// The reading half of a [`SendIo`].
 pub struct SendReader {
     inbox: Arc<Inbox>,
-    channel: Channel<Bytes>,
+    channel: Channel,
 }
 
 impl Sealed for SendReader {}
@@ -157,7 +157,7 @@ impl Drop for SendReader {
 /// The writing half of a [`SendIo`].
 pub struct SendWriter {
     inbox: Arc<Inbox>,
-    channel: Channel<Bytes>,
+    channel: Channel,
     /// For room.
     waiting: Option<Room>,
 }
@@ -225,8 +225,8 @@ impl Drop for SendWriter {
 /// why it has.
 #[must_use = "a `SendIo` reads nothing unless its tail awaits this"]
 pub struct Carry {
-    reader: PeerReader<BytesMut, Bytes>,
-    writer: PeerWriter<BytesMut, Bytes>,
+    reader: PeerReader,
+    writer: PeerWriter,
     inbox: Arc<Inbox>,
 }
 

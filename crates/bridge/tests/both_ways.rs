@@ -1,7 +1,7 @@
 //! Tokio programs that use Netwright, and handlers that use a tokio runtime: plain futures, no bridge needed.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, CloseCause, EventLoop, Peer, pipeline, promise};
+use netwright_core::{AppContext, Application, CloseCause, EventLoop, Outgoing, Peer, pipeline, promise};
 use netwright_transport::{Client, Server, event_loops};
 use std::{
     error::Error,
@@ -20,7 +20,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+async fn echo(mut peer: Peer) -> Result<(), CloseCause> {
     while let Some(bytes) = peer.read().await? {
         peer.write(bytes.freeze()).await?;
     }
@@ -72,7 +72,7 @@ struct Asks {
 
 impl Application for Asks {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, question: BytesMut) {
         let upstream = self.upstream;
@@ -89,9 +89,7 @@ impl Application for Asks {
             assert!(asks.home.in_event_loop(), "the answer is back where the handler lives");
             asks.answered += 1;
             match answer {
-                Ok(Ok(answer)) => {
-                    cx.write_and_flush(format!("{}: {}", asks.answered, answer.escape_ascii()).into())
-                }
+                Ok(Ok(answer)) => cx.write_and_flush(format!("{}: {}", asks.answered, answer.escape_ascii())),
                 Ok(Err(error)) => cx.fire_error(error),
                 Err(error) => cx.fire_error(error), // the task panicked, or its runtime has ended
             }

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "hyper")]
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, Response,
@@ -13,7 +13,7 @@ use hyper::{
     service::service_fn,
 };
 use netwright_bridge::{LoopExecutor, LoopTimer, PeerIo};
-use netwright_core::{EmbeddedChannel, EventLoop, ManualLoop, Peer, pipeline, time};
+use netwright_core::{EmbeddedChannel, EventLoop, ManualLoop, Outgoing, Peer, pipeline, time};
 use netwright_transport::{Client, Server, event_loops};
 use std::{
     cell::RefCell,
@@ -24,8 +24,8 @@ use std::{
     time::Duration,
 };
 
-type Bare = Peer<BytesMut, Bytes>;
-type Channel = EmbeddedChannel<Infallible, Bytes>;
+type Bare = Peer;
+type Channel = EmbeddedChannel<Infallible, Outgoing>;
 type Body = Full<Bytes>;
 
 /// Answers with what it got, after a rest on the loop's time if asked for one.

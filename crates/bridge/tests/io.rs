@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_bridge::PeerIo;
-use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+use netwright_core::{CloseCause, EmbeddedChannel, Outgoing, Peer, pipeline};
 use std::{
     cell::RefCell,
     convert::Infallible,
@@ -16,8 +16,8 @@ use std::{
 };
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-type Bare = Peer<BytesMut, Bytes>;
-type Channel = EmbeddedChannel<Infallible, Bytes>;
+type Bare = Peer;
+type Channel = EmbeddedChannel<Infallible, Outgoing>;
 type Log = Rc<RefCell<Vec<String>>>;
 
 fn log() -> (Log, Log) {

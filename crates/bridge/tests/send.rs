@@ -1,13 +1,13 @@
 //! Streams of bytes that leave their loop, and upgrades of hyper's by them.
 #![cfg(all(feature = "hyper", feature = "tokio"))]
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
 };
 use netwright_bridge::{Carry, PeerIo, SendIo};
-use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+use netwright_core::{CloseCause, EmbeddedChannel, Outgoing, Peer, pipeline};
 use netwright_transport::{Backend, Server};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -41,7 +41,7 @@ fn server(backend: Backend, hand: impl Fn(SendIo) + Send + Sync + Clone + 'stati
         .half_closure(true)
         .pipeline(move |_| {
             let hand = hand.clone();
-            pipeline().serve(move |peer: Peer<BytesMut, Bytes>| async move {
+            pipeline().serve(move |peer: Peer| async move {
                 let (io, carry) = PeerIo::sendable(peer);
                 hand(io);
                 carry.await;
@@ -163,9 +163,9 @@ fn the_half_that_is_dropped_last_ends_the_channel_and_a_writer_its_direction() {
 }
 
 /// A channel whose stream is here, and who carries for it.
-fn embedded() -> (EmbeddedChannel<std::convert::Infallible, Bytes>, SendIo) {
+fn embedded() -> (EmbeddedChannel<std::convert::Infallible, Outgoing>, SendIo) {
     let (tell, told) = mpsc::channel();
-    let channel = EmbeddedChannel::new(pipeline().serve(move |peer: Peer<BytesMut, Bytes>| async move {
+    let channel = EmbeddedChannel::new(pipeline().serve(move |peer: Peer| async move {
         let (io, carry): (_, Carry) = PeerIo::sendable(peer);
         tell.send(io).unwrap();
         carry.await;

@@ -19,8 +19,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_codec::{DecodeError, Decoder, DelimiterFrames, JsonFrames, LengthFrames, LineFrames, decode};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Fault, Handler, InboundOnly, InboundStage,
-    Switch, inbound, pipeline,
+    AppContext, Application, Carries, CloseCause, Context, EmbeddedChannel, Fault, Handler, InboundOnly,
+    InboundStage, Outgoing, Switch, inbound, pipeline,
 };
 use std::{cell::RefCell, convert::Infallible, rc::Rc};
 
@@ -41,7 +41,8 @@ impl Application for Notes {
 
 fn noted<H>(frames: H) -> (EmbeddedChannel<Infallible, Bytes>, Notes)
 where
-    H: Handler<Read = BytesMut, ReadOut = Bytes, Write = Bytes, WriteOut = Bytes>,
+    H: Handler<Read = BytesMut, ReadOut = Bytes, Write: Carries<Bytes>>,
+    Outgoing: Carries<H::WriteOut>,
 {
     let notes = Notes::default();
     (EmbeddedChannel::new(pipeline().add(frames).app(notes.clone())), notes)
@@ -102,7 +103,7 @@ impl Decoder for Fours {
 
 /// Has everything behind the joint exchanged after the first frame.
 struct Once {
-    switch: Switch<BytesMut, Bytes, Bytes>,
+    switch: Switch<Infallible>,
     rest: Rc<RefCell<Vec<BytesMut>>>,
 }
 
@@ -112,7 +113,7 @@ impl Application for Once {
     fn read(&mut self, _: &mut AppContext<'_, Self>, frame: Bytes) {
         assert_eq!(frame, "1234", "no other frame is decoded");
         let rest = self.rest.clone();
-        self.switch.to(pipeline().handle(move |_, bytes| rest.borrow_mut().push(bytes)));
+        self.switch.to(pipeline().handle(move |_, bytes| rest.borrow_mut().push(bytes)).sealed());
     }
 }
 
@@ -122,7 +123,8 @@ fn a_decoder_that_leaves_hands_over_the_bytes_behind_its_last_message() {
         let rest = Rc::default();
         let first = Rc::clone(&rest);
         let mut channel = EmbeddedChannel::<Infallible, _>::with_joint(
-            pipeline().joint(|switch| pipeline().add(decode(Fours)).app(Once { switch, rest: first })),
+            pipeline()
+                .joint(|switch| pipeline().add(decode(Fours)).app(Once { switch, rest: first }).sealed()),
         );
         for piece in pieces {
             channel.write_inbound(piece);

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "_compress")]
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_codec::{Compressor, Decompressor, Flush, Format, Limits, State, decode};
 use netwright_core::{EmbeddedChannel, pipeline};
 use netwright_testkit::{CountingAllocator, peak_during};
@@ -42,7 +42,7 @@ fn a_bomb_that_nobody_limits_is_never_in_memory() {
             let came = Rc::new(Cell::new(0));
             let counter = came.clone();
             let stage = decode(Decompressor::new(format).limits(limits));
-            let mut channel = EmbeddedChannel::<std::convert::Infallible, Bytes>::new(
+            let mut channel = EmbeddedChannel::new(
                 pipeline()
                     .add(stage)
                     .handle(move |_, piece: BytesMut| counter.set(counter.get() + piece.len() as u64)),

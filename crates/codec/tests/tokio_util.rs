@@ -7,7 +7,7 @@ use netwright_codec::{
     decode, tokio::TokioError,
 };
 use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
-use netwright_testkit::verify::Verify;
+use netwright_testkit::verify::{Verify, recorded};
 use std::{pin::pin, task::Context as TaskContext, task::Poll, task::Waker};
 use tokio_util::codec::{Decoder, Encoder, FramedRead, LengthDelimitedCodec, LinesCodec};
 
@@ -15,7 +15,7 @@ use tokio_util::codec::{Decoder, Encoder, FramedRead, LengthDelimitedCodec, Line
 fn their_codecs_pass_our_verifier_as_stages() {
     Verify::new(|recorder| {
         let frames = codec(FromTokio::<_, Bytes>::codec(LengthDelimitedCodec::new()));
-        EmbeddedChannel::new(pipeline().add(frames).app(recorder))
+        recorded(pipeline().add(frames), recorder)
     })
     .sample(b"\0\0\0\x05hello", [Ok("hello")])
     .sample(b"\0\0\0\0\0\0\0\x01x", [Ok(""), Ok("x")])

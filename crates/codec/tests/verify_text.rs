@@ -4,8 +4,11 @@ use bytes::Bytes;
 use netwright_codec::{
     DecodeError, Hex, LineFrames, MessageDecoder, Messages, Utf8, Utf8Stream, decode_messages,
 };
-use netwright_core::{EmbeddedChannel, pipeline};
-use netwright_testkit::{verify::Verify, verify_decoder};
+use netwright_core::pipeline;
+use netwright_testkit::{
+    verify::{Verify, recorded},
+    verify_decoder,
+};
 
 #[test]
 fn utf8_in_frames() {
@@ -36,7 +39,7 @@ impl MessageDecoder for Characters {
 fn utf8_in_a_stream() {
     let channel = |recorder, stage: Utf8Stream| {
         let characters = decode_messages(Characters).passing::<String>();
-        EmbeddedChannel::new(pipeline().add(stage).add(characters).app(recorder))
+        recorded(pipeline().add(stage).add(characters), recorder)
     };
     Verify::new(|recorder| channel(recorder, Utf8Stream::strict()))
         .sample("aü☃", [Ok('a'), Ok('ü'), Ok('☃')])

@@ -77,12 +77,12 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Address, AddressError, ByteSource, Channel, ChannelGroup, ChannelId, ChannelState, Child, ChildError,
-    ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault,
-    FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered,
-    GroupResult, GroupWritten, Host, HostSettings, LeastRate, OtherAddress, Outbound, OutboundQueue,
-    Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown, UnixName, WaterMarks, Weighed, Weight,
-    WriteError, WritePromise, Written,
+    Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState, Child,
+    ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel,
+    Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap,
+    Gathered, GroupResult, GroupWritten, Host, HostSettings, LeastRate, OtherAddress, Outbound,
+    OutboundQueue, Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown, Special, UnixName, WaterMarks,
+    Weighed, Weight, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
@@ -97,10 +97,10 @@ pub use group::{
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
-    Handler, InboundOnly, InboundStage, Joint, Leftover, Link, Observer, ObserverStage, OffloadError,
-    OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed, Segment, SendHandler, Slot,
-    SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe,
-    on_workers, outbound, pipeline, slot,
+    Handler, InboundOnly, InboundStage, IntoPipeline, Joint, Leftover, Link, Observer, ObserverStage,
+    OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed, Segment,
+    SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole,
+    inbound, observe, on_workers, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};
@@ -117,8 +117,8 @@ pub use workers::{
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
-        channel::Collector,
-        pipeline::{End, Inbound, Names, Op, Out, Signal, Target},
+        channel::{CarriedBy, Collector},
+        pipeline::{End, Inbound, Names, Nest, Op, Out, Signal, Target, Writes},
         task_error::catch,
     };
 }

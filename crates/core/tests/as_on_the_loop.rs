@@ -136,7 +136,7 @@ fn a_decoder_on_workers_makes_no_more_messages_than_are_asked_for() {
 
 // ---- the exchange ----
 
-type ToBytes = Switch<BytesMut, Bytes, String>;
+type ToBytes = Switch<String>;
 type Kept = Rc<RefCell<Option<ToBytes>>>;
 
 /// Waits at a gate before each line, then sends it back; says goodbye, and counts what comes after that.
@@ -185,7 +185,7 @@ impl Handler for Keeps {
     type WriteOut = Bytes;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.write_and_flush("successor,".into());
+        cx.write_and_flush("successor,");
     }
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.0.lock().unwrap().extend_from_slice(&bytes);

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    ByteSource, CloseCause, EmbeddedChannel, Fault, HostSettings, Peer, WaterMarks, pipeline,
+    ByteSource, CloseCause, EmbeddedChannel, Fault, HostSettings, Outgoing, Peer, WaterMarks, pipeline,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-type Bare = Peer<BytesMut, Bytes>;
+type Bare = Peer;
 
 enum Give {
     Piece(&'static str),
@@ -64,7 +64,7 @@ type Sent = Rc<RefCell<Option<Result<u64, CloseCause>>>>;
 fn tail(
     source: &Scripted,
     settings: HostSettings,
-) -> (EmbeddedChannel<std::convert::Infallible, Bytes>, Sent) {
+) -> (EmbeddedChannel<std::convert::Infallible, Outgoing>, Sent) {
     let (source, sent) = (source.clone(), Sent::default());
     let told = sent.clone();
     let serve = pipeline().serve(move |mut peer: Bare| {

@@ -3,8 +3,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Fault, Handler, HostSettings, Peer,
-    ShuttingDown, Switch, WriteError, WritePromise,
+    AppContext, Application, Carries, CloseCause, Context, EmbeddedChannel, Event, Fault, Handler,
+    HostSettings, Outgoing, Peer, ShuttingDown, Switch, WriteError, WritePromise,
     detect::{DEADLINE, Detect, DetectError, FIRST_BYTES_MAX, Verdict, http, prefix, tls},
     pipeline,
 };
@@ -29,13 +29,21 @@ impl Handler for Named {
     }
 }
 
-fn detect(switch: Switch<BytesMut, Bytes, Infallible>) -> Detect<Bytes, Infallible> {
+/// Shouts what it reads.
+struct Shout;
+
+impl Application for Shout {
+    type Read = BytesMut;
+    type Write = Bytes;
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write_and_flush(bytes.to_ascii_uppercase());
+    }
+}
+
+fn detect<W: Carries<Bytes> + 'static>(switch: Switch<Infallible, BytesMut, W>) -> Detect<Infallible, W> {
     let named =
         |name| move || pipeline().add(Named(name)).handle(|cx, b| cx.write_and_flush(b.len())).sealed();
-    let shout = || {
-        let shout = |cx: &mut Context<'_, _>, b: BytesMut| cx.write_and_flush(b.to_ascii_uppercase().into());
-        pipeline().handle(shout).sealed()
-    };
+    let shout = || pipeline().app(Shout).sealed();
     Detect::new(switch).rule(tls, named("tls")).rule(http, named("http")).rule(prefix("shout"), shout)
 }
 
@@ -45,12 +53,12 @@ fn port() -> Port {
 
 /// As `port`, and for all others there is an async tail that speaks first.
 fn open_port() -> Port {
-    async fn greet(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
-        peer.write("hello, ".into()).await?;
+    async fn greet(mut peer: Peer) -> Result<(), CloseCause> {
+        peer.write("hello, ").await?;
         while let Some(bytes) = peer.read().await? {
             peer.write(bytes.freeze()).await?;
         }
-        peer.write("bye".into()).await
+        peer.write("bye").await
     }
     EmbeddedChannel::with_joint(
         pipeline().joint(|switch| {
@@ -265,7 +273,7 @@ fn first_bytes_are_read_though_nobody_asks_and_what_follows_is_not() {
 
 #[test]
 fn what_is_written_before_it_is_known_who_encodes_it_fails() {
-    let mut one = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch| {
+    let mut one = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(|switch| {
         let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
         pipeline().last(Detect::new(switch).otherwise(echo))
     }));
@@ -291,7 +299,7 @@ impl Handler for Veil {
         cx.fire_read(bytes);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes.iter().map(|byte| byte ^ 0x80).collect(), done);
+        cx.write_with(bytes.iter().map(|byte| byte ^ 0x80).collect::<Bytes>(), done);
     }
 }
 

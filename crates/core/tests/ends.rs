@@ -4,7 +4,8 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Context, EmbeddedChannel, Handler, HostSettings, InboundOnly,
-    InboundStage, Peer, StageTimer, WaterMarks, WriteError, WritePromise, inbound, pipeline, promise, time,
+    InboundStage, Outgoing, Peer, StageTimer, WaterMarks, WriteError, WritePromise, inbound, pipeline,
+    promise, time,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -21,7 +22,7 @@ struct Singles(BytesMut);
 impl InboundOnly for Singles {
     type Read = BytesMut;
     type ReadOut = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, _: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
         self.0.extend_from_slice(&bytes);
@@ -44,7 +45,7 @@ impl Seen {
     }
 }
 
-type Bare = EmbeddedChannel<Infallible, Bytes>;
+type Bare = EmbeddedChannel<Infallible, Outgoing>;
 
 fn narrow() -> HostSettings {
     let mut settings = HostSettings::default();
@@ -69,7 +70,7 @@ impl Slow {
 
 impl Application for Slow {
     type Read = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
         self.seen.say(byte as char);
@@ -141,13 +142,13 @@ fn what_is_still_to_be_read_outlives_a_close_by_a_stage_in_front() {
     impl Handler for ClosesEarly {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes);
             cx.close_when_flushed();
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
@@ -192,7 +193,7 @@ struct Full {
 
 impl Application for Full {
     type Read = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
         self.seen.say(byte as char);
@@ -230,7 +231,7 @@ fn who_writes_whenever_there_is_room_is_told_of_the_end_once_and_not_for_ever() 
     struct Endless(Rc<Cell<usize>>);
     impl Application for Endless {
         type Read = u8;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
             cx.pause();
             self.writability(cx, true);
@@ -257,7 +258,7 @@ fn a_stage_that_is_told_of_room_after_the_end_can_find_out_why() {
     struct Curious(Seen);
     impl Application for Curious {
         type Read = u8;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
             assert!(cx.close_cause().is_none());
             cx.pause();
@@ -295,7 +296,7 @@ struct Closes {
 
 impl Application for Closes {
     type Read = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
         self.seen.say(byte as char);
@@ -315,8 +316,8 @@ fn no_message_is_delivered_behind_an_error_that_nobody_takes() {
     impl Handler for Digits {
         type Read = u8;
         type ReadOut = u8;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
             if byte.is_ascii_digit() {
                 cx.fire_read(byte);
@@ -324,7 +325,7 @@ fn no_message_is_delivered_behind_an_error_that_nobody_takes() {
                 cx.fire_error(std::io::Error::other("no digit"));
             }
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
@@ -346,7 +347,7 @@ fn no_message_is_delivered_behind_an_error_that_nobody_takes() {
 
 #[test]
 fn a_tail_that_runs_out_of_room_while_its_decoder_holds_messages_goes_on() {
-    async fn talks(mut peer: Peer<u8, Bytes>) -> Result<(), CloseCause> {
+    async fn talks(mut peer: Peer<u8>) -> Result<(), CloseCause> {
         while peer.read().await?.is_some() {
             for _ in 0..300 {
                 peer.write(Bytes::from_static(&[7; 1000])).await?;
@@ -377,7 +378,7 @@ fn a_service_ends_with_its_last_reply_when_the_peer_sends_no_more() {
 
 #[test]
 fn the_echo_loop_ends_with_its_peer_though_it_waits_for_room() {
-    async fn echo(mut peer: Peer<u8, Bytes>, seen: Seen) -> Result<(), CloseCause> {
+    async fn echo(mut peer: Peer<u8>, seen: Seen) -> Result<(), CloseCause> {
         while let Some(byte) = peer.read().await? {
             seen.say(byte as char);
             if let Err(cause) = peer.write(Bytes::from_static(&[0; 3000])).await {
@@ -400,7 +401,7 @@ fn the_echo_loop_ends_with_its_peer_though_it_waits_for_room() {
 
 #[test]
 fn what_a_peer_sent_before_it_went_can_be_read_after_a_write_has_failed() {
-    async fn takes_all(mut peer: Peer<u8, Bytes>, seen: Seen) {
+    async fn takes_all(mut peer: Peer<u8>, seen: Seen) {
         loop {
             match peer.read().await {
                 Ok(Some(byte)) => seen.say(byte as char),
@@ -444,10 +445,10 @@ fn a_service_works_through_what_a_peer_sent_before_it_went() {
 
 #[test]
 fn what_is_asked_of_a_peer_after_the_end_is_refused_and_not_kept() {
-    type Halves = (netwright_core::PeerReader<u8, Bytes>, netwright_core::PeerWriter<u8, Bytes>);
+    type Halves = (netwright_core::PeerReader<u8>, netwright_core::PeerWriter<u8>);
     let halves: Rc<RefCell<Option<Halves>>> = Rc::default();
     let keep = halves.clone();
-    let stages = pipeline().add(inbound(Singles::default())).serve(move |peer: Peer<u8, Bytes>| async move {
+    let stages = pipeline().add(inbound(Singles::default())).serve(move |peer: Peer<u8>| async move {
         keep.replace(Some(peer.split()));
         std::future::pending::<()>().await;
     });
@@ -479,11 +480,11 @@ fn whoever_gives_up_waiting_for_the_end_leaves_nothing_behind() {
     type Ends = Vec<std::pin::Pin<Box<dyn Future<Output = CloseCause>>>>;
     let ends: Rc<RefCell<Ends>> = Rc::default();
     let keep = ends.clone();
-    let stages = pipeline().serve(move |peer: Peer<BytesMut, Bytes>| async move {
+    let stages = pipeline().serve(move |peer: Peer| async move {
         keep.borrow_mut().extend((0..3).map(|_| Box::pin(peer.closed()) as _));
         std::future::pending::<()>().await;
     });
-    let mut channel: EmbeddedChannel<Infallible, Bytes> = EmbeddedChannel::new(stages);
+    let mut channel: EmbeddedChannel<Infallible, Outgoing> = EmbeddedChannel::new(stages);
     let outside = channel.channel().clone();
     ends.borrow_mut().extend((0..3).map(|_| Box::pin(outside.closed()) as _));
     let count = Arc::new(Counted);
@@ -510,7 +511,7 @@ struct Careless {
 
 impl Application for Careless {
     type Read = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
         self.read.set(self.read.get() + 1);
@@ -573,7 +574,7 @@ fn whoever_answers_later_is_held_back_as_well() {
     struct Later(Rc<Cell<usize>>);
     impl Application for Later {
         type Read = u8;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
             cx.spawn(std::future::ready(()), |stage, cx, ()| {
                 stage.0.set(stage.0.get() + 1);
@@ -641,14 +642,14 @@ struct Gathers(BytesMut);
 impl Handler for Gathers {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, _: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        self.0.extend_from_slice(&bytes);
+    fn write(&mut self, _: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+        self.0.extend_from_slice(bytes.as_bytes().unwrap());
         done.succeed();
     }
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
@@ -659,9 +660,9 @@ impl Handler for Gathers {
 
 #[test]
 fn a_segment_that_leaves_has_its_unflushed_writes_sent_before_those_of_its_successor() {
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(|switch| {
         pipeline().add(Gathers::default()).handle(move |cx, _| {
-            cx.write("goodbye ".into());
+            cx.write("goodbye ");
             switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
         })
     }));

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use bytes::Bytes;
-use netwright_core::{ChannelGroup, EmbeddedChannel, pipeline};
+use netwright_core::{ChannelGroup, EmbeddedChannel, Outgoing, pipeline};
 use netwright_testkit::{CountingAllocator, allocations_during};
 
 #[global_allocator]
@@ -16,7 +16,7 @@ fn an_untracked_broadcast_allocates_what_its_members_need_and_nothing_beside() {
         group.add(member.channel().clone());
     }
     let news = Bytes::from_static(b"news");
-    let mut rounds = |send: &dyn Fn(&[EmbeddedChannel<_, Bytes>])| {
+    let mut rounds = |send: &dyn Fn(&[EmbeddedChannel<_, Outgoing>])| {
         let mut allocations = 0;
         for _ in 0..1000 {
             allocations += allocations_during(|| send(&members)).0;
@@ -27,7 +27,7 @@ fn an_untracked_broadcast_allocates_what_its_members_need_and_nothing_beside() {
         allocations
     };
     let broadcast = |_: &[_]| group.write_and_flush(news.clone());
-    let one_by_one = |members: &[EmbeddedChannel<_, Bytes>]| {
+    let one_by_one = |members: &[EmbeddedChannel<_, Outgoing>]| {
         members.iter().for_each(|member| member.channel().write_and_flush(news.clone()));
     };
     rounds(&broadcast); // fills what grows once

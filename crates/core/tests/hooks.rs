@@ -1,11 +1,11 @@
 //! Whatever wraps a handler passes every hook on: those that there are now, and those that will be.
 #![cfg(not(loom))]
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, Children, CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler,
-    InboundOnly, InboundStage, Leftover, OnWorkers, Segment, StageCaller, StageTimer, Switch, Weight,
-    Workers, WritePromise, inbound, on_workers, pipeline,
+    InboundOnly, InboundStage, Leftover, OnWorkers, Outgoing, Segment, StageCaller, StageTimer, Switch,
+    Weight, Workers, WritePromise, inbound, on_workers, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -61,14 +61,15 @@ fn every_wrapper_has_every_hook_of_its_trait() {
     }
 }
 
-/// Segments are not wrapped, but two of them wrap a segment, and a default is easily taken for an answer there.
+/// Segments are not wrapped, but three of them wrap a segment, and a default is easily taken for an answer there.
 #[test]
 fn every_segment_says_for_itself_what_a_segment_is_asked() {
     let all = functions(include_str!("../src/pipeline/segment.rs"), "pub trait Segment");
     assert!(all.len() >= 19, "{all:?}");
     for (segment, source) in [
         ("> for Stage<H, N> {", include_str!("../src/pipeline/segment.rs")),
-        ("for Joint<R, W, T> {\n    type Tail", include_str!("../src/pipeline/joint.rs")),
+        ("for Joint<T, R, W> {\n    type Tail", include_str!("../src/pipeline/joint.rs")),
+        ("for Carrying<R, X, T, W> {\n    type Tail", include_str!("../src/pipeline/carrying.rs")),
         ("for Sealed<P, T>\nwhere\n    P: Segment", include_str!("../src/pipeline/sealed.rs")),
     ] {
         assert_eq!(functions(source, segment), all, "{segment}");
@@ -118,8 +119,8 @@ impl Notes {
 impl Handler for Notes {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         self.note("added");
@@ -166,7 +167,7 @@ impl Handler for Notes {
         self.note("inactive");
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         self.note("write");
         cx.write_with(bytes, done);
     }
@@ -187,11 +188,11 @@ impl Handler for Notes {
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.note("leaving");
-        cx.write_and_flush("goodbye".into());
+        cx.write_and_flush("goodbye");
     }
     fn panicked(&mut self, cx: &mut Context<'_, Self>) {
         self.note("panicked");
-        cx.write_and_flush("sorry".into());
+        cx.write_and_flush("sorry");
     }
     fn removed(&mut self) {
         self.note("removed");
@@ -215,7 +216,7 @@ fn settle<R: 'static, W: 'static>(channel: &mut EmbeddedChannel<R, W>) -> &mut E
 /// Everything that can happen to a handler, and what it wrote down. Asked for a message it is more often on workers.
 fn tour<H>(wrap: impl Fn(Notes) -> H + 'static, workers: &Workers) -> (Vec<String>, Vec<u8>)
 where
-    H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+    H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
 {
     let (log, back) = (Log::default(), Arc::default());
     let notes = || Notes { log: log.clone(), rest: None, back: Arc::clone(&back) };
@@ -225,8 +226,8 @@ where
     let mut channel = EmbeddedChannel::new(pipeline().add(wrap(notes())));
     settle(&mut channel).write_inbound("hello");
     settle(&mut channel).channel().fire_event(Event::new(()));
-    settle(&mut channel).write_outbound("x".into());
-    settle(&mut channel).block_output(true).write_outbound(vec![0; 100_000].into());
+    settle(&mut channel).write_outbound("x");
+    settle(&mut channel).block_output(true).write_outbound(vec![0; 100_000]);
     settle(&mut channel).block_output(false);
     settle(&mut channel).advance(Duration::from_secs(1));
     let caller: StageCaller<Notes> = back.lock().unwrap().clone().unwrap();
@@ -245,9 +246,9 @@ where
     sent.extend(settle(&mut channel).outbound_bytes());
 
     // Its segment is exchanged.
-    let kept: Rc<RefCell<Option<Switch<BytesMut, Bytes, Bytes>>>> = Rc::default();
+    let kept: Rc<RefCell<Option<Switch<Outgoing>>>> = Rc::default();
     let (keep, stage) = (kept.clone(), wrap(notes()));
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(move |switch| {
         keep.replace(Some(switch));
         pipeline().add(stage).handle(|_, _| {})
     }));
@@ -293,7 +294,7 @@ fn a_decoder_that_only_looks_inbound_hears_that_the_peer_sends_no_more() {
     impl InboundOnly for Whole {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, _: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
             self.0.extend_from_slice(&bytes);
         }
@@ -314,17 +315,17 @@ struct Answers;
 impl Handler for Answers {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
-    const WEIGHT: Weight<Bytes> = Weight::of(|_| 7);
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+    const WEIGHT: Weight<Outgoing> = Weight::of(|_| 7);
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("polled".into()));
+        cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("polled"));
     }
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
     fn is_busy(&self) -> bool {
@@ -346,7 +347,7 @@ impl Handler for Answers {
 
 #[test]
 fn what_is_asked_of_a_wrapper_its_handler_answers() {
-    fn check<H: Handler<Write = Bytes>>(mut wrapped: H) {
+    fn check<H: Handler<Write = Outgoing>>(mut wrapped: H) {
         let told = (wrapped.is_busy(), wrapped.is_away(), wrapped.owes(), wrapped.name());
         assert_eq!(told, (true, true, true, "its own name"));
         assert!(H::WEIGHT.is_said() && wrapped.start_over());
@@ -364,7 +365,7 @@ fn what_is_asked_of_a_wrapper_its_handler_answers() {
 fn a_future_of_a_wrapped_handler_comes_back_to_it() {
     fn check<H>(wrapped: H)
     where
-        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
     {
         let mut channel = EmbeddedChannel::new(pipeline().add(wrapped));
         assert_eq!(channel.outbound_bytes(), b"polled");
@@ -376,13 +377,13 @@ fn a_future_of_a_wrapped_handler_comes_back_to_it() {
 }
 
 /// Has a child that speaks by itself, and says so when it hears of it.
-struct Nest<P: Segment<BytesMut, Bytes>>(Children<P, BytesMut, Bytes>, Option<P>);
+struct Nest<P: Segment<BytesMut, Outgoing>>(Children<P, BytesMut, Outgoing>, Option<P>);
 
-impl<P: Segment<BytesMut, Bytes>> Handler for Nest<P> {
+impl<P: Segment<BytesMut, Outgoing>> Handler for Nest<P> {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         let stages = self.1.take().unwrap();
@@ -391,7 +392,7 @@ impl<P: Segment<BytesMut, Bytes>> Handler for Nest<P> {
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
     fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
@@ -407,13 +408,13 @@ fn a_wrapped_handler_hears_of_its_children() {
     struct Speaks;
     impl Application for Speaks {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-            cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("by itself".into()));
+            cx.spawn(async {}, |_, cx, ()| cx.write_and_flush("by itself"));
         }
         fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
     }
-    fn nest() -> Nest<impl Segment<BytesMut, Bytes>> {
+    fn nest() -> Nest<impl Segment<BytesMut, Outgoing>> {
         Nest(Children::default(), Some(pipeline().app(Speaks).into_segment()))
     }
     fn either<A>(_: &A) -> Option<Option<A>> {
@@ -421,7 +422,7 @@ fn a_wrapped_handler_hears_of_its_children() {
     }
     fn check<H>(wrapped: H)
     where
-        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
     {
         let mut channel = EmbeddedChannel::new(pipeline().add(wrapped));
         assert_eq!(channel.outbound_bytes(), b"by itself");
@@ -446,14 +447,14 @@ fn an_error_reaches_a_wrapped_handler() {
     let workers = Workers::new(1).unwrap();
     fn check<H>(workers: &Workers, wrap: impl FnOnce(Notes) -> H)
     where
-        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Bytes, WriteOut = Bytes>,
+        H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
     {
         /// Has nothing but errors.
         struct Faults;
         impl InboundOnly for Faults {
             type Read = BytesMut;
             type ReadOut = BytesMut;
-            type Write = Bytes;
+            type Write = Outgoing;
             fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, _: BytesMut) {
                 cx.fire_error(Fault::new("no"));
             }

@@ -3,7 +3,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Leftover, Peer,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Leftover, Outgoing, Peer,
     StageTimer, Switch, Workers, WritePromise, pipeline,
 };
 use std::{cell::RefCell, rc::Rc, sync::mpsc, time::Duration};
@@ -41,7 +41,7 @@ impl Handler for Lines {
 
 /// Answers lines until `upgrade`, then gives way to raw bytes.
 struct Handshake {
-    switch: Switch<BytesMut, Bytes, String>,
+    switch: Switch<String>,
     log: Log,
 }
 
@@ -172,7 +172,7 @@ struct Silent;
 
 impl Application for Silent {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
 }
 
@@ -198,8 +198,8 @@ impl Tell {
 impl Handler for Tell {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         self.say("added");
@@ -233,8 +233,8 @@ impl Handler for Tell {
         self.say("inactive");
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        self.say(&format!("writes {}", String::from_utf8_lossy(&bytes)));
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+        self.say(&format!("writes {}", String::from_utf8_lossy(bytes.as_bytes().unwrap())));
         cx.write_with(bytes, done);
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
@@ -246,7 +246,7 @@ impl Handler for Tell {
     }
 }
 
-type Bare = Switch<BytesMut, Bytes, Bytes>;
+type Bare = Switch<Outgoing>;
 
 /// A channel that gives way to [`Tell`] when `when` says so: on a message, on the end of input, or on the end.
 struct GiveWay {
@@ -278,7 +278,7 @@ impl GiveWay {
 
 impl Application for GiveWay {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.arm(Duration::from_secs(1));
@@ -298,7 +298,7 @@ impl Application for GiveWay {
     }
 }
 
-fn giving_way(log: &Log, when: When) -> EmbeddedChannel<(), Bytes> {
+fn giving_way(log: &Log, when: When) -> EmbeddedChannel<(), Outgoing> {
     let log = log.clone();
     EmbeddedChannel::with_joint(
         pipeline().joint(|switch| pipeline().app(GiveWay { switch, when, log, read: BytesMut::new() })),
@@ -331,7 +331,7 @@ fn what_a_new_segment_fires_when_it_is_added_comes_before_what_was_left_over() {
     let log = Log::default();
     let (greeting, behind) = (Tell::greeting("greeting", &log), Tell::new("behind", &log));
     let mut segment = Some((greeting, behind));
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(move |switch: Bare| {
         pipeline().handle(move |_, bytes| {
             let (greeting, behind) = segment.take().unwrap();
             switch.to_with(pipeline().add(greeting).add(behind).handle(|_, _| ()), Leftover::one(bytes));
@@ -385,7 +385,7 @@ fn a_segment_that_leaves_may_have_last_words_and_the_new_one_speaks_after_it() {
     let log = Log::default();
     let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
     let (keep, old) = (switch.clone(), Tell::new("old", &log));
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(move |switch: Bare| {
         keep.replace(Some(switch));
         pipeline().add(old).handle(|_, _| ())
     }));
@@ -397,7 +397,7 @@ fn a_segment_that_leaves_may_have_last_words_and_the_new_one_speaks_after_it() {
 
 #[test]
 fn a_tail_that_reads_when_it_likes_gives_way_to_one_that_takes_what_comes() {
-    async fn once(mut peer: Peer<BytesMut, Bytes>, switch: Bare) -> Result<(), CloseCause> {
+    async fn once(mut peer: Peer, switch: Bare) -> Result<(), CloseCause> {
         let first = peer.read().await?.unwrap();
         peer.write(first.freeze()).await?;
         switch.to(pipeline().handle(|cx, bytes| {
@@ -405,7 +405,7 @@ fn a_tail_that_reads_when_it_likes_gives_way_to_one_that_takes_what_comes() {
         }));
         Ok(())
     }
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(
         pipeline().joint(|switch| pipeline().serve(move |peer| once(peer, switch))),
     );
     channel.write_inbound(b"one ").write_inbound(b"two ").write_inbound(b"three");
@@ -417,13 +417,13 @@ fn a_tail_that_reads_when_it_likes_gives_way_to_one_that_takes_what_comes() {
 
 #[test]
 fn a_tail_that_gives_way_and_closes_the_channel_has_closed_it() {
-    async fn close(mut peer: Peer<BytesMut, Bytes>, switch: Bare) -> Result<(), CloseCause> {
+    async fn close(mut peer: Peer, switch: Bare) -> Result<(), CloseCause> {
         peer.read().await?;
         switch.to(pipeline().handle(|_, _| ()));
         peer.close_when_flushed();
         Ok(())
     }
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(
         pipeline().joint(|switch| pipeline().serve(move |peer| close(peer, switch))),
     );
     assert!(!channel.write_inbound(b"x").is_open());
@@ -434,7 +434,7 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     struct Slow(mpsc::Receiver<()>);
     impl Application for Slow {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
             self.0.recv().ok(); // until it is let go
         }
@@ -444,11 +444,11 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
     let slow = pipeline().add(Tell::new("old", &Log::default())).app_on(&workers, Slow(until));
     let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
     let keep = switch.clone();
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(move |switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(move |switch: Bare| {
         keep.replace(Some(switch));
         slow
     }));
-    let settle = |channel: &mut EmbeddedChannel<(), Bytes>| {
+    let settle = |channel: &mut EmbeddedChannel<(), Outgoing>| {
         while channel.is_busy() {
             channel.run();
         }
@@ -481,8 +481,8 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
     impl Handler for Greedy {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, _: BytesMut) {
             cx.hold();
             cx.hold();
@@ -490,7 +490,7 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
             cx.insist();
             cx.add_pending(1 << 20);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
@@ -499,8 +499,8 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
     impl Handler for Front {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes);
             cx.hold();
@@ -510,14 +510,14 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
             cx.release();
             cx.release(); // once too often
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
     let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
     let keep = switch.clone();
     let mut channel =
-        EmbeddedChannel::<(), Bytes>::with_joint(pipeline().add(Front).joint(move |switch: Bare| {
+        EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().add(Front).joint(move |switch: Bare| {
             keep.replace(Some(switch));
             pipeline().add(Greedy).handle(|_, _| ())
         }));
@@ -542,12 +542,12 @@ fn the_end_of_output_passes_the_stages_of_the_segment_that_is_there() {
     impl Handler for Notify {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
         fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
@@ -555,7 +555,7 @@ fn the_end_of_output_passes_the_stages_of_the_segment_that_is_there() {
             cx.shut_down_output_with(done);
         }
     }
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(|switch: Bare| {
         pipeline().handle(move |_, _| switch.to(pipeline().add(Notify).handle(|cx, _| cx.shut_down_output())))
     }));
     channel.write_inbound(b"exchange").write_inbound(b"end");
@@ -573,17 +573,17 @@ fn messages_that_wait_deeper_in_a_segment_leave_with_it_and_the_channel_goes_on(
     impl Handler for Twice {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes.clone());
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
-    let mut channel = EmbeddedChannel::<(), Bytes>::with_joint(pipeline().joint(|switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().joint(|switch: Bare| {
         pipeline().add(Twice).handle(move |cx, _| {
             cx.pause(); // the second one waits behind `Twice`, and nobody else can read it
             switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));

@@ -249,7 +249,7 @@ fn an_async_function_a_stage_on_workers_and_a_timer_work_as_on_bytes() {
 #[test]
 fn a_joint_exchanges_segments_of_messages() {
     struct First {
-        switch: Switch<Question, Answer, Answer>,
+        switch: Switch<Answer, Question, Answer>,
     }
     impl Application for First {
         type Read = Question;

@@ -1,10 +1,10 @@
 //! Stages that have a name, and are found by it.
 #![cfg(not(loom))]
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, ApplicationStage, CloseCause, Context, Either, EmbeddedChannel, Handler,
-    PromiseError, StageError, Switch, Workers, WritePromise, pipeline,
+    Outgoing, PromiseError, StageError, Switch, Workers, WritePromise, pipeline,
 };
 use std::{thread, time::Duration};
 
@@ -19,14 +19,14 @@ struct Meter {
 impl Handler for Meter {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         self.read += bytes.len();
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }
@@ -39,7 +39,7 @@ struct Echo {
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, mut bytes: BytesMut) {
         if self.loud {
@@ -67,7 +67,7 @@ fn a_named_stage_is_found_by_name_and_type_and_called_on_its_loop() {
         let echo = handle.stage::<EchoStage>("echo").unwrap();
         echo.call(|echo, cx| {
             echo.loud = true;
-            cx.write_and_flush("!".into());
+            cx.write_and_flush("!");
         });
         (read, echo.ask(|echo, _| echo.loud))
     })
@@ -165,7 +165,7 @@ fn handlers_find_other_stages_and_their_calls_run_when_they_have_returned() {
 
 #[test]
 fn inside_an_option_an_either_or_workers_it_is_the_handler_that_is_found() {
-    let ask = |channel: &mut EmbeddedChannel<_, Bytes>| {
+    let ask = |channel: &mut EmbeddedChannel<_, Outgoing>| {
         let mut read = channel.channel().stage::<Meter>("meter").unwrap().ask(|meter, _| meter.read);
         let begun = std::time::Instant::now();
         loop {
@@ -192,13 +192,13 @@ fn inside_an_option_an_either_or_workers_it_is_the_handler_that_is_found() {
 
 /// Gives way to an echo when it reads `next`.
 struct First {
-    switch: Switch<BytesMut, Bytes, Bytes>,
+    switch: Switch<Outgoing>,
     successor: &'static str,
 }
 
 impl Application for First {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
         if bytes == "next" {
@@ -207,7 +207,7 @@ impl Application for First {
     }
 }
 
-fn with_joint(successor: &'static str) -> EmbeddedChannel<(), Bytes> {
+fn with_joint(successor: &'static str) -> EmbeddedChannel<(), Outgoing> {
     EmbeddedChannel::<(), _>::with_joint(
         pipeline()
             .add(Meter::default())

@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, EmbeddedChannel, Event, Handler,
-    Leftover, Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
+    Leftover, Outgoing, Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-type Way = Switch<BytesMut, Bytes, Infallible>;
+type Way = Switch<Infallible>;
 type Outside = EmbeddedChannel<(), Infallible>;
 
 /// Where a stage puts the handle that it got from its channel.
@@ -46,7 +46,7 @@ impl Handler for Brackets {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = String;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
@@ -63,7 +63,7 @@ impl Handler for Numbers {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = u64;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
@@ -437,13 +437,13 @@ struct PassBytes;
 impl Handler for PassBytes {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }
@@ -490,14 +490,14 @@ impl Handler for Keeps {
     type Read = BytesMut;
     type ReadOut = Infallible;
     type Write = String;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.kept.unsplit(bytes);
     }
     fn event(&mut self, _: &mut Context<'_, Self>, _: Event) {
         self.switch.to(pipeline()
-            .serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+            .serve(|mut peer: Peer| async move {
                 while let Ok(Some(bytes)) = peer.read().await {
                     let _ = peer.write(bytes.freeze()).await;
                 }

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, EmbeddedChannel, Event, Handler, LocalLoop, Peer, Selected, ShuttingDown,
+    CloseCause, Context, EmbeddedChannel, Event, Handler, LocalLoop, Outgoing, Peer, Selected, ShuttingDown,
     WritePromise, pipeline, select, time,
 };
 use std::{
@@ -18,8 +18,8 @@ use std::{
     time::Duration,
 };
 
-type Bare = Peer<BytesMut, Bytes>;
-type Channel = EmbeddedChannel<Infallible, Bytes>;
+type Bare = Peer;
+type Channel = EmbeddedChannel<Infallible, Outgoing>;
 type Log = Rc<RefCell<Vec<String>>>;
 
 fn log() -> (Log, Log) {
@@ -42,15 +42,15 @@ struct Bytewise(VecDeque<u8>);
 impl Handler for Bytewise {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
     fn read(&mut self, _: &mut Context<'_, Self>, msg: BytesMut) {
         self.0.extend(msg);
     }
     fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
         self.0.pop_front().map(|byte| BytesMut::from(&[byte][..]))
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
         cx.write_with(msg, done);
     }
 }
@@ -404,15 +404,15 @@ struct KnowsWhy(Bytewise);
 impl Handler for KnowsWhy {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
     fn read(&mut self, _: &mut Context<'_, Self>, msg: BytesMut) {
         self.0.0.extend(msg);
     }
     fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
         self.0.0.pop_front().map(|byte| BytesMut::from(&[byte][..]))
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
         cx.write_with(msg, done);
     }
     fn inactive(&mut self, cx: &mut Context<'_, Self>, _: CloseCause) {

@@ -87,7 +87,7 @@ calls! { channel(channel: &Channel<Bytes>) as "Channel";
     close_now -> Closed = channel.close_now(CloseCause::Requested);
 }
 
-calls! { peer(peer: &mut Peer<BytesMut, Bytes>) as "Peer";
+calls! { peer(peer: &mut Peer) as "Peer";
     write -> Result<(), CloseCause> = peer.write(msg()).await;
     write_tracked -> Result<Written, CloseCause> = peer.write_tracked(msg()).await;
     flush -> () = peer.flush();
@@ -249,13 +249,12 @@ fn behind_the_end_every_tracked_verb_says_why_and_every_close_is_ready() {
 
 #[test]
 fn a_peer_that_closes_at_once_loses_what_it_has_not_sent_and_one_that_waits_does_not() {
-    let closing = |close: fn(&mut Peer<BytesMut, Bytes>)| {
-        let mut channel =
-            EmbeddedChannel::new(pipeline().serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
-                peer.write(msg()).await?;
-                close(&mut peer);
-                Err::<(), _>(peer.closed().await)
-            }));
+    let closing = |close: fn(&mut Peer)| {
+        let mut channel = EmbeddedChannel::new(pipeline().serve(move |mut peer: Peer| async move {
+            peer.write(msg()).await?;
+            close(&mut peer);
+            Err::<(), _>(peer.closed().await)
+        }));
         let sent = channel.run().outbound_bytes();
         assert!(matches!(channel.channel().close_cause(), Some(CloseCause::Requested)));
         sent
@@ -266,7 +265,7 @@ fn a_peer_that_closes_at_once_loses_what_it_has_not_sent_and_one_that_waits_does
 
 #[test]
 fn a_peer_is_told_when_its_output_is_shut_down_or_why_not() {
-    let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+    let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer| async move {
         let first = peer.write_tracked(msg()).await?;
         peer.shut_down_output_tracked().await.expect("shut down");
         first.await.expect("sent in front of the end");

@@ -274,7 +274,7 @@ fn handles_of_a_sealed_segment_know_what_their_letters_weigh() {
 
 /// Gives way to a segment that takes letters, and takes none itself.
 struct GivesWay {
-    switch: Switch<BytesMut, Bytes, Letter>,
+    switch: Switch<Letter>,
 }
 
 impl Handler for GivesWay {
@@ -303,7 +303,7 @@ fn a_segment_that_comes_later_may_be_the_first_to_say_it() {
 
 #[test]
 fn behind_a_joint_letters_weigh_what_the_stage_before_it_says() {
-    let tail = |_: Switch<BytesMut, Letter, Letter>| pipeline().add(Through).handle(|_, _| {});
+    let tail = |_: Switch<Letter, BytesMut, Letter>| pipeline().add(Through).handle(|_, _| {});
     let channel = EmbeddedChannel::<(), Letter>::with_joint(pipeline().add(Post).joint(tail));
     assert_eq!(room_of(channel.channel()), FULL);
 }
@@ -348,7 +348,7 @@ fn a_listing_shows_of_which_messages_nobody_has_said_what_they_hold() {
             words: Vec<String>,
             done: WritePromise,
         ) {
-            cx.write_with(words.concat().into(), done);
+            cx.write_with(words.concat(), done);
         }
     }
     let mut channel = EmbeddedChannel::new(pipeline().add(outbound(Words)).handle(|_, _| {}));

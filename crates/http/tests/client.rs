@@ -298,7 +298,7 @@ fn python_serves_files_to_us() {
 #[cfg(feature = "tls")]
 mod tls {
     use super::*;
-    use netwright_core::Outgoing;
+
     use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
     use std::net::{Shutdown, TcpStream};
 
@@ -309,7 +309,7 @@ mod tls {
         let server = Server::builder()
             .group(event_loops(1).unwrap())
             .pipeline(move |_| {
-                pipeline().add(Tls::<Outgoing>::server(&acceptor)).add(HttpServer::new()).app(serve(answer))
+                pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(serve(answer))
             })
             .bind("127.0.0.1:0")
             .wait()

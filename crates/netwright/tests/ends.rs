@@ -45,8 +45,7 @@ mod ways {
     use bytes::{Bytes, BytesMut};
     use http::{Request, Response};
     use netwright::{
-        AppContext, Application, BindError, CloseCause, Observer, Outgoing, Peer, Promised, Server,
-        StageTimer,
+        AppContext, Application, BindError, CloseCause, Observer, Peer, Promised, Server, StageTimer,
         http::{Body, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve, web::Files},
         observe, pipeline, time,
         tls::{Acceptor, Certificate, Tls, rustls},
@@ -124,7 +123,7 @@ mod ways {
         place
             .builder
             .pipeline(move |_| {
-                let (tls, guard) = (Tls::<Bytes>::server(&acceptor), watch.guard());
+                let (tls, guard) = (Tls::server(&acceptor), watch.guard());
                 watch.waits(); // there is nothing else to come before the handshake
                 pipeline().add(watch.stage()).add(tls).handle(move |_, _| _ = &guard)
             })
@@ -176,7 +175,7 @@ mod ways {
     }
 
     fn room_behind_tls(place: Place) -> Bound {
-        async fn answers(mut peer: Peer<BytesMut, Bytes>, mut waits: Waits) -> Result<(), CloseCause> {
+        async fn answers(mut peer: Peer, mut waits: Waits) -> Result<(), CloseCause> {
             while peer.read().await?.is_some() {
                 peer.write(much()).await?;
                 waits.here();
@@ -188,7 +187,7 @@ mod ways {
         place
             .builder
             .pipeline(move |_| {
-                let (tls, waits) = (Tls::<Bytes>::server(&acceptor), Waits::new(&watch));
+                let (tls, waits) = (Tls::server(&acceptor), Waits::new(&watch));
                 pipeline().add(watch.stage()).add(tls).serve(move |peer| answers(peer, waits))
             })
             .bind(place.at)
@@ -221,8 +220,8 @@ mod ways {
         place
             .builder
             .pipeline(move |_| {
-                let tls = Tls::<Bytes>::server(&acceptor);
-                pipeline().add(watch.stage()).add(tls).app(Slow::new(&watch))
+                let tls = Tls::server(&acceptor);
+                pipeline().add(watch.stage()).add(tls).app(Slow::<BytesMut, Bytes>::new(&watch))
             })
             .bind(place.at)
     }
@@ -255,7 +254,7 @@ mod ways {
         place
             .builder
             .pipeline(move |_| {
-                let front = pipeline().add(watch.stage::<Outgoing>()).add(Tls::<Outgoing>::server(&acceptor));
+                let front = pipeline().add(watch.stage()).add(Tls::server(&acceptor));
                 let sees = observe(SeesFiles(Waits::new(&watch)));
                 front.add(HttpServer::new()).add(sees).app(FILES.server())
             })
@@ -288,7 +287,7 @@ mod ways {
             .builder
             .pipeline(move |_| {
                 let waits = Waits::new(&watch);
-                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                let stages = pipeline().add(watch.stage()).add(socket());
                 stages.serve(move |peer| answers(peer, waits))
             })
             .bind(place.at)
@@ -298,7 +297,7 @@ mod ways {
         let watch = place.watch;
         place
             .builder
-            .pipeline(move |_| pipeline().add(watch.stage::<Outgoing>()).add(socket()).app(Slow::new(&watch)))
+            .pipeline(move |_| pipeline().add(watch.stage()).add(socket()).app(Slow::new(&watch)))
             .bind(place.at)
     }
 
@@ -316,7 +315,7 @@ mod ways {
             .builder
             .pipeline(move |_| {
                 let waits = Waits::new(&watch);
-                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                let stages = pipeline().add(watch.stage()).add(socket());
                 stages.serve(move |peer| reads(peer, waits))
             })
             .bind(place.at)
@@ -328,7 +327,7 @@ mod ways {
             .builder
             .pipeline(move |_| {
                 let mut waits = Waits::new(&watch);
-                let stages = pipeline().add(watch.stage::<Outgoing>()).add(socket());
+                let stages = pipeline().add(watch.stage()).add(socket());
                 stages.handle(move |cx, _| {
                     cx.write_and_flush(Message::Close(Close::default()));
                     waits.here();
@@ -360,7 +359,7 @@ mod ways {
             .pipeline(move |_| {
                 let guard = watch.guard();
                 watch.waits();
-                let stages = pipeline().add(watch.stage::<Outgoing>()).add(HttpServer::new());
+                let stages = pipeline().add(watch.stage()).add(HttpServer::new());
                 stages.app(respond(move |_| {
                     let _ = &guard;
                     Response::new("")
@@ -378,7 +377,7 @@ mod ways {
             .builder
             .pipeline(move |_| {
                 let (watch, mut said) = (watch.clone(), false);
-                let stages = pipeline().add(watch.stage::<Outgoing>()).add(HttpServer::new());
+                let stages = pipeline().add(watch.stage()).add(HttpServer::new());
                 stages.app(serve(move |request| {
                     if !std::mem::replace(&mut said, true) {
                         watch.waits();

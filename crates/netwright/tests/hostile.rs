@@ -79,11 +79,11 @@ mod panics {
 #[cfg(target_os = "linux")]
 mod siege {
     use super::panics;
-    use bytes::{Bytes, BytesMut};
+    use bytes::Bytes;
     use http::{Request, Response};
     use netwright::{
-        Backend, BoundPipeline, CloseCause, LeastRate, Link as Linked, Outgoing, Peer, PipelineBuilder,
-        Segment, Server, ServerBuilder, StreamOptions, Whole,
+        Backend, BoundPipeline, CloseCause, IntoPipeline, LeastRate, Peer, Server, ServerBuilder,
+        StreamOptions,
         http::{Body, HttpLimits, HttpServer, respond, serve, tower, web::Files},
         pipeline,
         tls::{Acceptor, Certificate, Tls, rustls},
@@ -228,19 +228,12 @@ mod siege {
     // ---- servers ----
 
     /// With TLS in front, or without.
-    fn behind<S, E, P>(
+    fn behind<P: IntoPipeline<Infallible>>(
         builder: ServerBuilder,
         acceptor: Option<Acceptor>,
-        make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    ) -> BoundPipeline
-    where
-        E: Whole + 'static,
-        S: Linked<E::Segment, Linked = P> + 'static,
-        P: Segment<BytesMut, Outgoing, Tail = Infallible> + 'static,
-    {
-        builder.pipeline(move |_| {
-            pipeline().add(acceptor.as_ref().map(Tls::<Outgoing>::server)).joint(|_| make())
-        })
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> BoundPipeline {
+        builder.pipeline(move |_| pipeline().add(acceptor.as_ref().map(Tls::server)).joint(|_| make()))
     }
 
     fn responding(builder: ServerBuilder, acceptor: Option<Acceptor>) -> (BoundPipeline, Site) {
@@ -318,7 +311,7 @@ mod siege {
             Ok(())
         }
         let bound = builder.pipeline(move |_| {
-            pipeline().add(acceptor.as_ref().map(Tls::<Outgoing>::server)).joint(|switch| {
+            pipeline().add(acceptor.as_ref().map(Tls::server)).joint(|switch| {
                 let upgrade = Upgrade::new(switch, Accept::new(config()), |socket, _, _| {
                     pipeline().add(socket).serve(echo)
                 });

@@ -27,7 +27,7 @@ use std::{
 };
 
 type Outside = EmbeddedChannel<(), Infallible>;
-type Way = Switch<BytesMut, Outgoing, Infallible>;
+type Way = Switch<Infallible>;
 
 macro_rules! every {
     ($name:ident { $($kind:ident),+ }) => {
@@ -72,7 +72,7 @@ impl Application for Echo<Message> {
 
 impl Application for Echo<BytesMut> {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write_and_flush(bytes.freeze());
     }
@@ -85,37 +85,20 @@ async fn echo_messages(mut peer: Peer<Message, Message>) -> Result<(), CloseCaus
     Ok(())
 }
 
-async fn echo_bytes(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+async fn echo_bytes(mut peer: Peer) -> Result<(), CloseCause> {
     while let Some(bytes) = peer.read().await? {
         peer.write(bytes.freeze()).await?;
     }
     Ok(())
 }
 
-/// What is written here are bytes; what the joint takes could be files too.
-struct AsBytes;
-
-impl Handler for AsBytes {
-    type Read = BytesMut;
-    type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Outgoing;
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.fire_read(bytes);
-    }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.write_with(bytes.into(), done);
-    }
-}
-
 fn to_bytes(switch: &Way, successor: Successor) {
-    let stages = || pipeline().add(AsBytes);
     match successor {
-        Successor::Application => switch.to(stages().app(Echo::<BytesMut>::new()).sealed()),
+        Successor::Application => switch.to(pipeline().app(Echo::<BytesMut>::new()).sealed()),
         Successor::Closure => {
-            switch.to(stages().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze())).sealed());
+            switch.to(pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze())).sealed());
         }
-        Successor::Tail => switch.to(stages().serve(echo_bytes).sealed()),
+        Successor::Tail => switch.to(pipeline().serve(echo_bytes).sealed()),
     }
 }
 

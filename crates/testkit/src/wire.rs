@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use netwright_core::{
     Host, HostSettings, LocalLoop, Outgoing, Segment,
     driver::{Event, Source},
+    internal::CarriedBy,
 };
 
 /// As large as what loops read into.
@@ -21,7 +22,7 @@ const SCRATCH: usize = 64 * 1024;
 ///     assert_eq!(Wire::new(echo.into_segment()).turn(b"hello"), 5);
 /// });
 /// ```
-pub struct Wire<P: Segment<BytesMut, O>, O: Into<Outgoing> + 'static> {
+pub struct Wire<P: Segment<BytesMut, O>, O: CarriedBy<Outgoing>> {
     host: Host<P, O>,
     scratch: BytesMut,
 }
@@ -34,7 +35,7 @@ impl Source for Place {
     fn shut_down(&mut self) {}
 }
 
-impl<P: Segment<BytesMut, O>, O: Into<Outgoing> + 'static> Wire<P, O> {
+impl<P: Segment<BytesMut, O>, O: CarriedBy<Outgoing>> Wire<P, O> {
     /// A connected channel that runs this pipeline.
     pub fn new(pipeline: P) -> Self {
         let local = LocalLoop::current().expect("inside the loop");

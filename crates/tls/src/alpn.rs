@@ -2,9 +2,7 @@
 
 use crate::{Handshake, TlsError};
 use bytes::BytesMut;
-use netwright_core::{
-    AppContext, Application, CloseCause, Event, Fault, Link, PipelineBuilder, Segment, Switch, Whole,
-};
+use netwright_core::{AppContext, Application, CloseCause, Event, Fault, IntoPipeline, Outgoing, Switch};
 use std::fmt;
 
 /// Behind a TLS stage and a joint: gives way to the pipeline for the protocol that the handshake agreed on (ALPN).
@@ -12,80 +10,59 @@ use std::fmt;
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline};
 /// use netwright_tls::{Acceptor, Alpn, Certificate, Tls};
-/// use bytes::Bytes;
 ///
 /// let acceptor =
 ///     Acceptor::builder().certificate(Certificate::self_signed(["localhost"])?).alpn(["shout", "echo"]).build()?;
-/// let channel: EmbeddedChannel<(), _> = EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(&acceptor)).joint(|switch| {
+/// let channel: EmbeddedChannel<(), _> = EmbeddedChannel::with_joint(pipeline().add(Tls::server(&acceptor)).joint(|switch| {
 ///     pipeline().app(
 ///         Alpn::new(switch)
 ///             .protocol("shout", |_| {
-///                 pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase().into()))
+///                 pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase()))
 ///             })
-///             .otherwise(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()))),
+///             .otherwise(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes))),
 ///     )
 /// }));
 /// # Ok::<(), netwright_tls::TlsError>(())
 /// ```
 #[must_use = "it has to be added behind a joint"]
-pub struct Alpn<W, T> {
-    switch: Switch<BytesMut, W, T>,
-    protocols: Vec<(Vec<u8>, Choice<W, T>)>,
-    otherwise: Option<Choice<W, T>>,
+pub struct Alpn<T> {
+    switch: Switch<T>,
+    protocols: Vec<(Vec<u8>, Choice<T>)>,
+    otherwise: Option<Choice<T>>,
 }
 
-type Choice<W, T> = Box<dyn FnOnce(&Switch<BytesMut, W, T>, &Handshake)>;
+type Choice<T> = Box<dyn FnOnce(&Switch<T>, &Handshake)>;
 
-impl<W: 'static, T: 'static> Alpn<W, T> {
+impl<T: 'static> Alpn<T> {
     /// Gives way through this switch.
-    pub fn new(switch: Switch<BytesMut, W, T>) -> Self {
+    pub fn new(switch: Switch<T>) -> Self {
         Self { switch, protocols: Vec::new(), otherwise: None }
     }
 
     /// The pipeline for this protocol. Made when it is known that it is needed, by somebody who is told what was agreed on.
-    pub fn protocol<S, E, P>(
+    pub fn protocol<P: IntoPipeline<T>>(
         mut self,
         name: impl AsRef<[u8]>,
-        make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> + 'static,
-    ) -> Self
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, W, Tail = T>,
-    {
+        make: impl FnOnce(&Handshake) -> P + 'static,
+    ) -> Self {
         self.protocols.push((name.as_ref().to_vec(), choice(make)));
         self
     }
 
     /// The pipeline for peers that agreed on none of the protocols, or on nothing. Without one they are refused.
-    pub fn otherwise<S, E, P>(
-        mut self,
-        make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> + 'static,
-    ) -> Self
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, W, Tail = T>,
-    {
+    pub fn otherwise<P: IntoPipeline<T>>(mut self, make: impl FnOnce(&Handshake) -> P + 'static) -> Self {
         self.otherwise = Some(choice(make));
         self
     }
 }
 
-fn choice<W, T, S, E, P>(make: impl FnOnce(&Handshake) -> PipelineBuilder<S, E> + 'static) -> Choice<W, T>
-where
-    W: 'static,
-    T: 'static,
-    E: Whole,
-    S: Link<E::Segment, Linked = P>,
-    P: Segment<BytesMut, W, Tail = T>,
-{
+fn choice<T: 'static, P: IntoPipeline<T>>(make: impl FnOnce(&Handshake) -> P + 'static) -> Choice<T> {
     Box::new(move |switch, handshake| switch.to(make(handshake)))
 }
 
-impl<W: 'static, T: 'static> Application for Alpn<W, T> {
+impl<T: 'static> Application for Alpn<T> {
     type Read = BytesMut;
-    type Write = W;
+    type Write = Outgoing;
 
     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
         // Data comes after the handshake, and by then this stage has given way, or is closing.
@@ -108,7 +85,7 @@ impl<W: 'static, T: 'static> Application for Alpn<W, T> {
     }
 }
 
-impl<W, T> fmt::Debug for Alpn<W, T> {
+impl<T> fmt::Debug for Alpn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.protocols.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
         f.debug_struct("Alpn").field("protocols", &names).finish_non_exhaustive()

@@ -22,7 +22,7 @@ mod seal;
 mod shake;
 
 use crate::{
-    Acceptor, Connector, Destination, Handshake, Limits, Plain, TlsError,
+    Acceptor, Connector, Destination, Handshake, Limits, TlsError,
     connection::{Connection, Progress},
     inbox::Inbox,
     queue::{Entry, Queue},
@@ -31,15 +31,15 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, Leftover, Promise, SharedPromised, StageTimer, WriteError,
+    CloseCause, Context, Fault, Handler, Leftover, Outgoing, Promise, SharedPromised, StageTimer, WriteError,
     WritePromise, promise,
 };
 use rustls::{AlertDescription, server::Acceptor as HelloReader};
 use rustls_pki_types::ServerName;
-use std::{fmt, marker::PhantomData};
+use std::fmt;
 
-/// TLS: reads and writes bytes in clear on the application's side, and records on the wire's. `W` is what is written:
-/// [`Bytes`], or [`Outgoing`](netwright_core::Outgoing) where files are sent, too.
+/// TLS: reads and writes bytes in clear on the application's side, and records on the wire's. Files are read and encrypted piece by
+/// piece, as there is room for more.
 ///
 /// `active` is passed on when the channel is connected, so that applications can write at once; what they write is sent when
 /// the handshake is done. Who wants to know more waits for the [`Handshake`] event, or for the future that
@@ -48,17 +48,16 @@ use std::{fmt, marker::PhantomData};
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline};
 /// use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
-/// use bytes::Bytes;
 ///
 /// let certificate = Certificate::self_signed(["localhost"])?;
 /// let acceptor = Acceptor::new(&certificate)?;
 /// let connector = Connector::builder().roots(Roots::of(&certificate)?).build()?;
 ///
 /// let mut server = EmbeddedChannel::new(
-///     pipeline().add(Tls::server(&acceptor)).handle(|cx, bytes| cx.write_and_flush(bytes.freeze())),
+///     pipeline().add(Tls::server(&acceptor)).handle(|cx, bytes| cx.write_and_flush(bytes)),
 /// );
 /// let mut client = EmbeddedChannel::new(pipeline().add(Tls::client(&connector, "localhost")?));
-/// client.write_outbound(Bytes::from("hello")); // sent when the handshake is done
+/// client.write_outbound("hello"); // sent when the handshake is done
 /// let answer = loop {
 ///     server.write_inbound(client.outbound_bytes());
 ///     client.write_inbound(server.outbound_bytes());
@@ -69,7 +68,7 @@ use std::{fmt, marker::PhantomData};
 /// assert_eq!(answer, "hello");
 /// # Ok::<(), netwright_tls::TlsError>(())
 /// ```
-pub struct Tls<W = Bytes> {
+pub struct Tls {
     phase: Phase,
     connection: Option<Box<Connection>>,
     inbox: Inbox,
@@ -100,7 +99,6 @@ pub struct Tls<W = Bytes> {
     /// A part of a record is here, or was when this was armed; and how often something had been taken out of the inbox then.
     unfinished: Option<(StageTimer, u32)>,
     limits: Limits,
-    writes: PhantomData<fn(W)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +131,7 @@ enum Side {
     Client(Connector, ServerName<'static>),
 }
 
-impl<W: Plain> Tls<W> {
+impl Tls {
     /// The server's side of a connection.
     pub fn server(acceptor: &Acceptor) -> Self {
         Self::new(Side::Server(acceptor.clone()), &acceptor.0.common)
@@ -188,7 +186,6 @@ impl<W: Plain> Tls<W> {
             shutting_down: None,
             unfinished: None,
             limits: common.limits,
-            writes: PhantomData,
         }
     }
 
@@ -233,7 +230,7 @@ impl<W: Plain> Tls<W> {
         }
         if let Some(connection) = &mut self.connection {
             let ((), alert) = with_room(0, |out| connection.object(got, out));
-            cx.write(W::of(alert));
+            cx.write(alert);
             cx.flush();
         }
         self.fail(cx, TlsError::HandshakeTooLong { limit: "handshake_max", max, got });
@@ -256,7 +253,7 @@ impl<W: Plain> Tls<W> {
 
     /// Fails before there is a connection that could say so itself.
     fn refuse(&mut self, cx: &mut Context<'_, Self>, alert: AlertDescription, error: TlsError) {
-        cx.write(W::of(Bytes::copy_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()])));
+        cx.write(Bytes::copy_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]));
         cx.flush();
         self.fail(cx, error);
     }
@@ -329,7 +326,7 @@ impl<W: Plain> Tls<W> {
             return self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
         }
         let caller = cx.caller();
-        let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+        let sent = cx.write_tracked(Bytes::new()); // done when everything before it is
         sent.listen(move |sent| {
             if sent.is_ok() {
                 caller.call(Self::end_if_idle);
@@ -347,7 +344,7 @@ impl<W: Plain> Tls<W> {
         let inbox = &mut self.inbox;
         let out = with_room(2, |out| connection.close_notify(inbox, out).is_ok());
         if let (true, goodbye) = out {
-            cx.write(W::of(goodbye));
+            cx.write(goodbye);
             cx.flush();
         }
     }
@@ -360,11 +357,11 @@ impl<W: Plain> Tls<W> {
     }
 }
 
-impl<W: Plain> Handler for Tls<W> {
+impl Handler for Tls {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = W;
-    type WriteOut = W;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         let waits = self.first_in_clear && self.setup.as_ref().is_some_and(|setup| setup.is_client());
@@ -401,7 +398,7 @@ impl<W: Plain> Handler for Tls<W> {
         let inbox = &mut self.inbox;
         let (progress, out) = with_room(0, |out| connection.advance(inbox, out));
         if !out.is_empty() {
-            cx.write(W::of(out));
+            cx.write(out);
             cx.flush();
         }
         match progress {
@@ -448,19 +445,18 @@ impl<W: Plain> Handler for Tls<W> {
         cx.fire_inactive(cause);
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
         if self.phase == Phase::Over {
             return done.fail(WriteError::Closed(CloseCause::Requested));
         }
         if self.first_in_clear {
             self.first_in_clear = false;
             self.begins_at_flush = true;
-            return cx.write_with(msg, done);
+            return cx.write_with(message, done);
         }
         if self.output_closed || self.shutting_down.is_some() {
             return done.fail(WriteError::OutputShutDown);
         }
-        let message = msg.into_outgoing();
         let counted = seal::counted(&message);
         self.keep(cx, counted);
         self.queue.push(Entry { message, done, counted });
@@ -530,7 +526,7 @@ impl Setup {
     }
 }
 
-impl<W> fmt::Debug for Tls<W> {
+impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("phase", &self.phase).finish_non_exhaustive()
     }

@@ -28,7 +28,7 @@
 //! let (tell, told) = std::sync::mpsc::channel();
 //! let client = Client::builder().pipeline(move || {
 //!     let tell = tell.clone();
-//!     pipeline().add(Tls::to(&localhost)).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+//!     pipeline().add(Tls::to(&localhost)).serve(move |mut peer: Peer| async move {
 //!         peer.write(Bytes::from("hello")).await?; // waits for the handshake by itself
 //!         let _ = tell.send(peer.read().await?);
 //!         Ok::<(), CloseCause>(())
@@ -96,7 +96,6 @@ pub use handshake::Handshake;
 pub use hello::{Hello, Resolved, looks_like_tls};
 pub use limits::Limits;
 pub use pem::{PemError, PemProblem};
-pub use queue::Plain;
 pub use roots::Roots;
 pub use rustls;
 

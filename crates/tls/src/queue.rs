@@ -6,46 +6,8 @@
 //!             flushed             waits for a flush, may be cancelled
 //! ```
 
-use bytes::Bytes;
 use netwright_core::{Outgoing, WriteError, WritePromise};
 use std::{cell::RefCell, collections::VecDeque};
-
-/// What a TLS stage takes and passes on: bytes, or bytes and files.
-///
-/// ```
-/// use netwright_core::{Outgoing, pipeline};
-/// use netwright_tls::{Acceptor, Certificate, Tls};
-///
-/// // A stage that takes files as well as bytes.
-/// let acceptor = Acceptor::new(&Certificate::self_signed(["localhost"])?)?;
-/// let stage: Tls<Outgoing> = Tls::server(&acceptor);
-/// let _stages = pipeline().add(stage);
-/// # Ok::<(), netwright_tls::TlsError>(())
-/// ```
-pub trait Plain: Sized + 'static {
-    #[doc(hidden)]
-    fn into_outgoing(self) -> Outgoing;
-    #[doc(hidden)]
-    fn of(encrypted: Bytes) -> Self;
-}
-
-impl Plain for Bytes {
-    fn into_outgoing(self) -> Outgoing {
-        Outgoing::Bytes(self)
-    }
-    fn of(encrypted: Bytes) -> Self {
-        encrypted
-    }
-}
-
-impl Plain for Outgoing {
-    fn into_outgoing(self) -> Outgoing {
-        self
-    }
-    fn of(encrypted: Bytes) -> Self {
-        Self::Bytes(encrypted)
-    }
-}
 
 pub(crate) struct Entry {
     pub(crate) message: Outgoing,

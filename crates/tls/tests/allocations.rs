@@ -4,7 +4,7 @@
 //! that there is nothing.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, EmbeddedChannel, EventLoop, pipeline};
+use netwright_core::{AppContext, Application, EmbeddedChannel, EventLoop, Outgoing, pipeline};
 use netwright_testkit::{CountingAllocator, allocations_so_far, bytes_in_use};
 use netwright_tls::{
     Acceptor, Certificate, Connector, Roots, Tls,
@@ -31,7 +31,7 @@ struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());
     }
@@ -106,12 +106,11 @@ fn an_idle_connection_keeps_no_buffer_whatever_went_through_it() {
     let acceptor = Acceptor::new(&certificate).unwrap();
     let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
     let pair = || {
-        let client =
-            EmbeddedChannel::new(pipeline().add(Tls::<Bytes>::client(&connector, "localhost").unwrap()));
-        let server = EmbeddedChannel::new(pipeline().add(Tls::<Bytes>::server(&acceptor)));
+        let client = EmbeddedChannel::new(pipeline().add(Tls::client(&connector, "localhost").unwrap()));
+        let server = EmbeddedChannel::new(pipeline().add(Tls::server(&acceptor)));
         (client, server)
     };
-    type End = EmbeddedChannel<BytesMut, Bytes>;
+    type End = EmbeddedChannel<BytesMut, Outgoing>;
     let talk = |(client, server): &mut (End, End), size: usize| {
         client.write_outbound(Bytes::from(vec![1; size]));
         server.write_outbound(Bytes::from(vec![2; size]));

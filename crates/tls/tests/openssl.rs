@@ -1,7 +1,7 @@
 //! A peer that is not ours: `openssl s_client` and `s_server`. Skipped, with a line that says why, where there is none.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, CloseCause, Event, Peer, pipeline};
+use netwright_core::{AppContext, Application, CloseCause, Event, Outgoing, Peer, pipeline};
 use netwright_tls::{Acceptor, Certificate, Connector, Handshake, Roots, Tls};
 use netwright_transport::{Backend, Client, Server};
 use std::{
@@ -79,9 +79,9 @@ enum News {
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        cx.write_and_flush([b"echo: ", &bytes[..]].concat().into());
+        cx.write_and_flush([b"echo: ", &bytes[..]].concat());
     }
     fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
         if let Ok(handshake) = event.take() {
@@ -354,7 +354,7 @@ fn our_client_talks_to_openssl_and_resumes_its_session() {
                 .pipeline(move || {
                     let mut tls = Tls::client(&connector, "localhost").unwrap();
                     let (tell, handshake) = (tell.clone(), tls.handshake());
-                    pipeline().add(tls).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+                    pipeline().add(tls).serve(move |mut peer: Peer| async move {
                         let handshake = handshake.await.map_err(|error| error.to_string())?;
                         let ended = |cause: CloseCause| cause.to_string();
                         peer.write(Bytes::from("stressed\n")).await.map_err(ended)?;

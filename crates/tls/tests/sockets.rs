@@ -1,7 +1,7 @@
 //! TLS over real connections, on every backend.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, CloseCause, Peer, pipeline};
+use netwright_core::{AppContext, Application, CloseCause, Outgoing, Peer, pipeline};
 use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls, TlsError};
 use netwright_transport::{Backend, Client, Server};
 use std::{
@@ -30,7 +30,7 @@ struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());
@@ -84,7 +84,7 @@ fn messages_come_back_and_a_half_close_ends_the_conversation_in_order() {
             .pipeline(move || {
                 let tell = tell.clone();
                 let tls = Tls::client(&connector, "localhost").unwrap();
-                pipeline().add(tls).serve(move |mut peer: Peer<BytesMut, Bytes>| async move {
+                pipeline().add(tls).serve(move |mut peer: Peer| async move {
                     for round in 0..100_u8 {
                         let message = Bytes::from(vec![round; 1 + usize::from(round) * 100]);
                         peer.write(message.clone()).await?;
@@ -117,7 +117,7 @@ struct Count {
 
 impl Application for Count {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         for byte in bytes {
@@ -210,7 +210,7 @@ struct Megabytes;
 
 impl Application for Megabytes {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
         // As from another thread: an answer of its own would hold back the end behind the question.

@@ -135,22 +135,22 @@ fn try_all(backend: Backend, told: &mpsc::Sender<News>) -> Option<()> {
     })?;
     let (channel, answers) = trial.step("connect and accept", || connect(&group, &server))?;
     trial.step("send and receive", || {
-        channel.write_and_flush(Bytes::from_static(b"hello").into());
+        channel.write_and_flush(Bytes::from_static(b"hello"));
         expect(&answers, 5)
     })?;
     trial.step("send and receive a mebibyte", || {
-        channel.write_and_flush(Bytes::from(vec![7; LARGE]).into());
+        channel.write_and_flush(Bytes::from(vec![7; LARGE]));
         expect(&answers, LARGE)
     })?;
     trial.step("pause and resume reading", || {
         channel.pause();
-        channel.write_and_flush(Bytes::from_static(b"wait").into());
+        channel.write_and_flush(Bytes::from_static(b"wait"));
         channel.resume();
         expect(&answers, 4)
     })?;
     trial.step("send a file", || {
         let (region, len) = some_file().map_err(|error| error.to_string())?;
-        channel.write_and_flush(region.into());
+        channel.write_and_flush(region);
         expect(&answers, len)
     })?;
     trial.step("close", || channel.close().wait())?;

@@ -5,7 +5,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Context, Envelope, EventLoop, Handler, Observer, WritePromise, observe, pipeline,
+    AppContext, Application, Context, Envelope, EventLoop, Handler, Observer, Outgoing, WritePromise,
+    observe, pipeline,
 };
 use netwright_testkit::{CountingAllocator, allocations_so_far};
 use netwright_transport::{Backend, Datagram, Datagrams, Server};
@@ -33,7 +34,7 @@ struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());
     }
@@ -47,7 +48,7 @@ struct Look;
 
 impl Observer for Look {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 }
 
 /// Cuts what comes into pieces of sixteen bytes, and gives them out one by one.
@@ -57,8 +58,8 @@ struct Sixteen(BytesMut);
 impl Handler for Sixteen {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.0.unsplit(bytes);
     }
@@ -70,7 +71,7 @@ impl Handler for Sixteen {
             _ => None,
         }
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }

@@ -49,7 +49,7 @@ fn client_on(
     group: &EventLoopGroup,
     script: Script,
     set_up: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+) -> Client {
     let builder = set_up(Client::builder().group(group.clone()));
     builder.pipeline(move || pipeline().app(script.probe())).unwrap()
 }
@@ -59,10 +59,10 @@ struct Pair {
     loops: EventLoopGroup,
     server: Server,
     /// The server's end.
-    there: Channel<Bytes>,
+    there: Channel,
     theirs: Events,
     /// The client's end.
-    here: Channel<Bytes>,
+    here: Channel,
     ours: Events,
 }
 
@@ -159,7 +159,7 @@ fn a_message_that_nobody_else_holds_is_not_copied_not_even_one_larger_than_the_p
     struct Places(mpsc::Sender<(usize, usize)>);
     impl Application for Places {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
             self.0.send((bytes.as_ptr() as usize, bytes.len())).unwrap();
         }
@@ -219,7 +219,7 @@ fn a_pipe_is_as_large_as_the_reader_or_else_the_writer_says() {
     ] {
         let pair =
             Pair::with(|server| server.auto_read(false).options(reader), |client| client.options(writer));
-        let mut first = pair.here.send(vec![1; taken].into());
+        let mut first = pair.here.send(vec![1; taken]);
         first.soon().unwrap();
         let mut second = pair.here.send(Bytes::from_static(b"x"));
         pair.settle();
@@ -271,7 +271,7 @@ fn a_large_transfer_in_both_directions_at_once_arrives_byte_for_byte() {
             let longest = if random.below(4) == 0 { 300_000 } else { 3000 };
             let len = (1 + random.below(longest)).min(total - sent);
             let message: Vec<u8> = (sent..sent + len).map(pattern_at).collect();
-            pair.here.write_and_flush(message.into());
+            pair.here.write_and_flush(message);
             sent += len;
         }
         pair.ours.read(&pattern(total));
@@ -298,7 +298,7 @@ fn bytes_that_go_round_for_long_are_not_cut_into_ever_smaller_pieces() {
     let here = client.connect(server.address()).soon().unwrap();
     ours.active();
     let len = 300_000;
-    here.write_and_flush(vec![0; len].into());
+    here.write_and_flush(vec![0; len]);
     wait_until(|| rounds.load(Ordering::Relaxed) >= 100 * len, || "100 rounds".to_owned());
     here.close().soon();
     let pieces = pieces.load(Ordering::Relaxed) * len / rounds.load(Ordering::Relaxed);
@@ -386,7 +386,7 @@ fn a_paused_channel_that_writes_to_a_peer_that_has_gone_ends() {
 #[test]
 fn a_blocked_writer_whose_peer_goes_fails_with_the_end_of_the_connection() {
     let pair = Pair::with(|server| server, |client| client.auto_read(false));
-    let mut written = pair.there.send(vec![0; 1_000_000].into());
+    let mut written = pair.there.send(vec![0; 1_000_000]);
     pair.settle();
     assert!(written.try_take().is_none());
     pair.here.close().soon();
@@ -402,7 +402,7 @@ fn each_direction_ends_for_itself_if_half_closure_is_allowed() {
     pair.here.shut_down_output_tracked().soon().unwrap();
     pair.theirs.read(b"question");
     pair.theirs.input_closed();
-    pair.there.write_and_flush(vec![7; 200_000].into());
+    pair.there.write_and_flush(vec![7; 200_000]);
     pair.ours.read(&[7; 200_000]);
     assert!(pair.here.send(Bytes::from_static(b"more")).soon().is_err());
     pair.there.shut_down_output_tracked().soon().unwrap();
@@ -450,7 +450,7 @@ fn a_half_closed_channel_hears_of_a_reset_and_fails_when_it_writes_to_nobody() {
 // ---- files and envelopes ----
 
 /// A client whose channel takes anything.
-fn raw_client(group: &EventLoopGroup) -> Client<impl Segment<BytesMut, Outgoing, Tail = Outgoing>, Outgoing> {
+fn raw_client(group: &EventLoopGroup) -> Client {
     struct Mute;
     impl Application for Mute {
         type Read = BytesMut;
@@ -479,8 +479,8 @@ fn a_file_arrives_between_other_messages_and_one_of_which_there_is_nothing_fails
     events.active();
     let content = pattern(300_000);
     channel.write(Outgoing::from(b"before".as_slice()));
-    channel.write(FileRegion::whole(file_with(&content)).unwrap().into());
-    let mut short = channel.write_tracked(FileRegion::new(file_with(b"abc"), 3, 5).into());
+    channel.write(FileRegion::whole(file_with(&content)).unwrap());
+    let mut short = channel.write_tracked(FileRegion::new(file_with(b"abc"), 3, 5));
     let mut after = channel.send(Outgoing::from(b"after".as_slice()));
     after.soon().unwrap();
     events.read(&[b"before", &content[..], b"after"].concat());
@@ -498,18 +498,17 @@ fn an_envelope_is_its_bytes_and_one_that_is_more_fails_alone() {
         Err(WriteError::Fault(fault)) => fault.downcast_ref::<EnvelopeError>().unwrap().clone(),
         other => panic!("expected a fault, got {other:?}"),
     };
-    let mut addressed =
-        channel.write_tracked(Envelope::to("1.2.3.4:5".parse::<Address>().unwrap(), "x").into());
-    channel.write(Envelope::new("plain ").into());
-    let mut empty = channel.write_tracked(Envelope::new("").into());
-    channel.send(Envelope::new("bytes").into()).soon().unwrap();
+    let mut addressed = channel.write_tracked(Envelope::to("1.2.3.4:5".parse::<Address>().unwrap(), "x"));
+    channel.write(Envelope::new("plain "));
+    let mut empty = channel.write_tracked(Envelope::new(""));
+    channel.send(Envelope::new("bytes")).soon().unwrap();
     events.read(b"plain bytes");
     empty.soon().unwrap();
     assert!(matches!(fault(addressed.soon()), EnvelopeError::Target { .. }));
     #[cfg(unix)]
     {
         let envelope = Envelope::new("x").with_descriptor(file_with(b""));
-        let error = fault(channel.send(envelope.into()).soon());
+        let error = fault(channel.send(envelope).soon());
         assert_eq!(
             error.to_string(),
             "the envelope has 1 descriptors, but a local channel cannot pass them: only Unix sockets can"
@@ -741,7 +740,7 @@ fn random_traffic_arrives_in_order() {
                 3 => here.flush(),
                 _ => {
                     let len = 1 + random.below(3000);
-                    here.write((sent..sent + len).map(pattern_at).collect::<Vec<_>>().into());
+                    here.write((sent..sent + len).map(pattern_at).collect::<Vec<_>>());
                     sent += len;
                 }
             }

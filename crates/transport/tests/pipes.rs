@@ -26,10 +26,7 @@ fn on(backend: Backend) -> ClientBuilder {
     Client::builder().backend(backend)
 }
 
-fn client(
-    builder: ClientBuilder,
-    script: Script,
-) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+fn client(builder: ClientBuilder, script: Script) -> Client {
     builder.pipeline(move || pipeline().app(script.probe())).unwrap()
 }
 
@@ -204,9 +201,9 @@ fn files_go_through_a_pipe_between_other_messages() {
             (on(backend).pipeline(|| pipeline().app(Sends)).unwrap(), client(on(backend), theirs));
         let (sender, _two) = (sending.adopt(one).soon().unwrap(), reading.adopt(two).soon().unwrap());
         there.active();
-        sender.write(Bytes::from("before ").into());
-        sender.write(FileRegion::whole(File::open(&path).unwrap()).unwrap().into());
-        sender.send(Bytes::from(" behind").into()).soon().unwrap();
+        sender.write(Bytes::from("before "));
+        sender.write(FileRegion::whole(File::open(&path).unwrap()).unwrap());
+        sender.send(Bytes::from(" behind")).soon().unwrap();
         there.read(&[b"before ", &content[..], b" behind"].concat());
         sender.close().soon();
         there.skip_to_end();

@@ -113,13 +113,13 @@ fn client_on(
     group: &EventLoopGroup,
     script: Script,
     set_up: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+) -> Client {
     let builder = set_up(Client::builder().group(group.clone()));
     builder.pipeline(move || pipeline().app(script.probe())).unwrap()
 }
 
 /// A client whose channel takes anything.
-fn raw_client(group: &EventLoopGroup) -> Client<impl Segment<BytesMut, Outgoing, Tail = Outgoing>, Outgoing> {
+fn raw_client(group: &EventLoopGroup) -> Client {
     struct Mute;
     impl Application for Mute {
         type Read = BytesMut;
@@ -413,7 +413,7 @@ fn a_file_is_sent_over_a_unix_socket() {
     fs::write(&file, pattern(500_000)).unwrap();
     let channel = raw_client(&loops).connect(at(&path)).soon().unwrap();
     let (mut peer, _) = listener.accept().unwrap();
-    drop(channel.send(FileRegion::whole(fs::File::open(&file).unwrap()).unwrap().into()));
+    drop(channel.send(FileRegion::whole(fs::File::open(&file).unwrap()).unwrap()));
     drop(channel.close_when_flushed());
     let mut got = Vec::new();
     peer.read_to_end(&mut got).unwrap();
@@ -461,7 +461,7 @@ struct Passing {
     loops: EventLoopGroup,
     _server: Server,
     events: Events,
-    there: Channel<Bytes>,
+    there: Channel,
     here: Channel<Outgoing>,
 }
 
@@ -514,7 +514,7 @@ fn descriptors_arrive_in_order_with_the_bytes_that_they_were_sent_with() {
             envelope = envelope.with_descriptor(descriptor);
             readers.push(reader);
         }
-        passing.here.write(envelope.into());
+        passing.here.write(envelope);
         passing.here.send(Outgoing::from(b"after".as_slice())).soon().unwrap();
         passing.events.read(format!("before with {round} after").as_bytes());
         let received = passing.received();
@@ -539,7 +539,7 @@ fn descriptors_of_a_message_that_is_sent_in_parts_arrive_once() {
     let (descriptor, reader) = pipe();
     let message = pattern(3_000_000);
     let envelope = Envelope::new(message.clone()).with_descriptor(descriptor);
-    drop(passing.here.send(envelope.into()));
+    drop(passing.here.send(envelope));
     passing.events.read(&message);
     assert_eq!(passing.received().take().len(), 1);
     assert_closed(reader);
@@ -550,9 +550,9 @@ fn a_channel_that_did_not_ask_for_descriptors_gets_the_bytes_and_the_system_clos
     let passing = Passing::new(0);
     assert!(passing.there.attribute::<ReceivedDescriptors>().is_none());
     let (descriptor, reader) = pipe();
-    passing.here.write(Envelope::new("one ").with_descriptor(descriptor).into());
-    passing.here.write(Envelope::new("two ").into());
-    passing.here.write(Envelope::new("three").with_descriptor(pipe().0).into());
+    passing.here.write(Envelope::new("one ").with_descriptor(descriptor));
+    passing.here.write(Envelope::new("two "));
+    passing.here.write(Envelope::new("three").with_descriptor(pipe().0));
     passing.here.send(Outgoing::from(b" four".as_slice())).soon().unwrap();
     passing.events.read(b"one two three four");
     assert_closed(reader);
@@ -562,12 +562,12 @@ fn a_channel_that_did_not_ask_for_descriptors_gets_the_bytes_and_the_system_clos
 fn more_descriptors_than_may_wait_end_the_connection_and_are_closed() {
     let passing = Passing::new(2);
     let (kept, kept_reader) = pipe();
-    passing.here.send(Envelope::new("one").with_descriptor(kept).into()).soon().unwrap();
+    passing.here.send(Envelope::new("one").with_descriptor(kept)).soon().unwrap();
     passing.events.read(b"one");
     let (first, first_reader) = pipe();
     let (second, second_reader) = pipe();
     let envelope = Envelope::new("two").with_descriptor(first).with_descriptor(second);
-    drop(passing.here.send(envelope.into()));
+    drop(passing.here.send(envelope));
     let CloseCause::Io(error) = passing.events.skip_to_end() else { panic!("expected an error") };
     let error = error.get_ref().and_then(|error| error.downcast_ref::<DescriptorError>()).unwrap();
     assert_eq!(*error, DescriptorError::TooMany { waiting: 1, got: 2, limit: 2 });
@@ -581,15 +581,15 @@ fn more_descriptors_than_may_wait_end_the_connection_and_are_closed() {
 fn an_envelope_that_a_stream_cannot_send_fails_alone() {
     let passing = Passing::new(8);
     let (descriptor, reader) = pipe();
-    let mut empty = passing.here.write_tracked(Envelope::new("").with_descriptor(descriptor).into());
+    let mut empty = passing.here.write_tracked(Envelope::new("").with_descriptor(descriptor));
     let address: Address = "unix:/tmp/x".parse().unwrap();
-    let mut addressed = passing.here.write_tracked(Envelope::to(address, "x").into());
+    let mut addressed = passing.here.write_tracked(Envelope::to(address, "x"));
     let mut many = Envelope::new("x");
     for _ in 0..254 {
         many = many.with_descriptor(fs::File::open("/dev/null").unwrap());
     }
-    let mut many = passing.here.write_tracked(many.into());
-    passing.here.send(Envelope::new("still here").into()).soon().unwrap();
+    let mut many = passing.here.write_tracked(many);
+    passing.here.send(Envelope::new("still here")).soon().unwrap();
     passing.events.read(b"still here");
     assert_eq!(refusal(empty.soon()), EnvelopeError::NoBytes { count: 1 });
     assert!(matches!(refusal(addressed.soon()), EnvelopeError::Target { .. }));
@@ -610,9 +610,9 @@ fn on_tcp_an_envelope_is_its_bytes_and_one_with_descriptors_fails_alone() {
     let there = events.active();
     assert!(there.attribute::<ReceivedDescriptors>().is_none());
     let (descriptor, reader) = pipe();
-    channel.write(Envelope::new("plain ").into());
-    let mut refused = channel.write_tracked(Envelope::new("x").with_descriptor(descriptor).into());
-    channel.send(Envelope::new("bytes").into()).soon().unwrap();
+    channel.write(Envelope::new("plain "));
+    let mut refused = channel.write_tracked(Envelope::new("x").with_descriptor(descriptor));
+    channel.send(Envelope::new("bytes")).soon().unwrap();
     events.read(b"plain bytes");
     assert_eq!(
         refusal(refused.soon()).to_string(),

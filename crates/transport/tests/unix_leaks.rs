@@ -54,7 +54,7 @@ fn whatever_ends_connections_no_descriptor_stays_open() {
             for _ in 0..=round % 3 {
                 envelope = envelope.with_descriptor(File::open("/dev/null").unwrap());
             }
-            channel.write_and_flush(envelope.into());
+            channel.write_and_flush(envelope);
         }
         channel.close().soon();
     }
@@ -75,7 +75,7 @@ fn whatever_ends_connections_no_descriptor_stays_open() {
     let held = envelope.clone(); // so that sending it makes no room
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(open() as u64 + 5), ..limit }).unwrap();
-    drop(channel.send(envelope.into()));
+    drop(channel.send(envelope));
     let cause = events.skip_to_end();
     setrlimit(Resource::Nofile, limit).unwrap();
     let CloseCause::Io(error) = cause else { panic!("expected an error, got {cause}") };

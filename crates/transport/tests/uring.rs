@@ -2,8 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, Envelope, EventLoop, LocalLoop, pipeline};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, Envelope, EventLoop, LocalLoop, Outgoing, pipeline};
 use netwright_transport::{
     Backend, Datagram, Datagrams, Server,
     uring::{Uring, UringFigures, UringSeed},
@@ -22,7 +22,7 @@ struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());

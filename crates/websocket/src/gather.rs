@@ -27,7 +27,7 @@ thread_local! {
 
 /// A frame to be written.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct Frame {
     pub(crate) opcode: Opcode,
     pub(crate) compressed: bool,
     pub(crate) payload: Bytes,
@@ -50,12 +50,11 @@ impl Gather {
 
     /// Takes a frame.
     #[inline]
-    pub(crate) fn write<H, W>(&mut self, cx: &mut Context<'_, H>, frame: Outgoing, mut done: WritePromise)
+    pub(crate) fn write<H>(&mut self, cx: &mut Context<'_, H>, frame: Frame, mut done: WritePromise)
     where
-        H: Handler<WriteOut = W>,
-        W: From<Bytes>,
+        H: Handler<WriteOut = Bytes>,
     {
-        let Outgoing { opcode, compressed, payload, mask: key } = frame;
+        let Frame { opcode, compressed, payload, mask: key } = frame;
         let head = FrameHead { fin: true, compressed, opcode, len: payload.len() as u64, mask: key };
         let (head, head_len) = head.bytes();
         let tracked = done.is_tracked();
@@ -74,7 +73,7 @@ impl Gather {
             }
             if tracked {
                 let frame = self.take();
-                cx.write_with(frame.into(), done);
+                cx.write_with(frame, done);
             } else if self.buffer.len() >= GATHER_MAX {
                 self.pass_on(cx); // so that the channel knows what waits to be sent
             }
@@ -94,19 +93,18 @@ impl Gather {
                 own.freeze()
             }
         };
-        cx.write_with(payload.into(), done);
+        cx.write_with(payload, done);
     }
 
     /// Passes on what was gathered.
     #[inline]
-    pub(crate) fn pass_on<H, W>(&mut self, cx: &mut Context<'_, H>)
+    pub(crate) fn pass_on<H>(&mut self, cx: &mut Context<'_, H>)
     where
-        H: Handler<WriteOut = W>,
-        W: From<Bytes>,
+        H: Handler<WriteOut = Bytes>,
     {
         if !self.buffer.is_empty() {
             let batch = self.take();
-            cx.write(batch.into());
+            cx.write(batch);
         }
     }
 

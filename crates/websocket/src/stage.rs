@@ -21,15 +21,15 @@ use crate::{
     decode::Decoder,
     deflate::{Agreed, Deflater, Inflater},
     frame::{CONTROL_MAX, Opcode, Role},
-    gather::{Gather, Outgoing as Frame},
+    gather::{Frame, Gather},
     watch::{Next, Seen, Watch},
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Event, Handler, Leftover, Outgoing, Promise, PromiseError, SharedPromised,
-    ShuttingDown, StageTimer, Weight, WriteError, WritePromise, promise,
+    CloseCause, Context, Event, Handler, Leftover, Promise, PromiseError, SharedPromised, ShuttingDown,
+    StageTimer, Weight, WriteError, WritePromise, promise,
 };
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Frames to messages and back, with everything that belongs to it: pings, the close handshake, limits, compression.
 ///
@@ -50,7 +50,7 @@ use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 /// As an event it tells the stages behind it [`PeerClosed`] when the peer begins to close. A channel whose peer has broken the
 /// protocol ends with a [`Violation`] as its cause, one whose peer closed for a reason with [`ClosedByPeer`], and one whose
 /// peer vanished with [`NoClose`].
-pub struct WebSocket<W = Outgoing> {
+pub struct WebSocket {
     role: Role,
     phase: Phase,
     /// While asked: whether messages still go to the application.
@@ -67,7 +67,6 @@ pub struct WebSocket<W = Outgoing> {
     rare: Option<Box<Rare>>,
     /// Who wants to hear how it all ended, once they do.
     over: Option<Box<Over>>,
-    writes: PhantomData<fn() -> W>,
 }
 
 struct Over {
@@ -149,12 +148,11 @@ impl WebSocket {
             deflater: None,
             rare: None,
             over: None,
-            writes: PhantomData,
         }
     }
 }
 
-impl<W> WebSocket<W> {
+impl WebSocket {
     /// With the compression that the handshake has agreed to.
     pub fn agreed(mut self, agreed: Option<Agreed>) -> Self {
         let Some(agreed) = agreed else { return self };
@@ -166,26 +164,6 @@ impl<W> WebSocket<W> {
         self.decoder = Decoder::new(self.role, &self.config, Some(Inflater::new(&agreed, &ours, peer)));
         self.deflater = Deflater::new(&agreed, &ours, self.role).map(Box::new);
         self
-    }
-
-    /// The same stage in front of which others write something else than [`Outgoing`], such as [`Bytes`].
-    pub fn writing<V>(self) -> WebSocket<V> {
-        WebSocket {
-            role: self.role,
-            phase: self.phase,
-            deliver: self.deliver,
-            insists: self.insists,
-            watch: self.watch,
-            decoder: self.decoder,
-            input: self.input,
-            gather: self.gather,
-            timer: self.timer,
-            config: self.config,
-            deflater: self.deflater,
-            rare: self.rare,
-            over: self.over,
-            writes: PhantomData,
-        }
     }
 
     /// The end, for others: resolves when everything behind this stage is over, too, to the cause that it was told. To be
@@ -219,7 +197,7 @@ impl<W> WebSocket<W> {
     }
 }
 
-impl<W: From<Bytes> + 'static> WebSocket<W> {
+impl WebSocket {
     // ---- writing ----
 
     #[inline]
@@ -382,11 +360,11 @@ impl<W: From<Bytes> + 'static> WebSocket<W> {
     }
 }
 
-impl<W: From<Bytes> + 'static> Handler for WebSocket<W> {
+impl Handler for WebSocket {
     type Read = BytesMut;
     type ReadOut = Message;
     type Write = Message;
-    type WriteOut = W;
+    type WriteOut = Bytes;
     const WEIGHT: Weight<Message> = Weight::of(|message| message.payload().len());
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
@@ -620,7 +598,7 @@ fn code_of(cause: &CloseCause) -> CloseCode {
     }
 }
 
-impl<W> fmt::Debug for WebSocket<W> {
+impl fmt::Debug for WebSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebSocket")
             .field("role", &self.role)

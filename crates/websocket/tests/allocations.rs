@@ -2,9 +2,9 @@
 
 mod common;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use common::*;
-use netwright_core::{AppContext, Application, CloseCause, ManualLoop, Outgoing, Peer, Segment, pipeline};
+use netwright_core::{AppContext, Application, CloseCause, ManualLoop, Peer, Segment, pipeline};
 use netwright_testkit::{CountingAllocator, Wire, allocations_during};
 use netwright_websocket::{Agreed, Config, Deflate, Message, WebSocket, frame::Opcode};
 
@@ -40,7 +40,7 @@ fn echoing(socket: impl Fn() -> WebSocket, read: &[u8]) -> u64 {
 }
 
 /// The first reads, which fill what grows once, do not count.
-fn steady<P: Segment<BytesMut, Outgoing>>(pipeline: P, read: &[u8]) -> u64 {
+fn steady<P: Segment<BytesMut, Bytes>>(pipeline: P, read: &[u8]) -> u64 {
     ManualLoop::new().enter(|| {
         let mut wire = Wire::new(pipeline);
         (0..100).for_each(|_| assert!(wire.turn(read) > 0));

@@ -355,7 +355,7 @@ mod together {
         assert_eq!(channel.outbound_bytes(), b"");
         // TLS: a handshake, and nothing else before it is done.
         let localhost = connector().to("localhost").unwrap();
-        let front = pipeline().add(Tls::<netwright_core::Outgoing>::to(&localhost));
+        let front = pipeline().add(Tls::to(&localhost));
         let mut channel: Outside = EmbeddedChannel::with_joint(front.joint(open));
         let sent = channel.outbound_bytes();
         assert_eq!(sent[0], 22, "a record of a handshake");

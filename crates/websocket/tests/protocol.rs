@@ -12,7 +12,7 @@ use bytes::Bytes;
 use common::*;
 use netwright_core::{
     AppContext, Application, CloseCause, EmbeddedChannel, Event, Host, HostSettings, LocalLoop, ManualLoop,
-    Outgoing, Peer, ShuttingDown, WaterMarks, WriteError, pipeline,
+    Peer, ShuttingDown, WaterMarks, WriteError, pipeline,
 };
 use netwright_websocket::{
     Close, CloseCode, ClosedByPeer, Config, LINGER, Message, NoClose, PeerClosed, Violation, WebSocket,
@@ -529,8 +529,7 @@ fn reset_after(socket: WebSocket, bytes: &[u8]) -> CloseCause {
     let notes = Notes { cause: cause.clone(), ..Notes::default() };
     ManualLoop::new().enter(|| {
         let pipeline = pipeline().add(socket).app(notes).into_segment();
-        let mut host: Host<_, Outgoing> =
-            Host::new(LocalLoop::current().unwrap(), pipeline, HostSettings::default());
+        let mut host = Host::new(LocalLoop::current().unwrap(), pipeline, HostSettings::default());
         host.activate(None, None);
         host.received(bytes.into());
         host.read_complete();

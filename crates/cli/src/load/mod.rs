@@ -31,7 +31,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use course::{Order, Outcome, Problem, Shared, latencies, take_latencies};
 use hdrhistogram::Histogram;
-use netwright::{Channel, EventLoopGroup, descriptor_limit, raise_descriptor_limit};
+use netwright::{Channel, Client, EventLoopGroup, descriptor_limit, raise_descriptor_limit};
 use report::{Errors, Report};
 use std::{
     sync::{
@@ -42,7 +42,7 @@ use std::{
     thread::available_parallelism,
     time::{Duration, Instant},
 };
-use target::{Connect, Speaks, Target};
+use target::{Speaks, Target};
 
 /// Load a server and check every byte that it sends back
 ///
@@ -253,14 +253,14 @@ impl Load {
 
     fn connect(
         &mut self,
-        connect: &Connect,
+        client: &Client<Order>,
         line: &mut LiveLine<std::io::Stderr>,
     ) -> Result<Vec<Channel<Order>>, Failure> {
         let mut channels = Vec::with_capacity(self.connections);
         let mut started = 0;
         while started < self.connections {
             let batch = CONNECTING_MAX.min(self.connections - started);
-            let connecting: Vec<_> = (0..batch).map(|_| connect(&self.target.address)).collect();
+            let connecting: Vec<_> = (0..batch).map(|_| client.connect(&self.target.address)).collect();
             started += batch;
             for mut connecting in connecting {
                 match connecting.wait() {

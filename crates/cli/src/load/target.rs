@@ -11,8 +11,7 @@ use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
-    Address, AppContext, Application, Channel, Client, ClientBuilder, CloseCause, ConnectError,
-    EventLoopGroup, Fault, Link, Outgoing, PipelineBuilder, Promised, Segment, Whole,
+    Address, AppContext, Application, Client, ClientBuilder, CloseCause, EventLoopGroup, Fault, IntoPipeline,
     http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
     pipeline,
     tls::{Connector, Destination, Tls},
@@ -55,9 +54,6 @@ enum Way {
     Plain,
     Tls(Destination),
 }
-
-/// Makes one more connection of the load.
-pub(super) type Connect<T = Order> = Box<dyn Fn(&Address) -> Promised<Channel<T>, ConnectError>>;
 
 impl Target {
     /// An echo server by its address.
@@ -105,7 +101,7 @@ impl Target {
         shared: impl FnOnce(usize) -> Arc<Shared>,
         size: Option<usize>,
         outcome: Sender<Outcome>,
-    ) -> Result<(Connect, Arc<Shared>), Failure> {
+    ) -> Result<(Client<Order>, Arc<Shared>), Failure> {
         let builder = || builder(group);
         match &self.speaks {
             Speaks::Echo => {
@@ -114,7 +110,7 @@ impl Target {
                 let client = builder().pipeline(move || {
                     pipeline().last(LoadClient::new(Course::new(all.clone(), outcome.clone())))
                 })?;
-                Ok((Box::new(move |address| client.connect(address)), shared))
+                Ok((client, shared))
             }
             Speaks::Http(url) => {
                 let expected = match size {
@@ -155,30 +151,23 @@ impl Target {
 }
 
 impl Url {
-    fn client<S, E, P, T>(
+    fn client<P, T>(
         &self,
         group: &EventLoopGroup,
-        make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    ) -> Result<Connect<T>, Failure>
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Result<Client<T>, Failure>
     where
-        E: Whole + 'static,
-        S: Link<E::Segment, Linked = P> + 'static,
-        P: Segment<BytesMut, Outgoing, Tail = T>,
+        P: IntoPipeline<T>,
         T: Send + 'static,
     {
         let builder = builder(group);
-        match &self.way {
-            Way::Plain => {
-                let client = builder.pipeline(make)?;
-                Ok(Box::new(move |address| client.connect(address)))
-            }
+        Ok(match &self.way {
+            Way::Plain => builder.pipeline(make)?,
             Way::Tls(server) => {
                 let server = server.clone();
-                let client = builder
-                    .pipeline(move || pipeline().add(Tls::<Outgoing>::to(&server)).joint(|_| make()))?;
-                Ok(Box::new(move |address| client.connect(address)))
+                builder.pipeline(move || pipeline().add(Tls::to(&server)).joint(|_| make()))?
             }
-        }
+        })
     }
 }
 
@@ -186,7 +175,7 @@ impl Url {
 fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<Bytes, Failure> {
     let (tell, told) = channel();
     let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
-    let server = url.client(group, make)?(address).wait()?;
+    let server = url.client(group, make)?.connect(address).wait()?;
     let expected = Expected::Same(Bytes::new());
     let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
     server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));

@@ -12,7 +12,7 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    CloseCause, Context, Fault, Handler, Outgoing, Switch, WritePromise,
+    CloseCause, Context, Fault, Handler, Switch, WritePromise,
     http::{HttpPart, ReplyPart, RequestPart},
     pipeline,
     websocket::{Config, Message, Request, WebSocket, new_key},
@@ -30,18 +30,14 @@ pub(super) struct Wanted {
 pub(super) struct Opening {
     /// Until it is handed on.
     course: Option<Course>,
-    switch: Switch<BytesMut, Outgoing, Order>,
+    switch: Switch<Order>,
     wanted: Arc<Wanted>,
     key: String,
     go: bool,
 }
 
 impl Opening {
-    pub(super) fn new(
-        course: Course,
-        switch: Switch<BytesMut, Outgoing, Order>,
-        wanted: Arc<Wanted>,
-    ) -> Self {
+    pub(super) fn new(course: Course, switch: Switch<Order>, wanted: Arc<Wanted>) -> Self {
         Self { course: Some(course), switch, wanted, key: new_key(), go: false }
     }
 }

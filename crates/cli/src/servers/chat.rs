@@ -47,7 +47,7 @@ impl Application for Chat {
 
     fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
         tracing::info!(peer = self.name, error = %fault, "closing");
-        cx.write_and_flush(format!("* goodbye: lines have at most {LINE_MAX} bytes here").into());
+        cx.write_and_flush(format!("* goodbye: lines have at most {LINE_MAX} bytes here"));
         cx.close_when_flushed();
     }
 

@@ -9,8 +9,8 @@
 use crate::failure::Failure;
 use bytes::BytesMut;
 use netwright::{
-    BindError, CloseCause, Context, Fault, Handler, Link, Outgoing, PipelineBuilder, Promised, Segment,
-    Server, ServerBuilder, Whole, WritePromise, pipeline,
+    BindError, CloseCause, Context, Fault, Handler, IntoPipeline, Outgoing, Promised, Server, ServerBuilder,
+    WritePromise, pipeline,
     tls::{Acceptor, Certificate, Tls},
 };
 use std::path::Path;
@@ -29,16 +29,15 @@ pub(crate) fn acceptor(files: Option<(&Path, &Path)>) -> Result<Acceptor, Failur
 }
 
 /// Puts what `make` gives for each connection on a server, behind TLS if there is an acceptor.
-pub(crate) fn bind<S, E, P>(
+pub(crate) fn bind<P, T>(
     server: ServerBuilder,
     address: &str,
     tls: Option<Acceptor>,
-    make: impl Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
+    make: impl Fn() -> P + Send + Sync + 'static,
 ) -> Promised<Server, BindError>
 where
-    E: Whole + 'static,
-    S: Link<E::Segment, Linked = P> + 'static,
-    P: Segment<BytesMut, Outgoing, Tail: Send + 'static>,
+    P: IntoPipeline<T>,
+    T: Send + 'static,
 {
     match tls {
         None => server.pipeline(move |_| make()).bind(address),

@@ -14,11 +14,11 @@
 //! Not here: which bytes are kept and when a decoder is asked (`intake`).
 
 use super::{DecodeError, Decoder, intake::Intake};
-use bytes::{Bytes, BytesMut};
-use netwright_core::{CloseCause, Context, Handler, Leftover, WritePromise};
+use bytes::BytesMut;
+use netwright_core::{CloseCause, Context, Handler, Leftover, Outgoing, WritePromise};
 use std::{fmt, marker::PhantomData};
 
-/// A [`Decoder`] as a stage. What is written passes; as [`Bytes`], or what [`passing`](Decode::passing) says.
+/// A [`Decoder`] as a stage. What is written passes: bytes and files, or what [`passing`](Decode::passing) says.
 ///
 /// See [`Decoder`] for an example.
 ///
@@ -41,7 +41,7 @@ pub fn decode<D: Decoder>(decoder: D) -> Decode<D> {
 ///
 /// let _lines: Decode<LineDecoder> = decode(LineDecoder::max(64));
 /// ```
-pub struct Decode<D, W = Bytes> {
+pub struct Decode<D, W = Outgoing> {
     decoding: Decoding<D>,
     writes: PhantomData<fn(W)>,
 }

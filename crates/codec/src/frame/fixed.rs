@@ -182,7 +182,7 @@ mod tests {
         let messages = ["", "a", "five5", "sixsix", "..a"];
         let mut writer = filled();
         for message in messages {
-            writer.write_outbound(message.into());
+            writer.write_outbound(message);
         }
         let sent = writer.outbound_bytes();
         assert_eq!(sent, b"......a.....five5.sixsix..a...");
@@ -198,7 +198,7 @@ mod tests {
         let length = 3 * crate::base::GATHER_MAX;
         let frames = FixedFrames::of(length).unwrap().filled_with(0);
         let mut channel = EmbeddedChannel::new(pipeline().add(frames));
-        channel.write_outbound("x".repeat(length - 2).into()).write_outbound("y".into());
+        channel.write_outbound("x".repeat(length - 2)).write_outbound("y");
         let sent = channel.outbound_bytes();
         assert_eq!(sent.len(), 2 * length);
         assert_eq!(&sent[length - 3..length + 2], b"x\0\0y\0");
@@ -207,13 +207,13 @@ mod tests {
     #[test]
     fn a_message_longer_than_its_frame_is_refused_with_its_length_and_the_limit() {
         let mut channel = filled();
-        let mut refused = channel.channel().send("seven77".into());
+        let mut refused = channel.channel().send("seven77");
         channel.run();
         let Err(WriteError::Fault(fault)) = refused.wait() else { panic!("it was written") };
         let error = fault.downcast_ref::<FrameError>();
         assert_eq!(error, Some(&FrameError::TooLong { limit: 6, got: 7 }));
         assert!(channel.is_open(), "who hears of it can go on");
-        channel.write_outbound("much too long".into());
+        channel.write_outbound("much too long");
         let Some(CloseCause::Fault(fault)) = channel.channel().close_cause() else { panic!("no cause") };
         assert_eq!(fault.to_string(), "a frame of 13 bytes or more, the limit is 6");
         assert_eq!(channel.outbound_bytes(), b"");
@@ -224,7 +224,7 @@ mod tests {
         let mut channel = EmbeddedChannel::new(pipeline().add(FixedFrames::of(3).unwrap()));
         channel.write_inbound(b"a  ");
         assert_eq!(channel.read_inbound().unwrap(), "a  ");
-        let mut refused = channel.channel().send("ab".into());
+        let mut refused = channel.channel().send("ab");
         channel.run();
         let Err(WriteError::Fault(fault)) = refused.wait() else { panic!("it was written") };
         assert_eq!(fault.to_string(), "a frame of 2 bytes, all have 3");

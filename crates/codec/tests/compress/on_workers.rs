@@ -18,7 +18,7 @@ fn every_format_goes_both_ways_on_workers() {
         let message = text(7, 100_000);
         let stages = || pipeline().add_on(&workers, both_ways(format));
         let (mut here, mut there) = (EmbeddedChannel::new(stages()), EmbeddedChannel::new(stages()));
-        here.write_outbound(message.clone().into());
+        here.write_outbound(message.clone());
         settle(&mut here);
         settle(&mut there);
         there.write_inbound(here.outbound_bytes());
@@ -34,7 +34,7 @@ fn a_stream_that_ends_with_its_channel_is_ended_on_workers_too() {
     for &format in Format::all() {
         let mut channel =
             EmbeddedChannel::new(pipeline().add_on(&workers, compress(Compressor::new(format))));
-        channel.write_outbound("hello".into());
+        channel.write_outbound("hello");
         drop(channel.channel().close());
         settle(&mut channel);
         assert!(!channel.is_open());

@@ -9,7 +9,7 @@ fn what_one_side_writes_the_other_reads() {
         for len in [1, 2, 100, 4096, 70_000, 300_000] {
             let message = text(len as u64, len);
             let ((mut here, _), (mut there, came)) = (channel(both_ways(format)), channel(both_ways(format)));
-            here.write_outbound(message.clone().into());
+            here.write_outbound(message.clone());
             let wire = here.outbound_bytes();
             for piece in chunks(len as u64, 20_000, &wire) {
                 there.write_inbound(piece);

@@ -298,7 +298,7 @@ impl Handler for Back {
         (to, bytes): (u16, Bytes),
         done: netwright_core::WritePromise,
     ) {
-        cx.write_with([&to.to_be_bytes()[..], &bytes].concat().into(), done);
+        cx.write_with([&to.to_be_bytes()[..], &bytes].concat(), done);
     }
 }
 

@@ -40,7 +40,7 @@ use std::{
 ///     }
 /// }
 ///
-/// let mut channel = EmbeddedChannel::new(pipeline().serve(async |mut peer: Peer<BytesMut, Bytes>| {
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(async |mut peer: Peer| {
 ///     let bytes = peer.write_from(Countdown(4)).await?;
 ///     peer.write(Bytes::from(format!("after {bytes} bytes"))).await
 /// }));

@@ -14,7 +14,7 @@
 //!
 //! Not here: which channels belong together (users), servers' own lists of connections (`transport`).
 
-use super::{Channel, ChannelId, CloseCause, WriteError};
+use super::{Carries, Channel, ChannelId, CloseCause, Outgoing, WriteError};
 use crate::promise::{Promise, PromiseError, Promised, promise};
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,7 @@ use std::{
 /// bob.close_by_peer();
 /// assert_eq!(room.len(), 1);
 /// ```
-pub struct ChannelGroup<W> {
+pub struct ChannelGroup<W = Outgoing> {
     inner: Arc<Inner<W>>,
 }
 
@@ -149,19 +149,19 @@ impl<W: Send + 'static> ChannelGroup<W> {
     // ---- untracked: nothing is allocated for a member but what the clone of the message needs ----
 
     /// Writes a message to every member; it is sent with the next flush.
-    pub fn write(&self, msg: W)
+    pub fn write<M>(&self, msg: M)
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
         self.write_if(msg, |_| true);
     }
 
     /// Writes a message to the members that `filter` picks.
-    pub fn write_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool)
+    pub fn write_if<M>(&self, msg: M, filter: impl FnMut(&Channel<W>) -> bool)
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
-        self.spread(msg, filter, |channel, msg| channel.write(msg));
+        self.spread(W::carry(msg), filter, |channel, msg| channel.write::<W>(msg));
     }
 
     /// Sends what was written so far, on every member.
@@ -179,38 +179,40 @@ impl<W: Send + 'static> ChannelGroup<W> {
     }
 
     /// Writes a message to every member, and sends it.
-    pub fn write_and_flush(&self, msg: W)
+    pub fn write_and_flush<M>(&self, msg: M)
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
         self.write_and_flush_if(msg, |_| true);
     }
 
     /// Writes a message to the members that `filter` picks, and sends it.
-    pub fn write_and_flush_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool)
+    pub fn write_and_flush_if<M>(&self, msg: M, filter: impl FnMut(&Channel<W>) -> bool)
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
-        self.spread(msg, filter, |channel, msg| channel.write_and_flush(msg));
+        self.spread(W::carry(msg), filter, |channel, msg| channel.write_and_flush::<W>(msg));
     }
 
     // ---- with a result for each member ----
 
     /// Writes a message to every member, and sends it. The future tells what became of it for each.
-    pub fn send(&self, msg: W) -> GroupWritten
+    pub fn send<M>(&self, msg: M) -> GroupWritten
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
         self.send_if(msg, |_| true)
     }
 
     /// Writes a message to the members that `filter` picks, and sends it. The future tells what became of it for each.
-    pub fn send_if(&self, msg: W, filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten
+    pub fn send_if<M>(&self, msg: M, filter: impl FnMut(&Channel<W>) -> bool) -> GroupWritten
     where
-        W: Clone,
+        W: Carries<M> + Clone,
     {
         let mut writes = Vec::new();
-        self.spread(msg, filter, |channel, msg| writes.push((channel.id(), channel.send(msg))));
+        self.spread(W::carry(msg), filter, |channel, msg| {
+            writes.push((channel.id(), channel.send::<W>(msg)))
+        });
         let (gather, written) = Gather::of(writes.iter().map(|(id, _)| *id));
         for (index, (_, write)) in writes.iter().enumerate() {
             let gather = gather.clone();

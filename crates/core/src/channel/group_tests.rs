@@ -13,13 +13,13 @@ use std::{
     thread,
 };
 
-type Member = EmbeddedChannel<Infallible, Bytes>;
+type Member = EmbeddedChannel<Infallible, Outgoing>;
 
 fn member() -> Member {
     EmbeddedChannel::new(pipeline().handle(|_, _| ()))
 }
 
-fn group_of<const N: usize>(members: &[Member; N]) -> ChannelGroup<Bytes> {
+fn group_of<const N: usize>(members: &[Member; N]) -> ChannelGroup<Outgoing> {
     let group = ChannelGroup::new();
     for member in members {
         assert!(group.add(member.channel().clone()));
@@ -91,7 +91,7 @@ fn a_message_is_cloned_for_all_but_the_last_that_gets_it() {
         type Read = bytes::BytesMut;
         type ReadOut = bytes::BytesMut;
         type Write = Message;
-        type WriteOut = Bytes;
+        type WriteOut = Outgoing;
         fn read(&mut self, _: &mut crate::Context<'_, Self>, _: bytes::BytesMut) {}
         fn write(&mut self, cx: &mut crate::Context<'_, Self>, _: Message, done: crate::WritePromise) {
             cx.write_with(Bytes::from("m"), done);
@@ -127,10 +127,10 @@ fn a_member_leaves_when_its_channel_ends_whoever_ends_it() {
 
 #[test]
 fn a_member_has_left_before_its_own_pipeline_hears_of_the_end() {
-    struct Leaver(ChannelGroup<Bytes>, mpsc::Sender<usize>);
+    struct Leaver(ChannelGroup<Outgoing>, mpsc::Sender<usize>);
     impl crate::Application for Leaver {
         type Read = bytes::BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn active(&mut self, cx: &mut crate::AppContext<'_, Self>) {
             self.0.add(cx.channel());
         }
@@ -177,7 +177,7 @@ fn results_come_for_each_member_when_all_are_known() {
 
 #[test]
 fn an_operation_on_nobody_has_succeeded_at_once() {
-    let group = ChannelGroup::<Bytes>::new();
+    let group = ChannelGroup::<Outgoing>::new();
     assert!(group.send(Bytes::new()).try_take().unwrap().unwrap().is_empty());
     assert!(group.close().try_take().unwrap().unwrap().is_success());
 }
@@ -247,7 +247,7 @@ fn a_listener_that_panics_keeps_nobody_from_leaving() {
 fn members_come_go_and_end_on_their_own_threads_while_others_broadcast() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 200;
-    let group = ChannelGroup::<Bytes>::new();
+    let group = ChannelGroup::<Outgoing>::new();
     let start = Arc::new(Barrier::new(THREADS + 1));
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {

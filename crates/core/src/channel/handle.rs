@@ -10,7 +10,8 @@
 //! channel's.
 
 use super::{
-    Address, ChannelId, CloseCause, Closed, ParentChannel, Weight, WriteError, WritePromise, Written,
+    Address, Carries, ChannelId, CloseCause, Closed, Outgoing, ParentChannel, Weight, WriteError,
+    WritePromise, Written,
     inlet::Inlet,
     shared::{ChannelShared, CloseListener, Command, NOBODY},
     waiting::Waiting,
@@ -111,7 +112,7 @@ pub enum ChannelState {
 /// assert!(matches!(channel.close_cause(), Some(CloseCause::Requested)));
 /// assert!(channel.send(Bytes::from("too late")).wait().is_err());
 /// ```
-pub struct Channel<W> {
+pub struct Channel<W = Outgoing> {
     way: Way<W>,
 }
 
@@ -281,12 +282,18 @@ impl<W: 'static> Channel<W> {
     // ---- writing ----
 
     /// Writes a message that nobody tracks; it is sent with the next flush.
-    pub fn write(&self, msg: W) {
+    pub fn write<M>(&self, msg: M)
+    where
+        W: Carries<M>,
+    {
         self.write_with(msg, WritePromise::untracked());
     }
 
     /// Writes a message. The future tells when the transport has taken it; until it is flushed it can be cancelled.
-    pub fn write_tracked(&self, msg: W) -> Written {
+    pub fn write_tracked<M>(&self, msg: M) -> Written
+    where
+        W: Carries<M>,
+    {
         let (done, written) = WritePromise::tracked();
         self.write_with(msg, done);
         written
@@ -298,13 +305,19 @@ impl<W: 'static> Channel<W> {
     }
 
     /// Writes a message that nobody tracks, and sends it.
-    pub fn write_and_flush(&self, msg: W) {
+    pub fn write_and_flush<M>(&self, msg: M)
+    where
+        W: Carries<M>,
+    {
         self.write(msg);
         self.flush();
     }
 
     /// Writes a message and sends it. The future tells when the transport has taken it.
-    pub fn send(&self, msg: W) -> Written {
+    pub fn send<M>(&self, msg: M) -> Written
+    where
+        W: Carries<M>,
+    {
         let written = self.write_tracked(msg);
         self.flush();
         written
@@ -319,7 +332,11 @@ impl<W: 'static> Channel<W> {
     }
 
     /// Writes a message for somebody who may be waiting to hear of it.
-    pub fn write_with(&self, msg: W, done: WritePromise) {
+    pub fn write_with<M>(&self, msg: M, done: WritePromise)
+    where
+        W: Carries<M>,
+    {
+        let msg = W::carry(msg);
         let size = self.weight().of_message(&msg) + COMMAND_OVERHEAD;
         match &self.way {
             Way::Shared(shared) => {

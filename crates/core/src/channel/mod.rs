@@ -10,6 +10,7 @@
 //! | `weight` | [`Weight`], what messages count for while they are on their way |
 //! | `taken` | what single stages have taken of a channel, and give back |
 //! | `outgoing`, `file_region`, `envelope` | what can be sent |
+//! | `carries` | [`Carries`], what can be written where something else is taken |
 //! | `byte_source` | [`ByteSource`], bytes that come piece by piece, and their way into a channel |
 //! | `outbound` | [`Outbound`], what was accepted and not yet sent: a line of messages, and its account |
 //! | `water_marks`, `gather_cap` | how much that may be, and how much of it is offered at once |
@@ -22,6 +23,7 @@
 
 mod address;
 mod byte_source;
+mod carries;
 mod cause;
 mod child;
 mod closed;
@@ -50,6 +52,7 @@ pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
 pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, OtherAddress, UnixName};
 pub use byte_source::ByteSource;
+pub use carries::{CarriedBy, Carries};
 pub use cause::{CloseCause, Fault, WriteError, WritePromise, Written};
 pub(crate) use child::Family;
 pub use child::{Child, ChildError, ChildKey, ChildSettings, Children, ParentChannel};
@@ -69,7 +72,7 @@ pub use outbound::{
     ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Gathered, Outbound, OutboundQueue, Pack, Parcel,
     Weighed,
 };
-pub use outgoing::Outgoing;
+pub use outgoing::{Outgoing, Special};
 pub(crate) use shared::AnyShared;
 pub use water_marks::WaterMarks;
 pub use weight::Weight;

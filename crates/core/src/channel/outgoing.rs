@@ -21,8 +21,27 @@ use std::fmt;
 pub enum Outgoing {
     /// Bytes in memory.
     Bytes(Bytes),
+    /// What is not just bytes. One variant for all of that, so that this type is as large as `Bytes`: it passes every boundary of a
+    /// pipeline, and waits in every channel.
+    Special(Special),
+}
+
+/// What can be sent and is not just bytes.
+///
+/// ```
+/// use netwright_core::{FileRegion, Outgoing, Special};
+///
+/// /// Whether its bytes are read when they are sent.
+/// fn is_file(message: &Outgoing) -> bool {
+///     matches!(message, Outgoing::Special(Special::File(_)))
+/// }
+///
+/// assert!(!is_file(&Outgoing::from("hello")));
+/// ```
+#[derive(Clone)]
+pub enum Special {
     /// Bytes of a file, which need not pass through our memory.
-    File(FileRegion),
+    File(Box<FileRegion>),
     /// Bytes with a target or descriptors. Never finished before it is sent, also if it has no bytes.
     Envelope(Box<Envelope>),
 }
@@ -32,8 +51,8 @@ impl Outgoing {
     pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File(region) => region.remaining(),
-            Self::Envelope(envelope) => envelope.bytes.len() as u64,
+            Self::Special(Special::File(region)) => region.remaining(),
+            Self::Special(Special::Envelope(envelope)) => envelope.bytes.len() as u64,
         }
     }
 
@@ -41,8 +60,17 @@ impl Outgoing {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Bytes(bytes) => bytes.is_empty(),
-            Self::File(region) => region.remaining() == 0,
-            Self::Envelope(_) => false,
+            Self::Special(Special::File(region)) => region.remaining() == 0,
+            Self::Special(Special::Envelope(_)) => false,
+        }
+    }
+
+    /// The bytes, if they are in memory: those of a file are not.
+    pub fn as_bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Special(Special::Envelope(envelope)) => Some(&envelope.bytes),
+            Self::Special(Special::File(_)) => None,
         }
     }
 
@@ -50,8 +78,8 @@ impl Outgoing {
     pub(super) fn held(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::File(_) => 0,
-            Self::Envelope(envelope) => envelope.bytes.len(),
+            Self::Special(Special::File(_)) => 0,
+            Self::Special(Special::Envelope(envelope)) => envelope.bytes.len(),
         }
     }
 }
@@ -61,8 +89,8 @@ impl fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
-            Self::File(region) => region.fmt(f),
-            Self::Envelope(envelope) => {
+            Self::Special(Special::File(region)) => region.fmt(f),
+            Self::Special(Special::Envelope(envelope)) => {
                 write!(f, "Envelope({} bytes, to {:?})", envelope.bytes.len(), envelope.to)
             }
         }
@@ -83,13 +111,13 @@ impl From<BytesMut> for Outgoing {
 
 impl From<FileRegion> for Outgoing {
     fn from(region: FileRegion) -> Self {
-        Self::File(region)
+        Self::Special(Special::File(Box::new(region)))
     }
 }
 
 impl From<Envelope> for Outgoing {
     fn from(envelope: Envelope) -> Self {
-        Self::Envelope(envelope.boxed())
+        Self::Special(Special::Envelope(envelope.boxed()))
     }
 }
 
@@ -105,6 +133,18 @@ impl From<Vec<u8>> for Outgoing {
     }
 }
 
+impl From<&'static str> for Outgoing {
+    fn from(text: &'static str) -> Self {
+        Self::Bytes(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+impl From<Box<[u8]>> for Outgoing {
+    fn from(bytes: Box<[u8]>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
 impl From<String> for Outgoing {
     fn from(text: String) -> Self {
         Self::Bytes(text.into())
@@ -115,6 +155,11 @@ impl From<String> for Outgoing {
 mod tests {
     use super::*;
     use crate::channel::file_region::tests::file_with;
+
+    #[test]
+    fn what_may_be_a_file_takes_no_more_room_than_bytes() {
+        assert_eq!(size_of::<Outgoing>(), size_of::<Bytes>());
+    }
 
     #[test]
     fn everything_that_is_bytes_can_be_sent_and_its_content_stays_out_of_logs() {

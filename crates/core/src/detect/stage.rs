@@ -5,10 +5,8 @@ use super::{
     choice::{Choice, Look},
 };
 use crate::{
-    channel::{CloseCause, Fault, ShuttingDown, WriteError, WritePromise},
-    pipeline::{
-        Context, Event, Handler, Leftover, Link, PipelineBuilder, Segment, StageTimer, Switch, Whole,
-    },
+    channel::{CloseCause, Fault, Outgoing, ShuttingDown, WriteError, WritePromise},
+    pipeline::{Context, Event, Handler, IntoPipeline, Leftover, StageTimer, Switch},
 };
 use bytes::BytesMut;
 use std::{convert::Infallible, fmt, time::Duration};
@@ -27,7 +25,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// more, rules that need more have said no. If nobody takes them, the channel closes with a [`DetectError`].
 ///
 /// It reads also while nobody asks for messages. Segments that take messages of different types are
-/// [sealed](PipelineBuilder::sealed).
+/// [sealed](crate::PipelineBuilder::sealed).
 ///
 /// ```
 /// use netwright_core::{EmbeddedChannel, detect::{Detect, http, prefix}, pipeline};
@@ -54,9 +52,9 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// assert!(!channel.is_open());
 /// ```
 #[must_use = "it has to be added behind a joint"]
-pub struct Detect<W, T> {
-    switch: Switch<BytesMut, W, T>,
-    choice: Choice<Way<W, T>>,
+pub struct Detect<T, W = Outgoing> {
+    switch: Switch<T, BytesMut, W>,
+    choice: Choice<Way<T, W>>,
     max: usize,
     deadline: Duration,
     read: BytesMut,
@@ -64,11 +62,11 @@ pub struct Detect<W, T> {
 }
 
 /// Gives way to the segment of a rule.
-type Way<W, T> = Box<dyn FnOnce(&Switch<BytesMut, W, T>)>;
+type Way<T, W> = Box<dyn FnOnce(&Switch<T, BytesMut, W>)>;
 
-impl<W: 'static, T: 'static> Detect<W, T> {
+impl<T: 'static, W: 'static> Detect<T, W> {
     /// Gives way through this switch.
-    pub fn new(switch: Switch<BytesMut, W, T>) -> Self {
+    pub fn new(switch: Switch<T, BytesMut, W>) -> Self {
         Self {
             switch,
             choice: Choice::new(),
@@ -92,28 +90,18 @@ impl<W: 'static, T: 'static> Detect<W, T> {
     }
 
     /// Adds a protocol, behind those before it: how to know it, and its segment, which is made when it is needed.
-    pub fn rule<S, E, P>(
+    pub fn rule<P: IntoPipeline<T, BytesMut, W>>(
         mut self,
         rule: impl FnMut(&[u8]) -> Verdict + 'static,
-        make: impl FnOnce() -> PipelineBuilder<S, E> + 'static,
-    ) -> Self
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, W, Tail = T>,
-    {
+        make: impl FnOnce() -> P + 'static,
+    ) -> Self {
         self.choice.add(Box::new(rule), Box::new(|switch| switch.to(make())));
         self
     }
 
     /// The segment for whoever is none of those before it, and for peers that wait for us to speak first: they get it when
     /// the deadline has passed.
-    pub fn otherwise<S, E, P>(self, make: impl FnOnce() -> PipelineBuilder<S, E> + 'static) -> Self
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, W, Tail = T>,
-    {
+    pub fn otherwise<P: IntoPipeline<T, BytesMut, W>>(self, make: impl FnOnce() -> P + 'static) -> Self {
         self.rule(|_| Verdict::Take, make)
     }
 
@@ -143,7 +131,7 @@ impl<W: 'static, T: 'static> Detect<W, T> {
     }
 }
 
-impl<W: 'static, T: 'static> Handler for Detect<W, T> {
+impl<T: 'static, W: 'static> Handler for Detect<T, W> {
     type Read = BytesMut;
     type ReadOut = Infallible;
     type Write = T;
@@ -202,7 +190,7 @@ impl<W: 'static, T: 'static> Handler for Detect<W, T> {
     }
 }
 
-impl<W, T> fmt::Debug for Detect<W, T> {
+impl<T, W> fmt::Debug for Detect<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Detect")
             .field("rules", &self.choice.len())

@@ -1,11 +1,13 @@
 //! Building a pipeline from the wire towards the application, one stage after the other.
 
 use super::{
-    Application, ApplicationStage, ClosureStage, Context, Handler, Joint, Sealed, Switch,
+    Application, ApplicationStage, ClosureStage, Context, Handler, IntoPipeline, Joint, Sealed, Switch,
+    carrying::boxed,
     named::Names,
-    segment::{End, Segment, Stage},
+    segment::{End, Segment, Stage, Writes},
 };
-use bytes::{Bytes, BytesMut};
+use crate::channel::{CarriedBy, Carries, Outgoing};
+use bytes::BytesMut;
 use std::convert::Infallible;
 
 /// Starts a pipeline. Stages are added in the order in which bytes from the wire meet them.
@@ -84,36 +86,36 @@ pub struct Complete;
 /// let _stages = same(pipeline().handle(|_, _| {}));
 /// ```
 pub trait Ending {
-    /// What lies behind the last stage.
-    type Segment;
+    /// What lies behind the last stage, which takes `W`.
+    type Segment<W: 'static>;
     #[doc(hidden)]
-    fn into_segment(self) -> Self::Segment;
+    fn into_segment<W: 'static>(self) -> Self::Segment<W>;
 }
 
 impl Ending for Open {
-    type Segment = End;
-    fn into_segment(self) -> End {
-        End
+    type Segment<W: 'static> = End<W>;
+    fn into_segment<W: 'static>(self) -> End<W> {
+        End::new()
     }
 }
 
 impl Ending for Complete {
-    type Segment = End;
-    fn into_segment(self) -> End {
-        End
+    type Segment<W: 'static> = End<W>;
+    fn into_segment<W: 'static>(self) -> End<W> {
+        End::new()
     }
 }
 
-impl<R: 'static, W: 'static, T: 'static> Ending for Joint<R, W, T> {
-    type Segment = Self;
-    fn into_segment(self) -> Self {
+impl<T: 'static, R: 'static, W: 'static> Ending for Joint<T, R, W> {
+    type Segment<V: 'static> = Self;
+    fn into_segment<V: 'static>(self) -> Self {
         self
     }
 }
 
 impl<P, T> Ending for Sealed<P, T> {
-    type Segment = Self;
-    fn into_segment(self) -> Self {
+    type Segment<W: 'static> = Self;
+    fn into_segment<W: 'static>(self) -> Self {
         self
     }
 }
@@ -135,7 +137,7 @@ impl<P, T> Ending for Sealed<P, T> {
 pub trait Whole: Ending {}
 
 impl Whole for Complete {}
-impl<R: 'static, W: 'static, T: 'static> Whole for Joint<R, W, T> {}
+impl<T: 'static, R: 'static, W: 'static> Whole for Joint<T, R, W> {}
 impl<P, T> Whole for Sealed<P, T> {}
 
 #[allow(clippy::should_implement_trait)] // stages are added, not summed
@@ -156,9 +158,9 @@ impl PipelineBuilder<()> {
     }
 
     /// Adds a closure as the only stage: it gets the bytes as they come.
-    pub fn handle<F>(self, call: F) -> PipelineBuilder<((), ClosureStage<BytesMut, Bytes>), Complete>
+    pub fn handle<F>(self, call: F) -> PipelineBuilder<((), ClosureStage<BytesMut, Outgoing>), Complete>
     where
-        F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Bytes>>, BytesMut) + 'static,
+        F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Outgoing>>, BytesMut) + 'static,
     {
         self.add(ClosureStage::new(call)).complete()
     }
@@ -166,10 +168,12 @@ impl PipelineBuilder<()> {
 
 #[allow(clippy::should_implement_trait, clippy::type_complexity)] // the type is the list of stages: it grows with them
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
-    /// Adds a stage behind the last one. It has to read what that one passes on, and to write what that one takes.
+    /// Adds a stage behind the last one. It has to read what that one passes on, and to write what that one takes, or what is
+    /// [carried](crate::Carries) by that.
     pub fn add<K>(self, handler: K) -> PipelineBuilder<((S, H), K)>
     where
-        K: Handler<Read = H::ReadOut, WriteOut = H::Write>,
+        K: Handler<Read = H::ReadOut>,
+        H::Write: Carries<K::WriteOut>,
     {
         PipelineBuilder { stages: (self.stages, handler), end: Open, names: self.names.one_more() }
     }
@@ -177,7 +181,8 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// Adds the last stage: an application handler.
     pub fn app<A>(self, application: A) -> PipelineBuilder<((S, H), ApplicationStage<A>), Complete>
     where
-        A: Application<Read = H::ReadOut, Write = H::Write>,
+        A: Application<Read = H::ReadOut>,
+        H::Write: Carries<A::Write>,
     {
         self.add(ApplicationStage(application)).complete()
     }
@@ -186,7 +191,8 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// trait for that.
     pub fn last<K>(self, handler: K) -> PipelineBuilder<((S, H), K), Complete>
     where
-        K: Handler<Read = H::ReadOut, WriteOut = H::Write, ReadOut = Infallible>,
+        K: Handler<Read = H::ReadOut, ReadOut = Infallible>,
+        H::Write: Carries<K::WriteOut>,
     {
         self.add(handler).complete()
     }
@@ -229,39 +235,30 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
 
     /// Ends the pipeline in a joint: what `first` returns lies behind it, and can be exchanged as a whole through the
     /// switch that `first` is given.
-    pub fn joint<S2, E2, P, T>(
+    pub fn joint<P, T>(
         self,
-        first: impl FnOnce(Switch<H::ReadOut, H::Write, T>) -> PipelineBuilder<S2, E2>,
-    ) -> PipelineBuilder<(S, H), Joint<H::ReadOut, H::Write, T>>
+        first: impl FnOnce(Switch<T, H::ReadOut, H::Write>) -> P,
+    ) -> PipelineBuilder<(S, H), Joint<T, H::ReadOut, H::Write>>
     where
-        E2: Whole,
-        S2: Link<E2::Segment, Linked = P>,
-        P: Segment<H::ReadOut, H::Write, Tail = T>,
+        P: IntoPipeline<T, H::ReadOut, H::Write>,
         T: 'static,
     {
         let switch = Switch::new();
-        let segment = first(switch.clone()).into_segment();
-        PipelineBuilder { stages: self.stages, end: Joint::new(Box::new(segment), switch), names: self.names }
+        let segment = boxed(first(switch.clone()).into_pipeline());
+        PipelineBuilder { stages: self.stages, end: Joint::new(segment, switch), names: self.names }
     }
 }
 
 impl PipelineBuilder<()> {
-    /// A pipeline that is a joint from the first byte on: its protocol is not known yet. What `first` returns says what
-    /// goes to the wire: `Bytes`, or [`Outgoing`](crate::Outgoing).
-    pub fn joint<S2, E2, P, W, T>(
-        self,
-        first: impl FnOnce(Switch<BytesMut, W, T>) -> PipelineBuilder<S2, E2>,
-    ) -> PipelineBuilder<(), Joint<BytesMut, W, T>>
+    /// A pipeline that is a joint from the first byte on: its protocol is not known yet.
+    pub fn joint<P, T>(self, first: impl FnOnce(Switch<T>) -> P) -> PipelineBuilder<(), Joint<T>>
     where
-        E2: Whole,
-        S2: Link<E2::Segment, Linked = P>,
-        P: Segment<BytesMut, W, Tail = T>,
-        W: 'static,
+        P: IntoPipeline<T>,
         T: 'static,
     {
         let switch = Switch::new();
-        let segment = first(switch.clone()).into_segment();
-        PipelineBuilder { stages: (), end: Joint::new(Box::new(segment), switch), names: self.names }
+        let segment = boxed(first(switch.clone()).into_pipeline());
+        PipelineBuilder { stages: (), end: Joint::new(segment, switch), names: self.names }
     }
 }
 
@@ -275,7 +272,7 @@ impl<S, E: Whole> PipelineBuilder<S, E> {
     /// carried out, and what is written later reports [`Exchanged`](crate::WriteError::Exchanged).
     ///
     /// ```
-    /// use netwright_core::{AppContext, Application, EmbeddedChannel, Switch, pipeline};
+    /// use netwright_core::{AppContext, Application, EmbeddedChannel, Outgoing, Switch, pipeline};
     /// use bytes::{Bytes, BytesMut};
     /// use std::convert::Infallible;
     /// # use netwright_core::{Context, Handler, WritePromise};
@@ -294,7 +291,7 @@ impl<S, E: Whole> PipelineBuilder<S, E> {
     /// # }
     ///
     /// /// Writes bytes until it is told to count, then gives way to a segment that writes numbers.
-    /// struct Hello { switch: Switch<BytesMut, Bytes, Infallible> }
+    /// struct Hello { switch: Switch<Infallible> }
     ///
     /// impl Application for Hello {
     ///     type Read = BytesMut;
@@ -317,12 +314,18 @@ impl<S, E: Whole> PipelineBuilder<S, E> {
     /// channel.write_inbound(b"count").write_inbound(b"57");
     /// assert_eq!(channel.outbound_bytes(), b"ok 512");
     /// ```
-    pub fn sealed<R, W, P>(self) -> PipelineBuilder<(), Sealed<P, P::Tail>>
+    pub fn sealed<R, P>(self) -> PipelineBuilder<(), Sealed<P, P::Tail>>
     where
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<R, W>,
+        S: Link<E, Linked = P>,
+        P: Writes + Segment<R, <P as Writes>::Message>,
     {
-        PipelineBuilder { stages: (), end: Sealed::new(self.into_segment()), names: Names::default() }
+        PipelineBuilder::closed(self.into_segment())
+    }
+}
+
+impl<P, T> PipelineBuilder<(), Sealed<P, T>> {
+    pub(super) fn closed(segment: P) -> Self {
+        PipelineBuilder { stages: (), end: Sealed::new(segment), names: Names::default() }
     }
 }
 
@@ -368,57 +371,68 @@ impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
     }
 }
 
-impl<S, E: Ending> PipelineBuilder<S, E>
+impl<S, E> PipelineBuilder<S, E>
 where
-    S: Link<E::Segment>,
+    S: Link<E>,
 {
     /// Turns the stages round into the nested form that runs.
     pub fn into_segment(mut self) -> S::Linked {
-        self.stages.link(self.end.into_segment(), &mut self.names)
+        self.stages.link(self.end, &mut self.names)
     }
 }
 
-/// Turns `((((), A), B), C)` round into `Stage<A, Stage<B, Stage<C, End>>>`.
-///
-/// ```
-/// use netwright_core::{Ending, Link, PipelineBuilder, Segment, pipeline};
-/// use bytes::{Bytes, BytesMut};
-///
-/// /// Takes any pipeline that reads and writes bytes.
-/// fn takes<S, E, P>(stages: PipelineBuilder<S, E>) -> P
-/// where
-///     E: Ending,
-///     S: Link<E::Segment, Linked = P>,
-///     P: Segment<BytesMut, Bytes>,
-/// {
-///     stages.into_segment()
-/// }
-///
-/// takes(pipeline().handle(|cx, bytes| cx.write(bytes.freeze())));
-/// ```
-pub trait Link<N> {
+/// A list of stages that fit one another, before an ending `E`: what can be turned round into the nested form that runs. Whoever takes
+/// or returns pipelines names [`IntoPipeline`] instead.
+#[doc(hidden)]
+pub trait Link<E> {
     /// The nested form.
     type Linked;
-    #[doc(hidden)]
-    fn link(self, next: N, names: &mut Names) -> Self::Linked;
+    fn link(self, end: E, names: &mut Names) -> Self::Linked;
 }
 
-impl<N> Link<N> for () {
-    type Linked = N;
-    fn link(self, next: N, _: &mut Names) -> N {
+impl<E: Ending> Link<E> for () {
+    type Linked = E::Segment<Infallible>;
+    fn link(self, end: E, _: &mut Names) -> Self::Linked {
+        end.into_segment()
+    }
+}
+
+impl<S, H, E> Link<E> for (S, H)
+where
+    H: Handler,
+    E: Ending,
+    (S, H): Nest<E::Segment<H::Write>>,
+{
+    type Linked = <Self as Nest<E::Segment<H::Write>>>::Nested;
+    fn link(self, end: E, names: &mut Names) -> Self::Linked {
+        self.nest(end.into_segment(), names)
+    }
+}
+
+/// Turns `((((), A), B), C)` round into `Stage<A, Stage<B, Stage<C, N>>>`.
+#[doc(hidden)]
+pub trait Nest<N> {
+    type Nested;
+    fn nest(self, next: N, names: &mut Names) -> Self::Nested;
+}
+
+impl<N> Nest<N> for () {
+    type Nested = N;
+    fn nest(self, next: N, _: &mut Names) -> N {
         next
     }
 }
 
-impl<S, H, N> Link<N> for (S, H)
+impl<S, H, N> Nest<N> for (S, H)
 where
     H: Handler,
-    N: Segment<H::ReadOut, H::Write>,
-    S: Link<Stage<H, N>>,
+    N: Writes + Segment<H::ReadOut, <N as Writes>::Message>,
+    N::Message: CarriedBy<H::Write>,
+    S: Nest<Stage<H, N>>,
 {
-    type Linked = S::Linked;
-    fn link(self, next: N, names: &mut Names) -> Self::Linked {
+    type Nested = S::Nested;
+    fn nest(self, next: N, names: &mut Names) -> Self::Nested {
         let (name, forgets) = (names.take_last(), names.take_forgets());
-        self.0.link(Stage::new(self.1, name, forgets, next), names)
+        self.0.nest(Stage::new(self.1, name, forgets, next), names)
     }
 }

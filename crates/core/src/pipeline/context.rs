@@ -3,8 +3,8 @@
 use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageError, StageTimer, segment::Next};
 use crate::{
     channel::{
-        Address, Channel, ChannelCore, ChannelId, ChildError, CloseCause, Family, Fault, ParentChannel,
-        WritePromise, Written,
+        Address, Carries, Channel, ChannelCore, ChannelId, ChildError, CloseCause, Family, Fault,
+        ParentChannel, WritePromise, Written,
     },
     driver::Token,
     event_loop::{EventLoop, LocalLoop},
@@ -100,19 +100,29 @@ impl<H: Handler> Context<'_, H> {
 
     /// Writes a message that nobody tracks. It is sent at the next flush.
     #[inline]
-    pub fn write(&mut self, msg: H::WriteOut) {
+    pub fn write<M>(&mut self, msg: M)
+    where
+        H::WriteOut: Carries<M>,
+    {
         self.write_with(msg, WritePromise::untracked());
     }
 
     /// Writes a message for somebody who may be waiting to hear of it.
     #[inline]
-    pub fn write_with(&mut self, msg: H::WriteOut, done: WritePromise) {
+    pub fn write_with<M>(&mut self, msg: M, done: WritePromise)
+    where
+        H::WriteOut: Carries<M>,
+    {
+        let msg = H::WriteOut::carry(msg);
         self.core.count_write(self.ops.weight(), &msg);
         self.ops.push_write(msg, done);
     }
 
     /// Writes a message and returns a future of its fate.
-    pub fn write_tracked(&mut self, msg: H::WriteOut) -> Written {
+    pub fn write_tracked<M>(&mut self, msg: M) -> Written
+    where
+        H::WriteOut: Carries<M>,
+    {
         let (done, written) = WritePromise::tracked();
         self.write_with(msg, done);
         written
@@ -124,13 +134,19 @@ impl<H: Handler> Context<'_, H> {
     }
 
     /// Writes a message that nobody tracks, and sends it.
-    pub fn write_and_flush(&mut self, msg: H::WriteOut) {
+    pub fn write_and_flush<M>(&mut self, msg: M)
+    where
+        H::WriteOut: Carries<M>,
+    {
         self.write(msg);
         self.flush();
     }
 
     /// Writes a message, sends it, and returns a future of its fate.
-    pub fn send(&mut self, msg: H::WriteOut) -> Written {
+    pub fn send<M>(&mut self, msg: M) -> Written
+    where
+        H::WriteOut: Carries<M>,
+    {
         let written = self.write_tracked(msg);
         self.flush();
         written

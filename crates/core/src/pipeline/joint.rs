@@ -16,13 +16,16 @@
 //! 5. The old segment hears `leaving` and `removed`, the new one `added` and, on a connected channel, `active`, before
 //!    anything else. The end of input and of the channel it hears behind what was left over.
 
-use super::{Inbound, Leftover, Link, Op, PipelineBuilder, Segment, Signal, StageInfo, Whole, segment::Out};
-use crate::channel::{CloseCause, Weight};
+use super::{
+    Inbound, IntoPipeline, Leftover, Op, Segment, Signal, StageInfo,
+    carrying::{BoxedSegment, boxed},
+    segment::{Out, Writes},
+};
+use crate::channel::{CloseCause, Outgoing, Weight};
+use bytes::BytesMut;
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
-type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
-
-/// The end of a pipeline that can be exchanged. Made by [`PipelineBuilder::joint`].
+/// The end of a pipeline that can be exchanged. Made by [`PipelineBuilder::joint`](super::PipelineBuilder::joint).
 ///
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline};
@@ -32,9 +35,9 @@ type BoxedSegment<R, W, T> = Box<dyn Segment<R, W, Tail = T>>;
 /// channel.write_inbound("as if there was none");
 /// assert_eq!(channel.outbound_bytes(), b"as if there was none");
 /// ```
-pub struct Joint<R, W, T> {
+pub struct Joint<T, R = BytesMut, W = Outgoing> {
     segment: BoxedSegment<R, W, T>,
-    switch: Switch<R, W, T>,
+    switch: Switch<T, R, W>,
     /// What the old segment left for the new one, and what that has to be told behind it.
     waiting: VecDeque<Waiting<R>>,
     known: Known,
@@ -90,8 +93,8 @@ impl Known {
     }
 }
 
-impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
-    pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<R, W, T>) -> Self {
+impl<T: 'static, R: 'static, W: 'static> Joint<T, R, W> {
+    pub(super) fn new(segment: BoxedSegment<R, W, T>, switch: Switch<T, R, W>) -> Self {
         let (waiting, known) = (VecDeque::new(), Known::default());
         Self { segment, switch, waiting, known, parting: None, first: u32::MAX, exchanged: false }
     }
@@ -173,7 +176,11 @@ impl<R: 'static, W: 'static, T: 'static> Joint<R, W, T> {
     }
 }
 
-impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
+impl<T: 'static, R: 'static, W: 'static> Writes for Joint<T, R, W> {
+    type Message = W;
+}
+
+impl<T: 'static, R: 'static, W: 'static> Segment<R, W> for Joint<T, R, W> {
     type Tail = T;
 
     fn is_end(&self) -> bool {
@@ -298,8 +305,8 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 
 /// Exchanges what lies behind a joint. Given to whoever builds the first segment; the handlers inside keep it.
 ///
-/// The types say what fits: the new segment reads what the joint gives and writes what it takes. What may be written at the
-/// far end, `T`, is the same for all of them; those that differ in it are [sealed](PipelineBuilder::sealed).
+/// The types say what fits: the new segment reads what the joint gives, and writes what it takes or what that [carries](crate::Carries). What may be written at the
+/// far end, `T`, is the same for all of them; those that differ in it are [sealed](super::PipelineBuilder::sealed).
 ///
 /// What was true of the channel stays true: the new segment hears `active`, and behind the leftovers that the peer sends no
 /// more, or that the channel has ended, if that is so. Demand stays as the old segment left it, so one that
@@ -313,14 +320,14 @@ impl<R: 'static, W: 'static, T: 'static> Segment<R, W> for Joint<R, W, T> {
 /// // Says hello; from then on everything comes back.
 /// let mut channel = EmbeddedChannel::<(), _>::with_joint(pipeline().joint(|switch| {
 ///     pipeline().handle(move |cx, _| {
-///         cx.write_and_flush("hello".into());
+///         cx.write_and_flush("hello");
 ///         switch.to(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
 ///     })
 /// }));
 /// channel.write_inbound("whatever").write_inbound("and back");
 /// assert_eq!(channel.outbound_bytes(), b"helloand back");
 /// ```
-pub struct Switch<R, W, T> {
+pub struct Switch<T, R = BytesMut, W = Outgoing> {
     wanted: Rc<RefCell<Option<Wanted<R, W, T>>>>,
 }
 
@@ -329,19 +336,14 @@ struct Wanted<R, W, T> {
     leftover: Leftover<R>,
 }
 
-impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
+impl<T: 'static, R: 'static, W: 'static> Switch<T, R, W> {
     pub(super) fn new() -> Self {
         Self { wanted: Rc::default() }
     }
 
     /// Asks for the exchange: it happens when the handler that asks has returned. Of several requests in one call the
     /// last one counts. Asked for outside of the pipeline, it happens with the next thing that passes the joint.
-    pub fn to<S, E, P>(&self, pipeline: PipelineBuilder<S, E>)
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<R, W, Tail = T>,
-    {
+    pub fn to(&self, pipeline: impl IntoPipeline<T, R, W>) {
         self.to_with(pipeline, Leftover::nothing());
     }
 
@@ -350,11 +352,11 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     /// what the joint gives.
     ///
     /// ```
-    /// use netwright_core::{CloseCause, EmbeddedChannel, Leftover, Peer, Switch, pipeline};
-    /// use bytes::{Bytes, BytesMut};
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Leftover, Outgoing, Peer, Switch, pipeline};
+    /// use bytes::BytesMut;
     ///
     /// /// Reads a greeting of five bytes; then everything is sent back.
-    /// async fn greet(mut peer: Peer<BytesMut, Bytes>, switch: Switch<BytesMut, Bytes, Bytes>) -> Result<(), CloseCause> {
+    /// async fn greet(mut peer: Peer, switch: Switch<Outgoing>) -> Result<(), CloseCause> {
     ///     let Some(mut bytes) = peer.read().await? else { return Ok(()) };
     ///     let rest = bytes.split_off(bytes.len().min(5));
     ///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze()));
@@ -368,25 +370,20 @@ impl<R: 'static, W: 'static, T: 'static> Switch<R, W, T> {
     /// channel.write_inbound(b"hello, world");
     /// assert_eq!(channel.outbound_bytes(), b", world");
     /// ```
-    pub fn to_with<S, E, P>(&self, pipeline: PipelineBuilder<S, E>, leftover: Leftover<R>)
-    where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<R, W, Tail = T>,
-    {
-        let wanted = Wanted { segment: Box::new(pipeline.into_segment()), leftover };
+    pub fn to_with(&self, pipeline: impl IntoPipeline<T, R, W>, leftover: Leftover<R>) {
+        let wanted = Wanted { segment: boxed(pipeline.into_pipeline()), leftover };
         let before = self.wanted.replace(Some(wanted));
         drop(before);
     }
 }
 
-impl<R, W, T> Clone for Switch<R, W, T> {
+impl<T, R, W> Clone for Switch<T, R, W> {
     fn clone(&self) -> Self {
         Self { wanted: self.wanted.clone() }
     }
 }
 
-impl<R, W, T> fmt::Debug for Switch<R, W, T> {
+impl<T, R, W> fmt::Debug for Switch<T, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.wanted.try_borrow().is_ok_and(|wanted| wanted.is_some());
         f.debug_struct("Switch").field("pending", &pending).finish()

@@ -12,16 +12,20 @@
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
 //! | `on_workers` | a whole stage on workers |
 //! | `named` | stages with a name, found by it from any thread |
+//! | `into_pipeline` | [`IntoPipeline`], pipelines as parameters and results |
 //! | `joint` | [`Switch`], exchanging the rest of a live pipeline |
+//! | `carrying` | segments behind a joint that write another type than it takes |
 //! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
 mod builder;
 mod caller;
+mod carrying;
 mod context;
 mod event;
 mod handler;
+mod into_pipeline;
 mod joint;
 mod leftover;
 mod named;
@@ -34,11 +38,12 @@ mod simple;
 mod slot;
 mod task;
 
-pub use builder::{Complete, Ending, Link, Open, PipelineBuilder, Whole, pipeline};
+pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pipeline};
 pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};
+pub use into_pipeline::IntoPipeline;
 pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
 pub(crate) use named::NamedStage;
@@ -49,7 +54,7 @@ pub(crate) use op::Ops;
 pub use optional::Either;
 pub use sealed::Sealed;
 pub(crate) use segment::{Boundary, Next};
-pub use segment::{End, Out, Segment, StageInfo};
+pub use segment::{End, Out, Segment, StageInfo, Writes};
 pub use simple::{
     AppContext, Application, ApplicationStage, ClosureStage, InboundOnly, InboundStage, Observer,
     ObserverStage, OutboundOnly, OutboundStage, inbound, observe, outbound,

@@ -14,7 +14,10 @@
 //!
 //! Not here: where the messages wait and who may put them there (`channel::inlet`).
 
-use super::{Inbound, Leftover, Op, Segment, Signal, StageInfo, segment::Out};
+use super::{
+    Inbound, Leftover, Op, Segment, Signal, StageInfo,
+    segment::{Out, Writes},
+};
 use crate::channel::{AnyShared, CloseCause, Inlet, Weight, WriteError};
 use std::{convert::Infallible, sync::Arc};
 
@@ -43,6 +46,10 @@ impl<P, T> Sealed<P, T> {
     pub(super) fn new(segment: P) -> Self {
         Self { segment, stage: 0, weight: Weight::unsaid(), inlet: None, outer: None }
     }
+}
+
+impl<P: Writes, T: 'static> Writes for Sealed<P, T> {
+    type Message = P::Message;
 }
 
 impl<R, W, P, T> Segment<R, W> for Sealed<P, T>

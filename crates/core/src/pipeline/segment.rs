@@ -22,11 +22,11 @@
 
 use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal};
 use crate::{
-    channel::{ChannelCore, CloseCause, Weight, WritePromise},
+    channel::{CarriedBy, ChannelCore, CloseCause, Weight, WritePromise},
     spill::Spill,
     task_error::{catch, tell},
 };
-use std::{any::TypeId, convert::Infallible};
+use std::{any::TypeId, convert::Infallible, marker::PhantomData};
 
 /// Where a segment puts what it asks of the stage before it, and the channel it lives in.
 pub struct Out<'a, W> {
@@ -34,16 +34,22 @@ pub struct Out<'a, W> {
     pub(crate) core: &'a mut ChannelCore,
 }
 
+/// What a piece of a pipeline asks to be written: the `W` of its [`Segment`], which it has for one `W` alone.
+#[doc(hidden)]
+pub trait Writes: 'static {
+    type Message: 'static;
+}
+
 /// A piece of a pipeline: reads `R`, asks for `W` to be written. Made by [`pipeline`](super::pipeline); not implemented
 /// by hand.
 ///
 /// ```
-/// use netwright_core::{Segment, pipeline};
-/// use bytes::{Bytes, BytesMut};
+/// use netwright_core::{Outgoing, Segment, pipeline};
+/// use bytes::BytesMut;
 ///
-/// fn is_one(_: &impl Segment<BytesMut, Bytes>) {}
+/// fn is_one(_: &impl Segment<BytesMut, Outgoing>) {}
 ///
-/// is_one(&pipeline().handle(|cx, bytes| cx.write(bytes.freeze())).into_segment());
+/// is_one(&pipeline().handle(|cx, bytes| cx.write(bytes)).into_segment());
 /// ```
 pub trait Segment<R, W>: 'static {
     /// What may be written at its far end, from outside the pipeline.
@@ -326,8 +332,8 @@ impl<R> Next<R> for Later<'_, R> {
     }
 }
 
-/// A handler and what lies behind it.
-pub struct Stage<H: Handler, N> {
+/// A handler and what lies behind it, which writes what the handler takes, or what is [carried](crate::Carries) by that.
+pub struct Stage<H: Handler, N: Writes> {
     handler: H,
     /// The name that it was given, which few are: one pointer until one is.
     #[allow(clippy::redundant_allocation)] // half the size in every idle channel
@@ -343,10 +349,14 @@ pub struct Stage<H: Handler, N> {
     forgets: bool,
     reads: u64,
     writes: u64,
-    rest: Boundary<N, H::ReadOut, H::Write>,
+    rest: Boundary<N, H::ReadOut, N::Message>,
 }
 
-impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
+impl<H, N> Stage<H, N>
+where
+    H: Handler,
+    N: Writes<Message: CarriedBy<H::Write>> + Segment<H::ReadOut, Asked<N>>,
+{
     pub(super) fn new(handler: H, name: Option<&'static str>, forgets: bool, next: N) -> Self {
         Self {
             handler,
@@ -415,7 +425,7 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     fn drain(&mut self, out: &mut Out<'_, H::WriteOut>) {
         while !self.rest.ops.is_empty() {
             if let Some((msg, done)) = self.rest.ops.take_write() {
-                self.write(out, msg, done);
+                self.write(out, msg.carried(), done);
             } else if self.rest.ops.take_flush() {
                 self.flush(out);
             } else if let Some(op) = self.rest.ops.take_rest() {
@@ -439,9 +449,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     }
 
     #[cold]
-    fn carry_out(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<H::Write>) {
+    fn carry_out(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<N::Message>) {
         match op {
-            Op::Write(msg, done) => self.write(out, msg, done),
+            Op::Write(msg, done) => self.write(out, msg.carried(), done),
             Op::Flush => self.flush(out),
             Op::Close(cause, done) => {
                 let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
@@ -455,7 +465,15 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Stage<H, N> {
     }
 }
 
-impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut> for Stage<H, N> {
+impl<H: Handler, N: Writes> Writes for Stage<H, N> {
+    type Message = H::WriteOut;
+}
+
+impl<H, N> Segment<H::Read, H::WriteOut> for Stage<H, N>
+where
+    H: Handler,
+    N: Writes<Message: CarriedBy<H::Write>> + Segment<H::ReadOut, Asked<N>>,
+{
     type Tail = EndOf<N, H>;
 
     fn is_end(&self) -> bool {
@@ -464,7 +482,9 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 
     fn weigh(&mut self, taker: Weight<H::WriteOut>) -> Weight<Self::Tail> {
-        self.rest.weigh(H::WEIGHT.or_as_before(taker))
+        // What is said of messages is said of those that are taken as they are.
+        let taken = H::WEIGHT.or_as_before(taker);
+        self.rest.weigh(Weight::unsaid().or_as_before(taken))
     }
 
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
@@ -669,12 +689,23 @@ impl<H: Handler, N: Segment<H::ReadOut, H::Write>> Segment<H::Read, H::WriteOut>
     }
 }
 
-type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, <H as Handler>::Write>>::Tail;
+type Asked<N> = <N as Writes>::Message;
+type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, Asked<N>>>::Tail;
 
-/// The end of a pipeline: what arrives here nobody wanted.
-pub struct End;
+/// The end of a pipeline: what arrives here nobody wanted. What enters here, from outside, is what the last stage takes.
+pub struct End<W>(PhantomData<fn(W)>);
 
-impl<R, W: 'static> Segment<R, W> for End {
+impl<W> End<W> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<W: 'static> Writes for End<W> {
+    type Message = W;
+}
+
+impl<R, W: 'static> Segment<R, W> for End<W> {
     type Tail = W;
 
     fn is_end(&self) -> bool {

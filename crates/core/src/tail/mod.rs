@@ -35,8 +35,11 @@ pub use peer::{Peer, PeerReader, PeerWriter};
 pub use serve::Serve;
 pub use service::Service;
 
-use crate::pipeline::{Complete, Handler, PipelineBuilder};
-use bytes::{Bytes, BytesMut};
+use crate::{
+    channel::{CarriedBy, Outgoing},
+    pipeline::{Complete, Handler, PipelineBuilder},
+};
+use bytes::BytesMut;
 use std::num::NonZeroUsize;
 
 #[allow(clippy::type_complexity)] // the type is the list of stages: it grows with them
@@ -46,12 +49,11 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     ///
     /// ```
     /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
-    /// use bytes::{Bytes, BytesMut};
     ///
-    /// async fn shout(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+    /// async fn shout(mut peer: Peer) -> Result<(), CloseCause> {
     ///     while let Some(mut text) = peer.read().await? {
     ///         text.make_ascii_uppercase();
-    ///         peer.write(text.freeze()).await?;
+    ///         peer.write(text).await?;
     ///     }
     ///     Ok(())
     /// }
@@ -80,7 +82,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// use std::num::NonZeroUsize;
     ///
     /// let four = NonZeroUsize::new(4).unwrap();
-    /// let echo = pipeline().service(four, |request: BytesMut| async move { request.freeze() });
+    /// let echo = pipeline().service(four, |request: BytesMut| async move { request });
     /// let mut channel = EmbeddedChannel::new(echo);
     /// channel.write_inbound(b"hello");
     /// assert_eq!(channel.read_outbound().unwrap(), "hello");
@@ -92,7 +94,7 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     ) -> PipelineBuilder<((S, H), Service<H::ReadOut, H::Write, F, T>), Complete>
     where
         F: FnMut(H::ReadOut) -> T + 'static,
-        T: Future<Output = H::Write> + 'static,
+        T: Future<Output: CarriedBy<H::Write>> + 'static,
     {
         self.add(Service::new(concurrency, service)).complete()
     }
@@ -101,9 +103,9 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
 #[allow(clippy::type_complexity)] // as above
 impl PipelineBuilder<()> {
     /// Adds an async function as the only stage: it reads the bytes as they come.
-    pub fn serve<F, T>(self, serve: F) -> PipelineBuilder<((), Serve<BytesMut, Bytes, F, T>), Complete>
+    pub fn serve<F, T>(self, serve: F) -> PipelineBuilder<((), Serve<BytesMut, Outgoing, F, T>), Complete>
     where
-        F: FnOnce(Peer<BytesMut, Bytes>) -> T + 'static,
+        F: FnOnce(Peer) -> T + 'static,
         T: Future<Output: Outcome> + 'static,
     {
         self.add(Serve::new(serve)).complete()
@@ -114,10 +116,10 @@ impl PipelineBuilder<()> {
         self,
         concurrency: NonZeroUsize,
         service: F,
-    ) -> PipelineBuilder<((), Service<BytesMut, Bytes, F, T>), Complete>
+    ) -> PipelineBuilder<((), Service<BytesMut, Outgoing, F, T>), Complete>
     where
         F: FnMut(BytesMut) -> T + 'static,
-        T: Future<Output = Bytes> + 'static,
+        T: Future<Output: CarriedBy<Outgoing>> + 'static,
     {
         self.add(Service::new(concurrency, service)).complete()
     }

@@ -9,7 +9,7 @@ use std::error::Error;
 /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
 /// use bytes::{Bytes, BytesMut};
 ///
-/// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer| async move {
 ///     peer.read().await?;
 ///     Err::<(), _>(Box::<dyn std::error::Error + Send + Sync>::from("no more for today"))
 /// }));

@@ -8,9 +8,10 @@ use super::{
     watch::{Ended, Place, Warned},
 };
 use crate::{
-    channel::{Channel, CloseCause, Weight, WriteError, WritePromise, Written},
+    channel::{Carries, Channel, CloseCause, Outgoing, Weight, WriteError, WritePromise, Written},
     event_loop::EventLoop,
 };
+use bytes::BytesMut;
 use std::{
     fmt,
     future::poll_fn,
@@ -27,7 +28,7 @@ use std::{
 /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
 /// use bytes::{Bytes, BytesMut};
 ///
-/// async fn greet(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+/// async fn greet(mut peer: Peer) -> Result<(), CloseCause> {
 ///     peer.write(Bytes::from("who is there? ")).await?;
 ///     let Some(name) = peer.read().await? else { return Ok(()) }; // sends no more
 ///     peer.send(Bytes::from([b"hello, ", &name[..]].concat())).await.map_err(|_| CloseCause::Requested)?; // taken by the system
@@ -38,7 +39,7 @@ use std::{
 /// channel.write_inbound("Ada");
 /// assert_eq!(channel.outbound_bytes(), b"who is there? hello, Ada");
 /// ```
-pub struct Peer<R, W> {
+pub struct Peer<R = BytesMut, W = Outgoing> {
     reader: PeerReader<R, W>,
     writer: PeerWriter<R, W>,
 }
@@ -49,7 +50,7 @@ pub struct Peer<R, W> {
 /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
 /// use bytes::{Bytes, BytesMut};
 ///
-/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer<BytesMut, Bytes>| async move {
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer| async move {
 ///     let (mut reader, mut writer) = peer.split();
 ///     while let Some(bytes) = reader.read().await? {
 ///         writer.write(bytes.freeze()).await?;
@@ -59,7 +60,7 @@ pub struct Peer<R, W> {
 /// channel.write_inbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello");
 /// ```
-pub struct PeerReader<R, W> {
+pub struct PeerReader<R = BytesMut, W = Outgoing> {
     pub(super) state: SharedState<R, W>,
 }
 
@@ -71,7 +72,7 @@ pub struct PeerReader<R, W> {
 /// use std::time::Duration;
 ///
 /// // Ticks beside whatever is read.
-/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer<BytesMut, Bytes>| async move {
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|peer: Peer| async move {
 ///     let (mut reader, mut writer) = peer.split();
 ///     let ticks = async move {
 ///         loop {
@@ -88,7 +89,7 @@ pub struct PeerReader<R, W> {
 /// channel.advance(Duration::from_secs(1)).advance(Duration::from_secs(1));
 /// assert_eq!(channel.outbound_bytes(), b"tick tick ");
 /// ```
-pub struct PeerWriter<R, W> {
+pub struct PeerWriter<R = BytesMut, W = Outgoing> {
     pub(super) state: SharedState<R, W>,
     /// Where this half itself watches for the end, when it is polled for it.
     watching: Option<Box<Place<R, W>>>,
@@ -134,7 +135,10 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+    pub fn write<M>(&mut self, msg: M) -> impl Future<Output = Result<(), CloseCause>>
+    where
+        W: Carries<M>,
+    {
         self.writer.write(msg)
     }
 
@@ -142,7 +146,10 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write_and_flush(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
+    pub fn write_and_flush<M>(&mut self, msg: M) -> impl Future<Output = Result<(), CloseCause>>
+    where
+        W: Carries<M>,
+    {
         self.writer.write_and_flush(msg)
     }
 
@@ -150,7 +157,10 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write_tracked(&mut self, msg: W) -> impl Future<Output = Result<Written, CloseCause>> {
+    pub fn write_tracked<M>(&mut self, msg: M) -> impl Future<Output = Result<Written, CloseCause>>
+    where
+        W: Carries<M>,
+    {
         self.writer.write_tracked(msg)
     }
 
@@ -158,7 +168,10 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// It was not sent: why.
-    pub fn send(&mut self, msg: W) -> impl Future<Output = Result<(), WriteError>> {
+    pub fn send<M>(&mut self, msg: M) -> impl Future<Output = Result<(), WriteError>>
+    where
+        W: Carries<M>,
+    {
         self.writer.send(msg)
     }
 
@@ -205,7 +218,7 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     /// use netwright_core::{CloseCause, EmbeddedChannel, Event, Peer, Selected, ShuttingDown, pipeline, select};
     /// use bytes::{Bytes, BytesMut};
     ///
-    /// async fn echo(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+    /// async fn echo(mut peer: Peer) -> Result<(), CloseCause> {
     ///     let mut ending = Box::pin(peer.shutting_down());
     ///     while let Selected::First(bytes) = select(peer.read(), ending.as_mut()).await {
     ///         let Some(bytes) = bytes? else { return Ok(()) };
@@ -238,7 +251,7 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
     /// use bytes::{Bytes, BytesMut};
     ///
-    /// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+    /// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer| async move {
     ///     assert!(peer.event_loop().in_event_loop());
     ///     peer.write(Bytes::from(peer.event_loop().name().to_owned())).await
     /// }));
@@ -290,17 +303,23 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
-        self.when_room(msg, |writer, msg| writer.write_now(msg))
+    pub fn write<M>(&mut self, msg: M) -> impl Future<Output = Result<(), CloseCause>>
+    where
+        W: Carries<M>,
+    {
+        self.when_room(W::carry(msg), |writer, msg| writer.write_now::<W>(msg))
     }
 
     /// [`Peer::write_and_flush`].
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write_and_flush(&mut self, msg: W) -> impl Future<Output = Result<(), CloseCause>> {
-        self.when_room(msg, |writer, msg| {
-            writer.write_now(msg);
+    pub fn write_and_flush<M>(&mut self, msg: M) -> impl Future<Output = Result<(), CloseCause>>
+    where
+        W: Carries<M>,
+    {
+        self.when_room(W::carry(msg), |writer, msg| {
+            writer.write_now::<W>(msg);
             writer.flush();
         })
     }
@@ -309,8 +328,11 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     ///
     /// # Errors
     /// The channel has ended: why.
-    pub fn write_tracked(&mut self, msg: W) -> impl Future<Output = Result<Written, CloseCause>> {
-        self.when_room(msg, Self::write_now_tracked)
+    pub fn write_tracked<M>(&mut self, msg: M) -> impl Future<Output = Result<Written, CloseCause>>
+    where
+        W: Carries<M>,
+    {
+        self.when_room(W::carry(msg), Self::write_now_tracked::<W>)
     }
 
     /// Waits for room, then has `put` write the message.
@@ -331,11 +353,17 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     ///
     /// # Errors
     /// It was not sent: why.
-    pub async fn send(&mut self, msg: W) -> Result<(), WriteError> {
-        poll_fn(|cx| self.poll_ready(cx)).await.map_err(WriteError::Closed)?;
-        let written = self.write_now_tracked(msg);
-        self.flush();
-        written.await
+    pub fn send<M>(&mut self, msg: M) -> impl Future<Output = Result<(), WriteError>>
+    where
+        W: Carries<M>,
+    {
+        let msg = W::carry(msg);
+        async move {
+            poll_fn(|cx| self.poll_ready(cx)).await.map_err(WriteError::Closed)?;
+            let written = self.write_now_tracked::<W>(msg);
+            self.flush();
+            written.await
+        }
     }
 
     /// Ready when there is room to write, for code that polls.
@@ -344,14 +372,20 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     }
 
     /// Writes a message without asking for room first. Callers who do not ask pile messages up.
-    pub fn write_now(&mut self, msg: W) {
-        self.put_message(msg, WritePromise::untracked());
+    pub fn write_now<M>(&mut self, msg: M)
+    where
+        W: Carries<M>,
+    {
+        self.put_message(W::carry(msg), WritePromise::untracked());
     }
 
     /// [`write_now`](Self::write_now), and tells when the system has taken the message's last byte.
-    pub fn write_now_tracked(&mut self, msg: W) -> Written {
+    pub fn write_now_tracked<M>(&mut self, msg: M) -> Written
+    where
+        W: Carries<M>,
+    {
         let (done, written) = WritePromise::tracked();
-        self.put_message(msg, done);
+        self.put_message(W::carry(msg), done);
         written
     }
 

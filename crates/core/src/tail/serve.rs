@@ -21,7 +21,7 @@ use std::{
 /// use bytes::{Bytes, BytesMut};
 ///
 /// // `serve` adds it; its future's end closes the channel.
-/// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Bytes>| async move {
+/// let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer| async move {
 ///     let _ = peer.write(Bytes::from("goodbye")).await;
 /// }));
 /// assert_eq!(channel.outbound_bytes(), b"goodbye");

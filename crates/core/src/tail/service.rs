@@ -1,7 +1,7 @@
 //! Requests in, replies out: several futures at a time, replies in the order of their requests.
 
 use crate::{
-    channel::WritePromise,
+    channel::{CarriedBy, WritePromise},
     pipeline::{Context, Handler, Job},
 };
 use std::{
@@ -62,7 +62,7 @@ where
     R: 'static,
     W: 'static,
     F: FnMut(R) -> T + 'static,
-    T: Future<Output = W> + 'static,
+    T: Future<Output: CarriedBy<W>> + 'static,
 {
     pub(super) fn new(concurrency: NonZeroUsize, call: F) -> Self {
         Self {
@@ -86,7 +86,7 @@ where
             if let Slot::Running(future) = slot
                 && let Poll::Ready(reply) = future.as_mut().poll(&mut task::Context::from_waker(waker))
             {
-                *slot = Slot::Done(reply);
+                *slot = Slot::Done(reply.carried());
             }
         }
         while let Some(Slot::Done(_)) = self.calls.front() {
@@ -132,7 +132,7 @@ where
     R: 'static,
     W: 'static,
     F: FnMut(R) -> T + 'static,
-    T: Future<Output = W> + 'static,
+    T: Future<Output: CarriedBy<W>> + 'static,
 {
     fn poll(
         self: Pin<&mut Self>,
@@ -160,7 +160,7 @@ where
     R: 'static,
     W: 'static,
     F: FnMut(R) -> T + 'static,
-    T: Future<Output = W> + 'static,
+    T: Future<Output: CarriedBy<W>> + 'static,
 {
     type Read = R;
     type ReadOut = Infallible;

@@ -94,16 +94,15 @@ fn a_handle_of_the_group_that_a_loop_gave_is_a_handle_like_any_other() {
 
 #[test]
 fn a_channel_and_an_async_tail_know_the_loop_that_they_live_on() {
-    let mut embedded =
-        EmbeddedChannel::new(pipeline().serve(|peer: Peer<bytes::BytesMut, bytes::Bytes>| async move {
-            assert!(peer.event_loop().in_event_loop());
-            let (reader, writer) = peer.split();
-            assert_eq!(reader.event_loop(), writer.event_loop());
-            let remind = writer.channel();
-            let send = move || remind.write_and_flush(bytes::Bytes::from("a minute is over"));
-            drop(writer.event_loop().schedule(Duration::from_secs(60), send).unwrap());
-            Err::<(), CloseCause>(writer.closed().await)
-        }));
+    let mut embedded = EmbeddedChannel::new(pipeline().serve(|peer: Peer| async move {
+        assert!(peer.event_loop().in_event_loop());
+        let (reader, writer) = peer.split();
+        assert_eq!(reader.event_loop(), writer.event_loop());
+        let remind = writer.channel();
+        let send = move || remind.write_and_flush(bytes::Bytes::from("a minute is over"));
+        drop(writer.event_loop().schedule(Duration::from_secs(60), send).unwrap());
+        Err::<(), CloseCause>(writer.closed().await)
+    }));
     let channel = embedded.channel().clone();
     assert_eq!(channel.event_loop(), *embedded.event_loop().handle());
     embedded.advance(Duration::from_secs(59));

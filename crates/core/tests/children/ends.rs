@@ -1,20 +1,20 @@
 use crate::support::{In, Out, Parent, data, echo, end};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ChannelState, CloseCause, Event, Workers, WriteError, pipeline,
+    AppContext, Application, ChannelState, CloseCause, Event, Outgoing, Workers, WriteError, pipeline,
 };
 use std::{
     sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
-fn panics() -> impl netwright_core::Segment<BytesMut, Bytes, Tail = Bytes> {
+fn panics() -> impl netwright_core::Segment<BytesMut, Outgoing, Tail = Outgoing> {
     pipeline()
         .handle(|cx, bytes| match &bytes[..] {
             b"panic" => panic!("the child"),
             b"close" => cx.close(),
             b"goodbye" => {
-                cx.write_and_flush("bye".into());
+                cx.write_and_flush("bye");
                 cx.close_when_flushed();
             }
             b"reset" => cx.close_because(CloseCause::Reset(8)),
@@ -58,15 +58,12 @@ fn the_end_of_the_parent_is_that_of_all_children_with_its_cause() {
     (1..=3).for_each(|id| drop(parent.say(In::Open(id))));
     parent.seen.blocked.set(true);
     let channels: Vec<_> = parent.seen.channels.borrow().values().cloned().collect();
-    let mut waiting = channels[0].write_tracked("never sent".into());
+    let mut waiting = channels[0].write_tracked("never sent");
     channels[0].flush();
     parent.embedded.run().close_by_peer();
     for channel in &channels {
         assert!(matches!(channel.close_cause(), Some(CloseCause::PeerClosed)));
-        assert!(matches!(
-            channel.send("late".into()).wait(),
-            Err(WriteError::Closed(CloseCause::PeerClosed))
-        ));
+        assert!(matches!(channel.send("late").wait(), Err(WriteError::Closed(CloseCause::PeerClosed))));
     }
     assert!(matches!(waiting.wait(), Err(WriteError::Closed(CloseCause::PeerClosed))));
     assert_eq!(parent.sources(), 1, "that of the test");
@@ -117,7 +114,7 @@ struct Slow(Arc<Mutex<Vec<String>>>);
 
 impl Application for Slow {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.pause();
@@ -200,7 +197,7 @@ fn what_arrives_for_a_child_that_is_closing_gives_its_credit_back_at_once() {
     let child = parent.seen.last();
     parent.say(In::Data(1, "before"));
     parent.seen.blocked.set(true);
-    child.write_and_flush("not taken yet".into());
+    child.write_and_flush("not taken yet");
     child.close_when_flushed();
     parent.heard();
     child.close_now(CloseCause::Requested);
@@ -215,7 +212,7 @@ struct Heavy {
 
 impl Application for Heavy {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         self.arrived.send(()).unwrap();
@@ -240,7 +237,7 @@ fn a_child_with_work_on_workers_ends_with_its_parent_and_all_promises_with_it() 
     while arrives.try_recv().is_err() {
         parent.heard();
     }
-    let mut written = child.write_tracked("behind it".into());
+    let mut written = child.write_tracked("behind it");
     child.flush();
     let closed = child.closed();
     parent.say(In::Close);
@@ -259,12 +256,12 @@ fn a_child_of_a_child_ends_with_it() {
     use std::convert::Infallible;
 
     /// Has one child, to whom it says everything.
-    struct Between<P: Segment<BytesMut, Bytes, Tail = Bytes>> {
-        children: Children<P, BytesMut, Bytes>,
+    struct Between<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> {
+        children: Children<P, BytesMut, Outgoing>,
         key: Option<ChildKey>,
         build: Option<P>,
     }
-    impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Between<P> {
+    impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Between<P> {
         fn look(&mut self, cx: &mut Context<'_, Self>) {
             while let Some(key) = self.children.next_ready() {
                 self.children.with(key, |child| {
@@ -276,11 +273,11 @@ fn a_child_of_a_child_ends_with_it() {
             }
         }
     }
-    impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Handler for Between<P> {
+    impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Handler for Between<P> {
         type Read = BytesMut;
         type ReadOut = Infallible;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn active(&mut self, cx: &mut Context<'_, Self>) {
             let build = self.build.take().unwrap();
             self.key = self.children.open(cx, || build).ok();
@@ -292,11 +289,11 @@ fn a_child_of_a_child_ends_with_it() {
         fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
             self.look(cx);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
-    let innermost = Arc::<Mutex<Option<netwright_core::Channel<Bytes>>>>::default();
+    let innermost = Arc::<Mutex<Option<netwright_core::Channel>>>::default();
     let keep = innermost.clone();
     let mut parent = Parent::of(move |_| {
         let keep = keep.clone();
@@ -307,7 +304,7 @@ fn a_child_of_a_child_ends_with_it() {
     parent.say(In::Open(1));
     assert_eq!(parent.say(In::Data(1, "down and up")), [data(1, "down and up"), Out::Credit(1, 11)]);
     let inner = innermost.lock().unwrap().clone().unwrap();
-    inner.write_and_flush("by itself".into());
+    inner.write_and_flush("by itself");
     assert_eq!(parent.heard(), [data(1, "by itself")]);
     let grandparent = inner.parent().and_then(|parent| parent.parent()).unwrap();
     assert_eq!(grandparent.id(), parent.embedded.channel().id());

@@ -1,7 +1,7 @@
 use crate::support::{In, Out, Parent, data, echo, end};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, ChannelGroup, CloseCause, Peer, PromiseError, StageCaller, pipeline,
+    AppContext, Application, ChannelGroup, CloseCause, Outgoing, Peer, PromiseError, StageCaller, pipeline,
 };
 use std::{sync::Arc, sync::Mutex, thread};
 
@@ -11,7 +11,7 @@ fn a_handle_is_made_when_it_is_asked_for_and_works_from_any_thread() {
     parent.say(In::Open(1));
     let child = parent.seen.last();
     let other = child.clone();
-    let mut written = thread::spawn(move || other.send("from elsewhere".into())).join().unwrap();
+    let mut written = thread::spawn(move || other.send("from elsewhere")).join().unwrap();
     assert_eq!(parent.heard(), [data(1, "from elsewhere")]);
     assert!(written.wait().is_ok());
     assert_eq!(parent.seen.pokes.get(), 1);
@@ -76,11 +76,11 @@ fn groups_hold_children_until_they_end() {
 
 #[test]
 fn an_async_function_is_a_child_like_any_other() {
-    async fn talk(mut peer: Peer<BytesMut, Bytes>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn talk(mut peer: Peer) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         while let Some(bytes) = peer.read().await? {
             peer.send(bytes.freeze()).await?;
         }
-        peer.send("that was all".into()).await?;
+        peer.send("that was all").await?;
         Ok(())
     }
     let mut parent = Parent::of(|_| pipeline().serve(talk).into_segment());
@@ -97,7 +97,7 @@ fn handles_of_a_child_that_has_ended_answer_at_once() {
     parent.say(In::Open(1));
     let child = parent.seen.last();
     parent.say(In::Reset(1, 3));
-    assert!(child.send("late".into()).wait().is_err());
+    assert!(child.send("late").wait().is_err());
     assert!(matches!(child.closed().wait(), Ok(CloseCause::Reset(3))));
     assert!(child.stages().wait().is_err() && child.children().wait().is_err());
     assert!(child.is_closing());
@@ -113,7 +113,7 @@ fn a_caller_of_a_childs_stage_reaches_it_and_nobody_after_it() {
     struct Calls(Back);
     impl Application for Calls {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn active(&mut self, cx: &mut AppContext<'_, Self>) {
             *self.0.lock().unwrap() = Some(cx.caller());
         }
@@ -127,14 +127,14 @@ fn a_caller_of_a_childs_stage_reaches_it_and_nobody_after_it() {
     let mut parent = Parent::of(move |_| pipeline().app(Calls(its.clone())).into_segment());
     parent.say(In::Open(1));
     let first = back.lock().unwrap().clone().unwrap();
-    first.call(|_, cx| cx.write_and_flush("called".into()));
+    first.call(|_, cx| cx.write_and_flush("called"));
     assert_eq!(parent.heard(), [data(1, "called")]);
     parent.say(In::End(1));
     parent.say(In::Open(2));
     assert_eq!(parent.seen.built.get(), 1, "the same stages");
-    first.call(|_, cx| cx.write_and_flush("to a stranger".into()));
+    first.call(|_, cx| cx.write_and_flush("to a stranger"));
     assert_eq!(parent.heard(), []);
     let second = back.lock().unwrap().clone().unwrap();
-    second.call(|_, cx| cx.write_and_flush("to whom it is for".into()));
+    second.call(|_, cx| cx.write_and_flush("to whom it is for"));
     assert_eq!(parent.heard(), [data(2, "to whom it is for")]);
 }

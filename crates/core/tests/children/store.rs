@@ -1,12 +1,12 @@
 use crate::support::{In, Out, Parent, data, echo, end};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ChildSettings, CloseCause, Context, InboundOnly, InboundStage, Segment, inbound,
-    pipeline,
+    AppContext, Application, ChildSettings, CloseCause, Context, InboundOnly, InboundStage, Outgoing,
+    Segment, inbound, pipeline,
 };
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
-fn again() -> impl Segment<BytesMut, Bytes, Tail = Bytes> {
+fn again() -> impl Segment<BytesMut, Outgoing, Tail = Outgoing> {
     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment()
 }
 
@@ -52,8 +52,8 @@ fn a_new_conversation_has_a_number_and_handles_of_its_own() {
     assert_eq!(parent.seen.built.get(), 1);
     assert_ne!(first, second);
     assert!(second.attribute::<&str>().is_none());
-    assert!(first.send("late".into()).wait().is_err());
-    second.write_and_flush("of the second".into());
+    assert!(first.send("late").wait().is_err());
+    second.write_and_flush("of the second");
     assert_eq!(parent.heard(), [data(2, "of the second")]);
     assert!(matches!(first.close_cause(), Some(CloseCause::PeerClosed)) && second.close_cause().is_none());
 }
@@ -67,7 +67,7 @@ struct Forgets {
 
 impl Application for Forgets {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         self.log.borrow_mut().push(format!("active with {} bytes", self.rest.len()));
@@ -95,7 +95,7 @@ struct Passes;
 impl InboundOnly for Passes {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }

@@ -1,9 +1,9 @@
 //! A parent of messages: what a multiplexer does, without a wire format.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
     Channel, ChannelId, ChildKey, ChildSettings, Children, CloseCause, Context, EmbeddedChannel, Handler,
-    Segment, WritePromise, pipeline,
+    Outgoing, Segment, WritePromise, pipeline,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -51,7 +51,7 @@ pub(crate) struct Seen {
     /// How often it was told that children are ready.
     pub(crate) pokes: Cell<u32>,
     pub(crate) built: Cell<u32>,
-    pub(crate) channels: RefCell<BTreeMap<ChannelId, Channel<Bytes>>>,
+    pub(crate) channels: RefCell<BTreeMap<ChannelId, Channel>>,
     pub(crate) living: Cell<usize>,
     /// Messages are left where they are.
     pub(crate) blocked: Cell<bool>,
@@ -59,19 +59,19 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// The handle of the child that was opened last.
-    pub(crate) fn last(&self) -> Channel<Bytes> {
+    pub(crate) fn last(&self) -> Channel {
         self.channels.borrow().values().next_back().expect("a child").clone()
     }
 }
 
-pub(crate) struct Mux<P: Segment<BytesMut, Bytes, Tail = Bytes>> {
-    children: Children<P, BytesMut, Bytes>,
+pub(crate) struct Mux<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> {
+    children: Children<P, BytesMut, Outgoing>,
     keys: BTreeMap<u32, ChildKey>,
     build: Box<dyn FnMut(u32) -> P>,
     seen: Rc<Seen>,
 }
 
-impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Mux<P> {
+impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Mux<P> {
     fn open(&mut self, cx: &mut Context<'_, Self>, id: u32) {
         let (build, seen) = (&mut self.build, &self.seen);
         let opened = self.children.open(cx, || {
@@ -109,7 +109,10 @@ impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Mux<P> {
         let blocked = self.seen.blocked.get();
         let close = self.children.with(key, |child| {
             while !blocked && let Some((bytes, done)) = child.take_first() {
-                cx.write_with(Out::Data(id, String::from_utf8_lossy(&bytes).into_owned()), done);
+                cx.write_with(
+                    Out::Data(id, String::from_utf8_lossy(bytes.as_bytes().unwrap()).into_owned()),
+                    done,
+                );
             }
             match child.take_credit() {
                 0 => {}
@@ -126,7 +129,7 @@ impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Mux<P> {
     }
 }
 
-impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Handler for Mux<P> {
+impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Handler for Mux<P> {
     type Read = In;
     type ReadOut = Infallible;
     type Write = Infallible;
@@ -182,7 +185,7 @@ pub(crate) struct Parent {
 impl Parent {
     pub(crate) fn of<P>(build: impl FnMut(u32) -> P + 'static) -> Self
     where
-        P: Segment<BytesMut, Bytes, Tail = Bytes>,
+        P: Segment<BytesMut, Outgoing, Tail = Outgoing>,
     {
         Self::with(ChildSettings::default(), build)
     }
@@ -190,7 +193,7 @@ impl Parent {
     /// Handles of children are made, and so seen.
     pub(crate) fn of_known<P>(build: impl FnMut(u32) -> P + 'static) -> Self
     where
-        P: Segment<BytesMut, Bytes, Tail = Bytes>,
+        P: Segment<BytesMut, Outgoing, Tail = Outgoing>,
     {
         let seen = Rc::<Seen>::default();
         let to = seen.clone();
@@ -199,20 +202,20 @@ impl Parent {
         Self::run(children, seen, build)
     }
 
-    pub(crate) fn with<P>(settings: ChildSettings<Bytes>, build: impl FnMut(u32) -> P + 'static) -> Self
+    pub(crate) fn with<P>(settings: ChildSettings<Outgoing>, build: impl FnMut(u32) -> P + 'static) -> Self
     where
-        P: Segment<BytesMut, Bytes, Tail = Bytes>,
+        P: Segment<BytesMut, Outgoing, Tail = Outgoing>,
     {
         Self::run(Children::new(settings), Rc::default(), build)
     }
 
     fn run<P>(
-        children: Children<P, BytesMut, Bytes>,
+        children: Children<P, BytesMut, Outgoing>,
         seen: Rc<Seen>,
         build: impl FnMut(u32) -> P + 'static,
     ) -> Self
     where
-        P: Segment<BytesMut, Bytes, Tail = Bytes>,
+        P: Segment<BytesMut, Outgoing, Tail = Outgoing>,
     {
         let mux = Mux { children, keys: BTreeMap::new(), build: Box::new(build), seen: seen.clone() };
         Self { embedded: EmbeddedChannel::of_messages(pipeline().last(mux)), seen }
@@ -235,6 +238,6 @@ impl Parent {
 }
 
 /// Everything comes back.
-pub(crate) fn echo() -> impl Segment<BytesMut, Bytes, Tail = Bytes> {
+pub(crate) fn echo() -> impl Segment<BytesMut, Outgoing, Tail = Outgoing> {
     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment()
 }

@@ -1,6 +1,6 @@
 use crate::support::{In, Out, Parent, data, echo, end};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, pipeline};
+use netwright_core::{AppContext, Application, Outgoing, pipeline};
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 #[test]
@@ -28,7 +28,7 @@ impl Notes {
 
 impl Application for Notes {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, _: &mut AppContext<'_, Self>) {
         self.note("active");
@@ -39,7 +39,7 @@ impl Application for Notes {
     }
     fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
         self.note("complete");
-        cx.write_and_flush(std::mem::take(&mut self.answer).into());
+        cx.write_and_flush(std::mem::take(&mut self.answer));
     }
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
         self.note("input closed");
@@ -73,7 +73,7 @@ struct Asks;
 
 impl Application for Asks {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.pause();
@@ -106,14 +106,14 @@ struct Later(Duration);
 
 impl Application for Later {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.arm(self.0);
     }
     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: netwright_core::StageTimer) {
-        cx.write_and_flush("ding".into());
+        cx.write_and_flush("ding");
     }
 }
 
@@ -132,13 +132,13 @@ fn what_a_parent_does_not_take_stays_and_its_writer_hears_that_there_is_no_room(
     parent.say(In::Open(1));
     let child = parent.seen.last();
     parent.seen.blocked.set(true);
-    let mut written = child.write_tracked(vec![b'x'; 100_000].into());
+    let mut written = child.write_tracked(vec![b'x'; 100_000]);
     child.flush();
     assert_eq!(parent.heard(), []);
     assert!(!child.is_writable() && written.try_take().is_none());
     parent.seen.blocked.set(false);
     child.flush();
-    child.write_and_flush("y".into());
+    child.write_and_flush("y");
     assert_eq!(parent.heard().len(), 2);
     assert!(child.is_writable());
     assert!(written.wait().is_ok());
@@ -147,7 +147,7 @@ fn what_a_parent_does_not_take_stays_and_its_writer_hears_that_there_is_no_room(
 #[test]
 fn a_part_of_a_message_counts_as_sent_and_the_rest_stays() {
     use netwright_core::{
-        ChildKey, Children, Context, EmbeddedChannel, Handler, Segment, WaterMarks, WritePromise,
+        AppContext, Application, ChildKey, Children, Context, EmbeddedChannel, Handler, Segment, WritePromise,
     };
     use std::convert::Infallible;
 
@@ -186,8 +186,17 @@ fn a_part_of_a_message_counts_as_sent_and_the_rest_stays() {
             match never {}
         }
     }
-    let _ = WaterMarks::default();
-    let pieces = Pieces { children: Children::default(), key: None, build: Some(echo()) };
+    /// Writes bytes back, and never a file.
+    struct Back;
+    impl Application for Back {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+            cx.write_and_flush(bytes);
+        }
+    }
+    let pieces =
+        Pieces { children: Children::default(), key: None, build: Some(pipeline().app(Back).into_segment()) };
     let mut channel = EmbeddedChannel::of_messages(pipeline().last(pieces));
     for piece in ["abc", "def", "gh"] {
         assert_eq!(channel.receive(()).read_outbound().unwrap(), piece);

@@ -13,7 +13,7 @@ impl Handler for Text {
     fn write(&mut self, _: &mut Context<'_, Self>, _: Bytes, _: WritePromise) {}
 }
 
-fn upgrade(switch: &Switch<BytesMut, Bytes, Bytes>) {
+fn upgrade(switch: &Switch<Bytes>) {
     switch.to(pipeline().add(Text));
 }
 

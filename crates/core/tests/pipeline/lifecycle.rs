@@ -11,7 +11,7 @@ use std::{
 #[test]
 fn every_stage_is_added_once_in_order_and_removed_once_from_the_last_to_the_first() {
     let log = Log::default();
-    let stages = pipeline().add(spy("one", &log)).add(Lines::default()).add(spy("two", &log));
+    let stages = pipeline().add(spy::<_, Bytes>("one", &log)).add(Lines::default()).add(spy("two", &log));
     let mut channel = EmbeddedChannel::new(stages.add(spy("three", &log)).app(watch(&log)));
     assert_eq!(
         log.take(),

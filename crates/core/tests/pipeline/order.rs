@@ -28,7 +28,7 @@ fn inbound_calls_go_depth_first() {
 #[test]
 fn replies_to_pulled_messages_reach_the_wire_before_the_next_message_is_looked_at() {
     let log = Log::default();
-    let lines = pipeline().add(spy("wire", &log)).add(Lines::default()).add(Words::default());
+    let lines = pipeline().add(spy::<_, Bytes>("wire", &log)).add(Lines::default()).add(Words::default());
     let app = on_line(&log, |cx, word| cx.write_and_flush(word.to_uppercase()));
     let mut channel = EmbeddedChannel::new(lines.app(app));
     log.take();
@@ -357,7 +357,10 @@ fn what_a_stage_writes_when_asked_for_a_message_is_carried_out_although_it_has_n
         }
     }
     let log = Log::default();
-    let stages = pipeline().add(spy("one", &log)).add(spy("two", &log)).add(Refuses { due: false });
+    let stages = pipeline()
+        .add(spy::<_, Bytes>("one", &log))
+        .add(spy::<_, Bytes>("two", &log))
+        .add(Refuses { due: false });
     let mut channel = EmbeddedChannel::new(stages);
     channel.advance(ms(10));
     assert_eq!(channel.outbound_bytes(), b"too slow");

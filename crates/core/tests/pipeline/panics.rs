@@ -1,7 +1,7 @@
 //! A handler that panics costs its own channel, and nothing else.
 
 use super::*;
-use netwright_core::{Outgoing, WaterMarks};
+use netwright_core::{Carries, Outgoing, WaterMarks};
 
 /// Panics in the method of this name, and writes down every call.
 struct Mine {
@@ -272,8 +272,8 @@ on_the_loop_only! {
 fn a_message_that_cannot_be_turned_into_bytes_without_a_panic_costs_its_channel_too() {
     /// Refuses to be sent.
     struct Stubborn;
-    impl From<Stubborn> for Outgoing {
-        fn from(_: Stubborn) -> Self {
+    impl Carries<Stubborn> for Outgoing {
+        fn carry(_: Stubborn) -> Self {
             std::panic::resume_unwind(Box::new("I stay"));
         }
     }

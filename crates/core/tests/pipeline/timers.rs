@@ -210,7 +210,8 @@ fn what_a_timer_writes_and_fires_goes_its_way() {
         cx.write_and_flush(Bytes::from_static(b"ping"));
         cx.fire_read(BytesMut::from("made up\n"));
     });
-    let stages = pipeline().add(spy("wire", &log)).add(stage).add(Lines::default()).app(watch(&log));
+    let stages =
+        pipeline().add(spy::<_, Bytes>("wire", &log)).add(stage).add(Lines::default()).app(watch(&log));
     let mut channel = EmbeddedChannel::new(stages);
     log.take();
     channel.advance(ms(10));

@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    self as core, Application, ApplicationStage, Channel, ClosureStage, Complete, Context, Finished, Handler,
-    HostSettings, Link, ManualLoop, OnWorkers, Open, Outgoing, PipelineBuilder, Segment, SendHandler,
-    Workers,
-    internal::{Collector, End},
+    self as core, Application, ApplicationStage, Carries, Channel, ClosureStage, Complete, Context, Finished,
+    Handler, HostSettings, Link, ManualLoop, OnWorkers, Open, Outgoing, PipelineBuilder, Segment,
+    SendHandler, Workers,
+    internal::{CarriedBy, Collector},
 };
 use std::{thread, time::Duration};
 
@@ -30,9 +30,9 @@ impl Building<()> {
         Building(self.0.add_on(&workers(), handler))
     }
 
-    pub(crate) fn handle<F>(self, call: F) -> Building<((), ClosureStage<BytesMut, Bytes>), Complete>
+    pub(crate) fn handle<F>(self, call: F) -> Building<((), ClosureStage<BytesMut, Outgoing>), Complete>
     where
-        F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Bytes>>, BytesMut) + 'static,
+        F: FnMut(&mut Context<'_, ClosureStage<BytesMut, Outgoing>>, BytesMut) + 'static,
     {
         Building(self.0.handle(call))
     }
@@ -42,15 +42,16 @@ impl Building<()> {
 impl<S, H: Handler> Building<(S, H)> {
     pub(crate) fn add<K>(self, handler: K) -> Building<((S, H), OnWorkers<K>)>
     where
-        K: SendHandler + Handler<Read = H::ReadOut, WriteOut = H::Write>,
+        K: SendHandler + Handler<Read = H::ReadOut>,
+        H::Write: Carries<K::WriteOut>,
     {
         Building(self.0.add_on(&workers(), handler))
     }
 
     pub(crate) fn app<A>(self, application: A) -> Building<((S, H), OnWorkers<ApplicationStage<A>>), Complete>
     where
-        A: Application<Read = H::ReadOut, Write = H::Write> + Send,
-        H: Handler<ReadOut: Send, Write: Send>,
+        A: Application<Read = H::ReadOut, Write: Send> + Send,
+        H: Handler<ReadOut: Send, Write: Carries<A::Write>>,
     {
         Building(self.0.app_on(&workers(), application))
     }
@@ -70,9 +71,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     pub(crate) fn new<S, H, E, P, O>(stages: Building<(S, H), E>) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, O, Tail = W>,
-        O: Into<Outgoing> + 'static,
+        O: CarriedBy<Outgoing>,
     {
         Self::with_settings(stages, HostSettings::default())
     }
@@ -80,9 +81,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     pub(crate) fn with_settings<S, H, E, P, O>(stages: Building<(S, H), E>, settings: HostSettings) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, O, Tail = W>,
-        O: Into<Outgoing> + 'static,
+        O: CarriedBy<Outgoing>,
     {
         let mut channel = Self(core::EmbeddedChannel::with_settings(stages.0, settings));
         channel.settle();

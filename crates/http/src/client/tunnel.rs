@@ -13,16 +13,15 @@ use crate::{
     limits::HttpLimits,
     message::{HttpPart, ReplyPart, RequestHead, RequestPart},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Method, Uri};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, Joint, Outgoing, PipelineBuilder, StageTimer, Switch, WritePromise,
-    pipeline,
+    CloseCause, Context, Fault, Handler, Joint, PipelineBuilder, StageTimer, Switch, WritePromise, pipeline,
 };
 use netwright_tls::{Destination, Tls};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-type Pipeline = PipelineBuilder<(), Joint<BytesMut, Outgoing, Ask>>;
+type Pipeline = PipelineBuilder<(), Joint<Ask>>;
 
 /// Where a tunnel leads, and what is done there.
 #[derive(Clone)]
@@ -48,7 +47,7 @@ pub(super) fn through(way: Way) -> Pipeline {
 
 struct Tunnel {
     way: Way,
-    switch: Switch<BytesMut, Outgoing, Ask>,
+    switch: Switch<Ask>,
     /// The pool lends to one at a time.
     asked: Option<Ask>,
     answer_due: Option<StageTimer>,

@@ -224,7 +224,7 @@ fn an_upgrade_through_a_joint_loses_no_byte_and_comes_behind_its_reply() {
     use netwright_core::{AppContext, Application, Outgoing, Switch};
     use std::convert::Infallible;
 
-    struct Upgrade(Switch<bytes::BytesMut, Outgoing, Infallible>);
+    struct Upgrade(Switch<Infallible>);
     impl Application for Upgrade {
         type Read = RequestPart;
         type Write = ReplyPart;

@@ -12,7 +12,7 @@ use crate::{
 use bytes::Bytes;
 use http::Response;
 use netwright::{
-    EmbeddedChannel, EventLoop, FileRegion, HostSettings, Outgoing,
+    EmbeddedChannel, EventLoop, FileRegion, HostSettings,
     http::{Body, HttpAggregate, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve},
     observe, pipeline,
 };
@@ -174,14 +174,14 @@ fn request(headers: &str) -> Vec<u8> {
 
 fn replies(headers: &str) -> Box<dyn Subject> {
     wire::serving(&request(headers), |watch| {
-        let front = pipeline().add(observe(watch.onlooker::<Outgoing>())).add(HttpServer::new());
+        let front = pipeline().add(observe(watch.onlooker())).add(HttpServer::new());
         front.app(respond(|_| Response::new(much())))
     })
 }
 
 fn streams() -> Box<dyn Subject> {
     wire::serving(&request(""), |watch| {
-        let front = pipeline().add(observe(watch.onlooker::<Outgoing>())).add(HttpServer::new());
+        let front = pipeline().add(observe(watch.onlooker())).add(HttpServer::new());
         front.app(serve(|_| async {
             let (mut sender, body) = Body::channel();
             let making = async move { while sender.send(much().slice(..100_000)).await.is_ok() {} };
@@ -193,7 +193,7 @@ fn streams() -> Box<dyn Subject> {
 
 fn file() -> Box<dyn Subject> {
     wire::serving(&request(""), |watch| {
-        let front = pipeline().add(observe(watch.onlooker::<Outgoing>())).add(HttpServer::new());
+        let front = pipeline().add(observe(watch.onlooker())).add(HttpServer::new());
         front.app(serve(|_| async {
             Response::new(Body::from(FileRegion::whole(wire::large_file()).unwrap()))
         }))
@@ -202,7 +202,7 @@ fn file() -> Box<dyn Subject> {
 
 fn many_replies() -> Box<dyn Subject> {
     wire::serving(&request("").repeat(1000), |watch| {
-        let front = pipeline().add(observe(watch.onlooker::<Outgoing>())).add(HttpServer::new());
+        let front = pipeline().add(observe(watch.onlooker())).add(HttpServer::new());
         front.app(respond(|_| Response::new(much().slice(..100_000))))
     })
 }

@@ -33,7 +33,7 @@ pub(crate) const TABLE: Table = (
         a_last_message_waits_to_be_taken []
             by speaks_last() => "LeastRate" between(60, 140), cut, Takes;
         asked_to_end []
-            by wire::ending(|watch| pipeline().add(observe(watch.onlooker::<Bytes>())).handle(|_, _| {})) => "Server::shutdown_gracefully" at(10), shut_down, Byte(b'x');
+            by wire::ending(|watch| pipeline().add(observe(watch.onlooker())).handle(|_, _| {})) => "Server::shutdown_gracefully" at(10), shut_down, Byte(b'x');
     },
 );
 
@@ -56,7 +56,7 @@ fn shut_down(seen: &Seen) -> bool {
 
 struct Connecting {
     loops: Loops,
-    connecting: Promised<Channel<Bytes>, ConnectError>,
+    connecting: Promised<Channel, ConnectError>,
     told: Option<String>,
     _silent: Unanswering,
 }
@@ -105,13 +105,13 @@ fn detects(bytes: &str) -> Box<dyn Subject> {
 
 fn speaks() -> Box<dyn Subject> {
     wire::serving(b"hello", |watch| {
-        pipeline().add(observe(watch.onlooker::<Bytes>())).handle(|cx, _| cx.write_and_flush(much()))
+        pipeline().add(observe(watch.onlooker())).handle(|cx, _| cx.write_and_flush(much()))
     })
 }
 
 fn speaks_last() -> Box<dyn Subject> {
     wire::serving(b"hello", |watch| {
-        pipeline().add(observe(watch.onlooker::<Bytes>())).handle(|cx, _| {
+        pipeline().add(observe(watch.onlooker())).handle(|cx, _| {
             cx.write_and_flush(much());
             cx.close_when_flushed();
         })

@@ -108,9 +108,9 @@ fn connector() -> Connector {
     Connector::builder().roots(Roots::of(certificate()).unwrap()).build().unwrap()
 }
 
-type Embedded = EmbeddedChannel<BytesMut, Bytes>;
+type Embedded = EmbeddedChannel<BytesMut, Outgoing>;
 
-fn speaker(tls: Tls<Bytes>) -> Embedded {
+fn speaker(tls: Tls) -> Embedded {
     EmbeddedChannel::new(pipeline().add(tls))
 }
 
@@ -212,7 +212,7 @@ fn goodbye() -> Box<dyn Subject> {
 
 /// HTTP behind TLS, which has read some words and then these bytes.
 fn http(words: &'static [u8], bytes: &[u8]) -> Box<dyn Subject> {
-    let tls = Tls::<Outgoing>::server(&acceptor());
+    let tls = Tls::server(&acceptor());
     let (mut client, mut server) =
         (speaking(), EmbeddedChannel::new(pipeline().add(tls).add(HttpServer::new())));
     shake_hands(&mut client, &mut server);
@@ -238,7 +238,7 @@ fn speaks() -> Box<dyn Subject> {
     };
     let acceptor = acceptor();
     wire::serving_who(approach, move |watch| {
-        let front = pipeline().add(observe(watch.onlooker::<Bytes>())).add(Tls::<Bytes>::server(&acceptor));
+        let front = pipeline().add(observe(watch.onlooker())).add(Tls::server(&acceptor));
         front.handle(|cx, _| cx.write_and_flush(much()))
     })
 }

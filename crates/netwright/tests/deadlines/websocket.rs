@@ -11,7 +11,7 @@ use crate::{
 };
 use bytes::Bytes;
 use netwright::{
-    CloseCause, EmbeddedChannel, Outgoing, Peer,
+    CloseCause, EmbeddedChannel, Peer,
     http::HttpServer,
     observe, pipeline,
     websocket::{Accept, Close, Config, HandshakeError, Message, Request, Upgrade, Violation, WebSocket},
@@ -187,7 +187,7 @@ fn unwanted(bytes: &[u8]) -> Box<dyn Subject> {
 fn speaks() -> Box<dyn Subject> {
     wire::serving(b"\x81\x81\0\0\0\0h", |watch| {
         let socket = WebSocket::server(Config::default());
-        let front = pipeline().add(observe(watch.onlooker::<Outgoing>())).add(socket);
+        let front = pipeline().add(observe(watch.onlooker())).add(socket);
         front.handle(|cx, _| cx.write_and_flush(Message::Binary(much())))
     })
 }
@@ -207,6 +207,6 @@ fn echoes() -> Box<dyn Subject> {
     let bytes = [&message[..], &message[..14]].concat();
     wire::serving(&bytes, |watch| {
         let socket = WebSocket::server(Config::default());
-        pipeline().add(observe(watch.onlooker::<Outgoing>())).add(socket).serve(echo)
+        pipeline().add(observe(watch.onlooker())).add(socket).serve(echo)
     })
 }

@@ -5,15 +5,11 @@
 
 use crate::row::{Seen, Subject};
 use bytes::{Bytes, BytesMut};
-use netwright::{
-    Backend, CloseCause, EventLoopGroup, Link, ManualClock, Observer, Outgoing, PipelineBuilder, Segment,
-    Server, Whole,
-};
+use netwright::{Backend, CloseCause, EventLoopGroup, IntoPipeline, ManualClock, Observer, Outgoing, Server};
 use socket2::{Domain, Socket, Type};
 use std::{
     fs::File,
     io::{Read, Write},
-    marker::PhantomData,
     net::TcpStream,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
@@ -118,14 +114,13 @@ struct Watched {
     cause: Option<CloseCause>,
 }
 
-pub(crate) struct Onlooker<W> {
+pub(crate) struct Onlooker {
     watch: Watch,
-    writes: PhantomData<fn(W)>,
 }
 
 impl Watch {
-    pub(crate) fn onlooker<W>(&self) -> Onlooker<W> {
-        Onlooker { watch: self.clone(), writes: PhantomData }
+    pub(crate) fn onlooker(&self) -> Onlooker {
+        Onlooker { watch: self.clone() }
     }
     pub(crate) fn is_active(&self) -> bool {
         self.state.lock().unwrap().active
@@ -138,9 +133,9 @@ impl Watch {
     }
 }
 
-impl<W: 'static> Observer for Onlooker<W> {
+impl Observer for Onlooker {
     type Read = BytesMut;
-    type Write = W;
+    type Write = Outgoing;
     fn sees_active(&mut self) {
         self.watch.state.lock().unwrap().active = true;
     }
@@ -161,25 +156,21 @@ struct Served {
 }
 
 /// A server whose peer has sent these bytes, and for whom something waits.
-pub(crate) fn serving<F, S, E, P, W>(bytes: &[u8], make: F) -> Box<dyn Subject>
+pub(crate) fn serving<F, P, T>(bytes: &[u8], make: F) -> Box<dyn Subject>
 where
-    F: Fn(&Watch) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    E: Whole + 'static,
-    S: Link<E::Segment, Linked = P> + 'static,
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
+    F: Fn(&Watch) -> P + Send + Sync + 'static,
+    P: IntoPipeline<T>,
+    T: Send + 'static,
 {
     serving_who(|mut peer| peer.write_all(bytes).unwrap(), make)
 }
 
 /// The same for a peer that has more to say before.
-pub(crate) fn serving_who<F, S, E, P, W>(approach: impl FnOnce(&TcpStream), make: F) -> Box<dyn Subject>
+pub(crate) fn serving_who<F, P, T>(approach: impl FnOnce(&TcpStream), make: F) -> Box<dyn Subject>
 where
-    F: Fn(&Watch) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    E: Whole + 'static,
-    S: Link<E::Segment, Linked = P> + 'static,
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
+    F: Fn(&Watch) -> P + Send + Sync + 'static,
+    P: IntoPipeline<T>,
+    T: Send + 'static,
 {
     let served = serve(make);
     served.peer.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -190,13 +181,11 @@ where
 }
 
 /// A server that was asked to end, within ten seconds.
-pub(crate) fn ending<F, S, E, P, W>(make: F) -> Box<dyn Subject>
+pub(crate) fn ending<F, P, T>(make: F) -> Box<dyn Subject>
 where
-    F: Fn(&Watch) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    E: Whole + 'static,
-    S: Link<E::Segment, Linked = P> + 'static,
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
+    F: Fn(&Watch) -> P + Send + Sync + 'static,
+    P: IntoPipeline<T>,
+    T: Send + 'static,
 {
     let served = serve(make);
     drop(served.server.drain(Duration::from_secs(10)));
@@ -204,13 +193,11 @@ where
     served
 }
 
-fn serve<F, S, E, P, W>(make: F) -> Box<Served>
+fn serve<F, P, T>(make: F) -> Box<Served>
 where
-    F: Fn(&Watch) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-    E: Whole + 'static,
-    S: Link<E::Segment, Linked = P> + 'static,
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
+    F: Fn(&Watch) -> P + Send + Sync + 'static,
+    P: IntoPipeline<T>,
+    T: Send + 'static,
 {
     let (loops, watch) = (Loops::new(), Watch::default());
     let watched = watch.clone();

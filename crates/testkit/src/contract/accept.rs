@@ -137,7 +137,7 @@ fn a_server_listens_on_ipv6(setup: Setup) {
     let channel = client.connect(server.address()).soon().unwrap();
     assert_eq!(channel.peer_addr(), server.local_addr());
     events.active();
-    channel.write_and_flush("sixth".into());
+    channel.write_and_flush("sixth");
     events.read(b"sixth");
 }
 

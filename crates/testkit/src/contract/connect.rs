@@ -7,7 +7,6 @@ use super::{
         in_own_process, loops_of, round_trip, script, settle, wait_until,
     },
 };
-use bytes::{Bytes, BytesMut};
 use netwright_core::{Channel, Promised, Segment, pipeline};
 use netwright_transport::{Client, ConnectError, ResolveError, StreamOptions};
 use std::{
@@ -60,9 +59,7 @@ fn error<W: 'static>(mut connecting: Promised<Channel<W>, ConnectError>) -> Conn
 }
 
 /// Nothing of an attempt is left on the client's loops.
-fn assert_clean<P: Segment<BytesMut, W, Tail: Send>, W: Into<netwright_core::Outgoing> + 'static>(
-    client: &Client<P, W>,
-) {
+fn assert_clean<W: Send + 'static>(client: &Client<W>) {
     if let Some(threads) = client.threads() {
         wait_until(|| threads.figures().busy == 0, || format!("all given back: {:?}", threads.figures()));
     }
@@ -251,7 +248,7 @@ fn a_name_is_resolved_and_connected(setup: Setup) {
     let channel = client.connect(format!("localhost:{}", running.addr().port())).soon().unwrap();
     assert_eq!(channel.peer_addr(), Some(running.addr()));
     events.active();
-    channel.write_and_flush("hello".into());
+    channel.write_and_flush("hello");
     events.read(b"hello");
 }
 
@@ -303,14 +300,14 @@ fn many_connects_at_once_all_succeed(setup: Setup) {
     let (script, events) = script();
     let client = setup.client(script);
     let connecting: Vec<_> = (0..CONNECTIONS).map(|_| client.connect(running.address())).collect();
-    let channels: Vec<Channel<Bytes>> =
+    let channels: Vec<Channel> =
         connecting.into_iter().map(|mut connecting| connecting.soon().unwrap()).collect();
     for _ in 0..CONNECTIONS {
         events.active();
     }
     for (number, channel) in channels.iter().enumerate() {
         let message = format!("number {number}");
-        channel.write_and_flush(message.clone().into());
+        channel.write_and_flush(message.clone());
         events.read(message.as_bytes());
     }
     running.wait_for_open(CONNECTIONS);
@@ -325,7 +322,7 @@ fn a_client_connects_to_a_server_of_the_standard_library(setup: Setup) {
     assert_eq!(channel.peer().as_ref(), Some(listener.address()));
     assert_eq!(channel.local(), Some(stream.peer_address()));
     events.active();
-    channel.write_and_flush("hello".into());
+    channel.write_and_flush("hello");
     expect(&mut stream, b"hello");
     std::io::Write::write_all(&mut stream, b"and back").unwrap();
     events.read(b"and back");

@@ -39,7 +39,7 @@ struct Deaf {
     running: Running,
     events: Events,
     peer: Peer,
-    channel: Channel<Bytes>,
+    channel: Channel,
 }
 
 /// Once with the peer's end read, and once with bytes before it that nobody reads: then nobody knows of the end.

@@ -203,7 +203,7 @@ fn a_paused_channel_still_writes_and_closes(setup: Setup) {
     let running = setup.serve_with(script, |builder| builder.auto_read(false));
     let mut stream = running.dial();
     let channel = events.active();
-    channel.send("paused".into()).soon().unwrap();
+    channel.send("paused").soon().unwrap();
     expect(&mut stream, b"paused");
     assert!(matches!(channel.close().soon(), CloseCause::Requested));
     assert!(matches!(events.end(), CloseCause::Requested));

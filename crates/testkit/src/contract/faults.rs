@@ -106,9 +106,9 @@ fn a_reset_in_the_middle_of_writing_fails_what_waits_and_is_told_once(setup: Set
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut under_way = channel.send(pattern(8 << 20).into());
-    let mut behind = channel.send("behind".into());
-    let mut not_flushed = channel.write_tracked("not flushed".into());
+    let mut under_way = channel.send(pattern(8 << 20));
+    let mut behind = channel.send("behind");
+    let mut not_flushed = channel.write_tracked("not flushed");
     stream.read_exact(&mut [0; 1000]).unwrap();
     reset(stream);
     for write in [&mut under_way, &mut behind, &mut not_flushed] {
@@ -127,7 +127,7 @@ fn a_peer_that_closes_with_data_unread_ends_a_writer_once(setup: Setup) {
         cx.arm(Duration::from_millis(1));
     });
     let running = setup.serve(script.on_timer(|cx, _| {
-        cx.write_and_flush(vec![1; 1000].into());
+        cx.write_and_flush(vec![1; 1000]);
         cx.arm(Duration::from_millis(1));
     }));
     let mut stream = running.dial();
@@ -160,7 +160,7 @@ fn a_client_is_told_of_a_reset_once(setup: Setup) {
     let client = setup.client(script);
     let channel = client.connect(running.address()).soon().unwrap();
     events.active();
-    channel.write_and_flush("please reset me".into());
+    channel.write_and_flush("please reset me");
     let cause = events.end();
     assert!(is_reset(&cause), "{cause}");
     settle(&loops_of(&client));
@@ -196,7 +196,7 @@ fn resets_at_every_point_leave_no_descriptor(setup: Setup) {
         let (script, events) = script();
         let script = script.on_read(|cx, bytes| {
             let answer = if bytes[0] == b'w' { 4 << 20 } else { 10 };
-            cx.write_and_flush(vec![7; answer].into());
+            cx.write_and_flush(vec![7; answer]);
         });
         let running = setup.serve_with(script, |builder| builder.half_closure(true));
         let before = open_sockets();
@@ -282,9 +282,7 @@ fn panicking() -> Vec<(&'static str, Script, Events)> {
             .on_timer(|cx, _| boom(cx))
     });
     add("writability", |script| {
-        script
-            .on_active(|cx, ()| cx.write_and_flush(vec![0; 1 << 20].into()))
-            .on_writability(|cx, _| boom(cx))
+        script.on_active(|cx, ()| cx.write_and_flush(vec![0; 1 << 20])).on_writability(|cx, _| boom(cx))
     });
     list
 }
@@ -328,7 +326,7 @@ fn a_handler_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
             _ => assert!(["inactive", "removed"].contains(&at), "{at}: {cause}"),
         }
         peer.join().unwrap();
-        let late = channel.send("late".into()).soon();
+        let late = channel.send("late").soon();
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
 
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
@@ -347,7 +345,7 @@ fn a_channel_that_panics_fails_what_waits_with_that_cause(setup: Setup) {
     let running = setup.serve(script.on_read(|_, _| panic!("{WHY}")));
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut waits = channel.send(pattern(8 << 20).into());
+    let mut waits = channel.send(pattern(8 << 20));
     stream.write_all(b"go").unwrap();
     let failed = waits.soon();
     let because = |cause: &CloseCause| matches!(cause, CloseCause::Panicked(message) if message == WHY);

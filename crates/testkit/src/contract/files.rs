@@ -88,12 +88,12 @@ fn a_file_arrives_byte_for_byte_between_other_messages(setup: Setup) {
     let file = Arc::new(file_with(&content, |_| ()));
     let mut whole = FileRegion::whole(file.clone()).unwrap();
     let progress = whole.progress();
-    channel.write(Bytes::from_static(b"<").into());
-    let mut sent = channel.write_tracked(whole.into());
-    channel.write(Bytes::from_static(b"|").into());
-    channel.write(FileRegion::new(file.clone(), 1_000_003, 70_000).into());
-    channel.write(FileRegion::new(file, 17, 0).into());
-    channel.write(Bytes::from_static(b">").into());
+    channel.write(Bytes::from_static(b"<"));
+    let mut sent = channel.write_tracked(whole);
+    channel.write(Bytes::from_static(b"|"));
+    channel.write(FileRegion::new(file.clone(), 1_000_003, 70_000));
+    channel.write(FileRegion::new(file, 17, 0));
+    channel.write(Bytes::from_static(b">"));
     channel.flush();
     expect(&mut stream, b"<");
     expect(&mut stream, &content);
@@ -110,8 +110,8 @@ fn a_region_that_ends_early_fails_and_its_channel_closes_behind_what_went_out(se
     let mut stream = running.dial();
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let region = FileRegion::new(file_with(b"short", |_| ()), 0, 1_000);
-    let mut failed = channel.write_tracked(region.into());
-    let mut behind = channel.send(Bytes::from_static(b"next").into());
+    let mut failed = channel.write_tracked(region);
+    let mut behind = channel.send(Bytes::from_static(b"next"));
     let failed = failed.soon();
     let Err(WriteError::File(error)) = failed else { panic!("{failed:?}") };
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
@@ -135,9 +135,9 @@ fn a_region_within_a_message_closes_its_channel_also_if_nothing_of_it_was_sent(s
     for file in files {
         let mut stream = running.dial();
         let channel = channels.recv_timeout(PATIENCE).unwrap();
-        channel.write(Bytes::from_static(b"five bytes follow:").into());
-        let mut failed = channel.write_tracked(FileRegion::new(file, 0, 5).within_message().into());
-        let mut behind = channel.send(Bytes::from_static(b"next").into());
+        channel.write(Bytes::from_static(b"five bytes follow:"));
+        let mut failed = channel.write_tracked(FileRegion::new(file, 0, 5).within_message());
+        let mut behind = channel.send(Bytes::from_static(b"next"));
         let failed = failed.soon();
         assert!(matches!(failed, Err(WriteError::File(_))), "{failed:?}");
         assert!(matches!(channel.closed().soon(), CloseCause::Io(_)));
@@ -160,13 +160,13 @@ fn a_file_that_cannot_be_read_fails_its_promise_and_not_the_channel(setup: Setup
     for file in [Some(only_written), directory].into_iter().flatten() {
         fails_alone(&channel, FileRegion::new(file, 0, 6));
     }
-    channel.send(Bytes::from_static(b"alive").into()).soon().unwrap();
+    channel.send(Bytes::from_static(b"alive")).soon().unwrap();
     expect(&mut stream, b"alive");
 }
 
 #[track_caller]
 fn fails_alone(channel: &Channel<Outgoing>, region: FileRegion) -> Arc<std::io::Error> {
-    match channel.send(region.into()).soon() {
+    match channel.send(region).soon() {
         Err(WriteError::File(error)) => error,
         other => panic!("{other:?}"),
     }
@@ -187,7 +187,7 @@ fn a_region_of_what_has_no_offsets_fails_alone(setup: Setup) {
     writer.write_all(b"from a pipe").unwrap();
     let error = fails_alone(&channel, FileRegion::new(file_of(reader), 0, 11));
     assert_eq!(error.kind(), ErrorKind::NotSeekable, "{error}");
-    channel.send(Bytes::from_static(b"alive").into()).soon().unwrap();
+    channel.send(Bytes::from_static(b"alive")).soon().unwrap();
     expect(&mut stream, b"alive");
 }
 
@@ -205,7 +205,7 @@ fn a_file_that_breaks_fails_alone_whichever_call_finds_out(setup: Setup) {
         }
         let error = fails_alone(&channel, region);
         assert_eq!(error.raw_os_error(), Some(5), "{error}"); // EIO
-        channel.send(Bytes::from_static(b"alive").into()).soon().unwrap();
+        channel.send(Bytes::from_static(b"alive")).soon().unwrap();
         expect(&mut stream, b"alive");
     }
 }
@@ -216,7 +216,7 @@ fn a_file_to_a_peer_that_goes_away_fails_and_ends_the_channel(setup: Setup) {
     let channel = channels.recv_timeout(PATIENCE).unwrap();
     let content = pattern(16 << 20);
     let region = FileRegion::whole(file_with(&content, |_| ())).unwrap();
-    let mut sent = channel.send(region.into());
+    let mut sent = channel.send(region);
     expect(&mut stream, &content[..1000]);
     drop(stream); // with bytes unread: a reset
     let failed = sent.wait_timeout(PATIENCE).unwrap();
@@ -232,7 +232,7 @@ fn one_file_goes_to_many_peers_at_once(setup: Setup) {
     let mut streams: Vec<_> = (0..8).map(|_| running.dial()).collect();
     for _ in &streams {
         let channel = channels.recv_timeout(PATIENCE).unwrap();
-        channel.write_and_flush(region.clone().into());
+        channel.write_and_flush(region.clone());
         channel.close_when_flushed();
     }
     for stream in &mut streams {

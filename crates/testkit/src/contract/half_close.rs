@@ -130,7 +130,7 @@ fn with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on(setup: Se
     events.nothing();
     running.assert_quiet();
     for _ in 0..3 {
-        channel.send("still talking".into()).soon().unwrap();
+        channel.send("still talking").soon().unwrap();
         expect(&mut stream, b"still talking");
     }
     running.settle();
@@ -163,14 +163,14 @@ fn output_that_is_shut_down_ends_the_peers_input_and_reading_goes_on(setup: Setu
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.write("last ".into());
+    channel.write("last ");
     channel.flush();
-    channel.write_and_flush("words".into());
+    channel.write_and_flush("words");
     channel.shut_down_output_tracked().soon().unwrap();
     expect(&mut stream, b"last words");
     expect_end(&mut stream);
 
-    let refused = channel.send("more".into()).soon();
+    let refused = channel.send("more").soon();
     assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
     stream.write_all(b"I can still talk").unwrap();
     events.read(b"I can still talk");
@@ -187,9 +187,9 @@ fn shutting_output_down_waits_for_what_was_flushed_and_refuses_what_comes_later(
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    let mut sent = channel.send(pattern(LEN).into());
+    let mut sent = channel.send(pattern(LEN));
     let mut shut = channel.shut_down_output_tracked();
-    let mut late = channel.send("late".into());
+    let mut late = channel.send("late");
     let refused = late.soon();
     assert!(matches!(refused, Err(WriteError::OutputShutDown)), "{refused:?}");
     assert!(!shut.is_done(), "what was flushed before is still under way");
@@ -260,7 +260,7 @@ fn a_client_half_closes_too(setup: Setup) {
     let (server_script, at_server) = script();
     let server_script =
         server_script.on_read(|cx, bytes| cx.write_and_flush(bytes.freeze())).on_input_closed(|cx, ()| {
-            cx.write_and_flush(" and goodbye".into());
+            cx.write_and_flush(" and goodbye");
             cx.close_when_flushed();
         });
     let running = setup.serve_with(server_script, |builder| builder.half_closure(true));
@@ -268,7 +268,7 @@ fn a_client_half_closes_too(setup: Setup) {
     let client = setup.client_with(script, |builder| builder.half_closure(true));
     let channel = client.connect(running.address()).soon().unwrap();
     events.active();
-    channel.write_and_flush("hello".into());
+    channel.write_and_flush("hello");
     channel.shut_down_output_tracked().soon().unwrap();
     events.read(b"hello and goodbye");
     events.input_closed();
@@ -295,7 +295,7 @@ fn without_a_linger_a_close_is_clean(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.write_and_flush("goodbye".into());
+    channel.write_and_flush("goodbye");
     channel.close().soon();
     expect(&mut stream, b"goodbye");
     expect_end(&mut stream);

@@ -9,7 +9,7 @@ use super::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Leftover, Switch,
+    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Leftover, Outgoing, Switch,
     WriteError, WritePromise,
     detect::{Detect, http, prefix},
     pipeline,
@@ -30,7 +30,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .needs(&[Need::HalfClosure]),
 ];
 
-type Way = Switch<BytesMut, Bytes, Infallible>;
+type Way = Switch<Infallible>;
 
 /// Lines in, lines out.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Handler for Lines {
     type Read = BytesMut;
     type ReadOut = String;
     type Write = String;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
         self.0.extend_from_slice(&bytes);
@@ -86,7 +86,7 @@ impl Handler for Numbers {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = usize;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);

@@ -6,8 +6,8 @@ use super::{
         Peer, Random, Running, Soon, break_off, in_own_process, open_sockets, wait_for_sockets, wait_until,
     },
 };
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, pipeline};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, Outgoing, pipeline};
 use netwright_transport::ServerFigures;
 use std::io::{Read, Write};
 
@@ -31,11 +31,11 @@ struct Feeder;
 
 impl Application for Feeder {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         if cx.pending_bytes() < 4 * ANSWER {
-            cx.write_and_flush(vec![bytes[0]; ANSWER].into());
+            cx.write_and_flush(vec![bytes[0]; ANSWER]);
         }
     }
 }

@@ -8,7 +8,9 @@ use super::{
     },
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{ChannelState, CloseCause, Context, Handler, WriteError, WritePromise, pipeline};
+use netwright_core::{
+    ChannelState, CloseCause, Context, Handler, Outgoing, WriteError, WritePromise, pipeline,
+};
 use netwright_transport::{BindError, ConnectError};
 use std::{
     io::Write,
@@ -110,7 +112,7 @@ fn a_close_in_the_listener_of_the_connect_ends_the_channel_once(setup: Setup) {
 fn a_handler_that_closes_in_active_is_told_inactive_afterwards(setup: Setup) {
     let (script, events) = script();
     let running = setup.serve(script.on_active(|cx, ()| {
-        cx.write_and_flush("too late".into());
+        cx.write_and_flush("too late");
         cx.close();
     }));
     let mut stream = running.dial();
@@ -232,9 +234,9 @@ fn every_write_that_races_with_the_end_is_answered(setup: Setup) {
         stream.write_all(b"end").unwrap();
         let mut writes = Vec::new();
         while channel.state() == ChannelState::Active && writes.len() < 10_000 {
-            writes.push(channel.send("x".into()));
+            writes.push(channel.send("x"));
         }
-        writes.push(channel.send("x".into()));
+        writes.push(channel.send("x"));
         for mut write in writes {
             let answer =
                 write.wait_timeout(PATIENCE).expect("a write on its way when the channel ended is answered");
@@ -250,22 +252,22 @@ struct Eager;
 impl Handler for Eager {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
-        cx.write("added ".into());
+        cx.write("added ");
         cx.flush();
     }
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.write("active ".into());
+        cx.write("active ");
         cx.flush();
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }
@@ -307,7 +309,7 @@ fn timers_fire_on_the_channel_and_are_forgotten_with_it(setup: Setup) {
             cx.arm(Duration::from_millis(1));
             cx.arm(Duration::from_secs(3600));
         })
-        .on_timer(|cx, _| cx.write_and_flush("tick".into()));
+        .on_timer(|cx, _| cx.write_and_flush("tick"));
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
@@ -341,7 +343,7 @@ fn bind_and_connect_on_a_loop_do_not_block_it(setup: Setup) {
             let refused = connecting.wait();
             assert!(matches!(refused, Err(ConnectError::WouldBlockLoop)), "{refused:?}");
             let channel = connecting.await.unwrap();
-            channel.write_and_flush("from a loop".into());
+            channel.write_and_flush("from a loop");
             told.send((server, client, channel)).unwrap();
         }
     };
@@ -434,7 +436,7 @@ fn the_end_of_the_loops_ends_their_channels_with_that_cause(setup: Setup) {
     expect_end(&mut stream);
     ended.soon().unwrap();
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
-    let late = channel.send("late".into()).soon();
+    let late = channel.send("late").soon();
     assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
 }
 
@@ -446,13 +448,13 @@ fn a_paused_channel_ends_with_its_loop_although_it_holds_messages(setup: Setup) 
     impl Handler for Pass {
         type Read = BytesMut;
         type ReadOut = BytesMut;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.pause();
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
@@ -489,7 +491,7 @@ fn a_handler_that_closes_in_read_gets_nothing_more(setup: Setup) {
 fn what_a_handler_asks_for_after_the_end_is_without_effect(setup: Setup) {
     let (script, events) = script();
     let running = setup.serve(script.on_inactive(|cx, ()| {
-        cx.write_and_flush("too late".into());
+        cx.write_and_flush("too late");
         cx.shut_down_output();
         cx.close();
         cx.resume();
@@ -531,7 +533,7 @@ fn a_graceful_shutdown_lets_an_answer_that_is_under_way_finish(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial_narrow();
     let channel = events.active();
-    channel.write_and_flush(pattern(LEN).into());
+    channel.write_and_flush(pattern(LEN));
     channel.close_when_flushed();
     let mut shutdown = running.server.drain(PATIENCE * 2);
     expect(&mut stream, &pattern(LEN));

@@ -7,7 +7,6 @@ use super::{
         reset, round_trip, script, wait_until,
     },
 };
-use bytes::Bytes;
 use netwright_core::{Channel, CloseCause, pipeline};
 use netwright_transport::StreamOptions;
 use std::{
@@ -54,10 +53,10 @@ fn lingering(setup: Setup, time: Duration) -> (Running, Events) {
 }
 
 /// A connection with bytes on their way that its peer does not read.
-fn full(running: &Running, events: &Events) -> (Peer, Channel<Bytes>) {
+fn full(running: &Running, events: &Events) -> (Peer, Channel) {
     let stream = running.dial_narrow();
     let channel = events.active();
-    channel.send(pattern(UNREAD).into()).soon().unwrap();
+    channel.send(pattern(UNREAD)).soon().unwrap();
     (stream, channel)
 }
 
@@ -109,7 +108,7 @@ fn a_close_that_lingers_ends_at_once_if_the_peer_has_everything_already(setup: S
     let (running, events) = lingering(setup, LONG);
     let mut stream = running.dial();
     let channel = events.active();
-    channel.write_and_flush("goodbye".into());
+    channel.write_and_flush("goodbye");
     channel.close().soon();
     expect(&mut stream, b"goodbye");
     expect_end(&mut stream);

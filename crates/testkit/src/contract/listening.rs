@@ -9,7 +9,7 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    Address, CloseCause, Context, EventLoop, Handler, LoopError, RefusedWhy, WritePromise, pipeline,
+    Address, CloseCause, Context, EventLoop, Handler, LoopError, Outgoing, RefusedWhy, WritePromise, pipeline,
 };
 use netwright_transport::{
     BindError, Client, ConnectError, ListenEnd, Refusal, Server, ServerObserver, ThreadPerChannel,
@@ -339,13 +339,13 @@ struct Clings;
 impl Handler for Clings {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
     fn close(&mut self, _: &mut Context<'_, Self>, _: CloseCause, _: WritePromise) {}

@@ -23,7 +23,7 @@ fn a_timer_on_the_loop_of_a_channel_is_armed_from_outside_and_writes_to_it(setup
     let (event_loop, later) = (channel.event_loop(), channel.clone());
     let mut timer = event_loop
         .schedule(Duration::from_millis(1), move || {
-            later.write_and_flush("later".into());
+            later.write_and_flush("later");
             later.event_loop().in_event_loop()
         })
         .unwrap();
@@ -65,7 +65,7 @@ fn the_loop_of_a_channel_that_ends_now_ends_it_with_that_cause(setup: Setup) {
     expect_end(&mut stream);
     ended.soon().unwrap();
     assert!(matches!(channel.closed().soon(), CloseCause::ShutDown));
-    let late = channel.send("late".into()).soon();
+    let late = channel.send("late").soon();
     assert!(matches!(late, Err(WriteError::Closed(CloseCause::ShutDown))), "{late:?}");
 }
 

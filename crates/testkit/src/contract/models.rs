@@ -4,8 +4,8 @@ use super::{
     Behaviour, Model, Setup, Variation, behaviour,
     support::{Echo, PATIENCE, Soon, round_trip, script, settle},
 };
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, EventLoop, pipeline};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, EventLoop, Outgoing, pipeline};
 use netwright_transport::BindError;
 use std::sync::mpsc;
 
@@ -24,7 +24,7 @@ struct WhereAmI(mpsc::Sender<EventLoop>);
 
 impl Application for WhereAmI {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         assert!(cx.event_loop().in_event_loop());
@@ -102,7 +102,7 @@ fn one_group_serves_several_servers_and_clients(setup: Setup) {
     for server in &servers {
         let channel = client.connect(server.address()).soon().unwrap();
         events.active();
-        channel.write_and_flush("on the same loops".into());
+        channel.write_and_flush("on the same loops");
         events.read(b"on the same loops");
     }
 }

@@ -47,7 +47,7 @@ fn a_peer_that_takes_nothing_of_what_waits_for_it_is_cut_and_counted(setup: Setu
     drop(stream);
     // Who takes what is sent has nothing to fear.
     let mut honest = running.dial();
-    events.active().send(pattern(1000).into()).soon().unwrap();
+    events.active().send(pattern(1000)).soon().unwrap();
     honest.read_exact(&mut [0; 1000]).unwrap();
     assert_eq!(running.server.figures().cut_slow, 1);
 }

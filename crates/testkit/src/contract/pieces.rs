@@ -5,7 +5,7 @@ use super::{
     Behaviour, Setup, Variation, behaviour,
     support::{PATIENCE, Soon, expect, pattern, wait_until},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use netwright_core::{ByteSource, CloseCause, Fault, Peer};
 use netwright_transport::files::{File, FileError};
 use std::{
@@ -29,7 +29,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_peer_that_goes_away_ends_the_pieces_that_were_on_their_way_to_it).not(VARIED),
 ];
 
-type Bare = Peer<BytesMut, Bytes>;
+type Bare = Peer;
 type Sent = Result<u64, CloseCause>;
 
 /// A file that goes with its behaviour.
@@ -59,12 +59,12 @@ fn a_file_in_pieces_arrives_byte_for_byte_between_other_messages(setup: Setup) {
         let path = path.clone();
         async move {
             let file = File::open(path).await.map_err(|error| CloseCause::Fault(error.into()))?;
-            peer.write("<".into()).await?;
+            peer.write("<").await?;
             assert_eq!(peer.write_from(file.pieces(..)).await?, 5 << 20);
-            peer.write("|".into()).await?;
+            peer.write("|").await?;
             peer.write_from(file.pieces(1_000_003..1_070_003)).await?;
             assert_eq!(peer.write_from(file.pieces(17..17)).await?, 0);
-            peer.write(">".into()).await?;
+            peer.write(">").await?;
             peer.read().await.map(drop)
         }
     });
@@ -89,7 +89,7 @@ fn a_file_in_pieces_that_shrinks_ends_its_channel_behind_what_went_out(setup: Se
             let file = File::open(&path).await.map_err(|error| CloseCause::Fault(error.into()))?;
             std::fs::File::options().write(true).open(&path).unwrap().set_len(100_000).unwrap();
             let _ = peer.write_from(file.pieces(..)).await;
-            peer.write("behind it".into()).await?;
+            peer.write("behind it").await?;
             peer.read().await.map(drop)
         }
     });

@@ -4,7 +4,6 @@ use super::{
     Behaviour, Need, Setup, Variation, behaviour,
     support::{Events, PATIENCE, Peer, Running, Soon, expect, expect_end, pattern, reset, script},
 };
-use bytes::Bytes;
 use netwright_core::{Channel, EventLoop};
 use netwright_transport::ServerBuilder;
 use std::{io::Write, sync::mpsc, time::Duration};
@@ -35,7 +34,7 @@ struct Pair {
     running: Running,
     events: Events,
     stream: Peer,
-    channel: Channel<Bytes>,
+    channel: Channel,
 }
 
 fn pair(setup: Setup, set_up: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Pair {
@@ -87,7 +86,7 @@ fn a_channel_whose_peer_half_closed_does_not_spin_while_it_lives_on_and_while_it
     pair.events.input_closed();
     pair.running.assert_quiet();
     let message = pattern(MUCH);
-    pair.channel.write_and_flush(message.clone().into());
+    pair.channel.write_and_flush(message.clone());
     pair.running.settle();
     pair.running.assert_quiet(); // nobody reads, and the end stands
     expect(&mut pair.stream, &message);
@@ -120,7 +119,7 @@ fn timers_and_tasks_run_while_the_peer_sends_nothing_and_while_it_reads_nothing(
     };
     pair.running.loops.all().iter().for_each(run_some);
     let message = pattern(MUCH);
-    pair.channel.write_and_flush(message.clone().into());
+    pair.channel.write_and_flush(message.clone());
     pair.running.settle();
     assert!(!pair.channel.is_writable());
     pair.running.loops.all().iter().for_each(run_some);

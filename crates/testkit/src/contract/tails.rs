@@ -15,8 +15,8 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Peer, PromiseError, TaskKind, Workers,
-    WriteError, Written, observe, pipeline, promise,
+    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Outgoing, Peer, PromiseError,
+    TaskKind, Workers, WriteError, Written, observe, pipeline, promise,
 };
 use netwright_transport::StreamOptions;
 use std::{
@@ -49,7 +49,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_graceful_shutdown_cuts_the_tails_that_do_not_end_and_counts_them),
 ];
 
-type Bare = Peer<BytesMut, Bytes>;
+type Bare = Peer;
 
 async fn echo(mut peer: Bare) -> Result<(), CloseCause> {
     while let Some(bytes) = peer.read().await? {
@@ -96,7 +96,7 @@ fn an_async_tail_echoes_byte_for_byte_at_the_peers_pace(setup: Setup) {
     let options = StreamOptions::new().send_buffer_size(16 * 1024);
     let running = setup.serve_tail_with(tail, |builder| builder.options(options));
     let mut stream = running.dial_narrow();
-    let channel: Channel<Bytes> = begun.next();
+    let channel: Channel = begun.next();
     let mut writer = stream.try_clone().unwrap();
     let sender = thread::spawn(move || writer.write_all(&pattern(LEN)).unwrap());
     wait_until(|| !channel.is_writable(), || "the channel to be full".to_owned());
@@ -119,7 +119,7 @@ fn a_client_may_have_an_async_tail(setup: Setup) {
             let tell = tell.clone();
             pipeline().serve(move |mut peer: Bare| async move {
                 for question in ["one", "two"] {
-                    peer.send(question.into()).await?;
+                    peer.send(question).await?;
                     tell.send(peer.read().await?).unwrap();
                 }
                 Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
@@ -228,7 +228,7 @@ fn a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order(setup: Setu
     });
     // The one does not read yet, and its neighbours are served meanwhile.
     let mut late = running.dial_narrow();
-    let channel: Channel<Bytes> = begun.next();
+    let channel: Channel = begun.next();
     wait_until(|| !channel.is_writable(), || "the channel to be full".to_owned());
     let mut other = running.dial();
     expect(&mut other, &pattern(PIECES * PIECE));
@@ -239,13 +239,13 @@ fn a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order(setup: Setu
 
 fn a_tail_that_gives_up_waiting_for_its_write_has_written_it_or_not_at_all(setup: Setup) {
     let running = setup.serve_tail(|mut peer: Bare| async move {
-        drop(peer.write("never begun, ".into()));
-        let mut sending = Box::pin(peer.send("begun, ".into()));
+        drop(peer.write("never begun, "));
+        let mut sending = Box::pin(peer.send("begun, "));
         let first =
             std::future::poll_fn(|cx| std::task::Poll::Ready(sending.as_mut().poll(cx).is_ready())).await;
         assert!(!first, "the stage has not seen it yet");
         drop(sending);
-        peer.write("waited for".into()).await?;
+        peer.write("waited for").await?;
         peer.read().await.map(drop)
     });
     let mut stream = running.dial();
@@ -285,14 +285,14 @@ fn a_tail_that_panics_costs_its_own_channel_and_nothing_else(setup: Setup) {
         live.iter_mut().for_each(|stream| round_trip(stream, b"before"));
 
         let mut stream = running.dial();
-        let channel: Channel<Bytes> = begun.next();
+        let channel: Channel = begun.next();
         let _ = stream.write_all(b"go"); // it may be over already
         let cause = channel.closed().soon();
         assert!(
             matches!(&cause, CloseCause::Panicked(message) if message.contains(ON_PURPOSE)),
             "{at}: {cause}"
         );
-        let late = channel.send("late".into()).soon();
+        let late = channel.send("late").soon();
         assert!(matches!(late, Err(WriteError::Closed(_))), "{at}: {late:?}");
         live.iter_mut().for_each(|stream| round_trip(stream, b"after"));
         running.wait_for_open(0);
@@ -337,14 +337,14 @@ fn a_tail_that_leaks_its_halves_ends_its_channel_all_the_same(setup: Setup) {
         async move {
             let channel = peer.channel();
             let (mut reader, mut writer) = peer.split();
-            writer.write_now("from the tail, ".into());
+            writer.write_now("from the tail, ");
             let local = LocalLoop::current().expect("a tail runs on a loop");
             let elsewhere = local.spawn(async move {
                 // Reading through a leaked half ends with the channel, and so does writing.
                 let cause = writer.closed().await;
                 let read = reader.read().await;
-                let ready = writer.write("too late".into()).await;
-                let mut late: Written = writer.write_now_tracked("too late".into());
+                let ready = writer.write("too late").await;
+                let mut late: Written = writer.write_now_tracked("too late");
                 writer.flush();
                 let late = late.try_take();
                 tell.send((channel, cause, read, ready, late)).unwrap();
@@ -380,7 +380,7 @@ struct TellsEnd(Sender<String>);
 
 impl Observer for TellsEnd {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn sees_inactive(&mut self, cause: &CloseCause) {
         self.0.send(cause.to_string()).unwrap();
@@ -392,7 +392,7 @@ struct OnWorker;
 
 impl Application for OnWorker {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write_and_flush(bytes.freeze());
@@ -446,7 +446,7 @@ fn a_graceful_shutdown_waits_for_tails_that_finish_early(setup: Setup) {
         async move {
             tell.send(()).unwrap();
             peer.shutting_down().await;
-            peer.write("one more question? ".into()).await?;
+            peer.write("one more question? ").await?;
             peer.flush();
             let answer = peer.read().await?.unwrap_or_default();
             peer.write(answer.freeze()).await

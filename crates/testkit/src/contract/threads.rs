@@ -7,8 +7,8 @@ use super::{
         in_own_process, reset, round_trip, script, settle, wait_until,
     },
 };
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, pipeline};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, Outgoing, pipeline};
 use netwright_transport::{BindError, ConnectError, Server, ServerBuilder, ThreadFigures, ThreadPerChannel};
 use std::{
     io::{ErrorKind, Read, Write},
@@ -97,7 +97,7 @@ struct WhichThread(mpsc::Sender<ThreadId>);
 
 impl Application for WhichThread {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, _: &mut AppContext<'_, Self>) {
         self.0.send(thread::current().id()).unwrap();
@@ -160,7 +160,7 @@ fn nothing_of_a_channel_is_left_on_its_thread_for_the_next_one(setup: Setup) {
             cx.arm(Duration::from_millis(1));
             cx.arm(hour);
         })
-        .on_timer(|cx, _| cx.write_and_flush("due".into()));
+        .on_timer(|cx, _| cx.write_and_flush("due"));
     let server = serve(setup, script, &threads);
     for _ in 0..3 {
         let mut stream = setup.dial(server.address());
@@ -264,7 +264,7 @@ fn the_blocking_backend_alone_means_a_thread_for_each_connection_on_both_sides(s
     let channels: Vec<_> = (0..5).map(|_| client.connect(server.address()).soon().unwrap()).collect();
     channels.iter().for_each(|_| drop(events.active()));
     for channel in &channels {
-        channel.write_and_flush("hello".into());
+        channel.write_and_flush("hello");
         events.read(b"hello");
     }
     for threads in [at_server, at_client] {

@@ -4,8 +4,8 @@ use super::{
     Behaviour, Setup, behaviour,
     support::{Running, Soon, round_trip},
 };
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, LocalLoop, pipeline};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, LocalLoop, Outgoing, pipeline};
 use std::{
     io::Write,
     sync::{
@@ -51,7 +51,7 @@ struct Counting(Arc<Counts>);
 
 impl Application for Counting {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         if bytes[0] == FLOOD {
             self.0.read();

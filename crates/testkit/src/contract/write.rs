@@ -7,7 +7,7 @@ use super::{
         round_trip, script,
     },
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use netwright_core::{Channel, CloseCause, ENTRY_OVERHEAD, WaterMarks, WriteError};
 use netwright_transport::StreamOptions;
 use std::{
@@ -60,7 +60,7 @@ fn many_small_pieces_of_one_flush_arrive_in_order(setup: Setup) {
         };
         let piece = random.bytes(size);
         expected.extend(&piece);
-        channel.write(piece.into());
+        channel.write(piece);
     }
     channel.flush();
     expect(&mut stream, &expected);
@@ -71,7 +71,7 @@ fn pieces_written_by_a_handler_arrive_in_order(setup: Setup) {
     let (script, _events) = script();
     let running = setup.serve(script.on_active(|cx, ()| {
         for piece in 0..PIECES {
-            cx.write(vec![piece as u8; piece % 97].into());
+            cx.write(vec![piece as u8; piece % 97]);
         }
         cx.flush();
         cx.close_when_flushed();
@@ -96,7 +96,7 @@ fn what_one_thread_writes_arrives_in_the_order_in_which_it_wrote(setup: Setup) {
             thread::spawn(move || {
                 for number in 0..MESSAGES {
                     let message = [writer.to_le_bytes(), number.to_le_bytes()].concat();
-                    channel.write_and_flush(message.into());
+                    channel.write_and_flush(message);
                 }
             })
         })
@@ -119,7 +119,7 @@ fn writes_cancelled_before_the_flush_vanish(setup: Setup) {
     let mut stream = running.dial();
     let channel = events.active();
     let mut writes: Vec<_> =
-        ["a", "b", "c", "d", "e"].map(|letter| channel.write_tracked(letter.into())).into_iter().collect();
+        ["a", "b", "c", "d", "e"].map(|letter| channel.write_tracked(letter)).into_iter().collect();
     assert!(writes[0].cancel());
     assert!(writes[3].cancel());
     channel.flush();
@@ -141,7 +141,7 @@ fn what_was_flushed_cannot_be_cancelled(setup: Setup) {
     let channel = events.active();
     // So much that it is certainly under way when it is cancelled.
     let data = pattern(4 << 20);
-    let mut write = channel.send(data.clone().into());
+    let mut write = channel.send(data.clone());
     expect(&mut stream, &data[..1]);
     assert!(!write.cancel());
     expect(&mut stream, &data[1..]);
@@ -153,7 +153,7 @@ fn what_is_not_flushed_is_not_sent(setup: Setup) {
     let running = setup.serve(script);
     let mut stream = running.dial();
     let channel = events.active();
-    let mut waits = channel.write_tracked("waits".into());
+    let mut waits = channel.write_tracked("waits");
     running.settle();
     stream.set_nonblocking(true);
     assert_eq!(stream.read(&mut [0; 16]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -170,7 +170,7 @@ fn a_close_when_flushed_sends_everything_first(setup: Setup) {
     let mut stream = running.dial_narrow();
     let channel = events.active();
     let data = pattern(3 << 20);
-    channel.write_and_flush(data.clone().into());
+    channel.write_and_flush(data.clone());
     let mut closed = channel.close_when_flushed();
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
@@ -247,7 +247,7 @@ impl Considerate {
         let mut at = self.sent.load(Ordering::SeqCst);
         while at < self.len && pending <= self.marks.high() {
             let end = self.len.min(at + self.piece);
-            cx.write((at..end).map(pattern_at).collect::<Vec<u8>>().into());
+            cx.write((at..end).map(pattern_at).collect::<Vec<u8>>());
             pending += end - at + ENTRY_OVERHEAD;
             at = end;
         }
@@ -333,7 +333,7 @@ fn a_writer_outside_that_waits_for_room_gets_all_through(setup: Setup) {
     let writing = async move {
         for at in (0..LEN).step_by(PIECE) {
             channel.writable().await.unwrap();
-            channel.write_and_flush((at..at + PIECE).map(pattern_at).collect::<Vec<u8>>().into());
+            channel.write_and_flush((at..at + PIECE).map(pattern_at).collect::<Vec<u8>>());
         }
     };
     let own_loop = netwright_core::EventLoop::new();
@@ -347,7 +347,7 @@ struct Deaf {
     running: Running,
     events: Events,
     stream: Peer,
-    channel: Channel<Bytes>,
+    channel: Channel,
     pending: mpsc::Receiver<(bool, usize)>,
 }
 
@@ -363,7 +363,7 @@ impl Deaf {
                 return cx.write_and_flush(bytes.freeze());
             }
             if cx.is_writable() {
-                cx.write_and_flush(vec![b'.'; MESSAGE].into());
+                cx.write_and_flush(vec![b'.'; MESSAGE]);
             }
             let _ = told.send((cx.is_writable(), cx.pending_bytes())); // a test that is over does not listen
         });
@@ -437,7 +437,7 @@ fn a_peer_that_never_reads_does_not_hold_up_its_neighbours(setup: Setup) {
 fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(setup: Setup) {
     let mut deaf = Deaf::new(setup);
     deaf.fill();
-    let mut waiting = deaf.channel.send("waiting".into());
+    let mut waiting = deaf.channel.send("waiting");
     deaf.running.settle();
     assert!(!waiting.is_done());
     deaf.channel.close().soon();
@@ -449,7 +449,7 @@ fn a_channel_that_is_closed_while_its_peer_does_not_read_fails_what_waits(setup:
 /// A channel that always has something to read goes on in the next turn, behind the others.
 fn a_flood_does_not_keep_neighbours_from_being_read(setup: Setup) {
     // One that waits for room: a peer may write faster than it reads, and what lies between would be gigabytes.
-    let running = setup.serve_tail(|mut peer: netwright_core::Peer<BytesMut, Bytes>| async move {
+    let running = setup.serve_tail(|mut peer: netwright_core::Peer| async move {
         while let Some(bytes) = peer.read().await? {
             peer.write(bytes.freeze()).await?;
         }

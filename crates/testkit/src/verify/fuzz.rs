@@ -42,7 +42,7 @@ macro_rules! fuzz_decoder {
         $crate::verify::Fuzz::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/", $name), |recorder| {
             let pipeline = $crate::verify::pipeline();
             $(let pipeline = pipeline.add($stage);)+
-            $crate::verify::Embedded::new(pipeline.app(recorder))
+            $crate::verify::recorded(pipeline, recorder)
         })
         .run()
     };

@@ -21,7 +21,12 @@ pub use chunks::{Numbers, chunks};
 pub use fuzz::Fuzz;
 pub use hostile::{damaged, hostile_lengths};
 
-use netwright_core::{AppContext, Application, CloseCause, EmbeddedChannel, Fault};
+use bytes::BytesMut;
+use netwright_core::{
+    AppContext, Application, ApplicationStage, CloseCause, Complete, EmbeddedChannel, Fault, Handler, Link,
+    Outgoing, PipelineBuilder, Segment,
+    internal::{CarriedBy, Collector},
+};
 use std::{cell::RefCell, convert::Infallible, fmt::Debug, rc::Rc};
 
 /// Checks a decoder with samples of what it has to make of which bytes.
@@ -51,7 +56,7 @@ macro_rules! verify_decoder {
         $crate::verify::Verify::new(|recorder| {
             let pipeline = $crate::verify::pipeline();
             $(let pipeline = pipeline.add($stage);)+
-            $crate::verify::Embedded::new(pipeline.app(recorder))
+            $crate::verify::recorded(pipeline, recorder)
         })
         $(.sample($bytes, $gives))+
     };
@@ -61,7 +66,7 @@ macro_rules! verify_decoder {
 }
 
 #[doc(hidden)]
-pub use netwright_core::{EmbeddedChannel as Embedded, pipeline};
+pub use netwright_core::pipeline;
 
 /// What came out of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +93,23 @@ impl<R: 'static, W: 'static> Application for Recorder<R, W> {
     fn error(&mut self, _: &mut AppContext<'_, Self>, fault: Fault) {
         self.seen.borrow_mut().push(Seen::Error(fault.to_string()));
     }
+}
+
+/// A channel of these stages with a recorder behind the last one.
+pub fn recorded<S, H, P, X>(
+    stages: PipelineBuilder<(S, H)>,
+    recorder: Recorder<H::ReadOut, H::Write>,
+) -> EmbeddedChannel<Infallible, H::Write>
+where
+    H: Handler,
+    (
+        ((S, H), ApplicationStage<Recorder<H::ReadOut, H::Write>>),
+        ApplicationStage<Collector<Infallible, H::Write>>,
+    ): Link<Complete, Linked = P>,
+    P: Segment<BytesMut, X, Tail = H::Write>,
+    X: CarriedBy<Outgoing>,
+{
+    EmbeddedChannel::new(stages.app(recorder))
 }
 
 /// A check of a decoder, with samples: what [`verify_decoder!`](crate::verify_decoder) makes and runs.

@@ -7,13 +7,13 @@
 
 use super::{Phase, Tls};
 use crate::{
-    Plain, TlsError,
+    TlsError,
     queue::Entry,
     room::{GATHER_MAX, SEAL_MAX, with_gather, with_room},
 };
 use bytes::Bytes;
 use netwright_core::{
-    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Outgoing, WriteError, WritePromise,
+    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Outgoing, Special, WriteError, WritePromise,
 };
 
 /// Plaintext that is encrypted at once. What is more waits until this is sent, so that a large file or message takes no
@@ -23,7 +23,7 @@ const BATCH: usize = 256 * 1024;
 /// Bytes that may wait here before the channel counts them as pending.
 const UNTOLD_MAX: usize = 4 * 1024;
 
-impl<W: Plain> Tls<W> {
+impl Tls {
     /// So many bytes wait here. The channel is told when they are worth it: what is flushed at once is not.
     pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
         self.kept += bytes;
@@ -54,7 +54,7 @@ impl<W: Plain> Tls<W> {
         if self.queue.has_flushed() {
             self.batch_under_way = true;
             let caller = cx.caller();
-            let sent = cx.write_tracked(W::of(Bytes::new())); // done when everything before it is
+            let sent = cx.write_tracked(Bytes::new()); // done when everything before it is
             sent.listen(move |sent| {
                 let sent = sent.clone();
                 caller.call(move |tls, cx| {
@@ -99,11 +99,13 @@ impl<W: Plain> Tls<W> {
             }
             match message {
                 Outgoing::Bytes(bytes) => self.put(cx, gathered, bytes, done, room),
-                Outgoing::Envelope(envelope) if envelope.is_plain() => {
+                Outgoing::Special(Special::Envelope(envelope)) if envelope.is_plain() => {
                     self.put(cx, gathered, envelope.bytes, done, room);
                 }
-                Outgoing::Envelope(_) => done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes))),
-                Outgoing::File(region) => {
+                Outgoing::Special(Special::Envelope(_)) => {
+                    done.fail(WriteError::Fault(Fault::new(TlsError::NotBytes)))
+                }
+                Outgoing::Special(Special::File(region)) => {
                     self.seal_gathered(cx, gathered, WritePromise::untracked());
                     self.put_file(cx, gathered, region, done, room);
                 }
@@ -159,7 +161,7 @@ impl<W: Plain> Tls<W> {
             self.seal(cx, gathered, done);
             gathered.clear();
         } else if done.is_tracked() {
-            cx.write_with(W::of(Bytes::new()), done);
+            cx.write_with(Bytes::new(), done);
         }
     }
 
@@ -168,13 +170,13 @@ impl<W: Plain> Tls<W> {
         &mut self,
         cx: &mut Context<'_, Self>,
         buffer: &mut Vec<u8>,
-        mut region: FileRegion,
+        mut region: Box<FileRegion>,
         done: WritePromise,
         room: &mut usize,
     ) {
         while region.remaining() > 0 {
             if *room == 0 {
-                return self.put_back(cx, region.into(), done);
+                return self.put_back(cx, Outgoing::Special(Special::File(region)), done);
             }
             buffer.resize(SEAL_MAX, 0);
             match region.read_into(buffer) {
@@ -211,14 +213,14 @@ impl<W: Plain> Tls<W> {
             let (sealed, bytes) = with_room(piece.len(), |out| connection.encrypt(inbox, piece, out));
             if let Err(error) = sealed {
                 if !bytes.is_empty() {
-                    cx.write(W::of(bytes)); // a goodbye: the keys are used up
+                    cx.write(bytes); // a goodbye: the keys are used up
                     cx.flush();
                 }
                 return self.fail(cx, error.into());
             }
             let promise =
                 if pieces.peek().is_none() { std::mem::take(&mut done) } else { WritePromise::untracked() };
-            cx.write_with(W::of(bytes), promise);
+            cx.write_with(bytes, promise);
         }
     }
 }
@@ -228,7 +230,7 @@ pub(super) fn counted(message: &Outgoing) -> usize {
     ENTRY_OVERHEAD
         + match message {
             Outgoing::Bytes(bytes) => bytes.len(),
-            Outgoing::Envelope(envelope) => envelope.bytes.len(),
-            Outgoing::File(_) => 0,
+            Outgoing::Special(Special::Envelope(envelope)) => envelope.bytes.len(),
+            Outgoing::Special(Special::File(_)) => 0,
         }
 }

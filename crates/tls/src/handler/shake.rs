@@ -5,7 +5,7 @@
 
 use super::{Phase, Side, Tls};
 use crate::{
-    Handshake, Hello, Plain, Resolved, TlsError,
+    Handshake, Hello, Resolved, TlsError,
     acceptor::{Always, without_early_data},
     connection::{Connection, Driven, Progress, drive},
     hello::{is_before_tls_1_2, looks_like_answer, looks_like_tls, server_name_in},
@@ -17,7 +17,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-impl<W: Plain> Tls<W> {
+impl Tls {
     pub(super) fn begin(&mut self, cx: &mut Context<'_, Self>) {
         let Some(setup) = &mut self.setup else { return };
         if self.phase != Phase::Idle {
@@ -107,7 +107,7 @@ impl<W: Plain> Tls<W> {
                         // It says nothing of records, or messages, that must not be there.
                         return self.refuse(cx, AlertDescription::UnexpectedMessage, error.into());
                     }
-                    cx.write(W::of(out.into()));
+                    cx.write(out);
                     cx.flush();
                     return self.fail(cx, error.into());
                 }
@@ -203,7 +203,7 @@ impl<W: Plain> Tls<W> {
         let news = !later.is_empty();
         self.inbox.append(later);
         if !driven.out.is_empty() {
-            cx.write(W::of(driven.out.into_bytes()));
+            cx.write(driven.out.into_bytes());
             cx.flush();
         }
         let shaking = driven.connection.is_handshaking();

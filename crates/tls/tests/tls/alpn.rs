@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+use netwright_core::{CloseCause, EmbeddedChannel, Outgoing, pipeline};
 use netwright_tls::{Acceptor, Alpn, Connector, Roots, Tls, TlsError, rustls};
 
 fn speaking(protocols: &[&str]) -> Connector {
@@ -13,12 +13,12 @@ fn listening(protocols: &[&str]) -> Acceptor {
     Acceptor::builder().certificate(certificate()).alpn(protocols).build().unwrap()
 }
 
-fn serve(acceptor: &Acceptor, otherwise: bool) -> EmbeddedChannel<(), Bytes> {
-    EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(acceptor)).joint(|switch| {
+fn serve(acceptor: &Acceptor, otherwise: bool) -> EmbeddedChannel<(), Outgoing> {
+    EmbeddedChannel::with_joint(pipeline().add(Tls::server(acceptor)).joint(|switch| {
         let mut alpn = Alpn::new(switch)
             .protocol("shout", |handshake| {
                 assert_eq!(handshake.alpn.as_deref(), Some(&b"shout"[..]));
-                pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase().into()))
+                pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase()))
             })
             .protocol("echo", |_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
         if otherwise {
@@ -28,7 +28,7 @@ fn serve(acceptor: &Acceptor, otherwise: bool) -> EmbeddedChannel<(), Bytes> {
     }))
 }
 
-fn talk(client: &mut End, server: &mut EmbeddedChannel<(), Bytes>) -> Vec<u8> {
+fn talk(client: &mut End, server: &mut EmbeddedChannel<(), Outgoing>) -> Vec<u8> {
     client.send("hello");
     loop {
         let (there, back) = (client.channel.outbound_bytes(), server.outbound_bytes());
@@ -87,19 +87,19 @@ fn pipelines_that_write_different_messages_take_over_sealed() {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = u64;
-        type WriteOut = Bytes;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
         fn write(&mut self, cx: &mut Context<'_, Self>, number: u64, done: WritePromise) {
-            cx.write_with(number.to_string().into(), done);
+            cx.write_with(number.to_string(), done);
         }
     }
     for (protocol, expected) in [("count", "5"), ("echo", "hello")] {
         let acceptor = listening(&["count", "echo"]);
         let mut client: End = End::new(Tls::client(&speaking(&[protocol]), "localhost").unwrap());
         let mut server: EmbeddedChannel<(), _> =
-            EmbeddedChannel::with_joint(pipeline().add(Tls::<Bytes>::server(&acceptor)).joint(|switch| {
+            EmbeddedChannel::with_joint(pipeline().add(Tls::server(&acceptor)).joint(|switch| {
                 let alpn = Alpn::new(switch)
                     .protocol("count", |_| {
                         let count = pipeline()
@@ -135,10 +135,8 @@ fn tls_and_clear_text_share_a_port() {
             pipeline().last(
                 Detect::new(switch)
                     .rule(tls, move || {
-                        let secret = pipeline().add(Tls::<Bytes>::server(&acceptor));
-                        secret
-                            .handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase().into()))
-                            .sealed()
+                        let secret = pipeline().add(Tls::server(&acceptor));
+                        secret.handle(|cx, bytes| cx.write_and_flush(bytes.to_ascii_uppercase())).sealed()
                     })
                     .otherwise(move || echo().sealed()),
             )

@@ -176,7 +176,7 @@ fn writing_while_undecrypted_records_wait_is_possible() {
 
 #[test]
 fn a_stage_itself_is_small() {
-    let size = size_of::<Tls<Bytes>>();
+    let size = size_of::<Tls>();
     println!("{size} bytes");
     assert!(size <= 320, "{size} bytes");
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use netwright_core::{CloseCause, WriteError};
+use netwright_core::{CloseCause, Outgoing, WriteError};
 use netwright_tls::{Acceptor, Connector, Roots, Tls, TlsError};
 
 /// Ends that may go on reading when the other one has ended its output.
@@ -146,7 +146,7 @@ fn what_came_together_with_the_close_notify_is_still_answered() {
     struct Echo;
     impl netwright_core::Application for Echo {
         type Read = bytes::BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, bytes: bytes::BytesMut) {
             cx.write(bytes.freeze());
         }

@@ -32,7 +32,7 @@ fn server() -> End {
 }
 
 fn hello() -> Vec<u8> {
-    End::<bytes::Bytes>::new(Tls::client(&connector(), "localhost").unwrap()).channel.outbound_bytes()
+    End::new(Tls::client(&connector(), "localhost").unwrap()).channel.outbound_bytes()
 }
 
 /// An open connection whose client has sent a part of this.

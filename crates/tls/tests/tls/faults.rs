@@ -84,7 +84,7 @@ fn a_name_that_the_certificate_is_not_for_is_refused() {
     let mut server: End = End::new(Tls::server(&acceptor()));
     pump(&mut client, &mut server);
     assert!(matches!(client.failure(), TlsError::Protocol(rustls::Error::InvalidCertificate(_))));
-    assert!(Tls::<Bytes>::client(&connector(), "not a name").is_err());
+    assert!(Tls::client(&connector(), "not a name").is_err());
     let anybody = Connector::builder().dangerously_accept_any_certificate().build().unwrap();
     let mut client: End = End::new(Tls::client(&anybody, "example.org").unwrap());
     let mut server: End = End::new(Tls::server(&acceptor()));
@@ -94,7 +94,7 @@ fn a_name_that_the_certificate_is_not_for_is_refused() {
 
 #[test]
 fn a_stage_that_leaves_fails_its_futures() {
-    let mut tls = Tls::<Bytes>::server(&acceptor());
+    let mut tls = Tls::server(&acceptor());
     let handshake = tls.handshake();
     drop(EmbeddedChannel::new(pipeline().add(tls)));
     assert!(handshake.peek().unwrap().is_err());
@@ -438,7 +438,7 @@ fn stages_and_settings_may_cross_threads() {
     fn crosses<T: Send>() {}
     fn shared<T: Send + Sync>() {}
     crosses::<Tls>();
-    crosses::<Tls<netwright_core::Outgoing>>();
+    crosses::<Tls>();
     shared::<Acceptor>();
     shared::<Connector>();
     shared::<TlsError>();

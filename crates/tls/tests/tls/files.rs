@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use netwright_core::{CloseCause, Envelope, FileRegion, Outgoing, WriteError};
+use netwright_core::{CloseCause, Envelope, FileRegion, WriteError};
 use netwright_tls::Tls;
 use std::{fs, io::Write, path::PathBuf};
 
@@ -24,9 +24,9 @@ impl Drop for Temporary {
     }
 }
 
-fn ends() -> (End, End<Outgoing>) {
+fn ends() -> (End, End) {
     let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
-    let mut server: End<Outgoing> = End::new(Tls::server(&acceptor()));
+    let mut server: End = End::new(Tls::server(&acceptor()));
     pump(&mut client, &mut server);
     (client, server)
 }
@@ -41,7 +41,7 @@ fn a_file_between_bytes_arrives_in_order_and_only_as_much_is_read_as_there_is_ro
     let progress = region.progress();
     server.channel.block_output(true);
     server.send("before ");
-    let mut done = server.channel.channel().send(region.into());
+    let mut done = server.channel.channel().send(region);
     server.send(" after");
     server.channel.run();
     assert!(progress.sent() <= 262_144, "{} bytes were read though nobody takes them", progress.sent());
@@ -59,7 +59,7 @@ fn a_file_that_is_shorter_than_promised_fails_its_write() {
     file.write("only this");
     let (mut client, mut server) = ends();
     let region = FileRegion::new(fs::File::open(&file.0).unwrap(), 0, 100);
-    let mut done = server.channel.channel().send(region.into());
+    let mut done = server.channel.channel().send(region);
     pump(&mut client, &mut server);
     assert!(matches!(done.try_take(), Some(Err(WriteError::File(_)))));
 }
@@ -70,10 +70,7 @@ fn a_close_that_waits_for_the_flush_waits_for_the_whole_file() {
     file.write(vec![9; 500_000]);
     let (mut client, mut server) = ends();
     server.channel.block_output(true);
-    server
-        .channel
-        .channel()
-        .write_and_flush(FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap().into());
+    server.channel.channel().write_and_flush(FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap());
     drop(server.channel.channel().close_when_flushed());
     server.channel.run();
     assert!(server.channel.is_open());
@@ -88,8 +85,8 @@ fn a_close_that_waits_for_the_flush_waits_for_the_whole_file() {
 fn what_has_a_target_of_its_own_is_refused() {
     let (mut client, mut server) = ends();
     let here: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
-    let mut refused = server.channel.channel().send(Envelope::to(here, "x").into());
-    let mut fine = server.channel.channel().send(Envelope::new(Bytes::from("y")).into());
+    let mut refused = server.channel.channel().send(Envelope::to(here, "x"));
+    let mut fine = server.channel.channel().send(Envelope::new(Bytes::from("y")));
     pump(&mut client, &mut server);
     assert!(matches!(refused.try_take(), Some(Err(WriteError::Fault(_)))));
     assert!(matches!(fine.try_take(), Some(Ok(()))));
@@ -102,10 +99,7 @@ fn a_file_goes_on_though_much_that_was_written_behind_it_waits() {
     file.write(vec![1; 700_000]);
     let (mut client, mut server) = ends();
     server.channel.block_output(true);
-    server
-        .channel
-        .channel()
-        .write_and_flush(FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap().into());
+    server.channel.channel().write_and_flush(FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap());
     server.send(vec![2; 200_000]); // above the high water mark
     server.channel.run();
     assert!(!server.channel.channel().is_writable());
@@ -124,7 +118,7 @@ fn a_file_goes_on_though_much_that_was_written_behind_it_waits() {
 fn a_huge_message_is_encrypted_as_it_is_sent() {
     let (mut client, mut server) = ends();
     server.channel.block_output(true);
-    let mut done = server.channel.channel().send(Bytes::from(vec![3; 5_000_000]).into());
+    let mut done = server.channel.channel().send(Bytes::from(vec![3; 5_000_000]));
     server.channel.run();
     assert!(!server.channel.channel().is_writable() && !done.is_done());
     server.channel.block_output(false);
@@ -134,7 +128,7 @@ fn a_huge_message_is_encrypted_as_it_is_sent() {
     assert!(server.channel.channel().is_writable());
 
     server.channel.block_output(true);
-    let mut done = server.channel.channel().send(Bytes::from(vec![3; 5_000_000]).into());
+    let mut done = server.channel.channel().send(Bytes::from(vec![3; 5_000_000]));
     server.channel.run().close_by_peer();
     assert!(matches!(done.try_take(), Some(Err(WriteError::Closed(_)))));
 }
@@ -144,10 +138,10 @@ fn what_is_in_front_of_a_file_that_breaks_off_arrives() {
     let file = Temporary::new("empty");
     file.write(Vec::new());
     let (mut client, mut server) = ends();
-    server.channel.channel().write(Bytes::from("a head, ").into());
-    server.channel.channel().write(Bytes::from("and more: ").into());
+    server.channel.channel().write(Bytes::from("a head, "));
+    server.channel.channel().write(Bytes::from("and more: "));
     let region = FileRegion::new(fs::File::open(&file.0).unwrap(), 0, 10).within_message();
-    server.channel.channel().write_and_flush(region.into());
+    server.channel.channel().write_and_flush(region);
     pump(&mut client, &mut server);
     assert!(matches!(server.channel.channel().close_cause(), Some(CloseCause::Io(_))));
     assert_eq!(client.received(), b"a head, and more: ");
@@ -160,8 +154,8 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_a_goodbye() 
     let (mut client, mut server) = ends();
     server.channel.block_output(true);
     let region = FileRegion::whole(fs::File::open(&file.0).unwrap()).unwrap();
-    let mut cut = server.channel.channel().send(region.into());
-    let mut behind = server.channel.channel().send(Bytes::from("taken for the rest of the file").into());
+    let mut cut = server.channel.channel().send(region);
+    let mut behind = server.channel.channel().send(Bytes::from("taken for the rest of the file"));
     server.channel.run();
     fs::OpenOptions::new().write(true).open(&file.0).unwrap().set_len(300_000).unwrap();
     server.channel.block_output(false);

@@ -2,17 +2,17 @@
 
 use crate::support::*;
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, EmbeddedChannel, Switch, pipeline};
+use netwright_core::{AppContext, Application, EmbeddedChannel, Outgoing, Switch, pipeline};
 use netwright_tls::{Acceptor, Connector, Tls};
 
-type Rest = Switch<BytesMut, Bytes, Bytes>;
+type Rest = Switch<Outgoing>;
 
 /// A server that answers in clear until it is asked for TLS.
 struct Server(Rest, Acceptor);
 
 impl Application for Server {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         if bytes != "STARTTLS\r\n" {
             return cx.write_and_flush(Bytes::from("250 hello\r\n"));
@@ -20,7 +20,7 @@ impl Application for Server {
         struct Echo;
         impl Application for Echo {
             type Read = BytesMut;
-            type Write = Bytes;
+            type Write = Outgoing;
             fn active(&mut self, cx: &mut AppContext<'_, Self>) {
                 cx.write_and_flush(Bytes::from("220 go ahead\r\n")); // the first message: in clear
             }
@@ -37,7 +37,7 @@ struct Client(Rest, Connector);
 
 impl Application for Client {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.write_and_flush(Bytes::from("EHLO\r\n"));
     }
@@ -49,7 +49,7 @@ impl Application for Client {
         struct Ask;
         impl Application for Ask {
             type Read = BytesMut;
-            type Write = Bytes;
+            type Write = Outgoing;
             fn active(&mut self, cx: &mut AppContext<'_, Self>) {
                 cx.write_and_flush(Bytes::from("in secret"));
             }

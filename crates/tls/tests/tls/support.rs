@@ -2,11 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, EmbeddedChannel, Event, Fault, Handler, HostSettings, SharedPromised, WritePromise,
-    pipeline,
+    CloseCause, Context, EmbeddedChannel, Event, Fault, Handler, HostSettings, Outgoing, SharedPromised,
+    WritePromise, pipeline,
 };
-use netwright_tls::{Acceptor, Certificate, Connector, Handshake, Plain, Roots, Tls, TlsError, rustls};
-use std::{cell::RefCell, marker::PhantomData, rc::Rc, sync::OnceLock};
+use netwright_tls::{Acceptor, Certificate, Connector, Handshake, Roots, Tls, TlsError, rustls};
+use std::{cell::RefCell, rc::Rc, sync::OnceLock};
 
 pub(crate) type Version = &'static [&'static rustls::SupportedProtocolVersion];
 
@@ -55,18 +55,17 @@ impl Log {
 }
 
 /// Looks on, and takes care of errors so that the TLS stage's own close shows.
-pub(crate) struct Watch<W> {
+pub(crate) struct Watch {
     log: Log,
     /// Errors end here.
     takes_errors: bool,
-    writes: PhantomData<W>,
 }
 
-impl<W: 'static> Handler for Watch<W> {
+impl Handler for Watch {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = W;
-    type WriteOut = W;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         self.log.push("active");
@@ -96,33 +95,34 @@ impl<W: 'static> Handler for Watch<W> {
         self.log.push(format!("inactive: {cause}"));
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
         cx.write_with(msg, done);
     }
 }
 
 /// One end: a TLS stage, an onlooker behind it, and the handshake's future.
-pub(crate) struct End<W: 'static = Bytes> {
-    pub(crate) channel: EmbeddedChannel<BytesMut, W>,
+pub(crate) struct End {
+    pub(crate) channel: EmbeddedChannel<BytesMut, Outgoing>,
     pub(crate) log: Log,
     pub(crate) handshake: SharedPromised<Handshake, TlsError>,
 }
 
-impl<W: Plain + Into<netwright_core::Outgoing>> End<W> {
-    pub(crate) fn new(tls: Tls<W>) -> Self {
+impl End {
+    pub(crate) fn new(tls: Tls) -> Self {
         Self::with(tls, HostSettings::default(), true)
     }
 
-    pub(crate) fn with(mut tls: Tls<W>, settings: HostSettings, takes_errors: bool) -> Self {
+    pub(crate) fn with(mut tls: Tls, settings: HostSettings, takes_errors: bool) -> Self {
         let handshake = tls.handshake();
         let log = Log::default();
-        let watch = Watch { log: log.clone(), takes_errors, writes: PhantomData };
+        let watch = Watch { log: log.clone(), takes_errors };
         let channel = EmbeddedChannel::with_settings(pipeline().add(tls).add(watch), settings);
         Self { channel, log, handshake }
     }
 
     pub(crate) fn send(&mut self, bytes: impl Into<Bytes>) {
-        self.channel.write_outbound(W::of(bytes.into()));
+        let bytes: Bytes = bytes.into();
+        self.channel.write_outbound(bytes);
     }
 
     pub(crate) fn received(&mut self) -> Vec<u8> {
@@ -149,11 +149,7 @@ pub(crate) fn pair_of(acceptor: &Acceptor, connector: &Connector) -> (End, End) 
 }
 
 /// Carries bytes to and fro until there are none, in pieces of at most `size`.
-pub(crate) fn pump_in<V, W>(client: &mut End<V>, server: &mut End<W>, size: usize)
-where
-    V: Plain + Into<netwright_core::Outgoing>,
-    W: Plain + Into<netwright_core::Outgoing>,
-{
+pub(crate) fn pump_in(client: &mut End, server: &mut End, size: usize) {
     loop {
         let (there, back) = (client.channel.outbound_bytes(), server.channel.outbound_bytes());
         if there.is_empty() && back.is_empty() {
@@ -168,11 +164,7 @@ where
     }
 }
 
-pub(crate) fn pump<V, W>(client: &mut End<V>, server: &mut End<W>)
-where
-    V: Plain + Into<netwright_core::Outgoing>,
-    W: Plain + Into<netwright_core::Outgoing>,
-{
+pub(crate) fn pump(client: &mut End, server: &mut End) {
     pump_in(client, server, usize::MAX);
 }
 

@@ -1,7 +1,6 @@
 //! Handshakes on other threads.
 
 use crate::support::*;
-use bytes::Bytes;
 use netwright_core::{EmbeddedChannel, Workers, pipeline};
 use netwright_tls::{Acceptor, Connector, Roots, Tls, TlsError};
 use std::time::Duration;
@@ -79,7 +78,7 @@ fn workers_that_take_nothing_any_more_fail_the_handshake() {
 #[test]
 fn the_whole_stage_can_live_on_a_worker() {
     let workers = Workers::new(1).unwrap();
-    let stages = pipeline().add_on(&workers, Tls::<Bytes>::server(&acceptor()));
+    let stages = pipeline().add_on(&workers, Tls::server(&acceptor()));
     let mut server = EmbeddedChannel::new(stages.handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
     let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
     let message = vec![5; 1_000_000];

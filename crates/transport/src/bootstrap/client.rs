@@ -16,14 +16,12 @@ use crate::{
     socket::ConnectSettings,
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
-use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, EventLoopGroup, LeastRate, Link, LocalLoop, Outgoing, PipelineBuilder, Promise,
-    Promised, Segment, WaterMarks, Whole, internal::catch, promise, time,
+    Address, Channel, EventLoopGroup, IntoPipeline, LeastRate, LocalLoop, Outgoing, Promise, Promised,
+    WaterMarks, internal::catch, promise, time,
 };
 use std::{
     fmt, io,
-    marker::PhantomData,
     net::SocketAddr,
     sync::{
         Arc,
@@ -167,13 +165,11 @@ impl ClientBuilder {
     }
 
     /// What every connection runs: called on its loop, once for each.
-    pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Client<P, W>, ConnectError>
+    pub fn pipeline<F, P, W>(self, make: F) -> Result<Client<W>, ConnectError>
     where
-        F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Whole + 'static,
-        S: Link<E::Segment, Linked = P> + 'static,
-        P: Segment<BytesMut, W, Tail: Send>,
-        W: Into<Outgoing> + 'static,
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<W>,
+        W: Send + 'static,
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         self.schemes.check()?;
@@ -189,14 +185,34 @@ impl ClientBuilder {
                 from: self.from,
                 schemes: self.schemes,
                 resolver,
-                make: Box::new(move || make().into_segment()),
-                writes: PhantomData,
+                open: Box::new(move |arrived| open(arrived, &make)),
             }),
         })
     }
 }
 
-/// Opens connections that all run the same pipeline. Cheap to clone.
+/// Opens connections that all run the same pipeline, to whose channels `W` is written. Cheap to clone.
+///
+/// Which stages the pipeline has is not a part of its type, so that it can be a field of whatever needs it:
+///
+/// ```
+/// use netwright_core::{Channel, Promised, pipeline};
+/// use netwright_transport::{Client, ConnectError};
+///
+/// struct Backends {
+///     client: Client, // of bytes; `Client<String>` if the last stage takes text
+///     addresses: Vec<String>,
+/// }
+///
+/// impl Backends {
+///     fn first(&self) -> Promised<Channel, ConnectError> {
+///         self.client.connect(&self.addresses[0])
+///     }
+/// }
+/// # let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// # let _ = Backends { client, addresses: Vec::new() };
+/// # Ok::<(), ConnectError>(())
+/// ```
 ///
 /// ```
 /// use netwright_core::pipeline;
@@ -219,11 +235,24 @@ impl ClientBuilder {
 /// assert_eq!(told.recv()?, "hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Client<P, W> {
-    inner: Arc<Inner<P, W>>,
+pub struct Client<W = Outgoing> {
+    inner: Arc<Inner<W>>,
 }
 
-struct Inner<P, W> {
+/// Makes a channel of a connection, on the loop of the calling thread. All that knows the pipeline.
+type Open<W> = Box<dyn Fn(Arrived<'_>) -> Result<Channel<W>, ConnectError> + Send + Sync>;
+
+/// A connection that is to become a channel.
+struct Arrived<'a> {
+    local: &'a LocalLoop,
+    carried: Carried,
+    peer: Address,
+    lease: Option<Lease>,
+    settings: &'a ChannelSettings,
+    timeout: Duration,
+}
+
+struct Inner<W> {
     hosts: Hosts,
     settings: ChannelSettings,
     /// As they were given: what cannot be had of a connection is refused by its name.
@@ -232,11 +261,10 @@ struct Inner<P, W> {
     from: Option<SocketAddr>,
     schemes: Schemes,
     resolver: Arc<dyn Resolve>,
-    make: Box<dyn Fn() -> P + Send + Sync>,
-    writes: PhantomData<fn(W)>,
+    open: Open<W>,
 }
 
-impl Client<(), ()> {
+impl Client {
     /// Sets up a client.
     pub fn builder() -> ClientBuilder {
         ClientBuilder {
@@ -252,18 +280,14 @@ impl Client<(), ()> {
     }
 }
 
-impl<P, W> Client<P, W>
-where
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
-{
+impl<W: Send + 'static> Client<W> {
     /// Connects to `host:port`, `unix:/path`, `unix:@abstract`, `local:name`, or an address of a [scheme](ClientBuilder::scheme) of one's own.
     /// A future of the channel, and a blocking wait. Cancelling it gives the attempt up.
     ///
     /// What somebody else has named is to be a host, whatever it is called: `tcp:host:port` is never a socket of this machine
     /// or a name in this process.
-    pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
-        let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
+    pub fn connect(&self, address: impl ToString) -> Promised<Channel<W>, ConnectError> {
+        let (mut promise, promised) = promise::<Channel<W>, ConnectError>();
         let (event_loop, lease) = match self.inner.hosts.next() {
             Ok(host) => host,
             Err(error) => {
@@ -323,8 +347,8 @@ where
     /// Makes a channel of a connection that exists already: pipes or a child process (`Pipes`), or a
     /// [`Connection`] of one's own. A future of the channel, and a blocking wait. If it fails, or is cancelled before its loop has taken the
     /// connection, that is closed.
-    pub fn adopt(&self, connection: impl Connection) -> Promised<Channel<P::Tail>, ConnectError> {
-        let (mut promise, promised) = promise::<Channel<P::Tail>, ConnectError>();
+    pub fn adopt(&self, connection: impl Connection) -> Promised<Channel<W>, ConnectError> {
+        let (mut promise, promised) = promise::<Channel<W>, ConnectError>();
         let (event_loop, lease) = match self.inner.hosts.next() {
             Ok(host) => host,
             Err(error) => {
@@ -354,18 +378,14 @@ where
     }
 }
 
-impl<P, W> Inner<P, W>
-where
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
-{
+impl<W: Send + 'static> Inner<W> {
     /// Connects by a transport that is no socket of the system, on the loop of the calling thread.
     fn connect_open(
         self: Arc<Self>,
         id: u64,
         means: &Means,
         to: Address,
-        mut promise: Promise<Channel<P::Tail>, ConnectError>,
+        mut promise: Promise<Channel<W>, ConnectError>,
         lease: Option<Lease>,
     ) {
         let Some(local) = LocalLoop::current() else { return };
@@ -412,22 +432,32 @@ where
         carried: Carried,
         peer: Address,
         lease: Option<Lease>,
-    ) -> Result<Channel<P::Tail>, ConnectError> {
-        let pipeline = catch(|| (self.make)()).map_err(ConnectError::Panicked)?;
-        #[cfg(unix)]
-        let credentials = carried.credentials(&peer);
-        let adoption = Adoption {
-            local,
-            carried,
-            peer: Some(peer.clone()),
-            #[cfg(unix)]
-            credentials,
-            pipeline,
-            settings: &self.settings,
-        };
-        let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
-        adopt(adoption, guard).map_err(|error| ConnectError::io(peer, self.timeout, error))
+    ) -> Result<Channel<W>, ConnectError> {
+        let (settings, timeout) = (&self.settings, self.timeout);
+        (self.open)(Arrived { local, carried, peer, lease, settings, timeout })
     }
+}
+
+fn open<P, W>(arrived: Arrived<'_>, make: &impl Fn() -> P) -> Result<Channel<W>, ConnectError>
+where
+    P: IntoPipeline<W>,
+    W: Send + 'static,
+{
+    let Arrived { local, carried, peer, lease, settings, timeout } = arrived;
+    let pipeline = catch(|| make().into_pipeline()).map_err(ConnectError::Panicked)?;
+    #[cfg(unix)]
+    let credentials = carried.credentials(&peer);
+    let adoption = Adoption {
+        local,
+        carried,
+        peer: Some(peer.clone()),
+        #[cfg(unix)]
+        credentials,
+        pipeline,
+        settings,
+    };
+    let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
+    adopt(adoption, guard).map_err(|error| ConnectError::io(peer, timeout, error))
 }
 
 /// The addresses to try, in order.
@@ -435,13 +465,13 @@ fn in_turn(found: &[SocketAddr]) -> Vec<Address> {
     interleave(found, FamilyPreference::AsResolved).into_iter().map(Address::Ip).collect()
 }
 
-impl<P, W> Clone for Client<P, W> {
+impl<W> Clone for Client<W> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone() }
     }
 }
 
-impl<P, W> fmt::Debug for Client<P, W> {
+impl<W> fmt::Debug for Client<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("timeout", &self.inner.timeout).finish_non_exhaustive()
     }

@@ -10,14 +10,13 @@ use crate::{
     socket::sock_addr,
 };
 use netwright_core::{
-    Address, Channel, EventLoop, EventLoopGroup, HostSettings, Link, LocalLoop, Outgoing, PipelineBuilder,
-    Promised, Segment, WaterMarks, Whole, internal::catch, promise,
+    Address, Channel, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LocalLoop, Outgoing, Promised,
+    WaterMarks, internal::catch, promise,
 };
 use socket2::{Domain, Socket, Type};
 use std::{
     any::{Any, TypeId},
     fmt, io,
-    marker::PhantomData,
     sync::Arc,
     time::Duration,
 };
@@ -179,13 +178,11 @@ impl DatagramsBuilder {
     }
 
     /// What every channel runs: called on its loop, once for each. It reads [`Datagram`]s.
-    pub fn pipeline<F, S, E, P, W>(self, make: F) -> Result<Datagrams<P, W>, BindError>
+    pub fn pipeline<F, P, W>(self, make: F) -> Result<Datagrams<W>, BindError>
     where
-        F: Fn() -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Whole + 'static,
-        S: Link<E::Segment, Linked = P> + 'static,
-        P: Segment<Datagram, W, Tail: Send>,
-        W: Into<Outgoing> + 'static,
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<W, Datagram>,
+        W: Send + 'static,
     {
         self.check()?;
         let group = match self.group {
@@ -199,8 +196,10 @@ impl DatagramsBuilder {
             attributes: self.attributes,
             from: self.from,
             resolver: self.resolver.unwrap_or_else(|| Arc::new(Resolver::new())),
-            make: Box::new(move || make().into_segment()),
-            writes: PhantomData,
+            open: Box::new(move |opening| {
+                let pipeline = catch(|| make().into_pipeline())?;
+                Ok(open(opening.with(pipeline)))
+            }),
         };
         Ok(Datagrams { inner: Arc::new(inner) })
     }
@@ -223,7 +222,7 @@ impl DatagramsBuilder {
     }
 }
 
-/// Opens channels for datagrams that all run the same pipeline. Cheap to clone.
+/// Opens channels for datagrams that all run the same pipeline, to which `W` is written. Cheap to clone.
 ///
 /// It holds its loops, and the channels live on them: keep it for as long as they are to live.
 ///
@@ -257,22 +256,24 @@ impl DatagramsBuilder {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Datagrams<P, W> {
-    inner: Arc<Inner<P, W>>,
+pub struct Datagrams<W = Outgoing> {
+    inner: Arc<Inner<W>>,
 }
 
-struct Inner<P, W> {
+/// Makes a channel of a socket, on the loop of the calling thread; an error is a panic of whoever makes pipelines. All that knows the pipeline.
+type Open<W> = Box<dyn Fn(Opening<'_, ()>) -> Result<io::Result<Channel<W>>, String> + Send + Sync>;
+
+struct Inner<W> {
     group: EventLoopGroup,
     options: DatagramOptions,
     settings: DatagramSettings,
     attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     from: Option<Address>,
     resolver: Arc<dyn Resolve>,
-    make: Box<dyn Fn() -> P + Send + Sync>,
-    writes: PhantomData<fn(W)>,
+    open: Open<W>,
 }
 
-impl Datagrams<(), ()> {
+impl Datagrams {
     /// Sets up sockets for datagrams.
     pub fn builder() -> DatagramsBuilder {
         let mut host = HostSettings::default();
@@ -297,14 +298,10 @@ impl Datagrams<(), ()> {
     }
 }
 
-impl<P, W> Datagrams<P, W>
-where
-    P: Segment<Datagram, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
-{
+impl<W: Send + 'static> Datagrams<W> {
     /// Opens a channel at `host:port`, `unix:/path` or `unix:@name`, which receives from and sends to anybody. Port 0
     /// takes a free one. A future of the channel, and a blocking wait.
-    pub fn bind(&self, address: impl ToString) -> Promised<Channel<P::Tail>, BindError> {
+    pub fn bind(&self, address: impl ToString) -> Promised<Channel<W>, BindError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
         let opening = self.inner.group.next().spawn(async move {
@@ -319,7 +316,7 @@ where
 
     /// Opens a channel on each loop of the group, all at the same address (`SO_REUSEPORT`): the system spreads senders over
     /// them, and what one sender sends stays with one channel.
-    pub fn bind_shared(&self, address: impl ToString) -> Promised<Vec<Channel<P::Tail>>, BindError> {
+    pub fn bind_shared(&self, address: impl ToString) -> Promised<Vec<Channel<W>>, BindError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
         let loops: Vec<EventLoop> = inner.group.iter().collect();
@@ -331,7 +328,7 @@ where
 
     /// Opens a channel that receives from and sends to one peer alone. A name with several addresses: the first one to
     /// which the system finds a way.
-    pub fn connect(&self, address: impl ToString) -> Promised<Channel<P::Tail>, ConnectError> {
+    pub fn connect(&self, address: impl ToString) -> Promised<Channel<W>, ConnectError> {
         let (promise, promised) = promise();
         let (inner, text) = (self.inner.clone(), address.to_string());
         let opening = self.inner.group.next().spawn(async move {
@@ -349,11 +346,7 @@ where
     }
 }
 
-impl<P, W> Inner<P, W>
-where
-    P: Segment<Datagram, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
-{
+impl<W: Send + 'static> Inner<W> {
     async fn find(&self, text: &str) -> Result<Address, BindError> {
         if let Some(address) = Address::parse_prefixed(text) {
             return Ok(address?);
@@ -371,12 +364,12 @@ where
     }
 
     /// On the loop of the calling thread. Also gives the address that was taken.
-    fn bind_here(&self, address: Address, shared: bool) -> Result<(Channel<P::Tail>, Address), BindError> {
+    fn bind_here(&self, address: Address, shared: bool) -> Result<(Channel<W>, Address), BindError> {
         let refused = |error| BindError::io(address.clone(), error);
         let (socket, domain) = self.socket(&address, shared).map_err(refused)?;
         let file = bind(&socket, &address).map_err(refused)?;
-        let pipeline = catch(|| (self.make)()).map_err(BindError::Panicked)?;
-        let channel = self.open(socket, domain, pipeline, None, file).map_err(refused)?;
+        let opened = self.open(socket, domain, None, file).map_err(BindError::Panicked)?;
+        let channel = opened.map_err(refused)?;
         let taken = channel.local().unwrap_or_else(|| address.clone());
         Ok((channel, taken))
     }
@@ -385,7 +378,7 @@ where
         self: &Arc<Self>,
         text: &str,
         loops: Vec<EventLoop>,
-    ) -> Result<Vec<Channel<P::Tail>>, BindError> {
+    ) -> Result<Vec<Channel<W>>, BindError> {
         let shared = loops.len() > 1;
         let address = self.find(text).await?;
         if shared && !matches!(address, Address::Ip(_)) {
@@ -396,7 +389,7 @@ where
         let (first, address) = self.bind_here(address, shared)?;
         let mut opened = OnFailure(vec![first]);
         for event_loop in &loops[1..] {
-            let (promise, channel) = promise::<Channel<P::Tail>, BindError>();
+            let (promise, channel) = promise::<Channel<W>, BindError>();
             let (inner, address) = (self.clone(), address.clone());
             let bind = move || promise.complete(inner.bind_here(address, true).map(|(channel, _)| channel));
             event_loop.order(bind).map_err(BindError::from)?;
@@ -405,7 +398,7 @@ where
         Ok(std::mem::take(&mut opened.0))
     }
 
-    fn connect_here(&self, text: &str, addresses: Vec<Address>) -> Result<Channel<P::Tail>, ConnectError> {
+    fn connect_here(&self, text: &str, addresses: Vec<Address>) -> Result<Channel<W>, ConnectError> {
         let mut last = ConnectError::Setup(format!("{text:?} has no address to connect to"));
         for address in addresses {
             match self.connect_to(address) {
@@ -416,11 +409,11 @@ where
         Err(last)
     }
 
-    fn connect_to(&self, peer: Address) -> Result<Channel<P::Tail>, ConnectError> {
+    fn connect_to(&self, peer: Address) -> Result<Channel<W>, ConnectError> {
         let failed = |error| ConnectError::io(peer.clone(), Duration::ZERO, error);
         let (socket, domain, file) = self.connected(&peer).map_err(failed)?;
-        let pipeline = catch(|| (self.make)()).map_err(ConnectError::Panicked)?;
-        self.open(socket, domain, pipeline, Some(peer.clone()), file).map_err(failed)
+        let opened = self.open(socket, domain, Some(peer.clone()), file).map_err(ConnectError::Panicked)?;
+        opened.map_err(failed)
     }
 
     fn connected(&self, peer: &Address) -> io::Result<(Socket, Domain, BoundFile)> {
@@ -453,17 +446,18 @@ where
         &self,
         socket: Socket,
         domain: Domain,
-        pipeline: P,
         peer: Option<Address>,
         file: BoundFile,
-    ) -> io::Result<Channel<P::Tail>> {
-        let local = LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))?;
-        open(Opening {
+    ) -> Result<io::Result<Channel<W>>, String> {
+        let Some(local) = LocalLoop::current() else {
+            return Ok(Err(io::Error::other("this thread runs no event loop")));
+        };
+        (self.open)(Opening {
             local: &local,
             socket,
             domain,
             peer,
-            pipeline,
+            pipeline: (),
             settings: &self.settings,
             attributes: &self.attributes,
             file,
@@ -498,13 +492,13 @@ impl<W: 'static> Drop for OnFailure<W> {
     }
 }
 
-impl<P, W> Clone for Datagrams<P, W> {
+impl<W> Clone for Datagrams<W> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone() }
     }
 }
 
-impl<P, W> fmt::Debug for Datagrams<P, W> {
+impl<W> fmt::Debug for Datagrams<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Datagrams").field("options", &self.inner.options).finish_non_exhaustive()
     }

@@ -19,10 +19,9 @@ use crate::{
     socket::{self, ListenerFigures},
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
-use bytes::BytesMut;
 use netwright_core::{
-    Address, EventLoop, EventLoopGroup, HostSettings, LeastRate, Link, Outgoing, PipelineBuilder,
-    PromiseError, Promised, Segment, SharedPromised, WaterMarks, Whole, promise, time,
+    Address, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LeastRate, PromiseError, Promised,
+    SharedPromised, WaterMarks, promise, time,
 };
 use std::{
     fmt, io,
@@ -246,13 +245,11 @@ impl ServerBuilder {
     /// # }
     /// Server::builder().pipeline(|_| pipeline().add(observe(Log))); // and then?
     /// ```
-    pub fn pipeline<F, S, E, P, W>(self, make: F) -> BoundPipeline
+    pub fn pipeline<F, P, T>(self, make: F) -> BoundPipeline
     where
-        F: Fn(&Accepted) -> PipelineBuilder<S, E> + Send + Sync + 'static,
-        E: Whole + 'static,
-        S: Link<E::Segment, Linked = P> + 'static,
-        P: Segment<BytesMut, W, Tail: Send>,
-        W: Into<Outgoing> + 'static,
+        F: Fn(&Accepted) -> P + Send + Sync + 'static,
+        P: IntoPipeline<T>,
+        T: Send + 'static,
     {
         let (live, settings) = (Live::default(), Arc::new(self.settings.for_loops()));
         let counted = live.clone();
@@ -267,7 +264,7 @@ impl ServerBuilder {
                 #[cfg(unix)]
                 credentials,
             };
-            let pipeline = make(&accepted).into_segment();
+            let pipeline = make(&accepted).into_pipeline();
             let adoption = Adoption {
                 local,
                 carried,

@@ -29,6 +29,7 @@ use netwright_core::{
     Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, RefusedWhy, Segment,
     SourceTimer, UnixName, WriteError,
     driver::{Event, Ready, Source, Token},
+    internal::CarriedBy,
 };
 use socket2::{Domain, Socket};
 use std::{
@@ -71,11 +72,19 @@ pub(crate) struct Opening<'a, P> {
     pub(crate) file: Option<Box<dyn Any>>,
 }
 
+impl<'a> Opening<'a, ()> {
+    /// The same with its pipeline.
+    pub(crate) fn with<P>(self, pipeline: P) -> Opening<'a, P> {
+        let Self { local, socket, domain, peer, settings, attributes, file, .. } = self;
+        Opening { local, socket, domain, peer, pipeline, settings, attributes, file }
+    }
+}
+
 /// Takes a socket into the loop of the calling thread and makes its channel active.
 pub(crate) fn open<P, W>(opening: Opening<'_, P>) -> io::Result<Channel<P::Tail>>
 where
     P: Segment<Datagram, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     let Opening { local, socket, domain, peer, pipeline, settings, attributes, file } = opening;
     let readiness = Readiness::of(local).ok_or_else(|| {
@@ -184,7 +193,7 @@ struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
 impl<P, W> DatagramChannel<P, W>
 where
     P: Segment<Datagram, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     /// Handlers are added, the channel becomes active, and what they asked for is done.
     fn begin(mut self, address: Option<Address>) -> Self {
@@ -498,7 +507,7 @@ where
 impl<P, W> Source for DatagramChannel<P, W>
 where
     P: Segment<Datagram, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     fn ready(&mut self, event: Event) {
         let ready = event.ready;

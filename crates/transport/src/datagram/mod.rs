@@ -36,7 +36,7 @@ pub use news::{DatagramError, PortUnreachable, Truncated, Undelivered};
 pub use socket::{DatagramFigures, DatagramSocket, Multicast, MulticastError};
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Address, Envelope, HostSettings, Outgoing};
+use netwright_core::{Address, Envelope, HostSettings, Outgoing, Special};
 #[cfg(unix)]
 use {
     crate::socket::unix::PeerCredentials,
@@ -177,13 +177,13 @@ impl SendRules {
                 #[cfg(unix)]
                 descriptors: &[],
             },
-            Outgoing::Envelope(envelope) => Whereto {
+            Outgoing::Special(Special::Envelope(envelope)) => Whereto {
                 bytes: &envelope.bytes,
                 to: envelope.to.as_ref(),
                 #[cfg(unix)]
                 descriptors: &envelope.descriptors,
             },
-            Outgoing::File(_) => return None,
+            Outgoing::Special(Special::File(_)) => return None,
         };
         #[cfg(unix)]
         if !self.unix && !whereto.descriptors.is_empty() {

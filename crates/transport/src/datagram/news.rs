@@ -5,7 +5,7 @@
 
 use super::SendRules;
 use crate::sys::{descriptors_along, errors::is_too_long};
-use netwright_core::{Address, Outgoing};
+use netwright_core::{Address, Outgoing, Special};
 use std::{error::Error, fmt, io, sync::Arc};
 
 /// Why one datagram was not sent. The channel lives on.
@@ -59,9 +59,9 @@ impl DatagramError {
     /// Why a message cannot be offered to the system at all.
     pub(super) fn of(message: &Outgoing, rules: &SendRules) -> Self {
         match message {
-            Outgoing::File(region) => Self::File { length: region.remaining() },
+            Outgoing::Special(Special::File(region)) => Self::File { length: region.remaining() },
             Outgoing::Bytes(bytes) => Self::NoTarget { length: bytes.len() },
-            Outgoing::Envelope(envelope) => {
+            Outgoing::Special(Special::Envelope(envelope)) => {
                 let count = descriptors_along(envelope);
                 if !rules.unix && count > 0 {
                     return Self::Descriptors { count };
@@ -80,7 +80,7 @@ impl DatagramError {
             return Self::TooLong { length: message.len() as usize }; // it is in memory, so it fits
         }
         let to = match message {
-            Outgoing::Envelope(envelope) => envelope.to.clone(),
+            Outgoing::Special(Special::Envelope(envelope)) => envelope.to.clone(),
             _ => None,
         };
         Self::Refused { to, error: Arc::new(error) }

@@ -45,7 +45,7 @@ const BUFFERS: usize = 4;
 ///     .group(event_loops(1)?)
 ///     .pipeline(move |_| {
 ///         let path = served.clone();
-///         pipeline().serve(async move |mut peer: Peer<BytesMut, Bytes>| {
+///         pipeline().serve(async move |mut peer: Peer| {
 ///             let file = File::open(&path).await.map_err(|error| CloseCause::Fault(error.into()))?;
 ///             peer.write_from(file.pieces(..)).await.map(drop)
 ///         })

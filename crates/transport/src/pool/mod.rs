@@ -40,9 +40,8 @@ pub use error::PoolError;
 pub use pooled::Pooled;
 
 use crate::bootstrap::{Client, ConnectError};
-use bytes::BytesMut;
 use inner::Inner;
-use netwright_core::{Channel, EventLoop, Outgoing, Promised, Segment};
+use netwright_core::{Channel, EventLoop, Promised};
 use std::{fmt, sync::Arc};
 
 /// Connections to one peer, kept for the next one who needs one.
@@ -112,11 +111,7 @@ pub struct PoolFigures {
 
 impl<W: Send + 'static> Pool<W> {
     /// A pool of connections that `client` makes to `address`. Timeouts run on a loop of the client's group.
-    pub fn to<P, O>(client: &Client<P, O>, address: impl ToString) -> PoolBuilder<W>
-    where
-        P: Segment<BytesMut, O, Tail = W>,
-        O: Into<Outgoing> + 'static,
-    {
+    pub fn to(client: &Client<W>, address: impl ToString) -> PoolBuilder<W> {
         let (client, address) = (client.clone(), address.to_string());
         let timer = client.group().next();
         Self::with(timer, move || client.connect(&address))

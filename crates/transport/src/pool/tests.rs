@@ -1,6 +1,7 @@
 use super::*;
 use bytes::Bytes;
-use netwright_core::{EmbeddedChannel, ManualLoop, Promise, pipeline, promise};
+use bytes::BytesMut;
+use netwright_core::{EmbeddedChannel, ManualLoop, Outgoing, Promise, pipeline, promise};
 use std::{
     collections::VecDeque,
     convert::Infallible,
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-type Connection = EmbeddedChannel<Infallible, Bytes>;
+type Connection = EmbeddedChannel<Infallible, Outgoing>;
 
 fn connection() -> Connection {
     EmbeddedChannel::new(pipeline().handle(|_, _| ()))
@@ -22,10 +23,10 @@ fn connection() -> Connection {
 #[derive(Clone, Default)]
 struct Attempts(Arc<Mutex<VecDeque<Attempt>>>);
 
-type Attempt = Promise<Channel<Bytes>, ConnectError>;
+type Attempt = Promise<Channel, ConnectError>;
 
 impl Attempts {
-    fn connector(&self) -> impl Fn() -> Promised<Channel<Bytes>, ConnectError> + Send + Sync + 'static {
+    fn connector(&self) -> impl Fn() -> Promised<Channel, ConnectError> + Send + Sync + 'static {
         let attempts = self.0.clone();
         move || {
             let (promise, promised) = promise();
@@ -54,7 +55,7 @@ impl Attempts {
     }
 }
 
-fn pool(manual: &ManualLoop, attempts: &Attempts, limit: usize) -> PoolBuilder<Bytes> {
+fn pool(manual: &ManualLoop, attempts: &Attempts, limit: usize) -> PoolBuilder<Outgoing> {
     Pool::with(manual.handle().clone(), attempts.connector()).max_connections(limit)
 }
 
@@ -314,7 +315,7 @@ fn with_the_check_on_release_off_whoever_waits_gets_no_connection_that_has_ended
 fn a_connection_whose_end_was_asked_for_is_not_lent_again() {
     use netwright_core::Event;
     struct Leave;
-    let ways: [fn(&mut Connection, &Pooled<Bytes>); 3] = [
+    let ways: [fn(&mut Connection, &Pooled<Outgoing>); 3] = [
         |_, pooled| drop(pooled.close()),
         |_, pooled| drop(pooled.close_when_flushed()),
         |connection, pooled| {
@@ -329,7 +330,7 @@ fn a_connection_whose_end_was_asked_for_is_not_lent_again() {
     struct Polite;
     impl netwright_core::Application for Polite {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, _: &mut netwright_core::AppContext<'_, Self>, _: BytesMut) {}
         fn event(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, _: Event) {
             cx.close_when_flushed();

@@ -12,7 +12,9 @@ use crate::{
     socket::{self, SocketKind, SocketStream},
 };
 use bytes::BytesMut;
-use netwright_core::{Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token};
+use netwright_core::{
+    Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token, internal::CarriedBy,
+};
 use socket2::Socket;
 use std::{io, time::Duration};
 
@@ -67,7 +69,7 @@ pub(crate) fn adopt<P, W>(
 ) -> io::Result<Channel<P::Tail>>
 where
     P: Segment<BytesMut, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     #[cfg(unix)]
     let credentials = adoption.credentials;
@@ -136,7 +138,7 @@ impl<P> Make<'_, P> {
     where
         S: Stream,
         P: Segment<BytesMut, W>,
-        W: Into<Outgoing> + 'static,
+        W: CarriedBy<Outgoing>,
     {
         let Self { local, peer, pipeline, settings } = self;
         let host = Host::new(local.clone(), pipeline, settings.host);

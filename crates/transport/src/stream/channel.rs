@@ -23,6 +23,7 @@ use bytes::BytesMut;
 use netwright_core::{
     Address, CloseCause, Host, LeastRate, LocalLoop, Outgoing, Segment, SourceTimer, WriteError,
     driver::{Event, Ready, Source, Token},
+    internal::CarriedBy,
 };
 use std::{io, time::Duration};
 
@@ -93,7 +94,7 @@ impl<S, P, W> StreamChannel<S, P, W>
 where
     S: Stream,
     P: Segment<BytesMut, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     pub(super) fn new(
         host: Host<P, W>,
@@ -541,7 +542,7 @@ impl<S, P, W> Source for StreamChannel<S, P, W>
 where
     S: Stream,
     P: Segment<BytesMut, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     fn ready(&mut self, event: Event) {
         let mut ready = event.ready;

@@ -3,10 +3,10 @@
 //! The scripts are enumerated, not drawn: a failure names its script, and runs the same again.
 
 use super::{ChannelSettings, Received, Stream, Wrote, channel::StreamChannel};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, CloseCause, Host, HostSettings, LocalLoop, ManualLoop, Outbound, RefusedWhy,
-    Written,
+    AppContext, Application, CloseCause, Host, HostSettings, LocalLoop, ManualLoop, Outbound, Outgoing,
+    RefusedWhy, Written,
     driver::{Ready, Token},
     pipeline,
 };
@@ -149,7 +149,7 @@ impl Echo {
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
     fn active(&mut self, _: &mut AppContext<'_, Self>) {
         self.note("active");
     }

@@ -59,7 +59,7 @@ fn runs_that_the_system_cuts_and_joins_arrive_as_they_were_written() {
     lengths.extend([8; 70]);
     for round in 0..3 {
         for (index, &length) in lengths.iter().enumerate() {
-            sender.channel.write(Bytes::from(vec![(index + round) as u8; length]).into());
+            sender.channel.write(Bytes::from(vec![(index + round) as u8; length]));
         }
         sender.channel.flush();
         for (index, &length) in lengths.iter().enumerate() {
@@ -81,7 +81,7 @@ fn joined_datagrams_are_measured_one_by_one() {
     let receiver = bind_with(probe(), ANY_PORT, |builder| builder.join_received(true).receive_max(100));
     let sender = connect(probe(), receiver.addr());
     for length in [100, 100, 100, 101, 101, 60] {
-        sender.channel.write(Bytes::from(vec![1; length]).into());
+        sender.channel.write(Bytes::from(vec![1; length]));
     }
     sender.channel.flush();
     for _ in 0..3 {
@@ -116,7 +116,7 @@ fn a_burst_that_the_socket_cannot_hold_waits_for_room_and_every_write_is_answere
     let options = netwright_transport::DatagramOptions::new().send_buffer_size(4096);
     let sender = connect_with(probe(), receiver.local_addr().unwrap(), |builder| builder.options(options));
     let written: Vec<_> =
-        (0..2000).map(|_| sender.channel.write_tracked(Bytes::from(vec![7; 1400]).into())).collect();
+        (0..2000).map(|_| sender.channel.write_tracked(Bytes::from(vec![7; 1400]))).collect();
     sender.channel.flush();
     for mut written in written {
         written.wait().unwrap();

@@ -45,7 +45,7 @@ fn while_paused_nothing_is_read_and_nothing_spins() {
 fn a_dead_port_is_an_event_once_paused_or_not() {
     for auto_read in [true, false] {
         let channel = connect_with(probe(), dead_port(), |builder| on_poll(builder).auto_read(auto_read));
-        channel.channel.write_and_flush(Bytes::from("anybody there?").into());
+        channel.channel.write_and_flush(Bytes::from("anybody there?"));
         assert!(matches!(channel.events.next(), Seen::Unreachable(_)));
         channel.assert_quiet();
         channel.events.nothing();
@@ -80,7 +80,7 @@ fn a_burst_waits_for_room() {
     let set_up = |builder| on_poll(builder).options(options);
     let sender = connect_with(probe(), receiver.local_addr().unwrap(), set_up);
     let written: Vec<_> =
-        (0..1000).map(|_| sender.channel.write_tracked(Bytes::from(vec![7; 1400]).into())).collect();
+        (0..1000).map(|_| sender.channel.write_tracked(Bytes::from(vec![7; 1400]))).collect();
     sender.channel.flush();
     for mut written in written {
         written.wait().unwrap();

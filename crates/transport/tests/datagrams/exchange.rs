@@ -44,7 +44,7 @@ fn a_connected_channel_sends_plain_bytes_and_hears_its_peer_alone() {
     let channel = connect(probe(), there);
     assert_eq!(channel.channel.peer_addr(), Some(there));
     for bytes in ["hello", "", "again"] {
-        channel.channel.send(Bytes::from(bytes).into()).wait().unwrap();
+        channel.channel.send(Bytes::from(bytes)).wait().unwrap();
         expect(&peer, channel.addr(), bytes.as_bytes());
     }
     stranger.send_to(b"may I?", channel.addr()).unwrap();
@@ -65,7 +65,7 @@ fn two_channels_of_ours_talk_over_ipv6_too() {
         Err(error) => return println!("skipped: {error}"),
     };
     let client = connect(probe(), echo.local().unwrap());
-    client.channel.write_and_flush(Bytes::from("six").into());
+    client.channel.write_and_flush(Bytes::from("six"));
     assert_eq!(client.events.read().bytes, b"six");
     events.active();
     assert_eq!(events.read().from, client.addr().to_string());
@@ -86,7 +86,7 @@ fn datagrams_of_every_size_arrive_as_they_were() {
 fn a_name_is_resolved_to_bind_and_to_connect() {
     let echo = bind_with(echo(), "localhost:0", |builder| builder);
     let client = connect(probe(), format!("localhost:{}", echo.addr().port()));
-    client.channel.write_and_flush(Bytes::from("by name").into());
+    client.channel.write_and_flush(Bytes::from("by name"));
     assert_eq!(client.events.read().bytes, b"by name");
 }
 
@@ -200,6 +200,6 @@ fn a_write_that_is_cancelled_before_its_flush_is_not_sent() {
     let there = peer.local_addr().unwrap();
     let cancelled = running.channel.write_tracked(to(there, b"never"));
     assert!(cancelled.cancel());
-    running.channel.send(Envelope::to(there, "sent").into()).wait().unwrap();
+    running.channel.send(Envelope::to(there, "sent")).wait().unwrap();
     expect(&peer, running.addr(), b"sent");
 }

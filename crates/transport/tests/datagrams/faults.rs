@@ -18,7 +18,7 @@ fn why(error: &WriteError) -> &DatagramError {
 fn a_port_where_nobody_receives_is_an_event_once_and_the_channel_lives_on() {
     let dead = dead_port();
     let channel = connect(probe(), dead);
-    channel.channel.send(Bytes::from("anybody there?").into()).wait().unwrap();
+    channel.channel.send(Bytes::from("anybody there?")).wait().unwrap();
     match channel.events.next() {
         Seen::Unreachable(unreachable) => {
             assert_eq!(unreachable.to, Some(Address::Ip(dead)));
@@ -33,7 +33,7 @@ fn a_port_where_nobody_receives_is_an_event_once_and_the_channel_lives_on() {
     // Somebody moves in, and the same channel reaches them.
     let peer = std::net::UdpSocket::bind(dead).unwrap();
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
-    channel.channel.send(Bytes::from("and now?").into()).wait().unwrap();
+    channel.channel.send(Bytes::from("and now?")).wait().unwrap();
     expect(&peer, channel.addr(), b"and now?");
     peer.send_to(b"yes", channel.addr()).unwrap();
     assert_eq!(channel.events.read().bytes, b"yes");
@@ -65,7 +65,7 @@ fn a_factory_or_a_resolver_that_panics_is_what_is_reported_and_not_the_end_of_th
 fn an_event_that_nobody_reads_for_is_told_also_while_paused() {
     let dead = dead_port();
     let channel = connect_with(probe(), dead, |builder| builder.auto_read(false));
-    channel.channel.write_and_flush(Bytes::from("anybody there?").into());
+    channel.channel.write_and_flush(Bytes::from("anybody there?"));
     assert!(matches!(channel.events.next(), Seen::Unreachable(_)));
     channel.settle();
     channel.events.nothing();
@@ -76,7 +76,7 @@ fn an_event_that_nobody_reads_for_is_told_also_while_paused() {
 fn a_write_to_a_dead_port_goes_out_although_the_one_before_was_not_delivered() {
     let channel = connect(probe(), dead_port());
     for _ in 0..20 {
-        channel.channel.send(Bytes::from("x").into()).wait().unwrap();
+        channel.channel.send(Bytes::from("x")).wait().unwrap();
     }
     assert!(matches!(channel.events.next(), Seen::Unreachable(_)));
     let figures = DatagramSocket::of(&channel.channel).unwrap().figures();
@@ -131,9 +131,9 @@ fn a_datagram_that_is_too_long_fails_alone_and_says_its_length() {
 #[test]
 fn a_message_without_target_fails_on_a_channel_that_is_not_connected() {
     let sender = bind(probe());
-    let error = sender.channel.send(Bytes::from("whereto?").into()).wait().unwrap_err();
+    let error = sender.channel.send(Bytes::from("whereto?")).wait().unwrap_err();
     assert!(matches!(why(&error), DatagramError::NoTarget { length: 8 }), "{error}");
-    let error = sender.channel.send(Bytes::new().into()).wait().unwrap_err();
+    let error = sender.channel.send(Bytes::new()).wait().unwrap_err();
     assert!(matches!(why(&error), DatagramError::NoTarget { length: 0 }), "{error}");
     assert!(error.to_string().ends_with("its channel is not connected: write an `Envelope::to`"), "{error}");
 }
@@ -148,9 +148,9 @@ fn what_no_socket_can_send_fails_by_itself_and_what_comes_behind_is_sent() {
     let local: Address = "local:nowhere".parse().unwrap();
     let nowhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let mut writes = [
-        sender.channel.write_tracked(file.into()),
-        sender.channel.write_tracked(descriptor.into()),
-        sender.channel.write_tracked(Envelope::to(local, "x").into()),
+        sender.channel.write_tracked(file),
+        sender.channel.write_tracked(descriptor),
+        sender.channel.write_tracked(Envelope::to(local, "x")),
         sender.channel.write_tracked(to(nowhere, b"x")),
     ];
     sender.channel.send(to(there, b"fine")).wait().unwrap();

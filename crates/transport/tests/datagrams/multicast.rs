@@ -16,7 +16,7 @@ fn join_and_leave(bind_to: &str, group: Multicast, target: impl Into<SocketAddr>
     if let Err(error) = socket.join(&group) {
         return println!("skipped: {error}");
     }
-    let mut written = sender.channel.send(Envelope::to(target, "to all").into());
+    let mut written = sender.channel.send(Envelope::to(target, "to all"));
     if let Err(error) = written.wait() {
         return println!("skipped: {error}");
     }
@@ -27,14 +27,14 @@ fn join_and_leave(bind_to: &str, group: Multicast, target: impl Into<SocketAddr>
     let again = socket.join(&group).unwrap_err();
     assert!(again.io().is_some(), "{again}");
     socket.leave(&group).unwrap();
-    sender.channel.send(Envelope::to(target, "to the rest").into()).wait().unwrap();
+    sender.channel.send(Envelope::to(target, "to the rest")).wait().unwrap();
     member.settle();
     member.events.nothing();
     let left = socket.leave(&group).unwrap_err();
     assert!(left.to_string().starts_with(&format!("cannot leave {group}: ")), "{left}");
 
     socket.join(&group).unwrap();
-    sender.channel.send(Envelope::to(target, "back").into()).wait().unwrap();
+    sender.channel.send(Envelope::to(target, "back")).wait().unwrap();
     assert_eq!(member.events.read().bytes, b"back");
 }
 

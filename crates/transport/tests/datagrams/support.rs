@@ -73,9 +73,7 @@ pub(crate) fn probe_with(read: impl Fn(&mut Cx<'_>, &Datagram) + Send + Sync + '
 
 /// Sends everything back to where it came from.
 pub(crate) fn echo() -> (Probe, Events) {
-    probe_with(|cx, datagram| {
-        cx.write_and_flush(datagram.answer(Bytes::copy_from_slice(&datagram.bytes)).into())
-    })
+    probe_with(|cx, datagram| cx.write_and_flush(datagram.answer(Bytes::copy_from_slice(&datagram.bytes))))
 }
 
 impl Probe {
@@ -204,10 +202,7 @@ pub(crate) fn builder() -> (DatagramsBuilder, EventLoopGroup) {
 }
 
 /// Channels for one application.
-pub(crate) fn datagrams(
-    builder: DatagramsBuilder,
-    probe: Probe,
-) -> Datagrams<impl Segment<Datagram, Outgoing, Tail = Outgoing>, Outgoing> {
+pub(crate) fn datagrams(builder: DatagramsBuilder, probe: Probe) -> Datagrams {
     builder.pipeline(move || pipeline().app(probe.clone())).unwrap()
 }
 

@@ -78,7 +78,7 @@ fn channels_with_abstract_names_talk_and_a_client_is_named_by_the_system() {
     let client = connect(probe(), &name);
     assert_eq!(client.channel.peer().unwrap().to_string(), name);
     for bytes in ["one", "", "two"] {
-        client.channel.send(Bytes::from(bytes).into()).wait().unwrap();
+        client.channel.send(Bytes::from(bytes)).wait().unwrap();
         assert_eq!(client.events.read().bytes, bytes.as_bytes());
     }
     assert!(echo.events.read().from.starts_with("unix:@"));
@@ -94,7 +94,7 @@ fn a_sender_without_a_name_is_heard_and_cannot_be_answered() {
     peer.send_to_addr(b"who am I?", &address).unwrap();
     assert_eq!(echo.events.read().from, "unix:(unnamed)");
     let nobody = Address::Unix(netwright_core::UnixName::Unnamed);
-    let error = echo.channel.send(Envelope::to(nobody, "x").into()).wait().unwrap_err();
+    let error = echo.channel.send(Envelope::to(nobody, "x")).wait().unwrap_err();
     assert!(error.to_string().contains("is no address that a datagram can be sent to"), "{error}");
 }
 
@@ -109,9 +109,9 @@ fn a_receiver_whose_queue_is_full_is_waited_for_without_spinning_and_nothing_is_
     let total = 500_u32; // many more than the system queues
     for sender in [&unconnected.channel, &connected.channel] {
         for number in 0..total {
-            sender.write(Envelope::to(target.clone(), number.to_be_bytes().to_vec()).into());
+            sender.write(Envelope::to(target.clone(), number.to_be_bytes().to_vec()));
         }
-        let mut last = sender.send(Envelope::to(target.clone(), "end").into());
+        let mut last = sender.send(Envelope::to(target.clone(), "end"));
         for number in 0..total {
             let mut room = [0; 64];
             assert_eq!(slow.recv(&mut room).unwrap(), 4);
@@ -129,14 +129,14 @@ fn a_peer_that_is_not_there_fails_the_write_and_not_the_channel() {
     let scratch = Scratch::new("gone");
     let sender = bind_with(probe(), &abstract_name("gone"), |builder| builder);
     let target: Address = scratch.address("nobody").parse().unwrap();
-    let error = sender.channel.send(Envelope::to(target.clone(), "x").into()).wait().unwrap_err();
+    let error = sender.channel.send(Envelope::to(target.clone(), "x")).wait().unwrap_err();
     let WriteError::Fault(fault) = &error else { panic!("expected a fault, got {error}") };
     assert!(
         matches!(fault.downcast_ref(), Some(DatagramError::Refused { to: Some(to), .. }) if *to == target)
     );
     // A file without a socket behind it refuses.
     drop(UnixDatagram::bind(scratch.path("nobody")).unwrap());
-    sender.channel.send(Envelope::to(target, "x").into()).wait().unwrap_err();
+    sender.channel.send(Envelope::to(target, "x")).wait().unwrap_err();
     sender.settle();
     sender.events.nothing();
 }
@@ -151,9 +151,9 @@ fn descriptors_pass_between_channels_and_work_on_the_other_side() {
     file.write_all(b"what is in the file").unwrap();
     let open = || File::open(scratch.path("file")).unwrap();
     let envelope = Envelope::new("look").with_descriptor(open()).with_descriptor(open());
-    sender.channel.write(Bytes::from("before").into());
-    sender.channel.write(envelope.into());
-    sender.channel.send(Bytes::from("after").into()).wait().unwrap();
+    sender.channel.write(Bytes::from("before"));
+    sender.channel.write(envelope);
+    sender.channel.send(Bytes::from("after")).wait().unwrap();
 
     assert_eq!(receiver.events.read().descriptors.len(), 0);
     let received = receiver.events.read();
@@ -182,7 +182,7 @@ fn more_descriptors_than_asked_for_drop_the_datagram_and_none_stays_open() {
             envelope = envelope.with_descriptor(writer.try_clone().unwrap());
         }
         drop(writer);
-        sender.channel.send(envelope.into()).wait().unwrap();
+        sender.channel.send(envelope).wait().unwrap();
         if allowed > 0 {
             match receiver.events.next() {
                 Seen::Truncated(truncated) => assert!(truncated.descriptors),
@@ -207,9 +207,9 @@ fn the_system_tells_who_sent_a_datagram_with_and_without_descriptors() {
         let name = abstract_name(&format!("credentials-{allowed}"));
         let receiver = bind_with(probe(), &name, |builder| builder.credentials(true).descriptors(allowed));
         let sender = connect(probe(), &name);
-        sender.channel.write(Bytes::from("me").into());
+        sender.channel.write(Bytes::from("me"));
         let envelope = Envelope::new("look").with_descriptor(File::open("/dev/null").unwrap());
-        sender.channel.send(envelope.into()).wait().unwrap();
+        sender.channel.send(envelope).wait().unwrap();
         for descriptors in [0, allowed] {
             let received = receiver.events.read();
             let sent_by = received.credentials.expect("it was asked for");
@@ -219,7 +219,7 @@ fn the_system_tells_who_sent_a_datagram_with_and_without_descriptors() {
         }
         let many = Envelope::new("two").with_descriptor(File::open("/dev/null").unwrap());
         let many = many.with_descriptor(File::open("/dev/null").unwrap());
-        sender.channel.send(many.into()).wait().unwrap();
+        sender.channel.send(many).wait().unwrap();
         match (allowed, receiver.events.next()) {
             (0, Seen::Read(received)) => assert!(received.descriptors.is_empty()),
             (1, Seen::Truncated(truncated)) => assert!(truncated.descriptors),
@@ -238,8 +238,8 @@ fn more_descriptors_than_the_system_passes_fail_the_write() {
     for _ in 0..254 {
         envelope = envelope.with_descriptor(file.try_clone().unwrap());
     }
-    sender.channel.send(envelope.into()).wait().unwrap_err();
-    sender.channel.send(Bytes::from("fine").into()).wait().unwrap();
+    sender.channel.send(envelope).wait().unwrap_err();
+    sender.channel.send(Bytes::from("fine")).wait().unwrap();
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn a_longer_datagram_than_udp_has_passes_if_it_is_asked_for() {
     let receiver = bind_with(probe(), &name, |builder| builder.receive_max(100_000));
     let options = netwright_transport::DatagramOptions::new().send_buffer_size(400_000);
     let sender = connect_with(probe(), &name, |builder| builder.options(options));
-    sender.channel.send(Bytes::from(vec![5; 100_000]).into()).wait().unwrap();
+    sender.channel.send(Bytes::from(vec![5; 100_000])).wait().unwrap();
     let received = receiver.events.read();
     assert!(received.bytes.len() == 100_000 && received.bytes.iter().all(|&byte| byte == 5));
-    sender.channel.send(Bytes::from(vec![5; 100_001]).into()).wait().unwrap();
+    sender.channel.send(Bytes::from(vec![5; 100_001])).wait().unwrap();
     assert!(matches!(receiver.events.next(), Seen::Truncated(truncated) if truncated.length == 100_001));
 }
 
@@ -262,7 +262,7 @@ fn a_file_that_a_dead_process_left_is_replaced_and_what_is_no_socket_is_not() {
     assert!(scratch.path("x").exists());
     let echo = bind_with(echo(), &scratch.address("x"), |builder| builder);
     let client = connect(probe(), scratch.address("x"));
-    client.channel.write_and_flush(Bytes::from("new here").into());
+    client.channel.write_and_flush(Bytes::from("new here"));
     assert_eq!(client.events.read().bytes, b"new here");
     drop(echo);
 

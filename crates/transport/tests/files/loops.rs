@@ -2,7 +2,7 @@
 
 use crate::support::{Folder, HANGS, Way, gate, on, on_loop, ring};
 use bytes::Bytes;
-use netwright_core::{EventLoopGroup, LocalLoop, Promised};
+use netwright_core::{EventLoopGroup, LocalLoop, Outgoing, Promised};
 use netwright_transport::{
     Backend,
     files::{File, FileError},
@@ -151,7 +151,7 @@ fn a_handler_goes_on_with_what_was_read() {
 
     impl Application for Reads {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
 
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
             cx.spawn(File::open(&self.0), |_, cx, file| match file {

@@ -13,14 +13,14 @@ pub(crate) use script::*;
 pub(crate) use waiting::*;
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application};
+use netwright_core::{AppContext, Application, Outgoing};
 
 /// Sends everything back: written as it is read, flushed when all is read.
 pub(crate) struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());

@@ -7,11 +7,10 @@
 
 use super::{OpenError, Opened, Request, Socket};
 use crate::{Message, WebSocket};
-use bytes::BytesMut;
 use http::HeaderMap;
 use netwright_core::{
-    Channel, CloseCause, EventLoopGroup, Outcome, Outgoing, Peer, PipelineBuilder, Promise, PromiseError,
-    Promised, Segment, SharedPromised, Switch, Whole, pipeline, promise,
+    Channel, CloseCause, EventLoopGroup, IntoPipeline, Outcome, Peer, Promise, PromiseError, Promised,
+    SharedPromised, Switch, pipeline, promise,
 };
 use netwright_http::ReplyHead;
 #[cfg(feature = "tls")]
@@ -186,11 +185,7 @@ where
     T: Future<Output: Outcome> + 'static,
 {
     /// The handshake, and behind it the function.
-    fn open(
-        self: Arc<Self>,
-        request: Request,
-        switch: Switch<BytesMut, Outgoing, Infallible>,
-    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>> {
+    fn open(self: Arc<Self>, request: Request, switch: Switch<Infallible>) -> impl IntoPipeline<Infallible> {
         let unopened = self.clone();
         let make = move |mut stage: WebSocket, reply: &ReplyHead, opened: &Opened| {
             let (headers, opened, over) = (reply.headers.clone(), opened.clone(), stage.over());

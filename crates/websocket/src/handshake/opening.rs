@@ -11,8 +11,7 @@ use super::{HandshakeError, Opened, REJECTION_MAX, Rejection, Request, new_key};
 use crate::WebSocket;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Event, Link, Outgoing, PipelineBuilder, Segment, StageTimer, Switch,
-    Whole, pipeline,
+    AppContext, Application, CloseCause, Event, IntoPipeline, PipelineBuilder, StageTimer, Switch, pipeline,
 };
 use netwright_http::{HttpClient, HttpPart, ReplyHead, ReplyPart, RequestPart};
 use std::convert::Infallible;
@@ -40,15 +39,13 @@ impl Request {
     /// let mut channel = EmbeddedChannel::<(), _>::with_joint(client); // or a `Client` of the transport
     /// assert!(channel.outbound_bytes().starts_with(b"GET /chat HTTP/1.1\r\n"));
     /// ```
-    pub fn pipeline<S, E, P>(
+    pub fn pipeline<P, T>(
         &self,
-        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
-    ) -> PipelineBuilder<(), netwright_core::Joint<BytesMut, Outgoing, Infallible>>
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> P + 'static,
+    ) -> PipelineBuilder<(), netwright_core::Joint<Infallible>>
     where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, Outgoing> + 'static,
-        P::Tail: 'static,
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
     {
         let request = self.clone();
         let secrecy = if self.is_secure() { Secrecy::Impossible } else { Secrecy::Settled };
@@ -59,32 +56,28 @@ impl Request {
     ///
     /// A request for `wss` is sent when the TLS stage of Netwright has told that its handshake is done, for which the feature `tls`
     /// of this crate is needed (`wss` of `netwright`); where nobody tells, nothing is sent.
-    pub fn open<S, E, P>(
+    pub fn open<P, T>(
         self,
-        switch: Switch<BytesMut, Outgoing, Infallible>,
-        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
-    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+        switch: Switch<Infallible>,
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> P + 'static,
+    ) -> impl IntoPipeline<Infallible>
     where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, Outgoing> + 'static,
-        P::Tail: 'static,
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
     {
         self.open_or(switch, make, None)
     }
 
     /// The same, and tells why if there is no WebSocket in the end.
-    pub(super) fn open_or<S, E, P>(
+    pub(super) fn open_or<P, T>(
         self,
-        switch: Switch<BytesMut, Outgoing, Infallible>,
-        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+        switch: Switch<Infallible>,
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> P + 'static,
         unopened: Option<Unopened>,
-    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+    ) -> impl IntoPipeline<Infallible>
     where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, Outgoing> + 'static,
-        P::Tail: 'static,
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
     {
         let secrecy = match self.is_secure() {
             false => Secrecy::Settled,
@@ -94,21 +87,19 @@ impl Request {
         self.begin(switch, make, secrecy, unopened)
     }
 
-    fn begin<S, E, P>(
+    fn begin<P, T>(
         self,
-        switch: Switch<BytesMut, Outgoing, Infallible>,
-        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+        switch: Switch<Infallible>,
+        make: impl FnOnce(WebSocket, &ReplyHead, &Opened) -> P + 'static,
         secrecy: Secrecy,
         unopened: Option<Unopened>,
-    ) -> PipelineBuilder<(), impl Whole<Segment = impl Segment<BytesMut, Outgoing, Tail = Infallible>>>
+    ) -> impl IntoPipeline<Infallible>
     where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, Outgoing> + 'static,
-        P::Tail: 'static,
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
     {
         let exchange: Exchange = Box::new(move |socket, reply, opened| {
-            switch.to(make(socket, reply, opened).sealed::<BytesMut, Outgoing, P>());
+            switch.to(make(socket, reply, opened).sealed());
         });
         let opening = Opening {
             request: self,

@@ -11,15 +11,12 @@
 
 use super::{Accept, Opened, Refusal};
 use crate::WebSocket;
-use bytes::BytesMut;
-use netwright_core::{
-    Context, Event, Handler, Link, Outgoing, PipelineBuilder, Segment, Switch, Whole, WritePromise,
-};
+use netwright_core::{Context, Event, Handler, IntoPipeline, Switch, WritePromise};
 use netwright_http::{HttpPart, ReplyPart, RequestHead, RequestPart};
 use std::{convert::Infallible, fmt, sync::Arc};
 
 /// What lies behind the joint of a server that speaks HTTP and WebSocket.
-type Way = Switch<BytesMut, Outgoing, Infallible>;
+type Way = Switch<Infallible>;
 
 /// Turns requests for a WebSocket into WebSocket connections, and lets everything else pass to the HTTP application.
 ///
@@ -83,21 +80,19 @@ pub struct Upgraded(pub Opened);
 impl Upgrade {
     /// Takes the requests that `accept` says, and has `make` build what comes in the place of HTTP: the WebSocket stage, and
     /// behind it the application.
-    pub fn new<S, E, P>(
+    pub fn new<P, T>(
         switch: Way,
         accept: impl Into<Arc<Accept>>,
-        mut make: impl FnMut(WebSocket, &RequestHead, &Opened) -> PipelineBuilder<S, E> + 'static,
+        mut make: impl FnMut(WebSocket, &RequestHead, &Opened) -> P + 'static,
     ) -> Self
     where
-        E: Whole,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, Outgoing> + 'static,
-        P::Tail: 'static,
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
     {
         Self {
             accept: accept.into(),
             switch: Box::new(move |socket, request, opened| {
-                switch.to(make(socket, request, opened).sealed::<BytesMut, Outgoing, P>());
+                switch.to(make(socket, request, opened).sealed());
             }),
             unanswered: 0,
             waiting: None,

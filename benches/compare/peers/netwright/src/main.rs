@@ -9,7 +9,7 @@ use http::{
 };
 use kit::{Mode, Task};
 use netwright::{
-    AppContext, Application, Backend, Outgoing, Server,
+    AppContext, Application, Backend, Server,
     http::{HttpServer, Received, header_map, respond},
     pipeline,
     tls::{Acceptor, Tls},
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Mode::Https => {
             let acceptor = Acceptor::from_config(Arc::new(kit::tls::config()));
             builder.pipeline(move |_| {
-                pipeline().add(Tls::<Outgoing>::server(&acceptor)).add(HttpServer::new()).app(respond(page))
+                pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(respond(page))
             })
         }
         Mode::WebSocket => {

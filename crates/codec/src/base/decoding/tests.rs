@@ -1,5 +1,5 @@
 use super::*;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use netwright_core::{AppContext, Application, EmbeddedChannel, Fault, pipeline};
 use std::{cell::RefCell, rc::Rc};
 

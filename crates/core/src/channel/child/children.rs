@@ -29,13 +29,13 @@ pub struct ChildKey(Token);
 /// calls in which it opened, called or ended one, and in [`Handler::children_ready`] for those that ran by themselves:
 ///
 /// ```
-/// use netwright_core::{ChildKey, Children, Context, EmbeddedChannel, Handler, Segment, WritePromise, pipeline};
+/// use netwright_core::{ChildKey, Children, Context, EmbeddedChannel, Handler, Outgoing, Segment, WritePromise, pipeline};
 /// use bytes::{Bytes, BytesMut};
 /// use std::{collections::HashMap, convert::Infallible};
 ///
 /// /// The first byte of each packet says which conversation it belongs to.
-/// struct Switchboard<F, P: Segment<BytesMut, Bytes>> {
-///     children: Children<P, BytesMut, Bytes>,
+/// struct Switchboard<F, P: Segment<BytesMut, Outgoing>> {
+///     children: Children<P, BytesMut, Outgoing>,
 ///     lines: HashMap<u8, ChildKey>,
 ///     build: F,
 /// }
@@ -43,7 +43,7 @@ pub struct ChildKey(Token);
 /// impl<F, P> Switchboard<F, P>
 /// where
 ///     F: FnMut() -> P + 'static,
-///     P: Segment<BytesMut, Bytes>,
+///     P: Segment<BytesMut, Outgoing>,
 /// {
 ///     /// Sends what children have to say.
 ///     fn look(&mut self, cx: &mut Context<'_, Self>) {
@@ -67,12 +67,12 @@ pub struct ChildKey(Token);
 /// impl<F, P> Handler for Switchboard<F, P>
 /// where
 ///     F: FnMut() -> P + 'static,
-///     P: Segment<BytesMut, Bytes>,
+///     P: Segment<BytesMut, Outgoing>,
 /// {
 ///     type Read = BytesMut;
 ///     type ReadOut = Infallible;
 ///     type Write = Infallible;
-///     type WriteOut = Bytes;
+///     type WriteOut = Outgoing;
 ///
 ///     fn read(&mut self, cx: &mut Context<'_, Self>, mut packet: BytesMut) {
 ///         let line = packet.split_to(1)[0];
@@ -194,7 +194,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// use netwright_core::{ChannelGroup, Children, Segment};
     /// use bytes::{Bytes, BytesMut};
     ///
-    /// fn in_group<P: Segment<BytesMut, Bytes, Tail = Bytes>>(group: ChannelGroup<Bytes>) -> Children<P, BytesMut, Bytes> {
+    /// fn in_group<P: Segment<BytesMut, Outgoing, Tail = Outgoing>>(group: ChannelGroup<Bytes>) -> Children<P, BytesMut, Outgoing> {
     ///     Children::default().introduce(move |channel| _ = group.add(channel.clone()))
     /// }
     /// ```

@@ -9,11 +9,13 @@
 mod finished;
 mod wire;
 
-use super::{Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack, Weight};
+use super::{
+    CarriedBy, Carries, Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack, Weight,
+};
 use crate::{
     ManualLoop,
     event_loop::LocalLoop,
-    pipeline::{ApplicationStage, End, Ending, Handler, Link, PipelineBuilder, Segment},
+    pipeline::{ApplicationStage, Complete, Handler, IntoPipeline, Link, PipelineBuilder, Segment},
 };
 use bytes::{Bytes, BytesMut};
 pub use finished::{Collector, Finished};
@@ -54,9 +56,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     pub fn new<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, X, Tail = W>,
-        X: Into<Outgoing> + 'static,
+        X: CarriedBy<Outgoing>,
     {
         Self::with_settings(pipeline, HostSettings::default())
     }
@@ -65,9 +67,9 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     pub fn with_settings<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>, settings: HostSettings) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, X, Tail = W>,
-        X: Into<Outgoing> + 'static,
+        X: CarriedBy<Outgoing>,
     {
         let inbound = Rc::default();
         let segment = collecting(pipeline, &inbound);
@@ -76,28 +78,13 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
 
     /// A connected channel whose pipeline ends in a joint, or is sealed. Nothing is collected: what is behind a joint ends
     /// there.
-    pub fn with_joint<S, E, P, X>(pipeline: PipelineBuilder<S, E>) -> Self
-    where
-        E: Ending,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, X, Tail = W>,
-        X: Into<Outgoing> + 'static,
-    {
+    pub fn with_joint(pipeline: impl IntoPipeline<W>) -> Self {
         Self::with_joint_and_settings(pipeline, HostSettings::default())
     }
 
     /// The same with settings of one's own.
-    pub fn with_joint_and_settings<S, E, P, X>(
-        pipeline: PipelineBuilder<S, E>,
-        settings: HostSettings,
-    ) -> Self
-    where
-        E: Ending,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<BytesMut, X, Tail = W>,
-        X: Into<Outgoing> + 'static,
-    {
-        let segment = pipeline.into_segment();
+    pub fn with_joint_and_settings(pipeline: impl IntoPipeline<W>, settings: HostSettings) -> Self {
+        let segment = pipeline.into_pipeline();
         Self::embed(Rc::default(), |local| Host::new(local, segment, settings))
     }
 
@@ -139,7 +126,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     pub fn of_messages<S, H, E, P>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<I, O, Tail = W>,
     {
         Self::of_messages_with(pipeline, HostSettings::default(), Weight::unsaid())
@@ -154,7 +141,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     ) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
-        ((S, H), ApplicationStage<Collector<R, W>>): Link<End, Linked = P>,
+        ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<I, O, Tail = W>,
     {
         let inbound = Rc::default();
@@ -163,17 +150,11 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     }
 
     /// The same for a pipeline that ends in a joint, or is sealed; see [`with_joint`](EmbeddedChannel::with_joint).
-    pub fn of_messages_with_joint<S, E, P>(
-        pipeline: PipelineBuilder<S, E>,
-        settings: HostSettings,
-        weight: Weight<O>,
-    ) -> Self
+    pub fn of_messages_with_joint<P>(pipeline: P, settings: HostSettings, weight: Weight<O>) -> Self
     where
-        E: Ending,
-        S: Link<E::Segment, Linked = P>,
-        P: Segment<I, O, Tail = W>,
+        P: IntoPipeline<W, I, O, Written = O>,
     {
-        let segment = pipeline.into_segment();
+        let segment = pipeline.into_pipeline();
         Self::embed(Rc::default(), |local| Host::of_messages(local, segment, settings, weight))
     }
 
@@ -249,7 +230,10 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     }
 
     /// Writes and flushes a message at the application's end.
-    pub fn write_outbound(&mut self, msg: W) -> &mut Self {
+    pub fn write_outbound<M>(&mut self, msg: M) -> &mut Self
+    where
+        W: Carries<M>,
+    {
         self.channel.write_and_flush(msg);
         self.settle();
         self
@@ -374,7 +358,7 @@ fn collecting<S, H, E, P>(
 ) -> P
 where
     H: Handler,
-    ((S, H), ApplicationStage<Collector<H::ReadOut, H::Write>>): Link<End, Linked = P>,
+    ((S, H), ApplicationStage<Collector<H::ReadOut, H::Write>>): Link<Complete, Linked = P>,
 {
     pipeline.collect(ApplicationStage(Collector::into(inbound.clone()))).into_segment()
 }

@@ -29,8 +29,8 @@ fn a_file_that_ends_early_closes_the_channel_if_a_part_of_it_was_sent_and_fails_
     for sent in [5, 0] {
         let mut channel = EmbeddedChannel::new(pipeline().add(Through));
         let region = FileRegion::new(file_with(&vec![7; sent]), 0, 10);
-        let mut file = channel.channel().send(region.into());
-        let mut behind = channel.channel().send(Bytes::from("next").into());
+        let mut file = channel.channel().send(region);
+        let mut behind = channel.channel().send(Bytes::from("next"));
         channel.run();
         assert!(matches!(file.try_take(), Some(Err(WriteError::File(_)))));
         if sent == 0 {

@@ -24,8 +24,8 @@ mod settings;
 mod wants;
 
 use super::{
-    Address, ChannelId, ChannelState, CloseCause, Fault, MessageLine, Outgoing, Pack, Parcel, Weighed,
-    Weight, WriteError, WritePromise,
+    Address, CarriedBy, ChannelId, ChannelState, CloseCause, Fault, MessageLine, Outgoing, Pack, Parcel,
+    Weighed, Weight, WriteError, WritePromise,
     child::{Family, STORE_DUE},
     core::ChannelCore,
     handle::Channel,
@@ -50,12 +50,12 @@ pub(super) const HOST: u32 = 0;
 ///
 /// ```
 /// use netwright_core::{CloseCause, Host, HostSettings, LocalLoop, ManualLoop, pipeline};
-/// use bytes::{Bytes, BytesMut};
+/// use bytes::BytesMut;
 ///
 /// // What a transport does with a channel, without the system calls.
 /// ManualLoop::new().enter(|| {
 ///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
-///     let mut host: Host<_, Bytes> = Host::new(LocalLoop::current().unwrap(), echo, HostSettings::default());
+///     let mut host = Host::new(LocalLoop::current().unwrap(), echo, HostSettings::default());
 ///     host.activate(None, None);
 ///     assert!(host.wants_read());
 ///     host.received(BytesMut::from("hello")); // what `recv` gave
@@ -88,7 +88,7 @@ pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut, M: Parcel =
 impl<P, W, R: 'static> Host<P, W, R>
 where
     P: Segment<R, W>,
-    W: Into<Outgoing> + 'static,
+    W: CarriedBy<Outgoing>,
 {
     /// A host for a pipeline that writes bytes, or files, on the loop of the calling thread.
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
@@ -381,17 +381,16 @@ where
 #[cfg(all(test, not(loom), target_pointer_width = "64"))]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
-    fn size_of_host<P: Segment<BytesMut, Bytes>>(_: &P) -> usize {
-        size_of::<Host<P, Bytes>>()
+    fn size_of_host<P: Segment<BytesMut, Outgoing>>(_: &P) -> usize {
+        size_of::<Host<P, Outgoing>>()
     }
 
     /// Ten thousand idle connections are ten thousand of these: who needs more room in them finds it in them.
     #[test]
     fn an_idle_channel_takes_no_more_room_than_it_had() {
         let echo = crate::pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
-        let (host, shared) = (size_of_host(&echo), size_of::<ChannelShared<Bytes>>());
+        let (host, shared) = (size_of_host(&echo), size_of::<ChannelShared<Outgoing>>());
         assert!(host <= 536 && shared <= 152, "host {host}, shared {shared}");
     }
 }

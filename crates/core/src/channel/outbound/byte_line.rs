@@ -1,7 +1,7 @@
 //! The line of bytes and files: what a transport of bytes takes from it, and how.
 
 use super::{
-    super::{envelope::Envelope, file_region::FileRegion},
+    super::{envelope::Envelope, file_region::FileRegion, outgoing::Special},
     ENTRY_OVERHEAD, Entry, GATHER_BYTES_MAX, GATHER_PIECES_MAX, Outbound, Outgoing,
 };
 use bytes::{Buf, Bytes};
@@ -46,7 +46,7 @@ impl Outbound<'_> {
     pub fn first_bytes(&self) -> Option<&Bytes> {
         match self.first()? {
             Outgoing::Bytes(bytes) => Some(bytes),
-            Outgoing::File(_) | Outgoing::Envelope(_) => None,
+            Outgoing::Special(_) => None,
         }
     }
 
@@ -54,16 +54,16 @@ impl Outbound<'_> {
     /// [`advance`](Self::advance) here, not to the region.
     pub fn first_file(&self) -> Option<&FileRegion> {
         match self.first()? {
-            Outgoing::File(region) => Some(region),
-            Outgoing::Bytes(_) | Outgoing::Envelope(_) => None,
+            Outgoing::Special(Special::File(region)) => Some(region),
+            Outgoing::Bytes(_) | Outgoing::Special(Special::Envelope(_)) => None,
         }
     }
 
     /// The first flushed message, if it is an envelope.
     pub fn first_envelope(&self) -> Option<&Envelope> {
         match self.first()? {
-            Outgoing::Envelope(envelope) => Some(envelope),
-            Outgoing::Bytes(_) | Outgoing::File(_) => None,
+            Outgoing::Special(Special::Envelope(envelope)) => Some(envelope),
+            Outgoing::Bytes(_) | Outgoing::Special(Special::File(_)) => None,
         }
     }
 
@@ -84,7 +84,7 @@ impl Outbound<'_> {
     pub fn open_first_envelope(&mut self) {
         if self.line.flushed > 0
             && let Some(entry) = self.line.entries.iter_mut().next()
-            && let Outgoing::Envelope(envelope) = &mut entry.rest
+            && let Outgoing::Special(Special::Envelope(envelope)) = &mut entry.rest
         {
             entry.rest = Outgoing::Bytes(mem::take(&mut envelope.bytes));
         }
@@ -95,7 +95,7 @@ impl Outbound<'_> {
         let rests = self.line.entries.iter().take(self.line.flushed).map(|entry| &entry.rest);
         rests.filter(|rest| !rest.is_empty()).map_while(|rest| match rest {
             Outgoing::Bytes(bytes) => Some(bytes),
-            Outgoing::File(_) | Outgoing::Envelope(_) => None,
+            Outgoing::Special(_) => None,
         })
     }
 
@@ -157,7 +157,7 @@ impl Outbound<'_> {
             }
             let here = left.min(entry.rest.len());
             left -= here;
-            if let Outgoing::Envelope(envelope) = &mut entry.rest {
+            if let Outgoing::Special(Special::Envelope(envelope)) = &mut entry.rest {
                 entry.rest = Outgoing::Bytes(mem::take(&mut envelope.bytes)); // sent with what goes along
             }
             match &mut entry.rest {
@@ -165,8 +165,8 @@ impl Outbound<'_> {
                     bytes.advance(here as usize); // no longer than `bytes`, so it fits
                     released += here as usize;
                 }
-                Outgoing::File(region) => region.advance(here),
-                Outgoing::Envelope(_) => {}
+                Outgoing::Special(Special::File(region)) => region.advance(here),
+                Outgoing::Special(Special::Envelope(_)) => {}
             }
         }
         self.account.discharge(released);

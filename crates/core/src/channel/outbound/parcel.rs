@@ -1,6 +1,10 @@
 //! What a line of messages has to know of each of them.
 
-use super::super::{outgoing::Outgoing, weight::Weight};
+use super::super::{
+    carries::CarriedBy,
+    outgoing::{Outgoing, Special},
+    weight::Weight,
+};
 
 /// Something that waits to be sent: bytes and files ([`Outgoing`]), or a message of any type ([`Weighed`]).
 pub trait Parcel: 'static {
@@ -44,16 +48,16 @@ impl Parcel for Outgoing {
     }
     fn release(self) {
         match self {
-            Self::Envelope(envelope) => envelope.recycle(),
+            Self::Special(Special::Envelope(envelope)) => envelope.recycle(),
             other => drop(other),
         }
     }
 }
 
-impl<W: Into<Outgoing>> Pack<W> for Outgoing {
+impl<W: CarriedBy<Outgoing>> Pack<W> for Outgoing {
     #[inline]
     fn pack(msg: W, _: Weight<W>) -> Self {
-        msg.into()
+        msg.carried()
     }
 }
 

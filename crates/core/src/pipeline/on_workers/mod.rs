@@ -30,7 +30,7 @@ use self::{
     worker::{Item, Shared},
 };
 use super::{Application, ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
-use crate::workers::Workers;
+use crate::{channel::Carries, workers::Workers};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler that can run on workers: it may be sent to another thread, and so may everything that crosses.
@@ -188,7 +188,8 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// ```
     pub fn add_on<K>(self, workers: &Workers, handler: K) -> PipelineBuilder<((S, H), OnWorkers<K>)>
     where
-        K: SendHandler + Handler<Read = H::ReadOut, WriteOut = H::Write>,
+        K: SendHandler + Handler<Read = H::ReadOut>,
+        H::Write: Carries<K::WriteOut>,
     {
         self.add(on_workers(workers, handler))
     }
@@ -200,8 +201,8 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
         application: A,
     ) -> PipelineBuilder<((S, H), OnWorkers<ApplicationStage<A>>), Complete>
     where
-        A: Application<Read = H::ReadOut, Write = H::Write> + Send,
-        H: Handler<ReadOut: Send, Write: Send>,
+        A: Application<Read = H::ReadOut, Write: Send> + Send,
+        H: Handler<ReadOut: Send, Write: Carries<A::Write>>,
     {
         self.add(on_workers(workers, ApplicationStage(application))).complete()
     }

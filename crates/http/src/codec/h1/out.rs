@@ -50,7 +50,7 @@ impl Out {
 
     pub(crate) fn file(&mut self, file: FileRegion) {
         self.cut();
-        self.pieces.push(Outgoing::File(file));
+        self.pieces.push(file.into());
     }
 
     fn cut(&mut self) {

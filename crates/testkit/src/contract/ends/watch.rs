@@ -5,13 +5,10 @@ use super::{
     End,
 };
 use bytes::BytesMut;
-use netwright_core::{CloseCause, Context, Handler, Workers, WritePromise};
-use std::{
-    marker::PhantomData,
-    sync::{
-        Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use netwright_core::{CloseCause, Context, Handler, Outgoing, Workers, WritePromise};
+use std::sync::{
+    Arc, Condvar, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// Tells a test what becomes of the channels that it watches. Clones are the same.
@@ -54,9 +51,9 @@ impl Watch {
 
     // ---- for the server ----
 
-    /// The stage next to the wire, which counts ends. `W` is what the stages behind it write.
-    pub fn stage<W: 'static>(&self) -> Watcher<W> {
-        Watcher { watch: self.clone(), writes: PhantomData }
+    /// The stage next to the wire, which counts ends.
+    pub fn stage(&self) -> Watcher {
+        Watcher { watch: self.clone() }
     }
 
     /// A channel has come to where it waits.
@@ -146,16 +143,15 @@ impl Watch {
 }
 
 /// Counts the ends of channels. Made by [`Watch::stage`].
-pub struct Watcher<W> {
+pub struct Watcher {
     watch: Watch,
-    writes: PhantomData<fn(W)>,
 }
 
-impl<W: 'static> Handler for Watcher<W> {
+impl Handler for Watcher {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = W;
-    type WriteOut = W;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         let caller = cx.caller();
@@ -169,7 +165,7 @@ impl<W: 'static> Handler for Watcher<W> {
         self.watch.told().inactive.push(cause.clone());
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
         cx.write_with(msg, done);
     }
     fn removed(&mut self) {

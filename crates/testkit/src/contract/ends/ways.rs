@@ -5,7 +5,7 @@ use crate::contract::{Behaviour, Need, Setup, support::Soon};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, InboundOnly, InboundStage,
-    Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
+    Outgoing, Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
 };
 use netwright_transport::{BindError, Server};
 use std::{convert::Infallible, num::NonZeroUsize};
@@ -82,7 +82,7 @@ struct Singles(BytesMut);
 impl InboundOnly for Singles {
     type Read = BytesMut;
     type ReadOut = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, _: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) {
         self.0.extend_from_slice(&bytes);
@@ -114,7 +114,7 @@ impl Waits {
 
 impl Application for Waits {
     type Read = u8;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut Cx<'_>, _: u8) {
         (self.first)(self, cx);
@@ -154,7 +154,7 @@ fn room_without_a_thought(place: Place) -> Bound {
 }
 
 fn room_in_an_async_function(place: Place) -> Bound {
-    async fn echo(mut peer: Peer<u8, Bytes>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
+    async fn echo(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         let mut read = 0;
         while let Some(_byte) = peer.read().await? {
             read += 1;
@@ -191,7 +191,7 @@ fn room_in_a_service(place: Place) -> Bound {
 // ---- messages ----
 
 fn a_message(place: Place) -> Bound {
-    async fn reads(mut peer: Peer<u8, Bytes>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
+    async fn reads(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         for _ in 0..3 {
             peer.read().await?;
         }
@@ -209,7 +209,7 @@ fn a_message(place: Place) -> Bound {
 
 /// It does not read, but looks out for the end.
 fn a_message_beside_the_peers_end(place: Place) -> Bound {
-    async fn looks(mut peer: Peer<u8, Bytes>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
+    async fn looks(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         peer.read().await?;
         watch.waits();
         Err(peer.closed().await)
@@ -237,8 +237,8 @@ fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
     impl Handler for Slow {
         type Read = u8;
         type ReadOut = u8;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
             cx.fire_read(byte);
             cx.hold();
@@ -247,7 +247,7 @@ fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
         fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
             cx.release();
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
             cx.write_with(msg, done);
         }
     }
@@ -263,7 +263,7 @@ fn who_paused_it(place: Place) -> Bound {
     struct Paused(Watch, Guard);
     impl Application for Paused {
         type Read = u8;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
             cx.pause();
             self.0.waits();
@@ -296,8 +296,8 @@ fn a_stage_on_workers(place: Place) -> Bound {
     impl Handler for Blocks {
         type Read = u8;
         type ReadOut = u8;
-        type Write = Bytes;
-        type WriteOut = Bytes;
+        type Write = Outgoing;
+        type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
             if byte == b'1' {
                 self.0.waits();
@@ -306,7 +306,7 @@ fn a_stage_on_workers(place: Place) -> Bound {
             let _ = &self.1;
             cx.fire_read(byte);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
             cx.write_with(msg, done);
         }
     }
@@ -314,7 +314,7 @@ fn a_stage_on_workers(place: Place) -> Bound {
     let make = move |_: &_| {
         let (workers, stage) = (watch.workers(), Blocks(watch.clone(), watch.guard()));
         let stages = pipeline().add(watch.stage()).add(singles()).add_on(&workers, stage);
-        stages.handle(|cx, _| cx.write_and_flush("answer".into()))
+        stages.handle(|cx, _| cx.write_and_flush("answer"))
     };
     place.builder.pipeline(make).bind(place.at)
 }
@@ -323,14 +323,14 @@ fn an_application_on_workers(place: Place) -> Bound {
     struct Blocks(Watch, Guard);
     impl Application for Blocks {
         type Read = u8;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
             if byte == b'1' {
                 self.0.waits();
             }
             self.0.wait_at_gate();
             let _ = &self.1;
-            cx.write_and_flush("answer".into());
+            cx.write_and_flush("answer");
         }
     }
     let watch = place.watch;
@@ -348,7 +348,7 @@ fn a_segment_that_was_exchanged(place: Place) -> Bound {
     let watch = place.watch;
     let make = move |_: &_| {
         let watch = watch.clone();
-        pipeline().add(watch.stage()).joint(move |switch: Switch<BytesMut, Bytes, Bytes>| {
+        pipeline().add(watch.stage()).joint(move |switch: Switch<Outgoing>| {
             pipeline().handle(move |cx, bytes| {
                 let first = |_: &mut Waits, cx: &mut Cx<'_>| {
                     cx.pause();
@@ -367,7 +367,7 @@ fn a_sealed_segment(place: Place) -> Bound {
     let watch = place.watch;
     let make = move |_: &_| {
         let watch = watch.clone();
-        pipeline().add(watch.stage()).joint(move |_: Switch<BytesMut, Bytes, Infallible>| {
+        pipeline().add(watch.stage()).joint(move |_: Switch<Infallible>| {
             let writes = |this: &mut Waits, cx: &mut Cx<'_>| {
                 cx.pause();
                 tracked(&this.watch, &cx.channel());
@@ -381,14 +381,14 @@ fn a_sealed_segment(place: Place) -> Bound {
 // ---- writes ----
 
 /// Somebody writes from outside, and waits to hear of it and for room for more.
-fn tracked(watch: &Watch, channel: &Channel<Bytes>) {
+fn tracked(watch: &Watch, channel: &Channel) {
     let mut written = channel.send(much());
     let channel = channel.clone();
     watch.afterwards(move || {
         written.soon().unwrap_err();
         Box::pin(channel.writable()).soon().unwrap_err();
         channel.closed().soon();
-        channel.send("too late".into()).soon().unwrap_err();
+        channel.send("too late").soon().unwrap_err();
     });
 }
 

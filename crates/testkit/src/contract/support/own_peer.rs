@@ -10,7 +10,9 @@
 use super::{NARROW, PATIENCE, Soon, loops_of, settle};
 use crate::contract::{Need, Setup, Transport};
 use bytes::{Buf, Bytes, BytesMut};
-use netwright_core::{Address, AppContext, Application, Channel, CloseCause, EventLoop, Promised, pipeline};
+use netwright_core::{
+    Address, AppContext, Application, Channel, CloseCause, EventLoop, Outgoing, Promised, pipeline,
+};
 use netwright_transport::{ConnectError, StreamOptions};
 use std::{
     io::{self, ErrorKind},
@@ -51,7 +53,7 @@ impl Mailman {
 
 impl Application for Mailman {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.channel().set_attribute(Handover(Mutex::new(self.inbox.take())));
@@ -75,7 +77,7 @@ struct Kind {
     resets: bool,
 }
 
-type Connect = Box<dyn Fn(&Address) -> Promised<Channel<Bytes>, ConnectError> + Send + Sync>;
+type Connect = Box<dyn Fn(&Address) -> Promised<Channel, ConnectError> + Send + Sync>;
 
 /// Connects peers of one kind.
 struct Dialer {
@@ -114,7 +116,7 @@ fn dialer(setup: Setup, narrow: bool) -> Arc<Dialer> {
 pub(crate) struct OwnPeer(Arc<Inner>);
 
 struct Inner {
-    channel: Channel<Bytes>,
+    channel: Channel,
     reading: Mutex<Reading>,
     nonblocking: AtomicBool,
     dialer: Arc<Dialer>,

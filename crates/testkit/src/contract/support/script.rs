@@ -1,8 +1,8 @@
 //! An application that does as the test says, and tells what happens to its channel.
 
 use super::PATIENCE;
-use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, Channel, CloseCause, Fault, StageTimer};
+use bytes::BytesMut;
+use netwright_core::{AppContext, Application, Channel, CloseCause, Fault, Outgoing, StageTimer};
 use std::{
     fmt,
     sync::{Arc, Mutex, mpsc},
@@ -11,7 +11,7 @@ use std::{
 /// What happened to a channel, in order.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    Active(Channel<Bytes>),
+    Active(Channel),
     Read(Vec<u8>),
     ReadComplete,
     Writability(bool),
@@ -123,7 +123,7 @@ impl Probe {
 
 impl Application for Probe {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut Cx<'_>) {
         self.tell(Seen::Active(cx.channel()));
@@ -197,7 +197,7 @@ impl Events {
     }
 
     #[track_caller]
-    pub(crate) fn active(&self) -> Channel<Bytes> {
+    pub(crate) fn active(&self) -> Channel {
         match self.next() {
             Seen::Active(channel) => channel,
             other => panic!("expected active, got {other}"),

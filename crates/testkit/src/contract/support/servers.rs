@@ -2,10 +2,10 @@
 
 use super::{Hold, PATIENCE, Peer, Script, Soon, assert_quiet, settle, wait_until};
 use crate::contract::{Model, Setup, Variation};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
     Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, Outcome, Outgoing,
-    Segment, Termination, Workers, WorkersFigures, WritePromise, pipeline,
+    Termination, Workers, WorkersFigures, WritePromise, pipeline,
 };
 use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder, ThreadPerChannel};
 use std::{net::SocketAddr, time::Duration};
@@ -87,7 +87,7 @@ impl Setup {
     /// Has every connection run this async tail.
     pub(crate) fn serve_tail<F, T>(self, tail: F) -> Running
     where
-        F: Fn(netwright_core::Peer<BytesMut, Bytes>) -> T + Clone + Send + Sync + 'static,
+        F: Fn(netwright_core::Peer) -> T + Clone + Send + Sync + 'static,
         T: Future<Output: Outcome> + 'static,
     {
         self.serve_tail_with(tail, |builder| builder)
@@ -99,7 +99,7 @@ impl Setup {
         set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Running
     where
-        F: Fn(netwright_core::Peer<BytesMut, Bytes>) -> T + Clone + Send + Sync + 'static,
+        F: Fn(netwright_core::Peer) -> T + Clone + Send + Sync + 'static,
         T: Future<Output: Outcome> + 'static,
     {
         let (builder, loops) = self.server();
@@ -118,7 +118,7 @@ impl Setup {
     }
 
     /// A client whose channels run a script.
-    pub(crate) fn client(self, script: Script) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+    pub(crate) fn client(self, script: Script) -> Client {
         self.client_with(script, |builder| builder)
     }
 
@@ -126,7 +126,7 @@ impl Setup {
         self,
         script: Script,
         set_up: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Client<impl Segment<BytesMut, Bytes, Tail = Bytes>, Bytes> {
+    ) -> Client {
         let script = script.asking(self.asks());
         set_up(self.client_builder().auto_read(!self.asks()))
             .pipeline(move || pipeline().app(script.probe()))
@@ -135,11 +135,7 @@ impl Setup {
 }
 
 /// The loops that a client has now.
-pub(crate) fn loops_of<P, W>(client: &Client<P, W>) -> Vec<EventLoop>
-where
-    P: Segment<BytesMut, W, Tail: Send>,
-    W: Into<Outgoing> + 'static,
-{
+pub(crate) fn loops_of<W: Send + 'static>(client: &Client<W>) -> Vec<EventLoop> {
     let mut loops: Vec<_> = client.group().iter().collect();
     loops.extend(client.threads().map(ThreadPerChannel::busy_loops).unwrap_or_default());
     loops
@@ -275,13 +271,13 @@ struct Pass;
 impl Handler for Pass {
     type Read = BytesMut;
     type ReadOut = BytesMut;
-    type Write = Bytes;
-    type WriteOut = Bytes;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }
@@ -291,7 +287,7 @@ pub(crate) struct Echo;
 
 impl Application for Echo {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
         cx.write(bytes.freeze());
@@ -306,7 +302,7 @@ struct AskingEcho;
 
 impl Application for AskingEcho {
     type Read = BytesMut;
-    type Write = Bytes;
+    type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.request();
