@@ -37,4 +37,24 @@ fn the_message_about_a_mismatched_stage_names_both_types() {
     for part in ["<Shout as Handler>::WriteOut == String", "type WriteOut = Bytes"] {
         assert!(write.contains(part), "{part} is not in:\n{write}");
     }
+    let file = include_str!("compile_fail/file_through_a_stage_of_bytes.stderr");
+    assert!(file.contains("`Outgoing` cannot be written where `bytes::Bytes` is taken"), "{file}");
+}
+
+/// One mistake is one message: what follows from it is not told as well.
+#[test]
+fn one_mistake_is_one_error() {
+    for (name, errors) in [
+        ("closure", include_str!("compile_fail/closure_of_another_type.stderr")),
+        ("file", include_str!("compile_fail/file_through_a_stage_of_bytes.stderr")),
+        ("not Send", include_str!("compile_fail/handler_that_is_not_send_on_workers.stderr")),
+        ("builder", include_str!("compile_fail/builder_for_one_thread.stderr")),
+        ("no end", include_str!("compile_fail/no_last_stage.stderr")),
+        ("read", include_str!("compile_fail/mismatched_stage.stderr")),
+        ("write", include_str!("compile_fail/mismatched_write.stderr")),
+        ("switch", include_str!("compile_fail/switch_to_what_does_not_fit.stderr")),
+        ("other", include_str!("compile_fail/write_of_another_type.stderr")),
+    ] {
+        assert_eq!(errors.matches("error[").count(), 1, "{name}:\n{errors}");
+    }
 }

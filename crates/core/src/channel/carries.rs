@@ -76,6 +76,7 @@ impl<M: 'static, W: Carries<M>> CarriedBy<W> for M {
 /// Whoever takes `$to` is given `$from`.
 macro_rules! carries {
     ($($to:ty: $($from:ty),+;)+) => {$($(
+        #[diagnostic::do_not_recommend]
         impl Carries<$from> for $to {
             #[inline]
             fn carry(message: $from) -> Self {
@@ -90,6 +91,7 @@ carries! {
     Bytes: BytesMut, Vec<u8>, Box<[u8]>, String, &'static [u8], &'static str;
 }
 
+#[diagnostic::do_not_recommend]
 impl<const N: usize> Carries<&'static [u8; N]> for Outgoing {
     #[inline]
     fn carry(message: &'static [u8; N]) -> Self {
@@ -97,6 +99,7 @@ impl<const N: usize> Carries<&'static [u8; N]> for Outgoing {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<const N: usize> Carries<&'static [u8; N]> for Bytes {
     #[inline]
     fn carry(message: &'static [u8; N]) -> Self {

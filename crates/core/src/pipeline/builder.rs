@@ -136,8 +136,11 @@ impl<P, T> Ending for Sealed<P, T> {
 )]
 pub trait Whole: Ending {}
 
+#[diagnostic::do_not_recommend]
 impl Whole for Complete {}
+#[diagnostic::do_not_recommend]
 impl<T: 'static, R: 'static, W: 'static> Whole for Joint<T, R, W> {}
+#[diagnostic::do_not_recommend]
 impl<P, T> Whole for Sealed<P, T> {}
 
 #[allow(clippy::should_implement_trait)] // stages are added, not summed

@@ -1,4 +1,4 @@
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use netwright_core::{Context, Handler, Switch, WritePromise, pipeline};
 
 /// Reads text where the joint gives bytes.
@@ -14,7 +14,7 @@ impl Handler for Text {
 }
 
 fn upgrade(switch: &Switch<Bytes>) {
-    switch.to(pipeline().add(Text));
+    switch.to(pipeline().add(Text).handle(|_, _| {}));
 }
 
 fn main() {
