@@ -1,17 +1,17 @@
 //! Many conversations in one connection, each a channel with a pipeline of its own: `cargo run --release --example mux`
 
-use bytes::{Bytes, BytesMut};
-use netwright::{Client, CloseCause, Peer, Server, pipeline};
+use bytes::BytesMut;
+use netwright::{Client, CloseCause, Outgoing, Peer, Server, pipeline};
 use netwright_examples::mux::{Mux, Open};
 use std::sync::mpsc;
 
 /// Answers a stream when it has been said in full.
-async fn count(mut peer: Peer<BytesMut, Bytes>) -> Result<(), CloseCause> {
+async fn count(mut peer: Peer<BytesMut, Outgoing>) -> Result<(), CloseCause> {
     let mut bytes = 0;
     while let Some(piece) = peer.read().await? {
         bytes += piece.len(); // what is read gives the stream credit for more
     }
-    peer.channel().write_and_flush(format!("{bytes} bytes").into());
+    peer.channel().write_and_flush(format!("{bytes} bytes"));
     Ok(())
 }
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         connection.write_and_flush(open);
         let stream = stream.wait()?;
         println!("stream {} of connection {}: {size} bytes", stream.id(), connection.id());
-        stream.write_and_flush(vec![b'x'; size].into());
+        stream.write_and_flush(vec![b'x'; size]);
         stream.shut_down_output();
     }
     for _ in 0..3 {

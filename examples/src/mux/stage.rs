@@ -1,9 +1,9 @@
 //! The stage of a connection.
 
 use super::{Frame, Kind, MuxError, MuxLimits, OpenError, code, stream::Stream};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright::{
-    Channel, ChildKey, Children, CloseCause, Context, Event, Handler, Promise, Promised, Segment,
+    Channel, ChildKey, Children, CloseCause, Context, Event, Handler, Outgoing, Promise, Promised, Segment,
     ShuttingDown, WritePromise, promise,
 };
 use std::{
@@ -14,15 +14,14 @@ use std::{
 /// Asks a connection for a stream: written to its channel. `W` is what the stream's pipeline takes.
 ///
 /// ```
-/// use netwright::Channel;
+/// use netwright::{Channel, Outgoing};
 /// use netwright_examples::mux::{Open, OpenError};
-/// use bytes::Bytes;
 ///
-/// async fn ask(connection: &Channel<Open<Bytes>>) -> Result<(), OpenError> {
+/// async fn ask(connection: &Channel<Open<Outgoing>>) -> Result<(), OpenError> {
 ///     let (open, stream) = Open::new();
 ///     connection.write_and_flush(open);
-///     let stream: Channel<Bytes> = stream.await?; // a channel like any other
-///     stream.write_and_flush("hello".into());
+///     let stream: Channel<Outgoing> = stream.await?; // a channel like any other
+///     stream.write_and_flush("hello");
 ///     Ok(())
 /// }
 /// ```
@@ -38,7 +37,7 @@ impl<W: Send + 'static> Open<W> {
     }
 }
 
-/// Many streams in one connection, each with a pipeline of its own that reads and writes bytes. The last stage of a connection,
+/// Many streams in one connection, each with a pipeline of its own that reads bytes and writes bytes and files. The last stage of a connection,
 /// the same on both sides.
 ///
 /// ```
@@ -46,14 +45,14 @@ impl<W: Send + 'static> Open<W> {
 /// use netwright_examples::mux::{Frame, Kind, Mux};
 /// use bytes::BytesMut;
 ///
-/// let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment();
+/// let echo = || pipeline().handle(|cx, bytes| cx.write_and_flush(bytes)).starts_over().into_segment();
 /// let mut server = EmbeddedChannel::new(pipeline().last(Mux::server(echo)));
 /// server.write_inbound(Frame::encode(1, &Kind::Data(BytesMut::from("hello"))));
 /// let sent = server.outbound_bytes();
 /// assert!(sent.starts_with(&Frame::encode(1, &Kind::Data(BytesMut::from("hello")))));
 /// ```
-pub struct Mux<P: Segment<BytesMut, Bytes>, F> {
-    children: Children<P, BytesMut, Bytes>,
+pub struct Mux<P: Segment<BytesMut, Outgoing>, F> {
+    children: Children<P, BytesMut, Outgoing>,
     build: F,
     limits: MuxLimits,
     /// Bytes that are no whole frame yet.
@@ -68,7 +67,7 @@ pub struct Mux<P: Segment<BytesMut, Bytes>, F> {
     shutting_down: bool,
 }
 
-impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P> Mux<P, F> {
+impl<P: Segment<BytesMut, Outgoing>, F: FnMut() -> P> Mux<P, F> {
     /// The side that accepted the connection: opens streams of even numbers.
     pub fn server(build: F) -> Self {
         Self::new(build, 2)
@@ -109,7 +108,7 @@ impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P> Mux<P, F> {
     }
 }
 
-impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P + 'static> Mux<P, F> {
+impl<P: Segment<BytesMut, Outgoing>, F: FnMut() -> P + 'static> Mux<P, F> {
     // ---- what the peer says ----
 
     fn take_frames(&mut self, cx: &mut Context<'_, Self>) -> Result<(), MuxError> {
@@ -218,17 +217,20 @@ impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P + 'static> Mux<P, F> {
                 known.to_receive += credit;
                 cx.write(Frame::encode(stream, &Kind::Credit(credit as u32)));
             }
-            let length = child.first().map_or(0, Bytes::len);
+            let length =
+                child.first().map_or(0, |message| usize::try_from(message.len()).unwrap_or(usize::MAX));
             if length > most && most > 0 {
-                known.to_send -= most;
-                cx.write(Frame::head(stream, most as u16));
-                cx.write(child.take_part(|bytes| bytes.split_to(most)).unwrap_or_default());
+                if let Some(part) = child.take_part(|message| message.split_to(most as u64)) {
+                    known.to_send -= most;
+                    cx.write(Frame::head(stream, most as u16));
+                    cx.write(part); // a part of a file is still one
+                }
             } else if length <= most
-                && let Some((bytes, done)) = child.take_first()
+                && let Some((message, done)) = child.take_first()
             {
                 known.to_send -= length;
                 cx.write(Frame::head(stream, length as u16));
-                cx.write_with(bytes, done);
+                cx.write_with(message, done);
             }
             if child.take_output_end() {
                 known.output_ended = true;
@@ -305,11 +307,11 @@ impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P + 'static> Mux<P, F> {
     }
 }
 
-impl<P: Segment<BytesMut, Bytes>, F: FnMut() -> P + 'static> Handler for Mux<P, F> {
+impl<P: Segment<BytesMut, Outgoing>, F: FnMut() -> P + 'static> Handler for Mux<P, F> {
     type Read = BytesMut;
     type ReadOut = Infallible;
     type Write = Open<P::Tail>;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         self.rest.unsplit(bytes);

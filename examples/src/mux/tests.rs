@@ -1,11 +1,11 @@
 use super::{Frame, Kind, Mux, MuxError, MuxLimits, Open, OpenError, code};
-use bytes::{Bytes, BytesMut};
-use netwright::{CloseCause, EmbeddedChannel, Event, Segment, ShuttingDown, pipeline};
+use bytes::BytesMut;
+use netwright::{CloseCause, EmbeddedChannel, Event, Outgoing, Segment, ShuttingDown, pipeline};
 use std::convert::Infallible;
 
-type Side = EmbeddedChannel<Infallible, Open<Bytes>>;
+type Side = EmbeddedChannel<Infallible, Open<Outgoing>>;
 
-fn echo() -> impl Segment<BytesMut, Bytes, Tail = Bytes> {
+fn echo() -> impl Segment<BytesMut, Outgoing, Tail = Outgoing> {
     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment()
 }
 
@@ -92,18 +92,18 @@ fn every_bad_frame_ends_the_connection_with_an_error_that_names_it() {
         assert!(!error.to_string().is_empty());
     }
     // A stream that both sides have ended is over, and what comes late is dropped; one that answers still knows its end.
-    let mut side = EmbeddedChannel::<Infallible, Open<Bytes>>::new(pipeline().last(Mux::server(waits)));
+    let mut side = EmbeddedChannel::<Infallible, Open<Outgoing>>::new(pipeline().last(Mux::server(waits)));
     side.write_inbound(&ended);
     assert_eq!(fault(&side), MuxError::BehindTheEnd(1));
 }
 
 /// Reads nothing, and does not end.
-fn waits() -> impl Segment<BytesMut, Bytes, Tail = Bytes> {
+fn waits() -> impl Segment<BytesMut, Outgoing, Tail = Outgoing> {
     use netwright::{AppContext, Application};
     struct Waits;
     impl Application for Waits {
         type Read = BytesMut;
-        type Write = Bytes;
+        type Write = Outgoing;
         fn active(&mut self, cx: &mut AppContext<'_, Self>) {
             cx.pause();
         }
@@ -157,8 +157,8 @@ fn what_is_sent_waits_for_credit_and_streams_take_turns() {
         stream.wait().unwrap()
     };
     let (one, other) = (open(), open());
-    one.write_and_flush("abcdefghij".into());
-    other.write_and_flush("ABCDEFGHIJ".into());
+    one.write_and_flush("abcdefghij");
+    other.write_and_flush("ABCDEFGHIJ");
     let sent = frames(&mut side);
     let order: Vec<_> = sent.iter().map(|frame| frame.stream).collect();
     assert_eq!(order, [1, 3, 1, 3], "{sent:?}");
@@ -181,7 +181,7 @@ fn a_client_and_a_server_talk_through_many_streams() {
     let streams: Vec<_> = (0..100).map(|_| open(&mut client).unwrap()).collect();
     assert_eq!(open(&mut client).err(), Some(OpenError::TooMany(100)));
     for stream in &streams {
-        stream.write_and_flush("ping".into());
+        stream.write_and_flush("ping");
         stream.shut_down_output();
     }
     let there = client.outbound_bytes();

@@ -74,6 +74,33 @@ impl Outgoing {
         }
     }
 
+    /// Takes the first `len` bytes off, for whoever sends a message in parts: bytes share their memory, files stay files. The part of a
+    /// file is [within a message](FileRegion::within_message), as the rest is from now on; descriptors stay with the rest.
+    ///
+    /// ```
+    /// use netwright_core::Outgoing;
+    ///
+    /// let mut rest = Outgoing::from("hello, world".to_owned());
+    /// let first = rest.split_to(5);
+    /// assert_eq!((first.len(), rest.len()), (5, 7));
+    /// ```
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split_to(&mut self, len: u64) -> Self {
+        assert!(len <= self.len(), "{len} bytes were to be split off, but there are only {}", self.len());
+        match self {
+            // No more than there are in memory, so it fits.
+            Self::Bytes(bytes) => Self::Bytes(bytes.split_to(len as usize)),
+            Self::Special(Special::Envelope(envelope)) => Self::Bytes(envelope.bytes.split_to(len as usize)),
+            Self::Special(Special::File(region)) => {
+                let part = FileRegion::new(region.file().clone(), region.position(), len);
+                region.advance(len);
+                Self::from(part.within_message())
+            }
+        }
+    }
+
     /// How many bytes of our memory it holds.
     pub(super) fn held(&self) -> usize {
         match self {
@@ -159,6 +186,36 @@ mod tests {
     #[test]
     fn what_may_be_a_file_takes_no_more_room_than_bytes() {
         assert_eq!(size_of::<Outgoing>(), size_of::<Bytes>());
+    }
+
+    #[test]
+    fn a_part_is_taken_off_the_front_of_whatever_it_is() {
+        let messages: [Outgoing; 3] = [
+            Bytes::from_static(b"123456").into(),
+            Envelope::new(Bytes::from_static(b"123456")).into(),
+            FileRegion::new(file_with(b"0123456"), 1, 6).into(),
+        ];
+        for mut rest in messages {
+            assert_eq!((rest.split_to(4).len(), rest.len(), rest.split_to(2).len()), (4, 2, 2));
+            assert_eq!(rest.len(), 0);
+        }
+        let mut rest = Outgoing::from(FileRegion::new(file_with(b"0123456"), 1, 6));
+        let part = rest.split_to(4);
+        let (Outgoing::Special(Special::File(part)), Outgoing::Special(Special::File(rest))) = (part, rest)
+        else {
+            panic!("files stay files")
+        };
+        assert_eq!(
+            (&part.read_chunk(9).unwrap()[..], &rest.read_chunk(9).unwrap()[..]),
+            (&b"1234"[..], &b"56"[..])
+        );
+        assert!(part.is_begun() && rest.is_begun());
+    }
+
+    #[test]
+    #[should_panic(expected = "7 bytes were to be split off, but there are only 6")]
+    fn no_more_than_there_is_can_be_split_off() {
+        Outgoing::from("123456".to_owned()).split_to(7);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
         in_own_process, loops_of, round_trip, script, settle, wait_until,
     },
 };
-use netwright_core::{Channel, Promised, Segment, pipeline};
+use netwright_core::{Channel, Promised, pipeline};
 use netwright_transport::{Client, ConnectError, ResolveError, StreamOptions};
 use std::{
     net::SocketAddr,

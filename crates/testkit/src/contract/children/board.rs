@@ -61,7 +61,7 @@ impl<P: Segment<BytesMut, Bytes>, F: FnMut(u8) -> P + 'static> Board<P, F> {
     fn end(&mut self, cx: &mut Context<'_, Self>, number: u8, cause: CloseCause) {
         if let Some(key) = self.keys.remove(&number) {
             self.children.end(key, cause);
-            cx.write(frame(b'e', number, &[]).into());
+            cx.write(frame(b'e', number, &[]));
         }
     }
 
@@ -73,11 +73,11 @@ impl<P: Segment<BytesMut, Bytes>, F: FnMut(u8) -> P + 'static> Board<P, F> {
             };
             let close = self.children.with(key, |child| {
                 while let Some((bytes, done)) = child.take_first() {
-                    cx.write_with(frame(b'd', number, &bytes).into(), done);
+                    cx.write_with(frame(b'd', number, &bytes), done);
                 }
                 match child.take_credit() {
                     0 => {}
-                    credit => cx.write(vec![b'c', number, credit as u8].into()),
+                    credit => cx.write(vec![b'c', number, credit as u8]),
                 }
                 child.take_close()
             });

@@ -189,12 +189,12 @@ fn children_wait_and_end(setup: Setup, end: impl Fn(Peer), is_cause: impl Fn(&Cl
         }
         let child = next(&known);
         running.settle();
-        let mut unsent = child.write_tracked("not flushed".into());
+        let mut unsent = child.write_tracked("not flushed");
         end(peer);
         let cause = child.closed().soon();
         assert!(is_cause(&cause), "{words:?}: {cause}");
         assert!(matches!(unsent.soon(), Err(WriteError::Closed(_))));
-        assert!(child.send("late".into()).soon().is_err());
+        assert!(child.send("late").soon().is_err());
         drop(child.close()); // nobody waits for what was not read
         running.wait_for_open(0);
     }
@@ -226,7 +226,7 @@ fn handles_of_children_work_from_any_thread(setup: Setup) {
         .iter()
         .map(|child| {
             let child = child.clone();
-            thread::spawn(move || (0..EACH).all(|_| child.send("!".into()).soon().is_ok()))
+            thread::spawn(move || (0..EACH).all(|_| child.send("!").soon().is_ok()))
         })
         .collect();
     let mut seen = [0; THREADS];
@@ -290,7 +290,7 @@ fn work_of_children_on_workers_ends_with_their_connection(setup: Setup) {
     say(&mut peer, b'd', 1, b"work");
     let child = next(&known);
     begins.recv_timeout(PATIENCE).unwrap();
-    let (mut first, mut second) = (child.send("behind it".into()), child.shut_down_output_tracked());
+    let (mut first, mut second) = (child.send("behind it"), child.shut_down_output_tracked());
     drop(peer);
     child.closed().soon();
     go.store(1, Ordering::Release);
