@@ -77,19 +77,19 @@ mod timer;
 mod workers;
 
 pub use channel::{
-    Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState, Child,
-    ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD, EmbeddedChannel,
-    Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap,
-    Gathered, GroupResult, GroupWritten, Host, HostSettings, LeastRate, OtherAddress, Outbound,
-    OutboundQueue, Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown, Special, UnixName, WaterMarks,
-    Weighed, Weight, WriteError, WritePromise, Written,
+    Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState,
+    Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD,
+    EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
+    GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostOf, HostSettings, LeastRate,
+    OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown,
+    Special, UnixName, WaterMarks, Weighed, Weight, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
-    Rejection, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind, Termination,
-    WaitStrategy, WeakEventLoop,
+    Rejection, ReservedPlace, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind,
+    Termination, WaitStrategy, WeakEventLoop,
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
@@ -117,7 +117,7 @@ pub use workers::{
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
-        channel::{CarriedBy, Collector},
+        channel::{AnyPipe, CarriedBy, Collector, Inside, Pipe, PipeOf},
         pipeline::{End, Inbound, Names, Nest, Op, Out, Signal, Target, Writes},
         task_error::catch,
     };

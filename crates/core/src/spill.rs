@@ -20,10 +20,6 @@ impl<T> Spill<T> {
         self.0.as_ref().map_or(0, |queue| queue.len())
     }
 
-    pub(crate) fn front(&self) -> Option<&T> {
-        self.0.as_ref()?.front()
-    }
-
     pub(crate) fn push_back(&mut self, element: T) {
         self.0.get_or_insert_default().push_back(element);
     }

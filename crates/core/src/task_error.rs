@@ -82,7 +82,10 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// value of ours can be seen: hence `AssertUnwindSafe`.
 #[inline]
 pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(take_message)
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => Ok(result),
+        Err(payload) => Err(take_message(payload)),
+    }
 }
 
 /// Writes to the log. Whoever listens there is foreign code: if it panics, what was to be told is lost and nothing else.
@@ -95,13 +98,21 @@ pub(crate) fn discard<T>(value: T) {
     if mem::needs_drop::<T>()
         && let Err(panic) = catch(|| drop(value))
     {
-        tell(|| tracing::error!(panic, "a value panicked when it was dropped"));
+        tell_of_drop(&panic);
     }
+}
+
+/// Apart from what is compiled for each type.
+#[cold]
+fn tell_of_drop(panic: &str) {
+    tell(|| tracing::error!(panic, "a value panicked when it was dropped"));
 }
 
 /// Drops values of users. One that panics costs no other one its drop.
 pub(crate) fn discard_each<T>(values: impl IntoIterator<Item = T>) {
-    values.into_iter().for_each(discard);
+    for value in values {
+        discard(value);
+    }
 }
 
 /// Wakes. If the waker panics, which is whoever's who waits, it is told in the log.

@@ -91,17 +91,20 @@ impl Live {
 
     /// Counts a connection until the guard is dropped.
     pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
-        let id = channel.id();
+        self.enter_open(channel.id(), Box::new(channel.clone()), channel)
+    }
+
+    fn enter_open(&self, id: ChannelId, kept: Box<dyn Open>, channel: &dyn Open) -> Guard {
         let mut state = self.lock();
-        state.channels.insert(id, Box::new(channel.clone()));
+        state.channels.insert(id, kept);
         let phase = state.phase;
         state.cut += usize::from(phase >= Phase::Over);
         drop(state);
         match phase {
             Phase::Open => {}
             Phase::Draining => channel.tell_of_shutdown(),
-            Phase::Over => Open::close(channel, CloseCause::ShutDown),
-            Phase::Now => Open::close_now(channel, CloseCause::ShutDown),
+            Phase::Over => channel.close(CloseCause::ShutDown),
+            Phase::Now => channel.close_now(CloseCause::ShutDown),
         }
         Guard { place: Some((self.clone(), id)), lease: None }
     }

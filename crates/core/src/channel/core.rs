@@ -12,7 +12,7 @@
 //! | `families` | children of stages: who of them has something to say, and their end with the channel's |
 
 use super::{
-    Account, Channel, ChannelId, CloseCause, WaterMarks,
+    Account, Channel, ChannelId, CloseCause, HostSettings, WaterMarks,
     child::{Family, ParentChannel},
     demand::Demand,
     inlet::Inlet,
@@ -115,11 +115,11 @@ impl ChannelCore {
         }
     }
 
-    pub(super) fn new(local: LocalLoop, marks: WaterMarks, auto_read: bool) -> Self {
+    pub(super) fn set_up(local: LocalLoop, settings: &HostSettings) -> Self {
         Self {
             id: ChannelId::next(),
-            demand: Demand::new(auto_read),
-            account: Account::new(marks),
+            demand: Demand::new(settings.auto_read),
+            account: Account::new(settings.water_marks),
             wishes: Wishes::default(),
             home: Home::Here(local),
             unhandled_messages: 0,
@@ -129,9 +129,9 @@ impl ChannelCore {
             waiting_inside: false,
             never_pulls: false,
             delivered: Delivered::default(),
-            half_closure: false,
-            whole_messages: false,
-            hold_back: false,
+            half_closure: settings.half_closure,
+            whole_messages: settings.whole_messages,
+            hold_back: settings.hold_back,
             handle: OnceCell::new(),
             side: OnceCell::new(),
             token: 0,

@@ -88,7 +88,7 @@ impl<W> Inlet<W> {
             }
             Err((mark, cause)) => {
                 drop(queue);
-                self.channel.refuse(Some(mark), &cause);
+                self.channel.refuse(mark, &cause);
                 refuse(msg, done, WriteError::Closed(cause));
             }
         }

@@ -63,7 +63,7 @@ pub use file_region::{FileProgress, FileRegion};
 pub use gather_cap::GatherCap;
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
 pub use handle::{Channel, ChannelState, ShuttingDown};
-pub use host::{Host, HostSettings};
+pub use host::{AnyHost, AnyPipe, Host, HostOf, HostSettings, Inside, Pipe, PipeOf};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
 pub use least_rate::{LeastRate, Pace};

@@ -34,7 +34,7 @@ use std::{
     task::Waker,
 };
 
-pub(super) enum Command<W> {
+pub enum Command<W> {
     Write(W, WritePromise, usize),
     /// A message of this size waits in the inlet of the sealed segment that has this number.
     Inlet(u32, usize),
@@ -55,6 +55,25 @@ impl<W> Command<W> {
     /// Whether it makes no sense on a channel that has ended.
     fn is_write(&self) -> bool {
         matches!(self, Self::Write(..) | Self::Inlet(..) | Self::Flush | Self::ShutDownOutput(_))
+    }
+
+    /// A message with its promise and its size, or else the command, which has none.
+    pub(super) fn without_message(self) -> Result<(W, WritePromise, usize), Command<Infallible>> {
+        Err(match self {
+            Self::Write(msg, done, size) => return Ok((msg, done, size)),
+            Self::Inlet(stage, size) => Command::Inlet(stage, size),
+            Self::Flush => Command::Flush,
+            Self::Close(cause, done) => Command::Close(cause, done),
+            Self::CloseNow(cause) => Command::CloseNow(cause),
+            Self::CloseWhenFlushed => Command::CloseWhenFlushed,
+            Self::ShutDownOutput(done) => Command::ShutDownOutput(done),
+            Self::Pause => Command::Pause,
+            Self::Resume => Command::Resume,
+            Self::Request => Command::Request,
+            Self::Stages(answer) => Command::Stages(answer),
+            Self::Children(answer) => Command::Children(answer),
+            Self::Event(event) => Command::Event(event),
+        })
     }
 }
 
@@ -142,6 +161,37 @@ impl<W> Outside<W> {
     pub(super) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
+}
+
+fn tell_listeners(channel: ChannelId, listeners: Vec<(usize, CloseListener)>, cause: &CloseCause) {
+    for (_, listener) in listeners {
+        if let Err(panic) = catch(|| listener(cause)) {
+            tell(|| {
+                tracing::error!(%channel, %panic, "a listener for the end of a channel panicked");
+            });
+        }
+    }
+}
+
+impl Rare {
+    fn take_wakers(&mut self) -> Vec<Waker> {
+        self.wakers.take_all()
+    }
+
+    /// Keeps a waker in the place that its owner has, or in a new one. What was there is given back.
+    fn keep(&mut self, place: &mut Option<Key>, waker: Waker) -> Option<Waker> {
+        match place.and_then(|key| self.wakers.get_mut(key)) {
+            Some(known) => Some(std::mem::replace(known, waker)),
+            None => {
+                *place = Some(self.wakers.insert(waker));
+                None
+            }
+        }
+    }
+}
+
+fn wake_all(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(task_error::wake);
 }
 
 impl<W> ChannelShared<W> {
@@ -239,17 +289,16 @@ impl<W> ChannelShared<W> {
         // From here on writes are answered by `send`; those that are on their way already are answered here, because a
         // channel that has ended is not called again unless it holds messages.
         let commands = std::mem::take(&mut outside.commands);
-        let (writes, others): (Vec<_>, _) = commands.into_iter().partition(Command::is_write);
-        outside.commands = others;
-        drop(outside);
-        self.refuse(writes, &cause);
-        for (_, listener) in listeners {
-            if let Err(panic) = catch(|| listener(&cause)) {
-                tell(|| {
-                    tracing::error!(channel = %self.id, %panic, "a listener for the end of a channel panicked");
-                });
-            }
+        let mut writes = Vec::new();
+        for command in commands {
+            let list = if command.is_write() { &mut writes } else { &mut outside.commands };
+            list.push(command);
         }
+        drop(outside);
+        for write in writes {
+            self.refuse(write, &cause);
+        }
+        tell_listeners(self.id, listeners, &cause);
         self.wake();
     }
 
@@ -267,18 +316,17 @@ impl<W> ChannelShared<W> {
         }
     }
 
-    pub(super) fn refuse(&self, commands: impl IntoIterator<Item = Command<W>>, cause: &CloseCause) {
-        for command in commands {
-            match command {
-                Command::Write(msg, done, size) => {
-                    self.arrived(size);
-                    discard(msg);
-                    done.fail(WriteError::Closed(cause.clone()));
-                }
-                Command::Inlet(_, size) => drop(self.arrived(size)), // the message itself is refused by its inlet
-                Command::ShutDownOutput(done) => done.fail(WriteError::Closed(cause.clone())),
-                _ => {}
+    #[inline(never)]
+    pub(super) fn refuse(&self, command: Command<W>, cause: &CloseCause) {
+        match command {
+            Command::Write(msg, done, size) => {
+                self.arrived(size);
+                discard(msg);
+                done.fail(WriteError::Closed(cause.clone()));
             }
+            Command::Inlet(_, size) => drop(self.arrived(size)), // the message itself is refused by its inlet
+            Command::ShutDownOutput(done) => done.fail(WriteError::Closed(cause.clone())),
+            _ => {}
         }
     }
 
@@ -341,8 +389,8 @@ impl<W> ChannelShared<W> {
     }
 
     pub(super) fn wake(&self) {
-        let wakers = self.lock().rare.as_mut().map(|rare| rare.wakers.take_all()).unwrap_or_default();
-        wakers.into_iter().for_each(task_error::wake);
+        let wakers = self.lock().rare.as_mut().map(|rare| rare.take_wakers()).unwrap_or_default();
+        wake_all(wakers);
     }
 
     // ---- the outside ----
@@ -355,7 +403,7 @@ impl<W> ChannelShared<W> {
         match self.accept(command) {
             Ok(true) => self.call(),
             Ok(false) => {}
-            Err((command, cause)) => self.refuse(Some(command), &cause),
+            Err((command, cause)) => self.refuse(command, &cause),
         }
     }
 
@@ -388,17 +436,8 @@ impl<W> ChannelShared<W> {
     /// Keeps a waker in the place that its owner has, or in a new one.
     pub(super) fn register(&self, place: &mut Option<Key>, waker: &Waker) {
         let waker = waker.clone();
-        let mut outside = self.lock();
-        let wakers = &mut outside.rare().wakers;
-        let before = match place.and_then(|key| wakers.get_mut(key)) {
-            Some(known) => Some(std::mem::replace(known, waker)),
-            None => {
-                *place = Some(wakers.insert(waker));
-                None
-            }
-        };
-        drop(outside);
-        drop(before);
+        let before = self.lock().rare().keep(place, waker);
+        drop(before); // outside of the lock
     }
 
     /// Somebody waits no more.

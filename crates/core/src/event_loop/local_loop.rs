@@ -75,15 +75,15 @@ impl LocalLoop {
         &self,
         make: impl FnOnce(Token) -> Result<S, E>,
     ) -> Result<Token, E> {
-        let token = self.local.reserve()?;
-        match make(token) {
-            Ok(source) => self.local.put(token, Box::new(source)),
-            Err(error) => {
-                self.local.deregister(token);
-                return Err(error);
-            }
-        }
-        Ok(token)
+        let place = self.place()?;
+        let source = make(place.token())?;
+        Ok(place.fill(Box::new(source)))
+    }
+
+    /// A place for a source that has to know its token, in steps: for whoever makes sources of several types. Refused once a shutdown
+    /// was asked for.
+    pub fn place(&self) -> Result<ReservedPlace<'_>, RefusedWhy> {
+        self.local.reserve().map(|token| ReservedPlace { local: &self.local, filled: false, token })
     }
 
     /// Lets a source go. One that is running is dropped when its call returns. False if there is none by that token.
@@ -178,6 +178,57 @@ impl LocalLoop {
         T: 'static,
     {
         schedule::once_local(&self.local, self.local.shared.clock.now().checked_add(delay), task)
+    }
+}
+
+/// A place on a loop whose source is being made; given up when it is dropped.
+///
+/// ```
+/// use netwright_core::{LocalLoop, ManualLoop, driver::{Event, Source}};
+///
+/// struct Quiet;
+///
+/// impl Source for Quiet {
+///     fn ready(&mut self, _: Event) {}
+///     fn shut_down(&mut self) {}
+/// }
+///
+/// ManualLoop::new().enter(|| {
+///     let local = LocalLoop::current().unwrap();
+///     let place = local.place()?;
+///     let source: Box<dyn Source> = Box::new(Quiet); // which may want to know `place.token()`
+///     let token = place.fill(source);
+///     assert!(local.deregister(token));
+///     Ok::<(), netwright_core::RefusedWhy>(())
+/// })?;
+/// # Ok::<(), netwright_core::RefusedWhy>(())
+/// ```
+#[must_use = "a place that is dropped is given up"]
+pub struct ReservedPlace<'a> {
+    local: &'a Local,
+    filled: bool,
+    token: Token,
+}
+
+impl ReservedPlace<'_> {
+    /// The token of the source, which names nobody yet.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Takes the source in. One that was deregistered before it was made is dropped at once.
+    pub fn fill(mut self, source: Box<dyn Source>) -> Token {
+        self.filled = true;
+        self.local.put(self.token, source);
+        self.token
+    }
+}
+
+impl Drop for ReservedPlace<'_> {
+    fn drop(&mut self) {
+        if !self.filled {
+            self.local.deregister(self.token);
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) use config::{LoopConfig, loop_setters, made};
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
-pub use local_loop::{LocalLoop, SourceCaller, SourceTimer};
+pub use local_loop::{LocalLoop, ReservedPlace, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;
 pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;

@@ -244,7 +244,6 @@ pub trait Handler: Sized + 'static {
 
     /// What to call this stage in listings.
     fn name(&self) -> &'static str {
-        let full = std::any::type_name::<Self>();
-        full.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(full)
+        super::simple::short(std::any::type_name::<Self>())
     }
 }

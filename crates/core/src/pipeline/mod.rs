@@ -17,6 +17,7 @@
 //! | `carrying` | segments behind a joint that write another type than it takes |
 //! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
+//! | `waiting` | what waits between two stages |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
 mod builder;
@@ -37,6 +38,7 @@ mod segment;
 mod simple;
 mod slot;
 mod task;
+mod waiting;
 
 pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pipeline};
 pub use caller::{Signal, StageCaller};

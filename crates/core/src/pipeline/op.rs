@@ -10,10 +10,9 @@
 //!
 //! Always true: operations come out in the order in which they went in.
 
-use crate::{
-    channel::{CloseCause, Weight, WritePromise},
-    spill::Spill,
-};
+use super::waiting::Waiting;
+use crate::channel::{CloseCause, Weight, WritePromise};
+use std::convert::Infallible;
 
 /// An outbound operation, waiting at the boundary between two stages.
 #[doc(hidden)]
@@ -25,20 +24,32 @@ pub enum Op<W> {
     ShutDownOutput(WritePromise),
 }
 
+impl Op<Infallible> {
+    /// The same among operations on messages.
+    pub(crate) fn of_any<W>(self) -> Op<W> {
+        match self {
+            Self::Write(never, _) => match never {},
+            Self::Flush => Op::Flush,
+            Self::Close(cause, done) => Op::Close(cause, done),
+            Self::ShutDownOutput(done) => Op::ShutDownOutput(done),
+        }
+    }
+}
+
 /// Outbound operations in order.
 pub(crate) struct Ops<W> {
     write: Option<(W, WritePromise)>,
     flush: bool,
     /// How many there are in all places.
     len: u32,
-    rest: Spill<Op<W>>,
+    rest: Waiting<Op<W>>,
     /// What messages count for here: said by the stage that takes them.
     weight: Weight<W>,
 }
 
 impl<W> Ops<W> {
     pub(crate) const fn new() -> Self {
-        Self { write: None, flush: false, len: 0, rest: Spill::new(), weight: Weight::unsaid() }
+        Self { write: None, flush: false, len: 0, rest: Waiting::new(), weight: Weight::unsaid() }
     }
 
     #[inline]

@@ -20,10 +20,9 @@
 //! 3. Messages that a handler can make more of are pulled by `step`, one for each call, deepest stage first: so the
 //!    second one is looked at after everything that the first one caused, down to the wire.
 
-use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal};
+use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal, waiting::Waiting};
 use crate::{
     channel::{CarriedBy, ChannelCore, CloseCause, Weight, WritePromise},
-    spill::Spill,
     task_error::{catch, tell},
 };
 use std::{any::TypeId, convert::Infallible, marker::PhantomData};
@@ -158,16 +157,22 @@ enum Held<R> {
     Event(Inbound),
 }
 
+impl<R> Held<R> {
+    fn is_message(&self) -> bool {
+        matches!(self, Self::Message(_))
+    }
+}
+
 /// What lies between a handler and the rest of its pipeline.
 pub(crate) struct Boundary<N, R, W> {
     segment: N,
     ops: Ops<W>,
-    held: Spill<Held<R>>,
+    held: Waiting<Held<R>>,
 }
 
 impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     pub(crate) fn new(segment: N) -> Self {
-        Self { segment, ops: Ops::new(), held: Spill::new() }
+        Self { segment, ops: Ops::new(), held: Waiting::new() }
     }
 
     /// What is written here counts for what `weight` says. Returns what counts at the far end.
@@ -193,7 +198,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     /// Whether a message waits here; events that wait alone go on by themselves.
     fn has_message(&self) -> bool {
-        self.held.iter().any(|held| matches!(held, Held::Message(_)))
+        self.held.count(Held::is_message) > 0
     }
 
     pub(crate) fn enter_at_tail(&mut self, core: &mut ChannelCore, op: Op<N::Tail>) {
@@ -313,7 +318,7 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
 
 /// What lies behind a handler while it is added: nobody, yet.
 struct Later<'a, R> {
-    held: &'a mut Spill<Held<R>>,
+    held: &'a mut Waiting<Held<R>>,
 }
 
 impl<R> Next<R> for Later<'_, R> {
@@ -631,13 +636,9 @@ where
             return true;
         }
         // Only what the first stage has is of a type that a successor can read: see `leftover`.
-        let lost = self.rest.held.iter().filter(|held| matches!(held, Held::Message(_))).count();
+        let lost = self.rest.held.count(Held::is_message);
         if lost > 0 {
-            out.core.unhandled_messages += lost as u64;
-            let (channel, stage) = (out.core.id, self.name());
-            tell(|| {
-                tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
-            });
+            lose(out.core, self.name(), lost);
         }
         self.run(out, |handler, cx| {
             handler.flush(cx); // what it has gathered of the writes of stages behind it
@@ -672,8 +673,7 @@ where
     fn removed(&mut self) {
         self.rest.segment.removed();
         if let Err(panic) = catch(|| self.handler.removed()) {
-            let stage = self.name();
-            tell(|| tracing::error!(stage, %panic, "a handler panicked while it was removed"));
+            tell_of_removal(self.name(), &panic);
         }
     }
 
@@ -687,6 +687,29 @@ where
         list.push(StageInfo { name, handler, reads, writes, weighed });
         self.rest.segment.stages(list);
     }
+}
+
+// What is told in the log, apart from what is compiled for each stage.
+
+#[cold]
+fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
+    core.unhandled_messages += lost as u64;
+    let channel = core.id;
+    tell(|| {
+        tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
+    });
+}
+
+#[cold]
+fn tell_of_removal(stage: &'static str, panic: &str) {
+    tell(|| tracing::error!(stage, %panic, "a handler panicked while it was removed"));
+}
+
+#[cold]
+fn nobody_took(core: &mut ChannelCore, message: &'static str) {
+    core.unhandled_messages += 1;
+    let channel = core.id;
+    tell(|| tracing::debug!(%channel, message, "no handler took this message"));
 }
 
 type Asked<N> = <N as Writes>::Message;
@@ -719,9 +742,7 @@ impl<R, W: 'static> Segment<R, W> for End<W> {
     fn link(&mut self, _: &mut Out<'_, W>) {}
 
     fn read(&mut self, out: &mut Out<'_, W>, _: R) {
-        out.core.unhandled_messages += 1;
-        let (channel, message) = (out.core.id, std::any::type_name::<R>());
-        tell(|| tracing::debug!(%channel, message, "no handler took this message"));
+        nobody_took(out.core, std::any::type_name::<R>());
     }
 
     fn event(&mut self, out: &mut Out<'_, W>, event: Inbound) {

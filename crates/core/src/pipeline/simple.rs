@@ -618,6 +618,11 @@ impl<E: OutboundOnly> Handler for OutboundStage<E> {
 }
 
 fn short_name<T>() -> &'static str {
-    let full = std::any::type_name::<T>();
+    short(std::any::type_name::<T>())
+}
+
+/// The last part of a type's path, without its parameters.
+#[inline(never)]
+pub(super) fn short(full: &'static str) -> &'static str {
     full.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(full)
 }

@@ -15,7 +15,7 @@
 use super::{Context, Handler};
 use crate::{
     arena::{Arena, Key},
-    channel::SideTable,
+    channel::{ChannelCore, SideTable},
     event_loop::SourceCaller,
     refused::RefusedWhy,
     task_error::TaskError,
@@ -122,43 +122,40 @@ impl<H: Handler> Running<H> {
     /// Polls it on its stage; afterwards it is back in the table, or over.
     pub(crate) fn poll(mut self: Box<Self>, handler: &mut H, cx: &mut Context<'_, H>) {
         let Some(mut job) = self.job.take() else { return };
-        if self.waker.is_none() && job.lasts() {
-            let Some(waker) = self.waker(cx) else { return };
-            self.waker = Some(waker);
-        }
-        let mut polled = match &self.waker {
-            Some((task, waker)) => {
-                task.queued.store(false, Ordering::Release); // first: a wake-up during the poll counts
-                job.as_mut().poll(&mut task::Context::from_waker(waker), handler, cx)
+        let mut lasts = job.lasts();
+        loop {
+            if lasts && self.waker.is_none() {
+                self.waker = make_waker(cx.core, self.key);
+                if self.waker.is_none() {
+                    return; // the channel has left its loop
+                }
             }
-            None => job.as_mut().poll(&mut task::Context::from_waker(Waker::noop()), handler, cx),
-        };
-        if polled.is_pending() && self.waker.is_none() {
-            let Some((task, waker)) = self.waker(cx) else { return };
-            polled = job.as_mut().poll(&mut task::Context::from_waker(&waker), handler, cx);
-            self.waker = Some((task, waker));
-        }
-        match polled {
-            Poll::Ready(()) => {
+            let waker = match &self.waker {
+                Some((task, waker)) => {
+                    task.queued.store(false, Ordering::Release); // first: a wake-up during the poll counts
+                    waker
+                }
+                None => Waker::noop(), // most are done at once, and need none
+            };
+            if job.as_mut().poll(&mut task::Context::from_waker(waker), handler, cx).is_ready() {
                 drop(job);
                 self.waker = None;
-                cx.core.task_done(self.key, cx.stage, self);
+                return cx.core.task_done(self.key, cx.stage, self);
             }
-            Poll::Pending => {
+            if self.waker.is_some() {
                 self.job = Some(job);
-                cx.core.put_task_back(self.key, self);
+                return cx.core.put_task_back(self.key, self);
             }
+            lasts = true;
         }
     }
 }
 
-impl<H: Handler> Running<H> {
-    /// A waker for it; none once the channel has left its loop.
-    fn waker(&self, cx: &Context<'_, H>) -> Option<(Arc<TaskWaker>, Waker)> {
-        let task = cx.core.task_waker(self.key)?;
-        let waker = Waker::from(task.clone());
-        Some((task, waker))
-    }
+/// A waker for a task; none once the channel has left its loop.
+fn make_waker(core: &ChannelCore, key: Key) -> Option<(Arc<TaskWaker>, Waker)> {
+    let task = core.task_waker(key)?;
+    let waker = Waker::from(task.clone());
+    Some((task, waker))
 }
 
 /// Has a task polled in its channel's turn, from any thread.

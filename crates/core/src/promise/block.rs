@@ -6,7 +6,7 @@
 //! Not here: whether this thread may block at all (the callers ask [`may_block`]).
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc as StdArc, PoisonError},
     task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
@@ -24,13 +24,12 @@ pub(crate) fn may_block() -> bool {
 
 pub(super) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let parker = StdArc::new(Parker::new());
-    let waker = Waker::from(parker.clone());
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        let mut output = None;
+        wait_for(&mut |cx| is_ready(future.as_mut(), cx, &mut output), None);
+        if let Some(output) = output {
             return output;
         }
-        parker.park();
     }
 }
 
@@ -41,19 +40,31 @@ pub(super) fn wait_timeout<F: Future>(future: F, timeout: Duration) -> Option<F:
         return Some(wait(future));
     };
     let mut future = pin!(future);
+    let mut output = None;
+    wait_for(&mut |cx| is_ready(future.as_mut(), cx, &mut output), Some(deadline));
+    output
+}
+
+fn is_ready<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>, output: &mut Option<F::Output>) -> bool {
+    match future.poll(cx) {
+        Poll::Ready(ready) => output.replace(ready).is_none(),
+        Poll::Pending => false,
+    }
+}
+
+/// Blocks until `poll` says so, or the deadline has come. Knows nothing of the future, and so is compiled once.
+fn wait_for(poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Instant>) {
     let parker = StdArc::new(Parker::new());
     let waker = Waker::from(parker.clone());
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(output);
-        }
-        if !parker.park_until(deadline) {
-            return None;
+    while !poll(&mut Context::from_waker(&waker)) {
+        match deadline {
+            None => parker.park(),
+            Some(deadline) if !parker.park_until(deadline) => return,
+            Some(_) => {}
         }
     }
 }
 
-/// A waker that lets one thread go on.
 struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,

@@ -51,6 +51,13 @@ enum Work {
 }
 
 /// What a reader finds.
+/// Why there is a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Done,
+    Cancelled,
+}
+
 pub(super) enum Take<T, E> {
     Ready(Result<T, E>),
     NotYet,
@@ -79,13 +86,13 @@ impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
 /// The writer's side.
 impl<T, E> Core<T, E> {
     pub(super) fn complete(core: &Arc<Self>, result: Result<T, E>) {
-        Self::settle(core, result, |_| true);
+        Self::settle(core, result, Why::Done);
     }
 
     pub(super) fn abandon(core: &Arc<Self>) {
         // The error is the user's code: made outside the lock, and only if it looks needed.
         if core.is_pending() {
-            Self::settle(core, Err(core.error(PromiseError::Abandoned)), |_| true);
+            Self::settle(core, Err(core.error(PromiseError::Abandoned)), Why::Done);
         }
     }
 
@@ -108,13 +115,7 @@ impl<T, E> Core<T, E> {
         if !lock(&core.state).is_cancellable() {
             return false;
         }
-        Self::settle(core, Err(core.error(PromiseError::Cancelled)), |state| {
-            let cancellable = state.is_cancellable();
-            if cancellable {
-                state.work = Work::Cancelled;
-            }
-            cancellable
-        })
+        Self::settle(core, Err(core.error(PromiseError::Cancelled)), Why::Cancelled)
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -212,18 +213,17 @@ impl<T, E> Core<T, E> {
 
 /// Completing: the only way out of `Pending`.
 impl<T, E> Core<T, E> {
-    /// Gives `result` to listeners and reader if nothing else completed first and `allowed` agrees, both under one
+    /// Gives `result` to listeners and reader if nothing else completed first, and if a cancel may still come, both under one
     /// lock. Says whether it did.
-    fn settle(
-        core: &Arc<Self>,
-        result: Result<T, E>,
-        allowed: impl FnOnce(&mut State<T, E>) -> bool,
-    ) -> bool {
+    fn settle(core: &Arc<Self>, result: Result<T, E>, why: Why) -> bool {
         let mut state = lock(&core.state);
-        if !matches!(state.value, Value::Pending) || !allowed(&mut state) {
+        if !matches!(state.value, Value::Pending) || why == Why::Cancelled && state.work != Work::Open {
             drop(state);
             discard(result); // the user's own code: after the lock
             return false;
+        }
+        if why == Why::Cancelled {
+            state.work = Work::Cancelled;
         }
         if state.listeners.is_empty() {
             state.value = Value::Done(result);

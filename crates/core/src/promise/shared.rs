@@ -12,7 +12,6 @@
 //! Not here: cancelling. One of many readers has no right to it; cancel before sharing.
 
 use std::{
-    collections::BTreeMap,
     fmt, mem,
     pin::Pin,
     task::{Context, Poll, Waker},
@@ -51,9 +50,41 @@ pub struct SharedPromised<T = (), E = PromiseError> {
 struct Board<T, E> {
     /// Behind an `Arc` so that it can be cloned for a reader after the lock is let go.
     result: Option<Arc<Result<T, E>>>,
-    /// By arrival, so that who came first is woken first.
-    waiters: BTreeMap<u64, Waker>,
+    waiters: Waiters,
+}
+
+/// Wakers by arrival, so that who came first is woken first. Knows nothing of the result, and so is compiled once.
+#[derive(Default)]
+struct Waiters {
+    list: Vec<(u64, Waker)>,
     arrivals: u64,
+}
+
+impl Waiters {
+    /// Keeps a waker in the place that its owner has, or in a new one. What was there is given back.
+    fn keep(&mut self, place: &mut Option<u64>, waker: Waker) -> Option<Waker> {
+        if let Some(known) = place.and_then(|arrival| self.find(arrival)) {
+            return Some(mem::replace(&mut self.list[known].1, waker));
+        }
+        self.arrivals += 1;
+        self.list.push((self.arrivals, waker));
+        *place = Some(self.arrivals);
+        None
+    }
+
+    fn remove(&mut self, arrival: u64) -> Option<Waker> {
+        self.find(arrival).map(|place| self.list.remove(place).1)
+    }
+
+    fn find(&self, arrival: u64) -> Option<usize> {
+        self.list.binary_search_by_key(&arrival, |(known, _)| *known).ok()
+    }
+
+    fn wake_all(self) {
+        for (_, waker) in self.list {
+            trampoline::catch("waker", || waker.wake());
+        }
+    }
 }
 
 impl<T, E> SharedPromised<T, E> {
@@ -62,7 +93,7 @@ impl<T, E> SharedPromised<T, E> {
         T: Clone + Send + Sync + 'static,
         E: Clone + Send + Sync + 'static,
     {
-        let board = Arc::new(Mutex::new(Board { result: None, waiters: BTreeMap::new(), arrivals: 0 }));
+        let board = Arc::new(Mutex::new(Board { result: None, waiters: Waiters::default() }));
         let (poster, abandoned) = (board.clone(), source.error_fn());
         let posted = Core::listen(
             &source,
@@ -85,7 +116,7 @@ impl<T, E> SharedPromised<T, E> {
     /// How many wakers the board holds.
     #[cfg(all(test, not(loom)))]
     pub(super) fn waiters(&self) -> usize {
-        lock(&self.board).waiters.len()
+        lock(&self.board).waiters.list.len()
     }
 
     /// Calls `listener` with the result, by the rules of [`Promised::listen`](super::Promised::listen).
@@ -142,6 +173,7 @@ impl<T: Clone, E: Clone> Future for SharedPromised<T, E> {
             return Poll::Ready(result);
         }
         let waker = cx.waker().clone(); // foreign code: outside the lock, and the board is asked again
+        let mut place = self.waiter;
         let mut board = lock(&self.board);
         if let Some(result) = board.result.clone() {
             drop(board);
@@ -149,11 +181,10 @@ impl<T: Clone, E: Clone> Future for SharedPromised<T, E> {
             self.waiter = None;
             return Poll::Ready(Result::clone(&result));
         }
-        let waiter = self.waiter.unwrap_or_else(|| board.next_waiter());
-        let before = board.waiters.insert(waiter, waker);
+        let before = board.waiters.keep(&mut place, waker);
         drop(board);
         drop(before);
-        self.waiter = Some(waiter);
+        self.waiter = place;
         Poll::Pending
     }
 }
@@ -167,7 +198,7 @@ impl<T, E> Clone for SharedPromised<T, E> {
 impl<T, E> Drop for SharedPromised<T, E> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            let waker = lock(&self.board).waiters.remove(&waiter);
+            let waker = lock(&self.board).waiters.remove(waiter);
             trampoline::catch("waker", || drop(waker));
         }
     }
@@ -176,13 +207,6 @@ impl<T, E> Drop for SharedPromised<T, E> {
 impl<T, E> fmt::Debug for SharedPromised<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedPromised").field("state", &self.source.describe()).finish()
-    }
-}
-
-impl<T, E> Board<T, E> {
-    fn next_waiter(&mut self) -> u64 {
-        self.arrivals += 1;
-        self.arrivals
     }
 }
 
@@ -199,7 +223,5 @@ fn post<T, E>(board: &Mutex<Board<T, E>>, result: Result<T, E>) {
     board.result = Some(result);
     let waiters = mem::take(&mut board.waiters);
     drop(board);
-    for waker in waiters.into_values() {
-        trampoline::catch("waker", || waker.wake());
-    }
+    waiters.wake_all();
 }

@@ -104,9 +104,16 @@ impl Drop for Nested {
 /// Calls the user's code; if it panics, reports that and carries on with `None`.
 pub(super) fn catch<R>(what: &'static str, call: impl FnOnce() -> R) -> Option<R> {
     // Unwind safety: the call owns what it captured, and sees the result by shared reference only.
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| report(what, panic)).ok()
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            report(what, panic);
+            None
+        }
+    }
 }
 
+#[cold]
 fn report(what: &'static str, panic: Box<dyn Any + Send>) {
     // A subscriber, or the drop of the panic's own value, may panic as well; the promise must still be completed.
     let reported = catch_unwind(AssertUnwindSafe(move || {

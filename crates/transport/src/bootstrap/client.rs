@@ -453,11 +453,10 @@ where
         peer: Some(peer.clone()),
         #[cfg(unix)]
         credentials,
-        pipeline,
         settings,
     };
     let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
-    adopt(adoption, guard).map_err(|error| ConnectError::io(peer, timeout, error))
+    adopt(adoption, pipeline, guard).map_err(|error| ConnectError::io(peer, timeout, error))
 }
 
 /// The addresses to try, in order.

@@ -20,8 +20,8 @@ use crate::{
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use netwright_core::{
-    Address, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LeastRate, PromiseError, Promised,
-    SharedPromised, WaterMarks, promise, time,
+    Address, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LeastRate, LocalLoop, PromiseError,
+    Promised, SharedPromised, WaterMarks, promise, time,
 };
 use std::{
     fmt, io,
@@ -254,30 +254,40 @@ impl ServerBuilder {
         let (live, settings) = (Live::default(), Arc::new(self.settings.for_loops()));
         let counted = live.clone();
         let adopt: Adopt = Arc::new(move |local, carried, peer, lease| {
-            if let Carried::Socket(socket) = &carried {
-                settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
-            }
-            #[cfg(unix)]
-            let credentials = carried.credentials(&peer);
-            let accepted = Accepted {
-                peer,
-                #[cfg(unix)]
-                credentials,
-            };
+            let (accepted, adoption) = prepare(local, carried, peer, &settings)?;
             let pipeline = make(&accepted).into_pipeline();
-            let adoption = Adoption {
-                local,
-                carried,
-                peer: Some(accepted.peer),
-                #[cfg(unix)]
-                credentials,
-                pipeline,
-                settings: &settings,
-            };
-            adopt(adoption, |channel| Some(counted.enter(channel).with(lease))).map(drop)
+            adopt(adoption, pipeline, |channel| Some(counted.enter(channel).with(lease))).map(drop)
         });
         BoundPipeline { builder: self, adopt, live }
     }
+}
+
+/// An accepted connection gets its options, and whoever makes its pipeline learns of it.
+fn prepare<'a>(
+    local: &'a LocalLoop,
+    carried: Carried,
+    peer: Address,
+    settings: &'a ChannelSettings,
+) -> io::Result<(Accepted, Adoption<'a>)> {
+    if let Carried::Socket(socket) = &carried {
+        settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
+    }
+    #[cfg(unix)]
+    let credentials = carried.credentials(&peer);
+    let adoption = Adoption {
+        local,
+        carried,
+        peer: Some(peer.clone()),
+        #[cfg(unix)]
+        credentials,
+        settings,
+    };
+    let accepted = Accepted {
+        peer,
+        #[cfg(unix)]
+        credentials,
+    };
+    Ok((accepted, adoption))
 }
 
 /// A server that knows its pipeline and needs an address.
@@ -306,8 +316,12 @@ impl BoundPipeline {
     }
 
     /// Listens. A future of the server, and a blocking wait: `bind("127.0.0.1:0").wait()?`. Port 0 takes a free one.
-    pub fn bind(mut self, address: impl ToString) -> Promised<Server, BindError> {
-        self.builder.addresses.insert(0, address.to_string());
+    pub fn bind(self, address: impl ToString) -> Promised<Server, BindError> {
+        self.bind_first(address.to_string())
+    }
+
+    fn bind_first(mut self, address: String) -> Promised<Server, BindError> {
+        self.builder.addresses.insert(0, address);
         let (promise, promised) = promise();
         match self.start() {
             Ok((starter, future)) => {

@@ -160,7 +160,7 @@ impl Drop for Carrier {
     }
 }
 
-struct DatagramChannel<P: Segment<Datagram, W>, W: 'static> {
+struct DatagramChannel<P: Segment<Datagram, W>, W: CarriedBy<Outgoing>> {
     /// Before the host: a loop that lets go of its sources closes the socket before the host tells of the end.
     carrier: Option<Carrier>,
     host: Host<P, W, Datagram>,

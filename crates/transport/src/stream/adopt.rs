@@ -1,6 +1,6 @@
 //! From a connection to its channel.
 
-use super::{ChannelSettings, Stream, channel::StreamChannel};
+use super::{Carrier, ChannelSettings, Stream, channel::StreamChannel};
 #[cfg(unix)]
 use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
 #[cfg(target_os = "linux")]
@@ -13,10 +13,18 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, Host, LocalLoop, Outgoing, RefusedWhy, Segment, driver::Token, internal::CarriedBy,
+    Address, Channel, Host, HostOf, LocalLoop, Outgoing, RefusedWhy, Segment,
+    driver::{Source, Token},
+    internal::{CarriedBy, PipeOf},
 };
 use socket2::Socket;
-use std::{io, time::Duration};
+use std::{
+    any::{Any, TypeId},
+    io,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 /// What a listener accepted or a client opened.
 pub(crate) enum Carried {
@@ -49,64 +57,159 @@ impl Carried {
     }
 }
 
-/// What a channel is made of.
-pub(crate) struct Adoption<'a, P> {
+/// What a channel is made of, but for its pipeline.
+pub(crate) struct Adoption<'a> {
     pub(crate) local: &'a LocalLoop,
     pub(crate) carried: Carried,
     pub(crate) peer: Option<Address>,
     /// Who the peer is, if it is known.
     #[cfg(unix)]
     pub(crate) credentials: Option<PeerCredentials>,
-    pub(crate) pipeline: P,
     pub(crate) settings: &'a ChannelSettings,
 }
 
 /// Takes a connection into the loop of the calling thread and makes its channel active. `introduce` sees the handle
 /// before anything happens to the channel; what it returns is dropped with the channel.
 pub(crate) fn adopt<P, W>(
-    adoption: Adoption<'_, P>,
+    adoption: Adoption<'_>,
+    pipeline: P,
     introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
 ) -> io::Result<Channel<P::Tail>>
 where
     P: Segment<BytesMut, W>,
     W: CarriedBy<Outgoing>,
 {
-    #[cfg(unix)]
-    let credentials = adoption.credentials;
-    let Adoption { local, carried, peer, pipeline, settings, .. } = adoption;
-    let make = Make { local, peer, pipeline, settings };
-    match carried {
-        Carried::Socket(socket) => {
-            let address = socket.local_addr().ok().and_then(|address| socket::address(&address));
-            let is_unix = matches!(make.peer, Some(Address::Unix(_)));
-            #[cfg(target_os = "linux")]
-            if !is_unix && let Some(uring) = local.driver::<Uring>() {
-                return make.channel(introduce, address, |token| UringStream::open(uring, socket, token));
+    let Adoption { local, settings, .. } = adoption;
+    let plan = adoption.plan()?;
+    let host = Host::new(local.clone(), pipeline, settings.host);
+    let channel = host.channel();
+    channel.attach(&settings.attributes);
+    channel.attach(&plan.attributes);
+    let seat =
+        Seat { host, local, settings, guard: introduce(&channel), local_end: plan.local, peer: plan.peer };
+    let place = local.place().map_err(refused)?;
+    let token = place.token();
+    let source = match plan.stream.open(local, token)? {
+        Opened::Socket(stream) => seat.take(stream, token),
+        #[cfg(target_os = "linux")]
+        Opened::Uring(stream) => seat.take(stream, token),
+        Opened::Other(stream) => seat.take(stream, token),
+    };
+    place.fill(source);
+    Ok(channel)
+}
+
+/// What a channel needs beside its stream.
+struct Seat<'a, H> {
+    host: H,
+    local: &'a LocalLoop,
+    settings: &'a ChannelSettings,
+    guard: Option<Guard>,
+    local_end: Option<Address>,
+    peer: Option<Address>,
+}
+
+impl<Q: PipeOf<BytesMut, Outgoing> + 'static> Seat<'_, HostOf<Q>> {
+    /// The channel over this stream, begun.
+    fn take<S: Carrier>(self, stream: S, token: Token) -> Box<dyn Source> {
+        let Self { host, local, settings, guard, local_end, peer } = self;
+        let mut channel = Box::new(StreamChannel::new(host, local.clone(), stream, token, settings, guard));
+        S::begin(&mut *channel, local_end, peer);
+        channel
+    }
+}
+
+/// How a connection becomes a channel.
+struct Plan {
+    stream: Planned,
+    local: Option<Address>,
+    peer: Option<Address>,
+    /// What is attached to it, beside what is attached to all.
+    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+}
+
+/// What will carry its bytes.
+enum Planned {
+    Socket(Rc<Readiness>, Socket, SocketKind),
+    #[cfg(target_os = "linux")]
+    Uring(Rc<Uring>, Socket),
+    /// And whether its close is to be a reset.
+    Other(Box<dyn Connection>, bool),
+}
+
+/// What carries them.
+enum Opened {
+    Socket(SocketStream),
+    #[cfg(target_os = "linux")]
+    Uring(UringStream),
+    Other(Box<dyn Stream>),
+}
+
+impl Adoption<'_> {
+    fn plan(self) -> io::Result<Plan> {
+        let Self { local, carried, peer, settings, .. } = self;
+        let mut attributes = Vec::new();
+        let (stream, own) = match carried {
+            Carried::Socket(socket) => {
+                let own = socket.local_addr().ok().and_then(|address| socket::address(&address));
+                (plan_socket(local, socket, &peer, settings, &mut attributes)?, own)
             }
-            let readiness = Readiness::of(local).ok_or_else(socket::no_driver)?;
-            let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
-            #[cfg(unix)]
-            let introduce = {
-                let kind = kind.clone();
-                move |channel: &Channel<P::Tail>| {
-                    credentials.map(|credentials| channel.set_attribute(credentials));
-                    if let SocketKind::Unix(Some(received)) = kind {
-                        channel.set_attribute(received);
-                    }
-                    introduce(channel)
-                }
-            };
-            make.channel(introduce, address, |token| SocketStream::open(readiness, socket, token, kind))
+            Carried::Open(connection) => {
+                let own = connection.local();
+                (Planned::Other(connection, settings.options.resets_on_close()), own)
+            }
+        };
+        #[cfg(unix)]
+        if let Some(credentials) = self.credentials {
+            attach(&mut attributes, credentials);
         }
-        Carried::Open(connection) => {
-            let resets = settings.options.resets_on_close();
-            make.channel(introduce, connection.local(), |token| {
+        Ok(Plan { stream, local: own, peer, attributes })
+    }
+}
+
+fn plan_socket(
+    local: &LocalLoop,
+    socket: Socket,
+    peer: &Option<Address>,
+    settings: &ChannelSettings,
+    attributes: &mut Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+) -> io::Result<Planned> {
+    let is_unix = matches!(peer, Some(Address::Unix(_)));
+    #[cfg(target_os = "linux")]
+    if !is_unix && let Some(uring) = local.driver::<Uring>() {
+        return Ok(Planned::Uring(uring, socket));
+    }
+    let readiness = Readiness::of(local).ok_or_else(socket::no_driver)?;
+    let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
+    #[cfg(unix)]
+    if let SocketKind::Unix(Some(received)) = &kind {
+        attach(attributes, received.clone());
+    }
+    #[cfg(not(unix))]
+    let _ = attributes;
+    Ok(Planned::Socket(readiness, socket, kind))
+}
+
+#[cfg(unix)]
+fn attach<T: Send + Sync + 'static>(attributes: &mut Vec<(TypeId, Arc<dyn Any + Send + Sync>)>, value: T) {
+    attributes.push((TypeId::of::<T>(), Arc::new(value)));
+}
+
+impl Planned {
+    fn open(self, local: &LocalLoop, token: Token) -> io::Result<Opened> {
+        match self {
+            Self::Socket(readiness, socket, kind) => {
+                SocketStream::open(readiness, socket, token, kind).map(Opened::Socket)
+            }
+            #[cfg(target_os = "linux")]
+            Self::Uring(uring, socket) => UringStream::open(uring, socket, token).map(Opened::Uring),
+            Self::Other(connection, resets) => {
                 let mut stream = contained(|| connection.open(local, token))?;
                 if resets {
                     stream.reset_on_close();
                 }
-                Ok(stream)
-            })
+                Ok(Opened::Other(stream))
+            }
         }
     }
 }
@@ -121,56 +224,7 @@ fn unix_kind(_: &ChannelSettings) -> SocketKind {
     SocketKind::Tcp
 }
 
-struct Make<'a, P> {
-    local: &'a LocalLoop,
-    peer: Option<Address>,
-    pipeline: P,
-    settings: &'a ChannelSettings,
-}
-
-impl<P> Make<'_, P> {
-    fn channel<S, W>(
-        self,
-        introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
-        address: Option<Address>,
-        open: impl FnOnce(Token) -> io::Result<S>,
-    ) -> io::Result<Channel<P::Tail>>
-    where
-        S: Stream,
-        P: Segment<BytesMut, W>,
-        W: CarriedBy<Outgoing>,
-    {
-        let Self { local, peer, pipeline, settings } = self;
-        let host = Host::new(local.clone(), pipeline, settings.host);
-        let channel = host.channel();
-        channel.attach(&settings.attributes);
-        let guard = introduce(&channel);
-        local.register_with(|token| {
-            let stream = open(token)?;
-            let channel = StreamChannel::new(host, local.clone(), stream, token, settings, guard);
-            Ok::<_, AdoptError>(channel.begin(address, peer))
-        })?;
-        Ok(channel)
-    }
-}
-
-/// Lets `?` take both what the loop and what the system says.
-struct AdoptError(io::Error);
-
-impl From<io::Error> for AdoptError {
-    fn from(error: io::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<RefusedWhy> for AdoptError {
-    fn from(why: RefusedWhy) -> Self {
-        Self(io::Error::other(why.to_string()))
-    }
-}
-
-impl From<AdoptError> for io::Error {
-    fn from(error: AdoptError) -> Self {
-        error.0
-    }
+#[cold]
+fn refused(why: RefusedWhy) -> io::Error {
+    io::Error::other(why.to_string())
 }

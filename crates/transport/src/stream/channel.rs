@@ -19,11 +19,9 @@ use super::{
     share::Share,
 };
 use crate::live::Guard;
-use bytes::BytesMut;
 use netwright_core::{
-    Address, CloseCause, Host, LeastRate, LocalLoop, Outgoing, Segment, SourceTimer, WriteError,
-    driver::{Event, Ready, Source, Token},
-    internal::CarriedBy,
+    Address, AnyHost, CloseCause, LeastRate, LocalLoop, SourceTimer, WriteError,
+    driver::{Event, Ready, Token},
 };
 use std::{io, time::Duration};
 
@@ -44,8 +42,9 @@ struct BrokenOff {
 /// would never come to an end.
 const FLUSHES_PER_TURN: usize = 16;
 
-pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> {
-    host: Host<P, W>,
+/// Everything is written for a channel whose pipeline is not known, and compiled here for each stream; what a user's crate compiles
+/// for each of its pipelines is the table of calls that leads here ([`Carrier`]).
+pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     local: LocalLoop,
     /// None once it is closed, or is about to be.
     stream: Option<S>,
@@ -88,16 +87,13 @@ pub(super) struct StreamChannel<S: Stream, P: Segment<BytesMut, W>, W: 'static> 
     has_read_in: u64,
     /// Keeps whoever counts connections informed: dropped with the channel.
     guard: Guard,
+    /// Last, so that its type need not be known.
+    host: H,
 }
 
-impl<S, P, W> StreamChannel<S, P, W>
-where
-    S: Stream,
-    P: Segment<BytesMut, W>,
-    W: CarriedBy<Outgoing>,
-{
+impl<S: Stream, H> StreamChannel<S, H> {
     pub(super) fn new(
-        host: Host<P, W>,
+        host: H,
         local: LocalLoop,
         stream: S,
         token: Token,
@@ -105,7 +101,6 @@ where
         guard: Option<Guard>,
     ) -> Self {
         Self {
-            host,
             local,
             stream: Some(stream),
             lingering: None,
@@ -129,15 +124,17 @@ where
             called_in: 0,
             has_read_in: 0,
             guard: guard.unwrap_or_default(),
+            host,
         }
     }
+}
 
+impl<S: Stream> StreamChannel<S> {
     /// Handlers are added, the channel becomes active, and what they asked for is done.
-    pub(super) fn begin(mut self, local: Option<Address>, peer: Option<Address>) -> Self {
+    pub(super) fn begin(&mut self, local: Option<Address>, peer: Option<Address>) {
         self.host.register(self.token);
         self.host.activate(local, peer);
         self.act();
-        self
     }
 
     /// Does everything that can be done now.
@@ -385,7 +382,7 @@ where
     #[cold]
     fn cut_off(&mut self) {
         let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream) else { return };
-        tracing::debug!(channel = %self.host.channel().id(), %rate, "cut: the peer does not take what waits for it");
+        tracing::debug!(channel = %self.host.id(), %rate, "cut: the peer does not take what waits for it");
         self.guard.count_slow();
         stream.reset_on_close();
         self.linger = 0;
@@ -536,15 +533,9 @@ where
             Err(error) => self.cannot_send(error),
         }
     }
-}
+    // ---- what the loop calls ----
 
-impl<S, P, W> Source for StreamChannel<S, P, W>
-where
-    S: Stream,
-    P: Segment<BytesMut, W>,
-    W: CarriedBy<Outgoing>,
-{
-    fn ready(&mut self, event: Event) {
+    pub(super) fn ready(&mut self, event: Event) {
         let mut ready = event.ready;
         if ready == Ready::NONE {
             ready = self.run_commands();
@@ -574,7 +565,7 @@ where
         self.act(); // a jump, as nothing above needs room on the stack: see `return_stack`
     }
 
-    fn signal(&mut self, signal: u64) {
+    pub(super) fn signal(&mut self, signal: u64) {
         match &mut self.lingering {
             Some(lingering) if signal == LINGER => lingering.signal(),
             _ if signal == END_DUE => {
@@ -589,7 +580,7 @@ where
     }
 
     /// The stream, or the drop of something that was sent: stages never get here.
-    fn panicked(&mut self, message: &str) {
+    pub(super) fn panicked(&mut self, message: &str) {
         self.disarm();
         let stream = self.stream.take(); // dropped last: it may panic once more
         self.host.closed(CloseCause::Panicked(message.to_owned()));
@@ -598,7 +589,7 @@ where
         drop(stream);
     }
 
-    fn shut_down(&mut self) {
+    pub(super) fn shut_down(&mut self) {
         self.close(CloseCause::ShutDown);
         self.host.forsake(); // if its peer had gone before
         self.act();

@@ -1,7 +1,7 @@
 //! Byte streams: one channel for all of them, whatever carries the bytes.
 //!
 //! ```text
-//!   Carried ──adopt, on its loop──▶ StreamChannel<S, P, W> ── host: pipeline, outbound queue
+//!   Carried ──adopt, on its loop──▶ StreamChannel<S> ── host: pipeline, outbound queue
 //!                                       │
 //!                                       └─ S: Stream ── SocketStream        TCP and Unix, by readiness
 //!                                                    ── UringStream         TCP, by io_uring
@@ -13,6 +13,7 @@
 //! | `channel` | when to read, send and close: the rules of design and behaviour, written once |
 //! | `share` | how much one channel reads before others get their turn |
 //! | `settings` | how a channel behaves |
+//! | `carrier` | the line between what is compiled here and what in a user's crate |
 //! | `adopt` | from a connection to its channel |
 //! | `pace` | a peer that does not take what waits for it |
 //! | `linger` | a close that waits for the peer |
@@ -22,6 +23,7 @@
 //! Not here: how bytes are moved (each [`Stream`] in its own folder), how connections come about (`bootstrap`).
 
 mod adopt;
+mod carrier;
 mod channel;
 mod envelope;
 mod file;
@@ -33,6 +35,10 @@ mod settings;
 mod share;
 
 pub(crate) use adopt::{Adoption, Carried, adopt};
+pub(crate) use carrier::Carrier;
+#[cfg(test)]
+pub(crate) use carrier::carrier;
+pub(crate) use channel::StreamChannel;
 pub use envelope::EnvelopeError;
 pub(crate) use envelope::open_envelope;
 pub use file::next_bytes;

@@ -2,11 +2,11 @@
 //!
 //! The scripts are enumerated, not drawn: a failure names its script, and runs the same again.
 
-use super::{ChannelSettings, Received, Stream, Wrote, channel::StreamChannel};
+use super::{Carrier, ChannelSettings, Received, Stream, Wrote, carrier, channel::StreamChannel};
 use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, CloseCause, Host, HostSettings, LocalLoop, ManualLoop, Outbound, Outgoing,
-    RefusedWhy, Written,
+    Written,
     driver::{Ready, Token},
     pipeline,
 };
@@ -132,6 +132,8 @@ impl Stream for Scripted {
     }
 }
 
+carrier!(Scripted);
+
 impl Drop for Scripted {
     fn drop(&mut self) {
         self.record.drops.set(self.record.drops.get() + 1);
@@ -187,12 +189,12 @@ fn begin(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop, Token) {
     let token = manual.enter(|| {
         let local = LocalLoop::current().unwrap();
         let host = Host::new(local.clone(), pipeline().app(echo).into_segment(), HostSettings::default());
-        let here = local.clone();
-        let make = |token| {
-            let channel = StreamChannel::new(host, here, stream, token, &ChannelSettings::default(), None);
-            Ok::<_, RefusedWhy>(channel.begin(None, None))
-        };
-        local.register_with(make).unwrap()
+        let place = local.place().unwrap();
+        let (here, token) = (local.clone(), place.token());
+        let mut channel =
+            Box::new(StreamChannel::new(host, here, stream, token, &ChannelSettings::default(), None));
+        Scripted::begin(&mut *channel, None, None);
+        place.fill(channel)
     });
     (record, manual, token) // the channel lives in the loop
 }

@@ -100,6 +100,23 @@ impl ChannelCore {
         }
     }
 
+    /// The first stage asks for the end, behind what it has written.
+    #[cold]
+    pub(in crate::channel) fn ask_to_close(&mut self, cause: CloseCause, done: WritePromise) {
+        self.request_close(cause, done);
+        // What is under way on workers was there before it, and is written first.
+        self.wishes.closing |= !self.demand.is_away();
+    }
+
+    /// The first stage asks for the end of the output, behind what it has written.
+    #[cold]
+    pub(in crate::channel) fn ask_to_shut_down_output(&mut self, done: WritePromise) {
+        self.wishes.shut_down_output = true;
+        if done.is_tracked() {
+            self.wishes.shut_down_done.push_back(done);
+        }
+    }
+
     /// Has the channel end without asking its stages.
     pub(in crate::channel) fn close_at_once(&mut self, cause: CloseCause) {
         self.wants_no_more();

@@ -6,6 +6,19 @@
 //!   loop      ── signal (timer), run_commands (other threads) ─────────────▶ └──────────────────────┘
 //! ```
 //!
+//! What does not depend on the pipeline's type ([`Inside`]) is apart from the pipeline ([`Pipe`]), and deals with it as a trait object wherever
+//! that is not a call for each message: so a user's crate compiles little more than its own stages, and transports of bytes are
+//! compiled once.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `pipe` | the pipeline and what other threads have of it: what is compiled for each pipeline |
+//! | `inside` | what follows from a call of it |
+//! | `commands` | what other threads, or other channels, asked for |
+//! | `wants` | what a transport asks of its channel |
+//! | `ends` | how a channel ends |
+//! | `over` | another conversation with the same stages |
+//!
 //! Always true:
 //! 1. Between two calls of the transport everything that could happen has happened: no operation waits at a boundary,
 //!    and no message waits unless delivery is paused.
@@ -17,29 +30,33 @@
 //!    nobody has asked for in `forsaken_after` is dropped; at once what is left when whoever reads it has closed the channel.
 //! 5. Messages that flow by themselves stop while their answers are more than the channel takes.
 
+mod commands;
 mod ends;
 mod inside;
 mod over;
+mod pipe;
 mod settings;
 mod wants;
 
 use super::{
-    Address, CarriedBy, ChannelId, ChannelState, CloseCause, Fault, MessageLine, Outgoing, Pack, Parcel,
-    Weighed, Weight, WriteError, WritePromise,
+    Address, CarriedBy, ChannelId, ChannelState, Fault, Outgoing, Pack, Parcel, Weighed, Weight,
     child::{Family, STORE_DUE},
     core::ChannelCore,
     handle::Channel,
-    shared::{ChannelShared, Command},
+    shared::ChannelShared,
 };
 use crate::{
     driver::Token,
     event_loop::LocalLoop,
-    pipeline::{Boundary, Event, Inbound, Next, Op, Segment, Signal},
+    pipeline::{Boundary, Event, Inbound, Segment, Signal},
 };
 use bytes::BytesMut;
-use settings::ForsakenAfter;
+pub use inside::Inside;
+pub(super) use inside::{Rest, see_to_bytes, see_to_messages};
+use pipe::Entry;
+pub use pipe::{AnyPipe, Pipe, PipeOf};
 pub use settings::HostSettings;
-use std::{any::Any, cell::OnceCell, rc::Rc, sync::Arc};
+use std::{cell::OnceCell, rc::Rc};
 
 /// The stage that timers of the host itself are for, and calls of others who know no type of its own: stages count from 1.
 pub(super) const HOST: u32 = 0;
@@ -69,20 +86,37 @@ pub(super) const HOST: u32 = 0;
 ///     host.remove();
 /// });
 /// ```
-pub struct Host<P: Segment<R, W>, W: 'static, R: 'static = BytesMut, M: Parcel = Outgoing> {
-    core: ChannelCore,
-    /// What waits to be sent. How much that is, the core's account knows.
-    line: MessageLine<M>,
-    root: Boundary<P, R, W>,
-    /// What it shares with its handles. A child has it from when somebody asks for a handle; see [`shared`](Self::shared).
-    shared: OnceCell<Arc<ChannelShared<P::Tail>>>,
-    forsaken_after: ForsakenAfter,
-    was_active: bool,
-    /// The socket is closed.
-    ended: bool,
-    /// A handler panicked, or the pipeline has been told of the end.
-    silent: bool,
-    removed: bool,
+///
+/// What a transport does with its channels need not be compiled for each pipeline: see [`HostOf`].
+pub type Host<P, W, R = BytesMut, M = Outgoing> = HostOf<Pipe<P, W, R>, M>;
+
+/// A host of bytes whose pipeline nobody knows: what a transport of bytes is compiled for.
+pub type AnyHost = HostOf<dyn PipeOf<BytesMut, Outgoing>>;
+
+/// A [`Host`], or one whose pipeline is not known here ([`AnyHost`]): a reference to the one becomes a reference to the other by itself.
+///
+/// ```
+/// use netwright_core::{AnyHost, Host, HostSettings, LocalLoop, ManualLoop, pipeline};
+/// use bytes::BytesMut;
+///
+/// /// Compiled once, whatever pipelines there are.
+/// fn drive(host: &mut AnyHost, bytes: &str) -> bool {
+///     host.received(BytesMut::from(bytes));
+///     host.read_complete();
+///     host.take_flush()
+/// }
+///
+/// ManualLoop::new().enter(|| {
+///     let echo = pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
+///     let mut host = Host::new(LocalLoop::current().unwrap(), echo, HostSettings::default());
+///     host.activate(None, None);
+///     assert!(drive(&mut host, "hello"));
+/// });
+/// ```
+pub struct HostOf<Q: AnyPipe<M> + ?Sized, M: Parcel = Outgoing> {
+    inside: Inside<M>,
+    /// Last, so that it may be of a type that is not known.
+    pipe: Q,
 }
 
 impl<P, W, R: 'static> Host<P, W, R>
@@ -108,12 +142,12 @@ where
 
     /// The first message that waits to be sent.
     pub(super) fn first_message(&self) -> Option<&W> {
-        self.line.first_flushed().map(|weighed| &weighed.message)
+        self.inside.line.first_flushed().map(|weighed| &weighed.message)
     }
 
     /// Takes something of the first message that waits to be sent. What is left of it is weighed anew.
     pub(super) fn change_first<T>(&mut self, change: impl FnOnce(&mut W) -> T) -> Option<T> {
-        let weight = self.root.ops().weight();
+        let weight = self.pipe.root.ops().weight();
         self.outbound().change_first(weight, change)
     }
 
@@ -124,10 +158,10 @@ where
         settings: &HostSettings,
         weight: Weight<W>,
     ) -> Self {
-        let mut core = ChannelCore::new(family.local().clone(), settings.water_marks, settings.auto_read);
+        let mut core = ChannelCore::set_up(family.local().clone(), settings);
         core.family = Some(family.clone());
         let mut host = Self::of_core(core, pipeline, settings);
-        family.tail_weighs(host.root.weigh(weight));
+        family.tail_weighs(host.pipe.root.weigh(weight));
         host
     }
 }
@@ -140,239 +174,122 @@ where
     M: Pack<W>,
 {
     fn make(local: LocalLoop, pipeline: P, settings: &HostSettings, weight: Weight<W>) -> Self {
-        let mut core = ChannelCore::new(local, settings.water_marks, settings.auto_read);
+        let mut core = ChannelCore::set_up(local, settings);
         let high_mark = settings.water_marks.high();
         let shared = ChannelShared::new(core.id, core.loop_reference(), high_mark, core.side().clone());
         core.set_handle(shared.clone());
         let mut host = Self::of_core(core, pipeline, settings);
-        shared.weight.say(host.root.weigh(weight));
-        host.shared = OnceCell::from(shared);
+        shared.weight.say(host.pipe.root.weigh(weight));
+        host.pipe.shared = OnceCell::from(shared);
         host
     }
 
     /// A host whose handle is made when somebody asks for it.
-    fn of_core(mut core: ChannelCore, pipeline: P, settings: &HostSettings) -> Self {
-        core.half_closure = settings.half_closure;
-        core.whole_messages = settings.whole_messages;
-        core.hold_back = settings.hold_back;
-        Self {
-            core,
-            line: MessageLine::new(),
-            root: Boundary::new(pipeline),
-            shared: OnceCell::new(),
-            forsaken_after: settings.forsaken_after.into(),
-            was_active: false,
-            ended: false,
-            silent: false,
-            removed: false,
-        }
+    fn of_core(core: ChannelCore, pipeline: P, settings: &HostSettings) -> Self {
+        let pipe = Pipe { root: Boundary::new(pipeline), shared: OnceCell::new() };
+        Self { inside: Inside::new(core, settings.forsaken_after), pipe }
     }
 
     /// The handle for the outside.
     pub fn channel(&self) -> Channel<P::Tail> {
-        match self.shared() {
+        match self.pipe.shared(&self.inside.core) {
             Some(shared) => Channel::of(shared.clone()),
-            None => Channel::of(
-                self.core.make_own_handle().expect("a channel without a handle is a child, and can make one"),
-            ),
+            None => {
+                let made = self.inside.core.make_own_handle();
+                Channel::of(made.expect("a channel without a handle is a child, and can make one"))
+            }
         }
     }
+}
 
-    // ---- what happens to the channel ----
+/// What happens to the channel.
+impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
+    fn enter(&mut self, entry: Entry) {
+        self.pipe.run(&mut self.inside, entry);
+    }
 
     /// The channel has its place on the loop: handlers are added.
     pub fn register(&mut self, token: Token) {
-        self.core.set_token(token);
-        if let Some(shared) = self.shared() {
-            shared.set_token(token);
+        self.inside.core.set_token(token);
+        if let Some(outside) = self.pipe.outside(&self.inside) {
+            outside.set_token(token);
         }
-        self.run(|root, core| root.link(core));
+        self.enter(Entry::Link);
     }
 
     /// The channel is connected.
     pub fn activate(&mut self, local: Option<Address>, peer: Option<Address>) {
-        if let Some(shared) = self.shared() {
-            shared.activate(local, peer);
+        if let Some(outside) = self.pipe.outside(&self.inside) {
+            outside.activate(local, peer);
         }
         self.begin();
     }
 
     /// Tells the pipeline that the channel is connected.
     pub(super) fn begin(&mut self) {
-        self.was_active = true;
-        self.run(|root, core| root.event(core, Inbound::Active));
+        self.inside.was_active = true;
+        self.enter(Entry::Event(Inbound::Active));
     }
 
     /// Bytes, or a message, from the peer.
-    pub fn received(&mut self, message: R) {
-        self.run(|root, core| root.read(core, message));
+    #[inline]
+    pub fn received<R>(&mut self, message: R)
+    where
+        Q: PipeOf<R, M>,
+    {
+        self.pipe.received(&mut self.inside, message);
     }
 
     /// Everything that was there has been received.
+    #[inline]
     pub fn read_complete(&mut self) {
-        self.run(|root, core| root.read_complete(core));
+        self.pipe.read_complete(&mut self.inside);
     }
 
     /// The peer sends no more, and half-closure is allowed.
     pub fn input_closed(&mut self) {
-        self.run(|root, core| root.event(core, Inbound::InputClosed));
+        self.enter(Entry::Event(Inbound::InputClosed));
     }
 
     /// The transport has an error that does not end the channel.
     pub fn raise(&mut self, fault: Fault) {
-        self.run(|root, core| root.event(core, Inbound::Error(fault)));
+        self.enter(Entry::Event(Inbound::Error(fault)));
     }
 
     /// The transport has news that is no error, and that nobody has to take care of.
     pub fn tell(&mut self, event: Event) {
-        self.run(|root, core| root.event(core, Inbound::User(event)));
+        self.enter(Entry::Event(Inbound::User(event)));
     }
 
     /// A timer of a stage is due.
     pub fn signal(&mut self, signal: u64) {
         if signal == STORE_DUE {
-            self.core.poke_families();
-            return self.look_after_children();
+            self.inside.core.poke_families();
+            return self.inside.look_after_children(self.pipe.as_any());
         }
-        if let Some((stage, timer)) = self.core.due(signal) {
+        if let Some((stage, timer)) = self.inside.core.due(signal) {
             if stage == HOST {
-                return self.look_after_end();
+                return self.inside.look_after_end(self.pipe.as_any());
             }
-            self.run(|root, core| root.signal(core, stage, Signal::Timer(timer)));
+            self.enter(Entry::Signal(stage, Signal::Timer(timer)));
         }
     }
 
     /// Carries out what other threads, or other channels, asked for.
     pub fn run_commands(&mut self) {
-        let room_again = self.run_commands_of_handles();
-        for (stage, call) in self.core.take_calls() {
-            match self.silent {
-                _ if stage == HOST => self.close_for_child(call),
-                true => self.bring_back(stage, call),
-                false => self.run(|root, core| root.signal(core, stage, Signal::Call(call))),
-            }
-        }
-        let woken = self.core.take_woken();
-        for &key in &woken {
-            if let Some((stage, task)) = self.core.take_task(key) {
-                self.run(|root, core| {
-                    core.delivered.mark_call(); // what it writes answers what its stage has read before
-                    if root.signal(core, stage, Signal::Poll(task)).is_some() {
-                        core.abort_task(key); // its stage has gone
-                    }
-                });
-            }
-        }
-        self.core.give_woken_back(woken);
-        self.look_after_children();
-        self.tell_writability();
-        if room_again && !self.ended && self.core.account.is_writable() {
-            // Whoever stopped because too much was on its way here waits for this.
-            self.run(|root, core| root.event(core, Inbound::Writability(true)));
-        }
-    }
-
-    /// Has stages look whose children have run by themselves and have something to say.
-    fn look_after_children(&mut self) {
-        while let Some(stage) = self.core.take_poke() {
-            self.run(|root, core| root.signal(core, stage, Signal::Children));
-        }
-    }
-
-    /// Somebody closes the channel who knows it as a parent.
-    #[cold]
-    fn close_for_child(&mut self, cause: Box<dyn Any + Send>) {
-        if let Ok(cause) = cause.downcast::<CloseCause>() {
-            self.close_from_outside(*cause, WritePromise::untracked());
-        }
-    }
-
-    fn close_from_outside(&mut self, cause: CloseCause, done: WritePromise) {
-        if self.ended {
-            done.succeed();
-            self.forsake(); // nobody waits for what is held any more
-        } else {
-            self.core.wishes.wants_no_more = true;
-            self.enter_at_tail(Op::Close(cause, done));
-        }
-    }
-
-    /// Carries out what handles asked for. True if there is room again for others on their way.
-    fn run_commands_of_handles(&mut self) -> bool {
-        let Some(shared) = self.shared() else { return false }; // nobody has a handle
-        let mut commands = shared.take_commands();
-        let mut room_again = false;
-        for command in commands.drain(..) {
-            match command {
-                Command::Write(msg, done, size) => {
-                    room_again |= self.arrived(size);
-                    self.enter_at_tail(Op::Write(msg, done));
-                }
-                Command::Inlet(stage, size) => {
-                    room_again |= self.arrived(size);
-                    // A segment that has gone has taken the message with it, on its way out.
-                    self.run(|root, core| root.signal(core, stage, Signal::Inlet));
-                }
-                Command::Flush => self.enter_at_tail(Op::Flush),
-                Command::Close(cause, done) => self.close_from_outside(cause, done),
-                Command::CloseNow(_) if self.ended => self.forsake(),
-                Command::CloseNow(cause) => self.core.close_at_once(cause),
-                Command::CloseWhenFlushed => {
-                    self.core.wishes.wants_no_more = true;
-                    self.core.close_when_flushed();
-                }
-                Command::ShutDownOutput(done) => self.enter_at_tail(Op::ShutDownOutput(done)),
-                Command::Pause => self.core.demand.pause(),
-                Command::Resume => {
-                    self.core.resume();
-                    self.settle();
-                }
-                Command::Request => {
-                    self.core.request();
-                    self.settle();
-                }
-                Command::Event(event) => self.run(|root, core| root.event(core, Inbound::User(event))),
-                Command::Stages(answer) => {
-                    let mut list = Vec::new();
-                    self.root.stages(&mut list);
-                    answer.succeed(list);
-                }
-                Command::Children(answer) => answer.succeed(self.core.children()),
-            }
-        }
-        if let Some(shared) = self.shared() {
-            shared.give_back(commands);
-        }
-        room_again
-    }
-
-    /// A write from outside is here. True if with it there is room again for others on their way.
-    fn arrived(&self, size: usize) -> bool {
-        self.shared().is_some_and(|shared| shared.arrived(size))
-    }
-
-    fn enter_at_tail(&mut self, op: Op<P::Tail>) {
-        if !self.silent {
-            return self.run(|root, core| root.enter_at_tail(core, op));
-        }
-        let cause = self.core.close_cause().cloned().unwrap_or(CloseCause::Requested);
-        match op {
-            Op::Write(_, done) | Op::ShutDownOutput(done) => done.fail(WriteError::Closed(cause)),
-            Op::Close(cause, done) => self.core.request_close(cause, done),
-            Op::Flush => {}
-        }
+        self.inside.run_commands(self.pipe.as_any());
     }
 
     /// The channel's number.
-    pub(super) fn id(&self) -> ChannelId {
-        self.core.id
+    pub fn id(&self) -> ChannelId {
+        self.inside.core.id
     }
 
     /// How far the channel is.
     pub fn state(&self) -> ChannelState {
-        match self.shared() {
-            Some(shared) => shared.state(),
-            None if self.ended => ChannelState::Closed,
+        match self.pipe.outside(&self.inside) {
+            Some(outside) => outside.state(),
+            None if self.inside.ended => ChannelState::Closed,
             None => ChannelState::Active,
         }
     }

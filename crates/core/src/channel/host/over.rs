@@ -24,24 +24,24 @@ where
     /// but to be [removed](Self::remove).
     pub(in crate::channel) fn start_over(&mut self, settings: &HostSettings) -> bool {
         debug_assert!(self.is_finished());
-        if self.silent || self.removed || !self.core.can_start_over() {
+        if self.inside.silent || self.inside.removed || !self.inside.core.can_start_over() {
             return false;
         }
-        let root = &mut self.root;
+        let root = &mut self.pipe.root;
         if !catch(|| root.start_over()).unwrap_or(false) {
             return false;
         }
-        if self.core.is_shared() {
-            self.leave();
-            self.shared.take();
+        if self.inside.core.is_shared() {
+            self.inside.leave(&self.pipe);
+            self.pipe.shared.take();
         }
-        self.core.start_over(settings.water_marks, settings.auto_read);
-        (self.ended, self.was_active) = (false, false);
+        self.inside.core.start_over(settings.water_marks, settings.auto_read);
+        (self.inside.ended, self.inside.was_active) = (false, false);
         true
     }
 
     /// The channel has another place on the loop. Its stages are there already.
     pub(in crate::channel) fn register_again(&mut self, token: Token) {
-        self.core.set_token(token);
+        self.inside.core.set_token(token);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{
     carries::CarriedBy,
+    host::{AnyPipe, Inside, Rest, see_to_bytes, see_to_messages},
     outgoing::{Outgoing, Special},
     weight::Weight,
 };
@@ -18,6 +19,11 @@ pub trait Parcel: 'static {
     fn whole(self) -> Self;
     /// Lets go of what was sent.
     fn release(self);
+    /// What seldom follows from a call of a pipeline whose messages wait like this. Of bytes it is compiled once, not for each pipeline.
+    #[doc(hidden)]
+    fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest)
+    where
+        Self: Sized;
 }
 
 /// A [`Parcel`] made of what a pipeline writes.
@@ -51,6 +57,9 @@ impl Parcel for Outgoing {
             Self::Special(Special::Envelope(envelope)) => envelope.recycle(),
             other => drop(other),
         }
+    }
+    fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest) {
+        see_to_bytes(inside, pipe, rest);
     }
 }
 
@@ -112,6 +121,9 @@ impl<M: 'static> Parcel for Weighed<M> {
         self
     }
     fn release(self) {}
+    fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest) {
+        see_to_messages(inside, pipe, rest);
+    }
 }
 
 impl<M: 'static> Pack<M> for Weighed<M> {
