@@ -30,12 +30,17 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "blocking")]
 pub mod blocking;
+#[cfg(not(feature = "blocking"))]
+#[path = "blocking/absent.rs"]
+mod blocking;
 mod bootstrap;
 mod datagram;
 pub mod files;
 pub mod limits;
 mod live;
+#[cfg(feature = "local")]
 mod local;
 pub mod open;
 pub mod options;
@@ -50,10 +55,12 @@ mod scratch;
 mod socket;
 mod stream;
 mod sys;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 pub mod uring;
 
-pub use blocking::{BlockingSeed, ThreadError, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
+pub use blocking::ThreadError;
+#[cfg(feature = "blocking")]
+pub use blocking::{BlockingSeed, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
     DatagramsBuilder, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,

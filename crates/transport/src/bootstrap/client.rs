@@ -64,6 +64,7 @@ impl ClientBuilder {
     }
 
     /// Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).
+    #[cfg(feature = "blocking")]
     pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
         self.threads = Some(threads);
         self
@@ -373,6 +374,7 @@ impl<W: Send + 'static> Client<W> {
     }
 
     /// The threads, if each connection has its own.
+    #[cfg(feature = "blocking")]
     pub fn threads(&self) -> Option<&ThreadPerChannel> {
         self.inner.hosts.threads()
     }

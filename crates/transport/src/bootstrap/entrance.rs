@@ -9,7 +9,7 @@
 use super::BindError;
 #[cfg(unix)]
 use crate::socket::unix::{self, SocketFile};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 use crate::uring::UringListener;
 use crate::{
     open::{Listener as OpenListener, Means},
@@ -177,7 +177,7 @@ impl Entrance {
     }
 
     /// Whether other acceptors have the same socket. Asked by io_uring.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(super) fn shares_socket(&self) -> bool {
         match self {
             Self::Socket { common, .. } => common.as_ref().is_some_and(|common| common.socket.is_some()),
@@ -217,7 +217,7 @@ impl Entrance {
     ) -> io::Result<Token> {
         match self {
             Self::Socket { socket, .. } => {
-                #[cfg(target_os = "linux")]
+                #[cfg(all(target_os = "linux", feature = "uring"))]
                 if let Some(uring) = local.driver() {
                     return UringListener::start(local, uring, socket, figures, reception);
                 }

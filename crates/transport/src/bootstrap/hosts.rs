@@ -30,6 +30,7 @@ impl Hosts {
             }
             (Some(group), None) => return Ok(Self::Group(group)),
             (None, Some(threads)) => threads,
+            #[cfg(feature = "blocking")]
             (None, None) if backend == Backend::Blocking => ThreadPerChannel::new(),
             (None, None) => return Ok(Self::Group(backend.event_loops(loops)?)),
         };
@@ -82,6 +83,12 @@ impl Hosts {
         }
     }
 
+    /// Whether each connection has a thread of its own.
+    pub(super) fn have_threads(&self) -> bool {
+        matches!(self, Self::Threads { .. })
+    }
+
+    #[cfg(feature = "blocking")]
     pub(super) fn threads(&self) -> Option<&ThreadPerChannel> {
         match self {
             Self::Group(_) => None,

@@ -179,7 +179,7 @@ impl Listening {
         let desk = Desk {
             handover,
             watch: watch.clone(),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             shares_socket: entrance.shares_socket(),
             belongings: Some(entrance.belongings()),
             fate: fate.clone(),
@@ -357,7 +357,7 @@ impl Fate {
 struct Desk {
     handover: Handover,
     watch: Option<Arc<Watch>>,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     shares_socket: bool,
     belongings: Option<Belongings>,
     fate: Arc<Fate>,
@@ -398,7 +398,7 @@ impl Reception for Desk {
         self.fate.end(ListenEnd::LoopsEnded);
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     fn shares_socket(&self) -> bool {
         self.shares_socket
     }

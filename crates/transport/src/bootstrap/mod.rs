@@ -39,7 +39,7 @@ pub use listen_end::ListenEnd;
 pub use observer::{Refusal, ServerObserver};
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
-use crate::{Probe, blocking::BlockingSeed, readiness::ReadinessSeed};
+use crate::readiness::ReadinessSeed;
 use netwright_core::{BuildError, EventLoopGroup, EventLoopGroupBuilder};
 use std::{fmt, sync::OnceLock};
 
@@ -65,10 +65,11 @@ pub enum Backend {
     Auto,
     /// `epoll`, `kqueue` or IOCP, by `mio`.
     Readiness,
-    /// io_uring, on Linux.
+    /// io_uring, on Linux. Without the feature `uring` its loops cannot be made, and the error says so.
     Uring,
     /// A thread that blocks in `poll(2)`: for loops with few sockets. A server or client of this backend that is given no
-    /// group has a thread for each connection ([`ThreadPerChannel`](crate::ThreadPerChannel)).
+    /// group has a thread for each connection ([`ThreadPerChannel`](crate::ThreadPerChannel)). Without the feature `blocking` its loops cannot
+    /// be made, and the error says so.
     Blocking,
 }
 
@@ -95,13 +96,14 @@ impl Backend {
         match self {
             Self::Auto => Self::choose().backend.group(),
             Self::Readiness => group.driver(|_| ReadinessSeed::new()),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Self::Uring => group.driver(|_| crate::uring::UringSeed::new()),
-            #[cfg(not(target_os = "linux"))]
-            Self::Uring => group.driver(|_| -> std::io::Result<ReadinessSeed> {
-                Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "only Linux has io_uring"))
-            }),
-            Self::Blocking => group.driver(|_| BlockingSeed::new()),
+            #[cfg(not(all(target_os = "linux", feature = "uring")))]
+            Self::Uring => group.driver(|_| missing(NO_URING)),
+            #[cfg(feature = "blocking")]
+            Self::Blocking => group.driver(|_| crate::blocking::BlockingSeed::new()),
+            #[cfg(not(feature = "blocking"))]
+            Self::Blocking => group.driver(|_| missing(NO_BLOCKING)),
         }
     }
 
@@ -111,6 +113,20 @@ impl Backend {
         static CHOICE: OnceLock<Choice> = OnceLock::new();
         CHOICE.get_or_init(Choice::make)
     }
+}
+
+/// Why there is no io_uring here whatever the system has, if so.
+#[cfg(all(target_os = "linux", not(feature = "uring")))]
+const NO_URING: &str = "this program was built without io_uring, which the feature `uring` adds";
+#[cfg(not(target_os = "linux"))]
+const NO_URING: &str = "only Linux has io_uring";
+#[cfg(not(feature = "blocking"))]
+const NO_BLOCKING: &str =
+    "this program was built without loops that block, which the feature `blocking` adds";
+
+#[cfg(not(all(target_os = "linux", feature = "uring", feature = "blocking")))]
+fn missing(why: &str) -> std::io::Result<ReadinessSeed> {
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why))
 }
 
 impl fmt::Display for Backend {
@@ -143,8 +159,14 @@ pub struct Choice {
 }
 
 impl Choice {
+    #[cfg(not(all(target_os = "linux", feature = "uring")))]
     fn make() -> Self {
-        let uring = Probe::run(Backend::Uring);
+        Self { backend: Backend::Readiness, why: NO_URING.to_owned() }
+    }
+
+    #[cfg(all(target_os = "linux", feature = "uring"))]
+    fn make() -> Self {
+        let uring = crate::Probe::run(Backend::Uring);
         let choice = if uring.works() {
             let why = format!("all {} operations tried on io_uring work", uring.steps.len());
             Self { backend: Backend::Uring, why }

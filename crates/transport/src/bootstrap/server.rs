@@ -103,6 +103,7 @@ impl ServerBuilder {
 
     /// Each connection gets a thread of its own. Excludes [`group`](Self::group) and [`shared_port`](Self::shared_port).
     /// A connection for which there is no thread is refused with a reset, and counted.
+    #[cfg(feature = "blocking")]
     pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
         self.threads = Some(threads);
         self
@@ -349,7 +350,7 @@ impl BoundPipeline {
         let hosts =
             Hosts::new(builder.workers, builder.threads, builder.acceptors.as_ref(), builder.backend, cores)
                 .map_err(|error| BindError::Setup(error.to_string()))?;
-        if builder.shared_port && hosts.threads().is_some() {
+        if builder.shared_port && hosts.have_threads() {
             return excluded(
                 "shared_port and thread_per_channel exclude each other: a thread for one connection accepts no other",
             );
@@ -513,6 +514,7 @@ impl Server {
     }
 
     /// The threads, if each connection has its own.
+    #[cfg(feature = "blocking")]
     pub fn threads(&self) -> Option<&ThreadPerChannel> {
         self.hosts().threads()
     }

@@ -61,7 +61,8 @@ pub(crate) struct Inner {
     pub(super) workers: Option<Workers>,
     append: bool,
     at_open: fs::Metadata,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // there are no rings that would ask
+    #[cfg_attr(not(all(target_os = "linux", feature = "uring")), allow(dead_code))]
+    // there are no rings that would ask
     prompt: bool,
     /// Who waits for the end.
     closing: Mutex<Option<Promise<(), FileError>>>,
@@ -293,7 +294,7 @@ impl Inner {
     }
 
     /// Whether its file system, asked by a ring not to wait, does not.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(crate) fn is_prompt(&self) -> bool {
         self.prompt
     }

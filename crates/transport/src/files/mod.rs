@@ -59,15 +59,15 @@ mod start;
 
 pub use error::{FileAction, FileError};
 pub use file::File;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 pub(crate) use operation::{Done, Next, Operation, Outcome, Step, Work};
 pub use options::OpenOptions;
 pub use pieces::FilePieces;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 pub(crate) use start::start_on_workers;
 
 /// Operations by hand, for the tests of those who carry them out.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", feature = "uring"))]
 pub(crate) mod by_hand {
     use super::{File, FileAction, FileError, operation::Operation};
     use bytes::{Bytes, BytesMut};

@@ -67,7 +67,7 @@ pub(crate) struct Closing {
     /// None when it is closed, or the kernel is about to.
     pub(crate) file: Option<fs::File>,
     /// What the kernel is about to close.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(crate) given: std::os::fd::RawFd,
     path: Arc<Path>,
     workers: Option<Workers>,
@@ -92,7 +92,7 @@ pub(crate) enum Step {
 }
 
 /// What a ring made of a step.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 pub(crate) enum Outcome {
     Took(io::Result<Step>),
     /// It was taken back, and can be begun again.
@@ -167,7 +167,7 @@ impl Operation {
     ) -> Self {
         let closing = Closing {
             file: Some(file),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             given: -1,
             path,
             workers,
@@ -225,7 +225,7 @@ impl Operation {
     }
 
     /// Tells whoever waits that the loop has ended.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(crate) fn tell_loop_ended(&mut self) {
         let (action, path) = (self.work.action(), self.work.path().clone());
         self.tell(Err(FileError::LoopEnded { action, path, begun: self.claimed }));
@@ -366,7 +366,7 @@ impl Reading {
 
 impl Writing {
     /// Whether it is for the end of the file, wherever that is by then.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(crate) fn is_append(&self) -> bool {
         self.offset.is_none()
     }

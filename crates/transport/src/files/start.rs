@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Begins an operation.
 pub(super) fn start(operation: Operation) {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     let Some(operation) = crate::uring::start_on_ring(operation) else { return };
     start_on_workers(operation);
 }

@@ -1,10 +1,7 @@
 //! From the text of an address to whoever can find it.
 
 use super::{Connect, Connecting, Listen, Listener, Transport, transport::name};
-use crate::{
-    local::LocalTransport,
-    options::{ListenerOptions, StreamOptions},
-};
+use crate::options::{ListenerOptions, StreamOptions};
 use netwright_core::{Address, AddressError, LocalLoop, internal::catch};
 use std::{
     fmt, future, io,
@@ -28,7 +25,13 @@ pub(crate) struct Schemes {
 
 impl Default for Schemes {
     fn default() -> Self {
-        Self { known: vec![(LOCAL.to_owned(), Arc::new(LocalTransport))], refused: None }
+        Self {
+            known: vec![
+                #[cfg(feature = "local")]
+                (LOCAL.to_owned(), Arc::new(crate::local::LocalTransport)),
+            ],
+            refused: None,
+        }
     }
 }
 
@@ -77,6 +80,7 @@ impl Schemes {
             return Ok(Whereabouts::Open(Means(transport.clone()), address.map_err(invalid)?));
         }
         match Address::parse_prefixed(text) {
+            Some(_) if scheme == LOCAL => Err(self.unknown(text, scheme)), // built without channels within the process
             Some(unix) => Ok(Whereabouts::Unix(unix.map_err(invalid)?)),
             None if is_host(text, scheme, name) => Ok(Whereabouts::Host(text)),
             None => Err(self.unknown(text, scheme)),

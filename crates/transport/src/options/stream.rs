@@ -176,6 +176,7 @@ impl StreamOptions {
     }
 
     /// The sizes of the receive and the send buffer, if given.
+    #[cfg(feature = "local")]
     pub(crate) fn buffer_sizes(&self) -> (Option<usize>, Option<usize>) {
         (self.common.recv_buffer_size, self.common.send_buffer_size)
     }

@@ -65,7 +65,7 @@ mod registry;
 mod wait;
 
 pub use driver::ReadinessSeed;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "blocking"))]
 pub(crate) use edges::{moved_away, not_registered};
 /// What a source wants to hear about.
 pub use mio::Interest;

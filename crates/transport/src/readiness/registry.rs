@@ -12,13 +12,13 @@
 
 use super::{edges::Edges, wait::Brought};
 use crate::sys::AsSource;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 use crate::uring::Uring;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "blocking"))]
 use crate::{blocking::Levels, sys::raw};
 use mio::Interest;
 use netwright_core::{LocalLoop, driver::Token};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 use std::rc::Weak;
 use std::{fmt, io, rc::Rc, time::Duration};
 
@@ -43,10 +43,10 @@ pub struct Readiness {
 
 enum Kind {
     Edges(Edges),
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "blocking"))]
     Levels(Levels),
     /// The ring knows us and not we the ring, so that neither keeps the other alive.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     Ring(Weak<Uring>),
 }
 
@@ -75,9 +75,9 @@ impl Readiness {
     pub fn register(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.register(source, token, interest),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(levels) => levels.register(raw(source), token, interest),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(ring) => present(ring)?.register(source, token, interest),
         }
     }
@@ -89,9 +89,9 @@ impl Readiness {
     pub fn reregister(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.reregister(source, token, interest),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(levels) => levels.reregister(raw(source), token, interest),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(ring) => present(ring)?.reregister(source, token, interest),
         }
     }
@@ -103,9 +103,9 @@ impl Readiness {
     pub fn deregister(&self, source: &impl AsSource) -> io::Result<()> {
         match &self.kind {
             Kind::Edges(edges) => edges.deregister(source),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(levels) => levels.deregister(raw(source)),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(ring) => present(ring)?.deregister(source),
         }
     }
@@ -114,16 +114,16 @@ impl Readiness {
     pub fn is_level(&self) -> bool {
         match self.kind {
             Kind::Edges(_) => Edges::IS_LEVEL,
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(_) => true,
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(_) => false,
         }
     }
 
     /// What the driver of a loop offers, be it made for readiness or an io_uring that watches descriptors as well.
     pub fn of(local: &LocalLoop) -> Option<Rc<Self>> {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "uring"))]
         if let Some(ring) = local.driver::<Uring>() {
             return Some(ring.readiness());
         }
@@ -138,10 +138,10 @@ impl Readiness {
     #[inline]
     pub fn set_interest(&self, source: &impl AsSource, reads: bool, writes: bool) -> io::Result<()> {
         match &self.kind {
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(_) => Ok(()),
             Kind::Edges(edges) => edges.set_interest(source, reads, writes),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(levels) => levels.set_interest(raw(source), reads, writes),
         }
     }
@@ -152,9 +152,9 @@ impl Readiness {
     pub fn len(&self) -> usize {
         match &self.kind {
             Kind::Edges(edges) => edges.len(),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "blocking"))]
             Kind::Levels(levels) => levels.len(),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Kind::Ring(ring) => present(ring).map_or(0, |ring| ring.watched()),
         }
     }
@@ -175,7 +175,7 @@ impl Readiness {
     fn edges(&self) -> io::Result<&Edges> {
         match &self.kind {
             Kind::Edges(edges) => Ok(edges),
-            #[cfg(unix)]
+            #[cfg(any(all(unix, feature = "blocking"), all(target_os = "linux", feature = "uring")))]
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -190,7 +190,7 @@ impl Readiness {
     pub(super) fn whose(&self, number: mio::Token) -> Option<Token> {
         match &self.kind {
             Kind::Edges(edges) => edges.whose(number),
-            #[cfg(unix)]
+            #[cfg(any(all(unix, feature = "blocking"), all(target_os = "linux", feature = "uring")))]
             _ => Some(Token::from_u64(number.0 as u64)), // the same on both, so that there is nothing to choose
         }
     }
@@ -203,17 +203,17 @@ impl Readiness {
         self.edges()?.move_to(poll)
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     pub(crate) fn of_ring(ring: Weak<Uring>) -> Self {
         Self { kind: Kind::Ring(ring) }
     }
 
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "blocking"))]
     pub(crate) fn new_levels() -> Self {
         Self { kind: Kind::Levels(Levels::default()) }
     }
 
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "blocking"))]
     #[inline]
     pub(crate) fn levels(&self) -> io::Result<&Levels> {
         match &self.kind {
@@ -223,7 +223,7 @@ impl Readiness {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 fn present(ring: &Weak<Uring>) -> io::Result<Rc<Uring>> {
     ring.upgrade().ok_or_else(|| io::ErrorKind::NotConnected.into())
 }

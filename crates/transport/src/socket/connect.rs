@@ -67,7 +67,7 @@ pub(crate) fn connect(
         }
         socket.bind(&from.into())?;
     }
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     if address.ip().is_some()
         && let Some(uring) = local.driver()
     {

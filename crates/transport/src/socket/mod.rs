@@ -37,7 +37,7 @@ pub(crate) use stream::{SocketKind, SocketStream};
 #[cfg(unix)]
 pub(crate) use write::{Sink, write_flushed};
 /// What io_uring has in common with readiness.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 pub(crate) use {
     calls::recv,
     connect::OnConnect,

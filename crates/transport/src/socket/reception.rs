@@ -23,6 +23,6 @@ pub(crate) trait Reception {
     fn loop_ends(&mut self);
 
     /// Whether other listeners accept from the same socket, so that it may not be shut down with this one.
-    #[cfg(target_os = "linux")] // io_uring alone shuts a socket down
+    #[cfg(all(target_os = "linux", feature = "uring"))] // io_uring alone shuts a socket down
     fn shares_socket(&self) -> bool;
 }

@@ -3,7 +3,7 @@
 use super::{Carrier, ChannelSettings, Stream, channel::StreamChannel};
 #[cfg(unix)]
 use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 use crate::uring::{Uring, UringStream};
 use crate::{
     live::Guard,
@@ -91,7 +91,7 @@ where
     let token = place.token();
     let source = match plan.stream.open(local, token)? {
         Opened::Socket(stream) => seat.take(stream, token),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "uring"))]
         Opened::Uring(stream) => seat.take(stream, token),
         Opened::Other(stream) => seat.take(stream, token),
     };
@@ -131,7 +131,7 @@ struct Plan {
 /// What will carry its bytes.
 enum Planned {
     Socket(Rc<Readiness>, Socket, SocketKind),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     Uring(Rc<Uring>, Socket),
     /// And whether its close is to be a reset.
     Other(Box<dyn Connection>, bool),
@@ -140,7 +140,7 @@ enum Planned {
 /// What carries them.
 enum Opened {
     Socket(SocketStream),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     Uring(UringStream),
     Other(Box<dyn Stream>),
 }
@@ -175,7 +175,7 @@ fn plan_socket(
     attributes: &mut Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 ) -> io::Result<Planned> {
     let is_unix = matches!(peer, Some(Address::Unix(_)));
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "uring"))]
     if !is_unix && let Some(uring) = local.driver::<Uring>() {
         return Ok(Planned::Uring(uring, socket));
     }
@@ -201,7 +201,7 @@ impl Planned {
             Self::Socket(readiness, socket, kind) => {
                 SocketStream::open(readiness, socket, token, kind).map(Opened::Socket)
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "uring"))]
             Self::Uring(uring, socket) => UringStream::open(uring, socket, token).map(Opened::Uring),
             Self::Other(connection, resets) => {
                 let mut stream = contained(|| connection.open(local, token))?;

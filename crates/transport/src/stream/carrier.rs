@@ -49,7 +49,7 @@ pub(crate) use carrier;
 
 carrier!(Box<dyn Stream>);
 carrier!(crate::socket::SocketStream);
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "uring"))]
 carrier!(crate::uring::UringStream);
 
 impl<S, Q> Source for StreamChannel<S, HostOf<Q>>

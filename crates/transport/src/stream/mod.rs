@@ -41,8 +41,10 @@ pub(crate) use carrier::carrier;
 pub(crate) use channel::StreamChannel;
 pub use envelope::EnvelopeError;
 pub(crate) use envelope::open_envelope;
+pub(crate) use file::fail_file;
 pub use file::next_bytes;
-pub(crate) use file::{fail_file, read_file};
+#[cfg(feature = "local")]
+pub(crate) use file::read_file;
 pub(crate) use settings::ChannelSettings;
 
 use bytes::BytesMut;

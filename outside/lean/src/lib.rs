@@ -1,0 +1,1 @@
+//! A program without io_uring, threads for channels, and channels within the process: see `tests/`.
