@@ -20,7 +20,7 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use netwright::{descriptor_limit, raise_descriptor_limit};
+    use netwright::server::{descriptor_limit, raise_descriptor_limit};
     use netwright_benches::{
         Scale,
         load::Load,

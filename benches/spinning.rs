@@ -10,7 +10,11 @@
 //! The client looks for the answer without a pause, so that the server's is the only wake-up on the way; in the rows "client
 //! blocks" there are two. Target where the other core is free: at most half for a loop that spins.
 
-use netwright::{Backend, Probe, Server, WaitStrategy, pipeline};
+use netwright::{
+    Backend, Server,
+    event_loop::{Probe, WaitStrategy},
+    pipeline,
+};
 use netwright_benches::{Scale, Table, Target, interleave_all};
 use std::{
     io::{ErrorKind, Read, Write},

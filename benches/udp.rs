@@ -19,7 +19,9 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use netwright::{AppContext, Application, Datagram, Datagrams, Envelope, event_loops, pipeline};
+    use netwright::{
+        AppContext, Application, Datagrams, channel::Envelope, datagram::Datagram, event_loops, pipeline,
+    };
     use netwright_benches::{
         Rounds, Scale, Table, Target, interleave_all,
         reference::udp_echo,

@@ -23,9 +23,10 @@ fn main() {
 mod linux {
     use futures_util::{SinkExt, StreamExt};
     use netwright::{
-        AppContext, Application, Backend, CloseCause, Peer, Server, descriptor_limit,
+        AppContext, Application, Backend, CloseCause, Peer, Server,
         http::HttpServer,
-        pipeline, raise_descriptor_limit,
+        pipeline,
+        server::{descriptor_limit, raise_descriptor_limit},
         websocket::{
             Accept, Config, Message, Upgrade,
             frame::{FrameHead, Opcode, mask},

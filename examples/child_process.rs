@@ -4,7 +4,7 @@
 #[cfg(unix)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use bytes::Bytes;
-    use netwright::{Client, Pipes, pipeline};
+    use netwright::{Client, pipeline, transport::Pipes};
     use std::{
         env,
         process::{Command, Stdio},

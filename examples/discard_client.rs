@@ -2,7 +2,7 @@
 //! `cargo run --release --example discard_client -- 127.0.0.1:7009 3`
 
 use bytes::Bytes;
-use netwright::{AppContext, Application, Client, Outgoing, StageTimer, pipeline};
+use netwright::{AppContext, Application, Client, Outgoing, pipeline, pipeline::StageTimer};
 use std::{error::Error, time::Duration};
 
 struct Flood {

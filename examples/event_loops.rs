@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --release --example event_loops`.
 
-use netwright::{EventLoop, EventLoopGroup, TaskError, Workers};
+use netwright::{EventLoop, EventLoopGroup, Workers, event_loop::TaskError};
 use std::{error::Error, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error>> {

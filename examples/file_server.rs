@@ -6,8 +6,10 @@
 
 use bytes::BytesMut;
 use netwright::{
-    AppContext, Application, CloseCause, Context, Fault, FileRegion, InboundOnly, InboundStage, Outgoing,
-    Server, event_loops, inbound, pipeline,
+    AppContext, Application, CloseCause, Context, Fault, Outgoing, Server,
+    channel::FileRegion,
+    event_loops, pipeline,
+    pipeline::{InboundOnly, InboundStage, inbound},
 };
 use std::{error::Error, fs::File, path::PathBuf, sync::Arc};
 

@@ -13,9 +13,10 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    Address, AppContext, Application, Client, Context, Fault, InboundOnly, InboundStage, Server,
+    Address, AppContext, Application, Client, Context, Fault, Server,
     codec::{LineEncoder, LineFrames, Utf8, encode},
-    event_loops, inbound, pipeline,
+    event_loops, pipeline,
+    pipeline::{InboundOnly, InboundStage, inbound},
 };
 use netwright_examples::{ORDER_MAX, QUERY, answer};
 use std::{

@@ -8,8 +8,11 @@
 //! addresses. Datagrams get lost, so whoever asks gives up after a while; and a port where nobody receives is an event.
 
 use netwright::{
-    AppContext, Application, CloseCause, Datagram, Datagrams, Envelope, Event, PortUnreachable, StageTimer,
+    AppContext, Application, CloseCause, Datagrams, Event,
+    channel::Envelope,
+    datagram::{Datagram, PortUnreachable},
     pipeline,
+    pipeline::StageTimer,
 };
 use netwright_examples::{QUERY, answer};
 use std::{error::Error, time::Duration};

@@ -5,8 +5,10 @@
 mod unix {
     use bytes::BytesMut;
     use netwright::{
-        AppContext, Application, Client, Envelope, ListenerOptions, Outgoing, PeerCredentials,
-        ReceivedDescriptors, Server, pipeline,
+        AppContext, Application, Client, Outgoing, Server,
+        channel::{Envelope, PeerCredentials, ReceivedDescriptors},
+        options::ListenerOptions,
+        pipeline,
     };
     use std::{
         error::Error,

@@ -225,7 +225,7 @@ async fn echo(mut peer: Peer) -> Result<(), CloseCause> {
 /// In a process that was started to serve: serves, and does not return. To be called first in `main`.
 pub fn serve_if_asked() {
     let Some(kind) = asked_for("--serve") else { return };
-    let _ = netwright::raise_descriptor_limit();
+    let _ = netwright::server::raise_descriptor_limit();
     let kind = Kind::KNOWN.into_iter().find(|known| known.name() == kind);
     let kind = kind.expect("only this benchmark starts servers, and it knows their names");
     if let Err(error) = kind.serve() {

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(target_os = "linux")]
 mod linux {
     use crate::plot::{self, Line};
-    use netwright::{descriptor_limit, raise_descriptor_limit};
+    use netwright::server::{descriptor_limit, raise_descriptor_limit};
     use netwright_benches::{
         Rounds, Scale, interleave_all,
         load::Load,

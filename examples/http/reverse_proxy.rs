@@ -14,13 +14,14 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use netwright::{
-    Client, CloseCause, EventLoopGroup, Peer, PeerReader, PeerWriter, Promise, PromiseError, Selected,
-    Server, event_loops,
+    Client, CloseCause, EventLoopGroup, Peer, Server, event_loops,
     http::{
         Body, BodySender, HttpClient, HttpLimits, HttpPart, HttpServer, ReplyPart, RequestHead, RequestPart,
         serve,
     },
-    pipeline, promise, select,
+    pipeline,
+    pipeline::{PeerReader, PeerWriter},
+    promise::{Promise, PromiseError, Selected, promise, select},
 };
 use std::{
     error::Error,

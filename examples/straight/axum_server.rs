@@ -6,9 +6,11 @@ use axum::{Router, extract::Path, http::StatusCode, routing::get};
 use hyper::server::conn::http1;
 use hyper_util::service::TowerToHyperService;
 use netwright::{
-    Selected, Server,
+    Server,
     bridge::{LoopTimer, PeerIo},
-    event_loops, pipeline, select, time,
+    event_loops, pipeline,
+    promise::{Selected, select},
+    time,
 };
 use std::{error::Error, pin::pin, time::Duration};
 

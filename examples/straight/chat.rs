@@ -4,9 +4,10 @@
 //! The room is a broadcast channel of tokio's: its futures need no runtime, so they run on our loops as they are.
 
 use netwright::{
-    CloseCause, Peer, Selected, Server,
+    CloseCause, Peer, Server,
     codec::{LineFrames, Utf8},
-    event_loops, pipeline, select,
+    event_loops, pipeline,
+    promise::{Selected, select},
 };
 use std::error::Error;
 use tokio::sync::broadcast::{Sender, channel, error::RecvError};

@@ -3,9 +3,11 @@
 //! Who says nothing for a minute is sent away, and when the server ends, everybody is told.
 
 use netwright::{
-    CloseCause, Peer, Selected, Server,
+    CloseCause, Peer, Server,
     codec::{LineFrames, Utf8},
-    event_loops, pipeline, select, time,
+    event_loops, pipeline,
+    promise::{Selected, select},
+    time,
 };
 use std::{error::Error, pin::pin, time::Duration};
 

@@ -18,7 +18,12 @@ fn main() {
 
 #[cfg(all(target_os = "linux", debug_assertions))]
 mod subjects {
-    use netwright::{Backend, ClientBuilder, Pipes, ServerBuilder, open::Connection};
+    use netwright::{
+        Backend,
+        client::ClientBuilder,
+        server::ServerBuilder,
+        transport::{Pipes, open::Connection},
+    };
     use netwright_examples::pipe_transport::{Ends, PipeTransport};
     use netwright_testkit::contract::{Model, Need, Subject};
     use std::sync::{

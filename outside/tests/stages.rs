@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use netwright::{
     Address, AppContext, Application, Channel, Client, CloseCause, Context, EventLoopGroup, Handler, Server,
-    StageTimer, Switch, Workers, WritePromise,
+    Workers, WritePromise,
     codec::{LineFrames, Utf8},
     pipeline,
+    pipeline::{StageTimer, Switch},
 };
 use outside::{MANY, assert_same, dial, exchange, in_time, loops, pattern, settle};
 use std::{

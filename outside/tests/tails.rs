@@ -1,12 +1,7 @@
 //! Async functions at the end of a pipeline, woken from everywhere: by threads, workers, timers, loops and channels.
 
 use bytes::{Bytes, BytesMut};
-use netwright::{
-    Channel, Client, CloseCause, EventLoop, EventLoopGroup, Peer, Promise, PromiseError, Selected, Server,
-    Workers,
-    codec::{LineFrames, Utf8},
-    pipeline, promise, select, time,
-};
+use netwright::{Channel, Client, CloseCause, EventLoop, EventLoopGroup, Peer, Server, Workers, codec::{LineFrames, Utf8}, pipeline, promise::{Promise, PromiseError, Selected, promise, select}, time};
 use outside::{Asked, ask, dial, exchange, in_time, loops, settle, slow_thread};
 use std::{
     io::{BufRead, BufReader, Read, Write},

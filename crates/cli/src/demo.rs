@@ -8,7 +8,10 @@ use crate::{
     stop::Stop,
     terminal::say,
 };
-use netwright::{Backend, BindError, EventLoopGroup, Promised, Server, ServerBuilder};
+use netwright::{
+    Backend, EventLoopGroup, Promised, Server,
+    server::{BindError, ServerBuilder},
+};
 
 /// Enough to show that connections are spread over loops.
 const LOOPS: usize = 2;

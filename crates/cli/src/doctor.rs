@@ -1,7 +1,7 @@
 //! `netwright doctor`: what this machine allows, which backends work on it, and what to change.
 
 use crate::{failure::Failure, terminal::say};
-use netwright::{Backend, Probe, descriptor_limit};
+use netwright::{Backend, event_loop::Probe, server::descriptor_limit};
 use std::{fmt::Write, fs, thread};
 
 /// Tell what this machine allows, which backends work on it, and what to change

@@ -1,7 +1,7 @@
 //! What the loops are doing, as one line: differences between two looks at their counters.
 
 use crate::terminal::short;
-use netwright::{Backend, EventLoop, LoopFigures, Server};
+use netwright::{Backend, EventLoop, Server, event_loop::LoopFigures};
 use std::{fmt::Write, time::Duration};
 
 /// Turns the counters of loops and servers into a line.

@@ -15,8 +15,11 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use netwright::{
-    Address, BuildError, Channel, ClientBuilder, Envelope, EventLoopGroup, Server, ServerBuilder,
-    ThreadPerChannel, raise_descriptor_limit,
+    Address, Channel, EventLoopGroup, Server,
+    channel::Envelope,
+    client::ClientBuilder,
+    event_loop::{BuildError, ThreadPerChannel},
+    server::{ServerBuilder, raise_descriptor_limit},
 };
 use std::thread::available_parallelism;
 

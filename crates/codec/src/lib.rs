@@ -31,8 +31,8 @@ pub mod tokio;
 pub use base::{
     Aggregate, AggregateError, Aggregator, Batch, Codec, Coded, Decode, DecodeError, DecodeMessages, Decoder,
     DecoderDefect, EachDatagram, Encode, EncodeMessages, Encoder, Lift, MessageCodec, MessageCoded,
-    MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Part, Unfinished,
-    codec, decode, decode_messages, encode, encode_messages, message_codec,
+    MessageDecoder, MessageEncoder, Messages, NotDecoded, NotOneDatagram, NothingEncoded, Unfinished,
+    WhichPart, codec, decode, decode_messages, encode, encode_messages, message_codec,
 };
 pub use frame::{
     DelimiterDecoder, DelimiterEncoder, DelimiterFrames, FixedDecoder, FixedEncoder, FixedFrames, FrameError,
@@ -64,9 +64,12 @@ pub use compress::Zlib;
 pub use compress::Zstd;
 #[cfg(feature = "_compress")]
 pub use compress::{
-    Compress, CompressError, Compression, Compressor, DecompressError, Decompressor, Flush, Format, Limits,
-    State, Step, compress,
+    Compress, CompressError, Compression, Compressor, DecompressError, DecompressLimits, Decompressor, Flush,
+    Format, State, Step, compress,
 };
+#[cfg(feature = "protobuf")]
+#[doc(no_inline)]
+pub use prost; // whose messages they are
 #[cfg(feature = "cbor")]
 pub use serial::Cbor;
 #[cfg(feature = "json")]

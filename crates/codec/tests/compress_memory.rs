@@ -3,7 +3,7 @@
 #![cfg(feature = "_compress")]
 
 use bytes::BytesMut;
-use netwright_codec::{Compressor, Decompressor, Flush, Format, Limits, State, decode};
+use netwright_codec::{Compressor, DecompressLimits, Decompressor, Flush, Format, State, decode};
 use netwright_core::{EmbeddedChannel, pipeline};
 use netwright_testkit::{CountingAllocator, peak_during};
 use std::{cell::Cell, rc::Rc};
@@ -37,7 +37,7 @@ fn bound(format: Format) -> u64 {
 fn a_bomb_that_nobody_limits_is_never_in_memory() {
     for &format in Format::all() {
         let bomb = bomb(format);
-        let limits = Limits::default().ratio(u64::MAX);
+        let limits = DecompressLimits::default().ratio(u64::MAX);
         let (peak, came) = peak_during(|| {
             let came = Rc::new(Cell::new(0));
             let counter = came.clone();
@@ -64,7 +64,7 @@ fn a_bomb_that_nobody_asks_for_is_not_unpacked() {
     for &format in Format::all() {
         let bomb = bomb(format);
         let read = &bomb[..bomb.len().min(16 << 10)];
-        let limits = Limits::default().ratio(u64::MAX);
+        let limits = DecompressLimits::default().ratio(u64::MAX);
         let stage = decode(Decompressor::new(format).limits(limits));
         let mut channel = EmbeddedChannel::new(pipeline().add(stage));
         channel.channel().pause();

@@ -109,8 +109,7 @@ pub use tail::{Outcome, Peer, PeerReader, PeerWriter, Serve, Service};
 pub use task_error::TaskError;
 pub use threads::{ThreadBody, ThreadFactory};
 pub use workers::{
-    Lane, ShutdownError, Termination as WorkersTermination, Workers, WorkersBuilder, WorkersError,
-    WorkersFigures,
+    Lane, ShutdownError, Workers, WorkersBuilder, WorkersError, WorkersFigures, WorkersTermination,
 };
 
 /// Parts of public signatures, and what the other crates share with this one: nobody else's business.

@@ -1,5 +1,5 @@
-//! Netwright: a network application framework with Netty's architecture, for Rust. Event loops own channels, channels own
-//! pipelines of handlers, codecs are handlers.
+//! Netwright is for servers and clients of network protocols, yours or common ones: TCP, UDP, Unix sockets, TLS, HTTP/1.1 and WebSocket,
+//! with Netty's architecture. Event loops own channels, channels own pipelines of handlers, codecs are handlers.
 //!
 //! ```text
 //!  other threads ──tasks──▶ ┌────────── event loop (one thread, one driver) ──────────┐
@@ -49,26 +49,34 @@
 //!
 //! # Where to find what
 //!
-//! - Servers and clients: [`Server`], [`Client`], [`Pool`], [`ChannelGroup`]; UDP and Unix datagrams: [`Datagrams`].
-//! - What you write: [`Handler`] and its smaller relatives [`Application`], [`Observer`], [`InboundOnly`] and
-//!   [`OutboundOnly`]; put together by [`pipeline`].
-//! - What you hold: [`Channel`], from any thread.
-//! - Frames and text: [`codec`]; Protobuf, MessagePack, JSON, CBOR, postcard and Thrift, by features of these names:
-//!   [`codec::serial`].
-//! - Loops, timers, futures, tasks: [`EventLoop`], [`EventLoopGroup`]; work that blocks: [`Workers`], or a thread for
-//!   each channel: [`ThreadPerChannel`]. How their threads are made: [`ThreadFactory`]; how loops wait: [`WaitStrategy`].
-//! - Files that no loop waits for, and files piece by piece as what channels and bodies send: [`files`], [`ByteSource`].
-//! - Straight-line code: [`serve`](PipelineBuilder::serve) and [`Peer`]; [`time`]. Between it and tokio, `futures-io` or hyper:
-//!   `bridge`, behind features of these names.
-//! - TLS, HTTP/1.1 and WebSocket: `tls`, `http` and `websocket`, behind features of these names; their clients behind further ones.
-//! - Tests without sockets and sleeps: [`EmbeddedChannel`], [`ManualLoop`].
+//! What nearly every program uses is here, and in the [`prelude`]; all the rest is in modules by area.
+//!
+//! | what you look for | where |
+//! | --- | --- |
+//! | servers: addresses, most connections, pausing, graceful shutdown, figures | [`Server`], [`server`] |
+//! | clients, connection pools, reconnecting | [`Client`], [`client`] |
+//! | UDP and Unix datagrams, multicast | [`Datagrams`], [`datagram`] |
+//! | what you write: handlers, applications, middleware (a stage between others), async functions | [`Handler`], [`Application`], [`Peer`], [`pipeline`](mod@pipeline) |
+//! | what you hold, from any thread: writing, back pressure (water marks), groups and broadcasts, the cause of an end | [`Channel`], [`ChannelGroup`], [`channel`] |
+//! | frames, text, serialisation, compression | [`codec`] |
+//! | loops, timers, tasks, futures, how threads are made and how they wait; which backend | [`EventLoop`], [`EventLoopGroup`], [`Backend`], [`event_loop`]; [`time`] |
+//! | work that blocks | [`Workers`], [`workers`]; a thread for each channel: `event_loop::ThreadPerChannel` |
+//! | one result that is waited for or awaited | [`Promised`], [`promise`](mod@promise) |
+//! | socket options: keep-alive, no delay, buffers, backlog | [`options`]; names to addresses: [`resolve`] |
+//! | files that no loop waits for, and files as what channels send | [`files`], [`channel::FileRegion`], [`channel::ByteSource`] |
+//! | several protocols on one port | [`detect`] |
+//! | TLS, HTTP/1.1, WebSocket | `tls`, `http`, `websocket`, behind features of these names; their clients behind further ones |
+//! | between us and tokio, `futures-io`, hyper | `bridge`, behind features of these names |
+//! | tests without sockets and sleeps | [`EmbeddedChannel`], [`testing`] |
+//! | transports and drivers of one's own | [`transport`] |
 //!
 //! # Features
-//! None is on unless asked for. The documentation of the parts names features as the part has them; where it is another name here, both
+//! Those of the first line are on unless `default-features = false` says otherwise; none of the others is. The documentation of the parts names features as the part has them; where it is another name here, both
 //! are said.
 //!
 //! | feature | what it adds |
 //! | --- | --- |
+//! | `uring`, `blocking`, `local` | io_uring on Linux; a thread for each channel; channels within the process |
 //! | `tls`, `self-signed` | TLS as a stage; certificates for development |
 //! | `http`, `tower`, `http-compress` | HTTP/1.1; `tower` services behind it; content coding |
 //! | `http-client`, `https` | the pooled HTTP client; with `https://` |
@@ -78,23 +86,197 @@
 //! | `base64`, `charsets` | text as bytes, and in other charsets than UTF-8 |
 //! | `tokio`, `futures`, `hyper`, `tokio-util` | bridges to these |
 //!
+//! Types of other crates in our signatures are re-exported with them: [`bytes`]; `http` as `http::http`; `prost` as `codec::prost`;
+//! `rustls` as `tls::rustls`.
+//!
 //! This crate gathers what the others offer; it has no logic of its own.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[doc(inline)]
+pub use netwright_core::{
+    Address, AppContext, Application, Channel, ChannelGroup, CloseCause, Context, EmbeddedChannel, Event,
+    EventLoop, EventLoopGroup, Fault, Handler, Observer, Outgoing, Peer, PipelineBuilder, Promised, Workers,
+    WriteError, WritePromise, pipeline,
+};
+#[doc(inline)]
+pub use netwright_transport::{Backend, Client, Datagrams, Server, event_loops};
+
+#[doc(no_inline)]
+pub use bytes;
+
+/// What nearly every program uses: `use netwright::prelude::*;`
+///
+/// ```
+/// use netwright::prelude::*;
+///
+/// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+/// channel.write_inbound("hello");
+/// assert_eq!(channel.outbound_bytes(), b"hello");
+/// ```
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::{
+        AppContext, Application, Backend, Channel, ChannelGroup, Client, CloseCause, Context,
+        EmbeddedChannel, EventLoop, EventLoopGroup, Handler, Peer, Promised, Server, event_loops, pipeline,
+    };
+}
+
+/// Channels as others hold them: handles for any thread, groups, what can be sent, what waits to be sent (back pressure), and why they end.
+pub mod channel {
+    #[doc(inline)]
+    pub use netwright_core::{
+        Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState, Child,
+        ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, Envelope, Fault, FileProgress,
+        FileRegion, GroupResult, GroupWritten, LeastRate, OtherAddress, Outgoing, ParentChannel,
+        ShuttingDown, Special, UnixName, WaterMarks, Weight, WriteError, WritePromise, Written,
+    };
+    #[doc(inline)]
+    pub use netwright_transport::EnvelopeError;
+    #[cfg(unix)]
+    #[doc(inline)]
+    pub use netwright_transport::{DescriptorError, PeerCredentials, ReceivedDescriptors};
+}
+
+/// Pipelines: handlers and their relatives, how they are put together (middleware is a stage between others), exchanged and found; async functions
+/// as the last stage.
+pub mod pipeline {
+    #[doc(inline)]
+    pub use netwright_core::{
+        AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
+        Handler, InboundOnly, InboundStage, IntoPipeline, Joint, Leftover, Link, Observer, ObserverStage,
+        OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer, PeerReader, PeerWriter,
+        PipelineBuilder, Sealed, Segment, SendHandler, Serve, Service, Slot, SlotStage, StageCaller,
+        StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers, outbound,
+        pipeline, slot,
+    };
+}
+
+/// Event loops and groups of them: tasks, timers, futures, which loop gets the next channel (load balancing), backends, and how their threads are
+/// made and wait.
+pub mod event_loop {
+    #[doc(inline)]
+    pub use netwright_core::{
+        AutoScale, AutoScaleBuilder, AutoScaleFigures, BuildError, Chooser, EventLoop, EventLoopBuilder,
+        EventLoopGroup, EventLoopGroupBuilder, GroupFigures, InvalidArgument, JoinHandle, LeastLoaded,
+        LongestTask, LoopError, LoopFigures, QUIET_PERIOD, Refused, RefusedWhy, Rejection, RoundRobin,
+        SHUTDOWN_TIMEOUT, Scheduled, TailTask, TaskError, TaskKind, Termination, ThreadBody, ThreadFactory,
+        WaitStrategy, WeakEventLoop,
+    };
+    #[doc(inline)]
+    pub use netwright_transport::{Backend, Choice, Probe, ProbeStep, ThreadError, event_loops};
+    #[cfg(feature = "blocking")]
+    #[doc(inline)]
+    pub use netwright_transport::{ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
+}
+
+/// Work that blocks or computes for long, on threads of its own, in the order of a lane if that matters.
+pub mod workers {
+    #[doc(inline)]
+    pub use netwright_core::{
+        Lane, ShutdownError, Workers, WorkersBuilder, WorkersError, WorkersFigures, WorkersTermination,
+    };
+}
+
+/// One result from one writer to whoever waits, blocks or awaits; the first of two futures.
+pub mod promise {
+    #[doc(inline)]
+    pub use netwright_core::{
+        Promise, PromiseError, Promised, Select, Selected, SharedPromised, promise, select,
+    };
+}
+
+/// Servers: where they listen, who looks on, what they refuse (most connections), their figures and their end (graceful shutdown).
+pub mod server {
+    #[doc(inline)]
+    pub use netwright_transport::{
+        Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,
+        ServerObserver, ServerShutdown,
+    };
+    #[doc(inline)]
+    pub use netwright_transport::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
+}
+
+/// Clients, and pools of their connections.
+pub mod client {
+    #[doc(inline)]
+    pub use netwright_transport::{
+        Client, ClientBuilder, ConnectError, Pool, PoolBuilder, PoolError, PoolFigures, Pooled,
+    };
+}
+
+/// UDP and Unix datagrams, in batches, and multicast.
+pub mod datagram {
+    #[doc(inline)]
+    pub use netwright_transport::{
+        Datagram, DatagramError, DatagramFigures, DatagramSocket, Datagrams, DatagramsBuilder, Multicast,
+        MulticastError, PortUnreachable, Truncated, Undelivered,
+    };
+}
+
+/// Tests without sockets and sleeps: channels in memory, loops and clocks that are driven by hand.
+pub mod testing {
+    #[doc(inline)]
+    pub use netwright_core::{Clock, EmbeddedChannel, Finished, ManualClock, ManualLoop, SystemClock};
+}
+
+/// For those who bring transports, drivers or sources of events of their own: the contract of each.
+pub mod transport {
+    #[doc(inline)]
+    pub use netwright_core::{
+        AnyHost, ENTRY_OVERHEAD, GATHER_BYTES_MAX, GATHER_PIECES_MAX, GatherCap, Gathered, Host, HostOf,
+        HostSettings, LocalLoop, Outbound, OutboundQueue, Pace, Pack, Parcel, ReservedPlace, SourceCaller,
+        SourceTimer, Weighed, driver,
+    };
+    #[cfg(all(target_os = "linux", feature = "uring"))]
+    #[doc(inline)]
+    pub use netwright_transport::uring;
+    #[cfg(feature = "blocking")]
+    #[doc(inline)]
+    pub use netwright_transport::{BlockingSeed, blocking};
+    #[doc(inline)]
+    pub use netwright_transport::{Interest, Readiness, ReadinessSeed, open, readiness};
+    #[cfg(unix)]
+    #[doc(inline)]
+    pub use netwright_transport::{Pipes, PipesError};
+}
+
+#[doc(inline)]
+pub use netwright_core::{detect, time};
+#[doc(inline)]
+pub use netwright_transport::{files, options, resolve};
+
+/// Frames, text, serialisation and compression as stages.
+pub mod codec {
+    #[doc(inline)]
+    pub use netwright_codec::*;
+}
 
 /// Channels as the I/O of tokio, futures and hyper; loops as hyper's executor and timer.
 #[cfg(any(feature = "tokio", feature = "futures", feature = "hyper"))]
-pub use netwright_bridge as bridge;
-/// Frames, text and serialisation as stages.
-pub use netwright_codec as codec;
-pub use netwright_core::*;
-/// HTTP/1.1: codec, services, files, forms, client.
+pub mod bridge {
+    #[doc(inline)]
+    pub use netwright_bridge::*;
+}
+
+/// HTTP/1.1: codec, services, router, files, forms, client.
 #[cfg(feature = "http")]
-pub use netwright_http as http;
+pub mod http {
+    #[doc(inline)]
+    pub use netwright_http::*;
+}
+
 /// TLS as a stage.
 #[cfg(feature = "tls")]
-pub use netwright_tls as tls;
-pub use netwright_transport::*;
+pub mod tls {
+    #[doc(inline)]
+    pub use netwright_tls::*;
+}
+
 /// WebSocket: handshake, frames, messages.
 #[cfg(feature = "websocket")]
-pub use netwright_websocket as websocket;
+pub mod websocket {
+    #[doc(inline)]
+    pub use netwright_websocket::*;
+}

@@ -45,9 +45,12 @@ mod ways {
     use bytes::{Bytes, BytesMut};
     use http::{Request, Response};
     use netwright::{
-        AppContext, Application, BindError, CloseCause, Observer, Peer, Promised, Server, StageTimer,
+        AppContext, Application, CloseCause, Observer, Peer, Promised, Server,
         http::{Body, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve, web::Files},
-        observe, pipeline, time,
+        pipeline,
+        pipeline::{StageTimer, observe},
+        server::BindError,
+        time,
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Close, Config, Message, WebSocket},
     };

@@ -82,10 +82,13 @@ mod siege {
     use bytes::Bytes;
     use http::{Request, Response};
     use netwright::{
-        Backend, BoundPipeline, CloseCause, IntoPipeline, LeastRate, Peer, Server, ServerBuilder,
-        StreamOptions,
+        Backend, CloseCause, Peer, Server,
+        channel::LeastRate,
         http::{Body, HttpLimits, HttpServer, respond, serve, tower, web::Files},
+        options::StreamOptions,
         pipeline,
+        pipeline::IntoPipeline,
+        server::{BoundPipeline, ServerBuilder},
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Accept, Config, Message, Upgrade},
     };

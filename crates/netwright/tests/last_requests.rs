@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use netwright::{
-    Backend, CloseCause, Peer, Server, ServerBuilder,
+    Backend, CloseCause, Peer, Server,
     codec::{LineFrames, Utf8},
     http::{Body, HttpServer, Received, respond, serve, web::Files},
     pipeline,
+    server::ServerBuilder,
     time::sleep,
     websocket::{
         Accept, Config, Message, Upgrade,

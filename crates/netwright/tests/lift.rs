@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use netwright::{
-    Address, AppContext, Application, Datagram, Datagrams, Event,
+    Address, AppContext, Application, Datagrams, Event,
     codec::{EachDatagram, Lift, LineDecoder, LineEncoder, NotDecoded},
+    datagram::Datagram,
     pipeline,
 };
 use std::{net::UdpSocket, sync::mpsc, time::Duration};

@@ -4,13 +4,16 @@
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use netwright::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, HostSettings, Outgoing,
-    Peer, ShuttingDown, Switch, Workers, WritePromise,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Outgoing, Peer, Workers,
+    WritePromise,
+    channel::ShuttingDown,
     http::{
         Body, HttpPart, HttpServer, Received, ReplyHead, ReplyPart, RequestPart, respond, serve, tower,
         web::Files,
     },
     pipeline,
+    pipeline::Switch,
+    transport::HostSettings,
     websocket::{
         Accept, Config, Message, Upgrade, WebSocket,
         frame::{FrameHead, Opcode, mask},

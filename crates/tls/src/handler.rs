@@ -22,7 +22,7 @@ mod seal;
 mod shake;
 
 use crate::{
-    Acceptor, Connector, Destination, Handshake, Limits, TlsError,
+    Acceptor, Connector, Destination, Handshake, TlsError, TlsLimits,
     connection::{Connection, Progress},
     inbox::Inbox,
     queue::{Entry, Queue},
@@ -98,7 +98,7 @@ pub struct Tls {
     shutting_down: Option<WritePromise>,
     /// A part of a record is here, or was when this was armed; and how often something had been taken out of the inbox then.
     unfinished: Option<(StageTimer, u32)>,
-    limits: Limits,
+    limits: TlsLimits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,7 +41,7 @@
 //! ```
 //!
 //! # The handshake
-//! It begins with the connection and has 10 s ([`Limits`]). [`Handshake`] is fired as an event when it is done, before the
+//! It begins with the connection and has 10 s ([`TlsLimits`]). [`Handshake`] is fired as an event when it is done, before the
 //! first byte of data; [`Tls::handshake`] gives a future of it. What is written before is sent after, and counts as pending
 //! until then. If it fails, the peer gets an alert, the pipeline one error ([`TlsError`]), whatever waits fails, and the
 //! channel closes. It goes on whether anybody behind asks for messages or not.
@@ -53,7 +53,7 @@
 //! - On other threads, so that the loop's connections do not wait for signatures: [`AcceptorBuilder::handshakes_on`].
 //!
 //! # Deadlines
-//! What only this stage can see has a deadline here ([`Limits`]): the handshake, a record of which a part has come, and answers
+//! What only this stage can see has a deadline here ([`TlsLimits`]): the handshake, a record of which a part has come, and answers
 //! for a peer that has ended its side. How long nothing at all may come is for what lies behind to say.
 //!
 //! # The end
@@ -94,7 +94,7 @@ pub use error::TlsError;
 pub use handler::Tls;
 pub use handshake::Handshake;
 pub use hello::{Hello, Resolved, looks_like_tls};
-pub use limits::Limits;
+pub use limits::TlsLimits;
 pub use pem::{PemError, PemProblem};
 pub use roots::Roots;
 pub use rustls;

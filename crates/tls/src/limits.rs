@@ -5,10 +5,10 @@ use std::time::Duration;
 /// Limits of TLS, in one place. The defaults are safe on the open internet.
 ///
 /// ```
-/// use netwright_tls::{Acceptor, Certificate, Limits};
+/// use netwright_tls::{Acceptor, Certificate, TlsLimits};
 /// use std::time::Duration;
 ///
-/// let mut limits = Limits::default();
+/// let mut limits = TlsLimits::default();
 /// limits.handshake_deadline = Duration::from_secs(3);
 /// let acceptor = Acceptor::builder().certificate(&Certificate::self_signed(["localhost"])?).limits(limits).build()?;
 /// # drop(acceptor);
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct TlsLimits {
     /// How long a handshake may take: 10 s.
     pub handshake_deadline: Duration,
     /// How long a record may take once a part of it has come, or a handshake message of several: a minute, and twice that where
@@ -33,7 +33,7 @@ pub struct Limits {
     pub handshake_max: usize,
 }
 
-impl Default for Limits {
+impl Default for TlsLimits {
     fn default() -> Self {
         Self {
             handshake_deadline: Duration::from_secs(10),

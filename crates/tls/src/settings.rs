@@ -1,6 +1,6 @@
 //! What both sides are told in the same words.
 
-use crate::Limits;
+use crate::TlsLimits;
 use netwright_core::Workers;
 use rustls::{KeyLog, SupportedProtocolVersion};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// What a connection needs to know of it later.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Common {
-    pub(crate) limits: Limits,
+    pub(crate) limits: TlsLimits,
     /// `None`: as the channel has it.
     pub(crate) half_closure: Option<bool>,
     pub(crate) workers: Option<Workers>,
@@ -58,7 +58,7 @@ macro_rules! shared_settings {
             }
 
             /// Limits other than the defaults.
-            pub fn limits(mut self, limits: $crate::Limits) -> Self {
+            pub fn limits(mut self, limits: $crate::TlsLimits) -> Self {
                 self.settings.common.limits = limits;
                 self
             }

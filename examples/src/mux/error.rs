@@ -1,6 +1,6 @@
 //! Everything that a peer can do wrong, and why a stream is not opened.
 
-use netwright::ChildError;
+use netwright::channel::ChildError;
 use std::{error::Error, fmt};
 
 /// What a peer has done wrong. Its connection ends with it.
@@ -94,8 +94,8 @@ impl fmt::Display for OpenError {
 
 impl Error for OpenError {}
 
-impl From<netwright::PromiseError> for OpenError {
-    fn from(_: netwright::PromiseError) -> Self {
+impl From<netwright::promise::PromiseError> for OpenError {
+    fn from(_: netwright::promise::PromiseError) -> Self {
         Self::Gone
     }
 }

@@ -12,7 +12,7 @@
 //!     kind 2  CREDIT   4 bytes: so many bytes more may be sent on the stream
 //!     kind 3  RESET    4 bytes: the stream is broken off, with a code
 //! ```
-//! Each stream is a child of the connection's channel ([`Children`](netwright::Children)). What its pipeline has not asked for waits in the
+//! Each stream is a child of the connection's channel ([`Children`](netwright::channel::Children)). What its pipeline has not asked for waits in the
 //! child, and its credit with it: a stream that nobody reads holds up itself alone. What it writes waits in the child as well,
 //! until the connection has room, the peer has given credit and it is its turn: one frame each.
 //!

@@ -3,8 +3,10 @@
 use super::{Frame, Kind, MuxError, MuxLimits, OpenError, code, stream::Stream};
 use bytes::BytesMut;
 use netwright::{
-    Channel, ChildKey, Children, CloseCause, Context, Event, Handler, Outgoing, Promise, Promised, Segment,
-    ShuttingDown, WritePromise, promise,
+    Channel, CloseCause, Context, Event, Handler, Outgoing, Promised, WritePromise,
+    channel::{ChildKey, Children, ShuttingDown},
+    pipeline::Segment,
+    promise::{Promise, promise},
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

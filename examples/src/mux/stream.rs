@@ -1,7 +1,7 @@
 //! What a connection knows of one stream.
 
 use super::MuxError;
-use netwright::ChildKey;
+use netwright::channel::ChildKey;
 
 /// One stream, beside its child.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 use super::{Frame, Kind, Mux, MuxError, MuxLimits, Open, OpenError, code};
 use bytes::BytesMut;
-use netwright::{CloseCause, EmbeddedChannel, Event, Outgoing, Segment, ShuttingDown, pipeline};
+use netwright::{
+    CloseCause, EmbeddedChannel, Event, Outgoing, channel::ShuttingDown, pipeline, pipeline::Segment,
+};
 use std::convert::Infallible;
 
 type Side = EmbeddedChannel<Infallible, Open<Outgoing>>;

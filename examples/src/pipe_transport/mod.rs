@@ -11,15 +11,18 @@
 //! | here | the transport, and where it listens |
 //! | `stream` | a connection, and its bytes on a loop |
 //!
-//! `tests/own_transport.rs` runs the contract suite over it. `netwright::Pipes` is this stream with its corners rounded off; here it is
+//! `tests/own_transport.rs` runs the contract suite over it. `netwright::transport::Pipes` is this stream with its corners rounded off; here it is
 //! written out, to show what has to be done.
 
 mod stream;
 
 use netwright::{
-    Address, LocalLoop, Pipes,
-    driver::Token,
-    open::{Acceptor, Arrival, Backlog, Connect, Connecting, Connection, Listen, Listener, Transport},
+    Address,
+    transport::{
+        LocalLoop, Pipes,
+        driver::Token,
+        open::{Acceptor, Arrival, Backlog, Connect, Connecting, Connection, Listen, Listener, Transport},
+    },
 };
 use std::{
     collections::HashMap,

@@ -2,9 +2,12 @@
 
 use bytes::BytesMut;
 use netwright::{
-    Address, Interest, LocalLoop, Outbound, Readiness,
-    driver::Token,
-    open::{Connection, Received, Stream, Wrote, next_bytes},
+    Address,
+    transport::{
+        Interest, LocalLoop, Outbound, Readiness,
+        driver::Token,
+        open::{Connection, Received, Stream, Wrote, next_bytes},
+    },
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -10,10 +10,12 @@
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use netwright::{
-    Backend, CloseCause, EventLoopGroup, Peer, Server, ServerBuilder, ThreadPerChannel,
+    Backend, CloseCause, EventLoopGroup, Peer, Server,
     codec::{LineFrames, Utf8},
+    event_loop::ThreadPerChannel,
     http::{Body, HttpServer, serve},
     pipeline,
+    server::ServerBuilder,
     time::sleep,
 };
 use std::{error::Error, io, num::NonZeroUsize, time::Duration};

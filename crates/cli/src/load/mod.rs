@@ -31,7 +31,10 @@ use crate::{
 use clap::{Args, ValueEnum};
 use course::{Order, Outcome, Problem, Shared, latencies, take_latencies};
 use hdrhistogram::Histogram;
-use netwright::{Channel, Client, EventLoopGroup, descriptor_limit, raise_descriptor_limit};
+use netwright::{
+    Channel, Client, EventLoopGroup,
+    server::{descriptor_limit, raise_descriptor_limit},
+};
 use report::{Errors, Report};
 use std::{
     sync::{

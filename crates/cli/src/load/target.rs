@@ -11,9 +11,11 @@ use crate::{address::refuse_local, failure::Failure};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
-    Address, AppContext, Application, Client, ClientBuilder, CloseCause, EventLoopGroup, Fault, IntoPipeline,
+    Address, AppContext, Application, Client, CloseCause, EventLoopGroup, Fault,
+    client::ClientBuilder,
     http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
     pipeline,
+    pipeline::IntoPipeline,
     tls::{Connector, Destination, Tls},
     websocket::{Config, Request},
 };

@@ -12,9 +12,10 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    CloseCause, Context, Fault, Handler, Switch, WritePromise,
+    CloseCause, Context, Fault, Handler, WritePromise,
     http::{HttpPart, ReplyPart, RequestPart},
     pipeline,
+    pipeline::Switch,
     websocket::{Config, Message, Request, WebSocket, new_key},
 };
 use std::{convert::Infallible, sync::Arc, time::Instant};

@@ -3,8 +3,10 @@
 use super::room::{News, Room, harmless};
 use bytes::Bytes;
 use netwright::{
-    AppContext, Application, BindError, CloseCause, Fault, Promised, Server, ServerBuilder,
-    codec::LineFrames, pipeline,
+    AppContext, Application, CloseCause, Fault, Promised, Server,
+    codec::LineFrames,
+    pipeline,
+    server::{BindError, ServerBuilder},
 };
 
 /// A screen or two of text.

@@ -3,7 +3,8 @@
 use super::time;
 use bytes::{BufMut, Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, BindError, Channel, Datagram, Datagrams, Envelope, EventLoopGroup, pipeline,
+    AppContext, Application, Channel, Datagrams, EventLoopGroup, channel::Envelope, datagram::Datagram,
+    pipeline, server::BindError,
 };
 
 /// What to do with a datagram.

@@ -1,7 +1,10 @@
 //! Reads everything and answers nothing (RFC 863).
 
 use bytes::{Bytes, BytesMut};
-use netwright::{AppContext, Application, BindError, Promised, Server, ServerBuilder, pipeline};
+use netwright::{
+    AppContext, Application, Promised, Server, pipeline,
+    server::{BindError, ServerBuilder},
+};
 
 pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
     server.pipeline(|_| pipeline().app(Discard)).bind(address)

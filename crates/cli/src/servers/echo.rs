@@ -1,7 +1,10 @@
 //! Every byte goes back to where it came from (RFC 862).
 
 use bytes::{Bytes, BytesMut};
-use netwright::{AppContext, Application, BindError, Promised, Server, ServerBuilder, pipeline};
+use netwright::{
+    AppContext, Application, Promised, Server, pipeline,
+    server::{BindError, ServerBuilder},
+};
 
 pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
     server.half_closure(true).pipeline(|_| pipeline().app(Echo)).bind(address)

@@ -2,12 +2,13 @@
 
 use super::secure;
 use netwright::{
-    BindError, Promised, Server, ServerBuilder,
+    Promised, Server,
     http::{
         HttpServer,
         web::{AccessLog, Files},
     },
     pipeline,
+    server::{BindError, ServerBuilder},
     tls::Acceptor,
 };
 

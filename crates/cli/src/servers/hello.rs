@@ -13,13 +13,14 @@ use super::secure;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use netwright::{
-    AppContext, Application, BindError, Event, Promised, Server, ServerBuilder,
+    AppContext, Application, Event, Promised, Server,
     http::{
         HttpLimits, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestHead, RequestPart, RequestRefused,
         header_map,
         web::{Reply, Router},
     },
     pipeline,
+    server::{BindError, ServerBuilder},
     tls::Acceptor,
 };
 use serde::Serialize;

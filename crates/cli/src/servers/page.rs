@@ -9,12 +9,13 @@ use super::room::{News, Room, harmless};
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use netwright::{
-    AppContext, Application, BindError, CloseCause, Promised, Server, ServerBuilder,
+    AppContext, Application, CloseCause, Promised, Server,
     http::{
         HttpServer, respond,
         web::{Query, Reply},
     },
     pipeline,
+    server::{BindError, ServerBuilder},
     websocket::{Accept, Config, Message, Upgrade},
 };
 use std::{net::IpAddr, sync::Arc};

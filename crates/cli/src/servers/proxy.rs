@@ -16,8 +16,12 @@
 use crate::serve::Hosts;
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, BindError, Channel, ChannelState, Client, CloseCause, ConnectError, Promised,
-    Resolver, Server, ServerBuilder, pipeline,
+    AppContext, Application, Channel, Client, CloseCause, Promised, Server,
+    channel::ChannelState,
+    client::ConnectError,
+    pipeline,
+    resolve::Resolver,
+    server::{BindError, ServerBuilder},
 };
 use std::{
     sync::{

@@ -11,7 +11,7 @@
 //!    wait for it, and nothing is dropped silently.
 
 use bytes::Bytes;
-use netwright::{Channel, ChannelGroup, ChannelId, CloseCause, Fault, websocket::Message};
+use netwright::{Channel, ChannelGroup, CloseCause, Fault, channel::ChannelId, websocket::Message};
 use serde::Serialize;
 
 /// Cheap to clone: all members hold it. Who closes leaves by itself.

@@ -9,8 +9,9 @@
 use crate::failure::Failure;
 use bytes::BytesMut;
 use netwright::{
-    BindError, CloseCause, Context, Fault, Handler, IntoPipeline, Outgoing, Promised, Server, ServerBuilder,
-    WritePromise, pipeline,
+    CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
+    pipeline::IntoPipeline,
+    server::{BindError, ServerBuilder},
     tls::{Acceptor, Certificate, Tls},
 };
 use std::path::Path;

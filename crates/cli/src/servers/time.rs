@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use netwright::{
-    AppContext, Application, BindError, Fault, Promised, Server, ServerBuilder, codec::LineFrames, pipeline,
+    AppContext, Application, Fault, Promised, Server,
+    codec::LineFrames,
+    pipeline,
+    server::{BindError, ServerBuilder},
 };
 use std::time::SystemTime;
 

@@ -3,9 +3,10 @@
 use super::secure;
 use http::{Response, StatusCode, header};
 use netwright::{
-    AppContext, Application, BindError, Promised, Server, ServerBuilder,
+    AppContext, Application, Promised, Server,
     http::{HttpServer, respond},
     pipeline,
+    server::{BindError, ServerBuilder},
     tls::Acceptor,
     websocket::{Accept, Config, Deflate, Message, Upgrade},
 };

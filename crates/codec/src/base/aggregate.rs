@@ -18,7 +18,7 @@ use std::{error::Error, fmt};
 /// Which part of a message something is.
 ///
 /// ```
-/// use netwright_codec::{Aggregate, Part};
+/// use netwright_codec::{Aggregate, WhichPart};
 ///
 /// /// Words, until one that ends a sentence.
 /// struct Sentences { open: bool }
@@ -26,13 +26,13 @@ use std::{error::Error, fmt};
 /// impl Aggregate for Sentences {
 ///     type Part = String;
 ///     type Whole = String;
-///     fn which(&mut self, word: &String) -> Part {
+///     fn which(&mut self, word: &String) -> WhichPart {
 ///         let goes_on = !word.ends_with('.');
 ///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
-///             (false, true) => Part::Start,
-///             (false, false) => Part::Only,
-///             (true, true) => Part::Middle,
-///             (true, false) => Part::Last,
+///             (false, true) => WhichPart::Start,
+///             (false, false) => WhichPart::Only,
+///             (true, true) => WhichPart::Middle,
+///             (true, false) => WhichPart::Last,
 ///         }
 ///     }
 ///     fn len(&self, word: &String) -> usize {
@@ -47,10 +47,10 @@ use std::{error::Error, fmt};
 ///     }
 /// }
 ///
-/// assert_eq!(Sentences { open: false }.which(&"Stop.".to_owned()), Part::Only);
+/// assert_eq!(Sentences { open: false }.which(&"Stop.".to_owned()), WhichPart::Only);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum WhichPart {
     /// The first of several.
     Start,
     /// Neither first nor last.
@@ -67,7 +67,7 @@ pub enum Part {
 /// do not see the parts of messages that were refused.
 ///
 /// ```
-/// use netwright_codec::{Aggregate, AggregateError, Part};
+/// use netwright_codec::{Aggregate, AggregateError, WhichPart};
 ///
 /// /// Numbers, up to a zero: their sum, and how many there were.
 /// struct Sums { open: bool, count: u64 }
@@ -75,13 +75,13 @@ pub enum Part {
 /// impl Aggregate for Sums {
 ///     type Part = u32;
 ///     type Whole = (u64, u64);
-///     fn which(&mut self, number: &u32) -> Part {
+///     fn which(&mut self, number: &u32) -> WhichPart {
 ///         let goes_on = *number != 0;
 ///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
-///             (false, true) => Part::Start,
-///             (false, false) => Part::Only,
-///             (true, true) => Part::Middle,
-///             (true, false) => Part::Last,
+///             (false, true) => WhichPart::Start,
+///             (false, false) => WhichPart::Only,
+///             (true, true) => WhichPart::Middle,
+///             (true, false) => WhichPart::Last,
 ///         }
 ///     }
 ///     fn len(&self, _: &u32) -> usize {
@@ -111,7 +111,7 @@ pub trait Aggregate: 'static {
 
     /// Which part this is. Asked once for each part, in their order, also for those of a message that was refused: the
     /// place to keep what has to be known of the parts before.
-    fn which(&mut self, part: &Self::Part) -> Part;
+    fn which(&mut self, part: &Self::Part) -> WhichPart;
     /// How many bytes it counts for.
     fn len(&self, part: &Self::Part) -> usize;
     /// A whole of a first part.
@@ -132,7 +132,7 @@ pub trait Aggregate: 'static {
 ///
 /// ```
 /// use bytes::{Bytes, BytesMut};
-/// use netwright_codec::{Aggregate, Aggregator, LineFrames, Part, decode_messages};
+/// use netwright_codec::{Aggregate, Aggregator, LineFrames, WhichPart, decode_messages};
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// /// Lines that end in a backslash go on in the next one.
@@ -144,13 +144,13 @@ pub trait Aggregate: 'static {
 /// impl Aggregate for Continued {
 ///     type Part = Bytes;
 ///     type Whole = BytesMut;
-///     fn which(&mut self, line: &Bytes) -> Part {
+///     fn which(&mut self, line: &Bytes) -> WhichPart {
 ///         let goes_on = line.ends_with(b"\\");
 ///         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
-///             (false, true) => Part::Start,
-///             (false, false) => Part::Only,
-///             (true, true) => Part::Middle,
-///             (true, false) => Part::Last,
+///             (false, true) => WhichPart::Start,
+///             (false, false) => WhichPart::Only,
+///             (true, true) => WhichPart::Middle,
+///             (true, false) => WhichPart::Last,
 ///         }
 ///     }
 ///     fn len(&self, line: &Bytes) -> usize {
@@ -253,8 +253,8 @@ impl<A: Aggregate> MessageDecoder for Aggregator<A> {
 
     fn decode(&mut self, part: A::Part, out: &mut Messages<A::Whole>) -> Result<(), DecodeError> {
         let (which, len) = (self.aggregate.which(&part), self.aggregate.len(&part));
-        let begins = matches!(which, Part::Start | Part::Only);
-        let ends = matches!(which, Part::Last | Part::Only);
+        let begins = matches!(which, WhichPart::Start | WhichPart::Only);
+        let ends = matches!(which, WhichPart::Last | WhichPart::Only);
         let mut result = Ok(());
         if begins {
             if self.whole.take().is_some() {

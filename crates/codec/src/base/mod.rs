@@ -33,7 +33,7 @@ mod intake;
 mod lift;
 mod message;
 
-pub use aggregate::{Aggregate, AggregateError, Aggregator, Part};
+pub use aggregate::{Aggregate, AggregateError, Aggregator, WhichPart};
 pub use batch::Batch;
 pub use codec::{Codec, Coded, codec};
 pub use decoder::{DecodeError, Decoder, DecoderDefect, Unfinished};

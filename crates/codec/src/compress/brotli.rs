@@ -1,6 +1,6 @@
 //! Brotli (RFC 7932), by the `brotli` crate, which is written in Rust.
 
-use super::{Broken, Expand, Flush, Limits, Moved, Reach, Shrink};
+use super::{Broken, DecompressLimits, Expand, Flush, Moved, Reach, Shrink};
 use brotli::{
     BrotliDecompressStream, BrotliResult, BrotliState,
     enc::{
@@ -21,7 +21,7 @@ pub(super) struct Unbrotli {
 }
 
 impl Unbrotli {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &DecompressLimits) -> Self {
         Self { state: fresh(), window_max: limits.window_max(), begun: false }
     }
 }

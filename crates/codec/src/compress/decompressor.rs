@@ -12,7 +12,7 @@
 //!
 //! Not here: how a format works (`deflate`, …), how a stage pulls (`base::decoding`).
 
-use super::{Broken, DecompressError, Expand, Format, Limits, Reach, State, Step};
+use super::{Broken, DecompressError, DecompressLimits, Expand, Format, Reach, State, Step};
 use crate::base::{DecodeError, Decoder};
 use bytes::{Buf, BytesMut};
 use std::fmt;
@@ -48,7 +48,7 @@ const ROOM_MIN: usize = 512;
 /// It is a [`Decoder`] as well, so [`decode`](crate::decode) makes a stage of it.
 pub struct Decompressor {
     format: Format,
-    limits: Limits,
+    limits: DecompressLimits,
     chained: bool,
     engine: Option<Box<dyn Expand>>,
     reach: Reach,
@@ -64,7 +64,7 @@ impl Decompressor {
     pub fn new(format: Format) -> Self {
         Self {
             format,
-            limits: Limits::default(),
+            limits: DecompressLimits::default(),
             chained: format.is_chained(),
             engine: None,
             reach: Reach::Inside,
@@ -76,7 +76,7 @@ impl Decompressor {
     }
 
     /// Sets what is put up with.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: DecompressLimits) -> Self {
         self.limits = limits;
         self
     }

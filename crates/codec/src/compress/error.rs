@@ -17,7 +17,7 @@ use std::{error::Error, fmt};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecompressError {
-    /// More comes out than [`Limits::total`](super::Limits::total) allows.
+    /// More comes out than [`DecompressLimits::total`](super::DecompressLimits::total) allows.
     Total {
         /// Of what.
         format: Format,
@@ -26,7 +26,7 @@ pub enum DecompressError {
         /// How many did, at least.
         got: u64,
     },
-    /// More comes out for what went in than [`Limits::ratio`](super::Limits::ratio) allows.
+    /// More comes out for what went in than [`DecompressLimits::ratio`](super::DecompressLimits::ratio) allows.
     Ratio {
         /// Of what.
         format: Format,
@@ -37,7 +37,7 @@ pub enum DecompressError {
         /// How many went in.
         input: u64,
     },
-    /// The stream wants to refer further back than [`Limits::window`](super::Limits::window) allows.
+    /// The stream wants to refer further back than [`DecompressLimits::window`](super::DecompressLimits::window) allows.
     Window {
         /// Of what.
         format: Format,

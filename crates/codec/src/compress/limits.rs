@@ -12,20 +12,20 @@
 /// A connection that lives for days and carries more than the total needs a larger one; the ratio stays its protection.
 ///
 /// ```
-/// use netwright_codec::Limits;
+/// use netwright_codec::DecompressLimits;
 ///
-/// let uploads = Limits::default().total(100 << 20).ratio(50);
+/// let uploads = DecompressLimits::default().total(100 << 20).ratio(50);
 /// assert_eq!((uploads.total_max(), uploads.ratio_max()), (100 << 20, 50));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecompressLimits {
     total: u64,
     ratio: u64,
     grace: u64,
     window: u64,
 }
 
-impl Limits {
+impl DecompressLimits {
     /// Bytes that may come out in all. `u64::MAX` is no limit.
     pub const fn total(mut self, bytes: u64) -> Self {
         self.total = bytes;
@@ -75,7 +75,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for DecompressLimits {
     fn default() -> Self {
         Self {
             // A body or a file that is worth keeping in memory is smaller, and a disk is not full at once.

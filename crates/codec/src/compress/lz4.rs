@@ -9,10 +9,10 @@
 //!
 //! Always true between calls:
 //! 1. `room` holds at most 64 KiB of history and one block, and `unit` at most one packed block: what the descriptor says, if
-//!    [`Limits::window`] allows it, and only as much as blocks have needed so far.
+//!    [`DecompressLimits::window`] allows it, and only as much as blocks have needed so far.
 //! 2. What is unpacked and not taken is `ready`, and no further block is looked at before it is taken.
 
-use super::{Broken, Expand, Flush, Limits, Moved, Reach, Shrink, pending::Pending, unit::Unit};
+use super::{Broken, DecompressLimits, Expand, Flush, Moved, Reach, Shrink, pending::Pending, unit::Unit};
 use lz4_flex::{
     block::decompress_into_with_dict,
     frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo},
@@ -72,7 +72,7 @@ struct Frame {
 }
 
 impl Unlz4 {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &DecompressLimits) -> Self {
         Self {
             window_max: limits.window_max(),
             at: At::Magic,

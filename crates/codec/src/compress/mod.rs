@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `decompressor` | [`Decompressor`], the state machine without a pipeline; limits and ends are here |
 //! | `compressor` | [`Compressor`], the same the other way |
-//! | `limits` | [`Limits`]: how much a peer may make us unpack |
+//! | `limits` | [`DecompressLimits`]: how much a peer may make us unpack |
 //! | `error` | [`DecompressError`], [`CompressError`] |
 //! | `stage` | [`Compress`] and [`Compression`], stages |
 //! | `deflate`, … | one file for each library, behind two small traits of this file |
@@ -20,7 +20,7 @@
 //! Always true:
 //! 1. A decompressor makes no more at a time than it is asked for, and is asked for a piece at a time: a bomb is never in
 //!    memory, and whoever pauses stops it.
-//! 2. What a decompressor holds is bounded by [`Limits::window`] and a small constant, whatever the input says.
+//! 2. What a decompressor holds is bounded by [`DecompressLimits::window`] and a small constant, whatever the input says.
 //! 3. Every input ends in bytes, or in an error that names limit and value, or the place.
 //!
 //! Not here: which format a peer speaks (protocols say so; `Format` is a value for them).
@@ -49,7 +49,7 @@ mod deflate;
 pub use compressor::{Compressor, Flush};
 pub use decompressor::Decompressor;
 pub use error::{CompressError, DecompressError};
-pub use limits::Limits;
+pub use limits::DecompressLimits;
 pub use stage::{Compress, Compression, compress};
 
 use std::fmt;
@@ -197,7 +197,7 @@ macro_rules! formats {
                 match self { $(#[cfg(feature = $feature)] Self::$Name => $windows,)+ }
             }
 
-            fn expander(self, limits: &Limits) -> Result<Box<dyn Expand>, Broken> {
+            fn expander(self, limits: &DecompressLimits) -> Result<Box<dyn Expand>, Broken> {
                 match self {
                     $(#[cfg(feature = $feature)] Self::$Name => { let $limits = limits; Ok(Box::new($expand)) })+
                 }

@@ -16,7 +16,7 @@
 //!
 //! Not here: how decompressing is pulled (`base::decoding`).
 
-use super::{CompressError, Compressor, Decompressor, Flush, Limits, State, decompressor::PIECE};
+use super::{CompressError, Compressor, DecompressLimits, Decompressor, Flush, State, decompressor::PIECE};
 use crate::base::Decoding;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
@@ -135,7 +135,7 @@ impl Compression {
     }
 
     /// Sets what is put up with from the peer.
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(self, limits: DecompressLimits) -> Self {
         Self::new(self.decoding.decoder.limits(limits), self.compressing.compressor)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The C library, because what is written in Rust today decodes at a fraction of its speed and compresses at one level.
 
-use super::{Broken, Expand, Flush, Limits, Moved, Reach, Shrink};
+use super::{Broken, DecompressLimits, Expand, Flush, Moved, Reach, Shrink};
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 
@@ -21,7 +21,7 @@ pub(super) struct Unzstd {
 }
 
 impl Unzstd {
-    pub(super) fn new(limits: &Limits) -> Result<Self, Broken> {
+    pub(super) fn new(limits: &DecompressLimits) -> Result<Self, Broken> {
         let mut state = DCtx::try_create().ok_or_else(|| Broken::corrupt("no memory"))?;
         state
             .set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX))
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_bomb_is_unpacked_in_the_memory_of_its_window() {
         // The library's memory is not Rust's, so the counting allocator does not see it: the library is asked.
-        let limits = Limits::default();
+        let limits = DecompressLimits::default();
         let bomb = bomb(16 << 20, 23);
         let mut state = Unzstd::new(&limits).ok().unwrap();
         let (mut rest, mut room, mut made, mut memory) = (&bomb[..], vec![0; 16 << 10], 0, 0);

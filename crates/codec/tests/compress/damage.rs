@@ -1,12 +1,12 @@
 //! Damaged streams end in bytes or in one error: no panic, no spinning, and the same however they are split.
 
 use super::*;
-use netwright_codec::{DecompressError, Limits};
+use netwright_codec::{DecompressError, DecompressLimits};
 use netwright_testkit::verify::{damaged, hostile_lengths};
 
 /// Runs a state machine over a stream in pieces. Fails if it goes on for longer than there can be something to do.
 pub(super) fn run(format: Format, stream: &[u8], piece: usize) -> (Vec<u8>, Result<(), DecompressError>) {
-    let limits = Limits::default().total(1 << 20);
+    let limits = DecompressLimits::default().total(1 << 20);
     let (mut decompressor, mut out) = (Decompressor::new(format).limits(limits), BytesMut::new());
     let mut calls = 0;
     for mut rest in stream.chunks(piece) {

@@ -1,7 +1,7 @@
-//! Limits, on by default: the error names limit and value.
+//! DecompressLimits, on by default: the error names limit and value.
 
 use super::*;
-use netwright_codec::{DecompressError, Limits};
+use netwright_codec::{DecompressError, DecompressLimits};
 
 /// So many zeros, without ever having them in memory.
 fn bomb(format: Format, len: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn error(stage: Compression, wire: &[u8]) -> (DecompressError, usize) {
 
 #[test]
 fn the_total_is_limited() {
-    let limits = Limits::default().total(100_000);
+    let limits = DecompressLimits::default().total(100_000);
     for &format in Format::all() {
         let wire = packed(format, &[&[0; 100_000]]);
         let came = unpacked(both_ways(format).limits(limits), [&wire[..]]);
@@ -45,7 +45,7 @@ fn the_total_is_limited() {
 fn the_total_is_over_all_streams_in_a_row() {
     for &format in Format::all() {
         let one = packed(format, &[&[0; 1000]]);
-        let limits = Limits::default().total(50_000);
+        let limits = DecompressLimits::default().total(50_000);
         let (error, _) = error(both_ways(format).chained(true).limits(limits), &one.repeat(51));
         assert_eq!(error, DecompressError::Total { format, limit: 50_000, got: 50_001 });
     }
@@ -55,7 +55,7 @@ fn the_total_is_over_all_streams_in_a_row() {
 fn the_ratio_is_limited_after_a_grace() {
     for &format in Format::all() {
         let wire = bomb(format, 2 << 20);
-        let limits = Limits::default().ratio(10).grace(100_000);
+        let limits = DecompressLimits::default().ratio(10).grace(100_000);
         let (error, came) = error(both_ways(format).limits(limits), &wire);
         let DecompressError::Ratio { limit: 10, output, input, .. } = error else { panic!("{error}") };
         assert!(output > 100_000 && output > 10 * input, "{error}");
@@ -86,7 +86,7 @@ fn by_default_a_bomb_of_any_format_that_can_be_one_is_found() {
 #[cfg(any(feature = "zstd", feature = "brotli", feature = "lz4"))]
 fn the_window_is_limited() {
     let message = text(1, 1000);
-    let limits = Limits::default().window(32 * 1024);
+    let limits = DecompressLimits::default().window(32 * 1024);
     for &format in Format::all() {
         let wire = packed(format, &[&message]);
         let wanted = match format.name() {
@@ -118,13 +118,15 @@ fn the_window_of_zstd_is_limited_to_the_byte() {
     let refused = |limit, byte, got| {
         let wire = with_window(byte);
         for wire in [&wire[..], &wire[..6]] {
-            let (error, came) = error(both_ways(format).limits(Limits::default().window(limit)), wire);
+            let (error, came) =
+                error(both_ways(format).limits(DecompressLimits::default().window(limit)), wire);
             assert_eq!((error, came), (DecompressError::Window { format, limit, got }, 0));
         }
     };
     let allowed = |limit, byte| {
         let wire = with_window(byte);
-        let came = unpacked(both_ways(format).limits(Limits::default().window(limit)), wire.chunks(1));
+        let came =
+            unpacked(both_ways(format).limits(DecompressLimits::default().window(limit)), wire.chunks(1));
         assert!(came.bytes == b"hello" && came.errors.is_empty(), "{limit}: {:?}", came.errors);
     };
     refused(100, 0, 1 << 10); // less than the least
@@ -140,8 +142,10 @@ fn the_window_of_zstd_is_limited_to_the_byte() {
 #[cfg(feature = "zstd")]
 fn a_window_that_no_machine_keeps_is_refused_with_the_limit_that_is_real() {
     // 2 TiB and more; the library keeps up to 2 GiB, on a small machine up to 1 GiB.
-    let (error, _) =
-        error(both_ways(Format::Zstd).limits(Limits::default().window(u64::MAX)), &with_window(0xff));
+    let (error, _) = error(
+        both_ways(Format::Zstd).limits(DecompressLimits::default().window(u64::MAX)),
+        &with_window(0xff),
+    );
     let DecompressError::Window { limit, got, .. } = error else { panic!("{error}") };
     assert!(limit <= 1 << 31 && got == (1 << 41) + 7 * (1 << 38), "{error}");
 }
@@ -155,7 +159,7 @@ fn a_single_segment_of_zstd_needs_no_more_window_than_it_has_bytes() {
         [&[0x28, 0xb5, 0x2f, 0xfd, 0xe3, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 5 << 3 | 1, 0, 0][..], b"hello"]
             .concat();
     for wire in [short, long] {
-        let limited = |limit| both_ways(Format::Zstd).limits(Limits::default().window(limit));
+        let limited = |limit| both_ways(Format::Zstd).limits(DecompressLimits::default().window(limit));
         for pieces in [wire.len(), 1] {
             let came = unpacked(limited(5), wire.chunks(pieces));
             assert!(came.bytes == b"hello" && came.errors.is_empty(), "{:?}", came.errors);
@@ -169,7 +173,7 @@ fn a_single_segment_of_zstd_needs_no_more_window_than_it_has_bytes() {
 #[cfg(feature = "zstd")]
 fn every_frame_of_zstd_in_a_row_is_held_to_the_window_and_frames_to_skip_have_none() {
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 0xff, 0xff, 0xff];
-    let limits = Limits::default().window(1024);
+    let limits = DecompressLimits::default().window(1024);
     let wire = [&skipped[..], &with_window(0), &skipped, &with_window(0)].concat();
     for pieces in [wire.len(), 1] {
         let came = unpacked(both_ways(Format::Zstd).limits(limits), wire.chunks(pieces));

@@ -52,7 +52,7 @@ pub use self::{
     builder::WorkersBuilder,
     error::{ShutdownError, WorkersError},
     lane::Lane,
-    termination::Termination,
+    termination::WorkersTermination,
 };
 use self::{
     job::{Plain, Reporting},
@@ -294,10 +294,10 @@ impl Workers {
     ///
     /// A second call gives the same termination; its timeout is ignored. May be called from anywhere, a task of this
     /// pool included: it does not block.
-    pub fn shutdown_gracefully(&self, timeout: Duration) -> Termination {
+    pub fn shutdown_gracefully(&self, timeout: Duration) -> WorkersTermination {
         let pool = &self.handle.pool;
         Pool::shut_down(pool, timeout);
-        Termination::new(pool, &pool.shutdown)
+        WorkersTermination::new(pool, &pool.shutdown)
     }
 
     /// Accepts no more tasks and drops those that have not begun, so that their promises say [`TaskError::Abandoned`]; then ends the
@@ -312,15 +312,15 @@ impl Workers {
     /// assert!(workers.execute(|| ()).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shutdown_now(&self) -> Termination {
+    pub fn shutdown_now(&self) -> WorkersTermination {
         self.handle.pool.end_now();
         self.termination()
     }
 
     /// Resolves when the pool has really ended, however long that takes; it starts nothing itself.
-    pub fn termination(&self) -> Termination {
+    pub fn termination(&self) -> WorkersTermination {
         let pool = &self.handle.pool;
-        Termination::new(pool, &pool.ended)
+        WorkersTermination::new(pool, &pool.ended)
     }
 
     /// What the pool is doing at this moment.

@@ -31,13 +31,13 @@ use crate::{promise::SharedPromised, sync::Arc};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Termination {
+pub struct WorkersTermination {
     outcome: SharedPromised<(), ShutdownError>,
     /// Only to recognise its workers. Handles keep a pool open, this does not.
     pool: Arc<Pool>,
 }
 
-impl Termination {
+impl WorkersTermination {
     pub(super) fn new(pool: &Arc<Pool>, outcome: &SharedPromised<(), ShutdownError>) -> Self {
         Self { outcome: outcome.clone(), pool: Arc::clone(pool) }
     }
@@ -63,7 +63,7 @@ impl Termination {
     }
 }
 
-impl Future for Termination {
+impl Future for WorkersTermination {
     type Output = Result<(), ShutdownError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -71,8 +71,8 @@ impl Future for Termination {
     }
 }
 
-impl fmt::Debug for Termination {
+impl fmt::Debug for WorkersTermination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Termination").field("workers", &self.pool.name()).finish_non_exhaustive()
+        f.debug_struct("WorkersTermination").field("workers", &self.pool.name()).finish_non_exhaustive()
     }
 }

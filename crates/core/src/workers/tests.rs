@@ -637,7 +637,7 @@ fn handles_can_be_shared_between_threads() {
     fn shared<T: Clone + Send + Sync>() {}
     shared::<Workers>();
     shared::<Lane>();
-    shared::<Termination>();
+    shared::<WorkersTermination>();
 }
 
 #[test]

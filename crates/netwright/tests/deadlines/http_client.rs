@@ -34,9 +34,9 @@ pub(crate) const TABLE: Table = (
         within_the_head_of_a_proxys_answer []
             by proxied(b"HTTP/1.1 200 OK\r\nX: ") => "WebClientBuilder::connect_timeout" at(10), no_way, Byte(b'a');
         a_server_says_nothing_in_the_handshake_of_tls []
-            by secure(b"") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
+            by secure(b"") => "tls::TlsLimits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
         a_server_says_nothing_in_the_handshake_behind_a_proxy []
-            by proxied(b"HTTP/1.1 200 OK\r\n\r\n") => "tls::Limits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
+            by proxied(b"HTTP/1.1 200 OK\r\n\r\n") => "tls::TlsLimits::handshake_deadline" at(10), no_handshake, Nothing("a byte begins a record");
         no_reply_has_come ["http/src/codec/h1/client.rs Phase::Reading"]
             by asks(b"") => "WebClientBuilder::head_timeout" at(30), no_reply, Nothing("a byte begins a reply");
         within_the_head_of_a_reply []

@@ -12,9 +12,12 @@ use crate::{
 use bytes::Bytes;
 use http::Response;
 use netwright::{
-    EmbeddedChannel, EventLoop, FileRegion, HostSettings,
+    EmbeddedChannel, EventLoop,
+    channel::FileRegion,
     http::{Body, HttpAggregate, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve},
-    observe, pipeline,
+    pipeline,
+    pipeline::observe,
+    transport::HostSettings,
 };
 use std::time::Duration;
 

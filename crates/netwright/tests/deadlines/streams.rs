@@ -10,9 +10,11 @@ use crate::{
 };
 use bytes::Bytes;
 use netwright::{
-    Channel, Client, CloseCause, ConnectError, EmbeddedChannel, Promised,
+    Channel, Client, CloseCause, EmbeddedChannel, Promised,
+    client::ConnectError,
     detect::{Detect, DetectError, prefix},
-    observe, pipeline,
+    pipeline,
+    pipeline::observe,
 };
 use netwright_testkit::hostile::Unanswering;
 use std::time::Duration;

@@ -13,7 +13,8 @@ use bytes::{Bytes, BytesMut};
 use netwright::{
     CloseCause, EmbeddedChannel, Outgoing, Workers,
     http::HttpServer,
-    observe, pipeline,
+    pipeline,
+    pipeline::observe,
     tls::{Acceptor, Certificate, Connector, Resolved, Roots, Tls, TlsError},
 };
 use std::{
@@ -28,35 +29,35 @@ pub(crate) const TABLE: Table = (
     "tls",
     rows! {
         nothing_has_come_of_a_client ["tls/src/handler.rs Phase::Hello"]
-            by server(|_| Vec::new()) => "Limits::handshake_deadline" at(10), too_late, Nothing("a byte begins a hello");
+            by server(|_| Vec::new()) => "TlsLimits::handshake_deadline" at(10), too_late, Nothing("a byte begins a hello");
         within_the_head_of_a_record []
-            by server(|hello| hello[..3].to_vec()) => "Limits::handshake_deadline" at(10), too_late, Nothing("few bytes end it");
+            by server(|hello| hello[..3].to_vec()) => "TlsLimits::handshake_deadline" at(10), too_late, Nothing("few bytes end it");
         within_a_hello []
-            by server(|hello| hello[..60].to_vec()) => "Limits::handshake_deadline" at(10), too_late, Byte(0);
+            by server(|hello| hello[..60].to_vec()) => "TlsLimits::handshake_deadline" at(10), too_late, Byte(0);
         a_certificate_is_looked_for ["tls/src/handler.rs Phase::Resolving"]
-            by resolving() => "Limits::handshake_deadline" at(10), too_late, Byte(0);
+            by resolving() => "TlsLimits::handshake_deadline" at(10), too_late, Byte(0);
         a_worker_has_the_handshake ["tls/src/handler.rs Phase::Away"]
-            by away() => "Limits::handshake_deadline" at(10), too_late, Byte(0);
+            by away() => "TlsLimits::handshake_deadline" at(10), too_late, Byte(0);
         the_server_has_answered ["tls/src/handler.rs Phase::Handshaking"]
-            by server(<[u8]>::to_vec) => "Limits::handshake_deadline" at(10), too_late, Nothing("a byte begins a record");
+            by server(<[u8]>::to_vec) => "TlsLimits::handshake_deadline" at(10), too_late, Nothing("a byte begins a record");
         within_a_record_of_the_handshake []
-            by server(|hello| [hello, RECORD].concat()) => "Limits::handshake_deadline" at(10), too_late, Byte(0);
+            by server(|hello| [hello, RECORD].concat()) => "TlsLimits::handshake_deadline" at(10), too_late, Byte(0);
         nothing_has_come_of_a_server []
-            by client(|_| Vec::new()) => "Limits::handshake_deadline" at(10), too_late, Nothing("a byte begins a record");
+            by client(|_| Vec::new()) => "TlsLimits::handshake_deadline" at(10), too_late, Nothing("a byte begins a record");
         within_the_servers_hello []
-            by client(|answer| answer[..60].to_vec()) => "Limits::handshake_deadline" at(10), too_late, Nothing("its bytes are a hello");
+            by client(|answer| answer[..60].to_vec()) => "TlsLimits::handshake_deadline" at(10), too_late, Nothing("its bytes are a hello");
         behind_the_servers_hello []
-            by client(|answer| [&answer[..record(answer)], RECORD].concat()) => "Limits::handshake_deadline" at(10), too_late, Byte(0);
+            by client(|answer| [&answer[..record(answer)], RECORD].concat()) => "TlsLimits::handshake_deadline" at(10), too_late, Byte(0);
         not_begun_before_the_first_word_in_clear ["tls/src/handler.rs Phase::Idle"]
             by before_start_tls() => "application" Ours("it asks for TLS"), never, Nothing("the application's protocol answers");
         open_and_nothing_comes ["tls/src/handler.rs Phase::Open"]
             by open(b"") => "application" Ours("it knows how long"), never, Nothing("a byte begins a record");
         within_a_record []
-            by open(RECORD) => "Limits::record_deadline" at(60), record_too_late, Byte(0);
+            by open(RECORD) => "TlsLimits::record_deadline" at(60), record_too_late, Byte(0);
         the_peers_close_notify_is_waited_for []
             by half_closed() => "application" Ours("it has only shut its output down"), never, Nothing("a byte begins a record");
         answers_wait_for_a_peer_that_has_said_goodbye []
-            by goodbye() => "Limits::answers_deadline" at(60), closed_by_peer, Nothing("nothing is read any more");
+            by goodbye() => "TlsLimits::answers_deadline" at(60), closed_by_peer, Nothing("nothing is read any more");
         within_a_record_before_a_request []
             by http(b"", RECORD) => "http::HttpLimits::idle_time" at(60), timed_out::<60>, Byte(0);
         within_a_record_of_headers []

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use netwright::{
     CloseCause, EmbeddedChannel, Peer,
     http::HttpServer,
-    observe, pipeline,
+    pipeline,
+    pipeline::observe,
     websocket::{Accept, Close, Config, HandshakeError, Message, Request, Upgrade, Violation, WebSocket},
 };
 use std::time::Duration;

@@ -5,7 +5,10 @@
 
 use crate::row::{Seen, Subject};
 use bytes::{Bytes, BytesMut};
-use netwright::{Backend, CloseCause, EventLoopGroup, IntoPipeline, ManualClock, Observer, Outgoing, Server};
+use netwright::{
+    Backend, CloseCause, EventLoopGroup, Observer, Outgoing, Server, pipeline::IntoPipeline,
+    testing::ManualClock,
+};
 use socket2::{Domain, Socket, Type};
 use std::{
     fs::File,

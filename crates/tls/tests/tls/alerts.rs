@@ -7,7 +7,7 @@ use crate::{
 };
 use netwright_core::CloseCause;
 use netwright_tls::{
-    Acceptor, Connector, Limits, Roots, Tls, TlsError,
+    Acceptor, Connector, Roots, Tls, TlsError, TlsLimits,
     rustls::{self, AlertDescription, PeerIncompatible},
 };
 
@@ -100,7 +100,7 @@ fn a_hello_that_is_interrupted_is_an_unexpected_message() {
 
 #[test]
 fn a_handshake_message_that_is_too_long_is_answered_with_an_alert() {
-    let mut limits = Limits::default();
+    let mut limits = TlsLimits::default();
     limits.handshake_max = 10_000;
     for version in VERSIONS {
         let (acceptor, _) = of_version(version);

@@ -173,7 +173,7 @@ fn a_record_that_nobody_wants_to_read_does_not_have_to_come() {
 
 #[test]
 fn limits_of_ones_own_hold_for_both_sides() {
-    let mut limits = netwright_tls::Limits::default();
+    let mut limits = netwright_tls::TlsLimits::default();
     limits.record_deadline = Duration::from_secs(3);
     let acceptor = Acceptor::builder().certificate(certificate()).limits(limits).build().unwrap();
     let connector =

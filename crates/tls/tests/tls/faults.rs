@@ -4,7 +4,7 @@ use crate::support::*;
 use bytes::Bytes;
 use netwright_core::{CloseCause, EmbeddedChannel, WriteError, pipeline};
 use netwright_tls::{
-    Acceptor, Connector, Limits, Roots, Tls, TlsError,
+    Acceptor, Connector, Roots, Tls, TlsError, TlsLimits,
     rustls::{self, AlertDescription, PeerMisbehaved},
 };
 use std::time::Duration;
@@ -345,7 +345,7 @@ fn a_handshake_message_in_parts_may_lie_around_while_we_write() {
 
 #[test]
 fn a_server_whose_handshake_never_ends_is_cut_off() {
-    let mut limits = Limits::default();
+    let mut limits = TlsLimits::default();
     limits.handshake_max = 10_000;
     let connector =
         Connector::builder().roots(Roots::of(certificate()).unwrap()).limits(limits).build().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use netwright_core::Fault;
-use netwright_tls::{Acceptor, Certificate, Connector, Hello, Limits, Resolved, Tls, TlsError, rustls};
+use netwright_tls::{Acceptor, Certificate, Connector, Hello, Resolved, Tls, TlsError, TlsLimits, rustls};
 use std::{
     sync::{
         Arc, Mutex,
@@ -75,7 +75,7 @@ fn a_client_hello_in_any_pieces_finds_its_certificate() {
 
 #[test]
 fn a_client_hello_without_end_is_refused_at_the_limit() {
-    let mut limits = Limits::default();
+    let mut limits = TlsLimits::default();
     limits.hello_max = 2_000;
     let acceptor = Acceptor::builder().certificate(certificate()).limits(limits).build().unwrap();
     let mut server: End = End::new(Tls::server(&acceptor));

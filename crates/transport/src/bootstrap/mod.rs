@@ -178,8 +178,8 @@ impl Choice {
     }
 }
 
-/// A group of `loops` event loops that can host sockets, by readiness, which every machine has. For the best that works on
-/// this one there is [`Backend::Auto`]`.event_loops(loops)`.
+/// A group of `loops` event loops that can host sockets, by the best that works on this machine: [`Backend::Auto`]. For another one there is
+/// [`Backend::event_loops`].
 ///
 /// ```
 /// let group = netwright_transport::event_loops(2)?;
@@ -187,5 +187,5 @@ impl Choice {
 /// # Ok::<(), netwright_core::BuildError>(())
 /// ```
 pub fn event_loops(loops: usize) -> Result<EventLoopGroup, BuildError> {
-    Backend::Readiness.event_loops(loops)
+    Backend::Auto.event_loops(loops)
 }

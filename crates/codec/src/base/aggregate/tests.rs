@@ -7,12 +7,12 @@ struct Parentheses;
 impl Aggregate for Parentheses {
     type Part = &'static str;
     type Whole = String;
-    fn which(&mut self, part: &&'static str) -> Part {
+    fn which(&mut self, part: &&'static str) -> WhichPart {
         match (part.starts_with('('), part.ends_with(')')) {
-            (true, true) => Part::Only,
-            (true, false) => Part::Start,
-            (false, true) => Part::Last,
-            (false, false) => Part::Middle,
+            (true, true) => WhichPart::Only,
+            (true, false) => WhichPart::Start,
+            (false, true) => WhichPart::Last,
+            (false, false) => WhichPart::Middle,
         }
     }
     fn len(&self, part: &&'static str) -> usize {
@@ -80,13 +80,13 @@ struct Sentences {
 impl Aggregate for Sentences {
     type Part = &'static str;
     type Whole = String;
-    fn which(&mut self, word: &&'static str) -> Part {
+    fn which(&mut self, word: &&'static str) -> WhichPart {
         let goes_on = !word.ends_with('.');
         match (std::mem::replace(&mut self.open, goes_on), goes_on) {
-            (false, true) => Part::Start,
-            (false, false) => Part::Only,
-            (true, true) => Part::Middle,
-            (true, false) => Part::Last,
+            (false, true) => WhichPart::Start,
+            (false, false) => WhichPart::Only,
+            (true, true) => WhichPart::Middle,
+            (true, false) => WhichPart::Last,
         }
     }
     fn len(&self, word: &&'static str) -> usize {

@@ -21,7 +21,7 @@ use crate::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use netwright_codec::{DecompressError, Decompressor, Limits, State};
+use netwright_codec::{DecompressError, DecompressLimits, Decompressor, State};
 use netwright_core::{Context, Event, Handler, WritePromise};
 use std::collections::VecDeque;
 
@@ -33,16 +33,16 @@ const PIECE: usize = 16 * 1024;
 /// Without it, a request with `Content-Encoding` reaches the application as it came.
 ///
 /// ```
-/// use netwright_codec::Limits;
+/// use netwright_codec::DecompressLimits;
 /// use netwright_http::web::RequestDecompression;
 ///
 /// // for each connection: pipeline().add(HttpServer::new()).add(RequestDecompression::new()).…
-/// let stage = RequestDecompression::new().limits(Limits::default().total(64 << 20).ratio(100));
+/// let stage = RequestDecompression::new().limits(DecompressLimits::default().total(64 << 20).ratio(100));
 /// # let _ = stage;
 /// ```
 #[derive(Debug)]
 pub struct RequestDecompression {
-    limits: Limits,
+    limits: DecompressLimits,
     /// For each request: whether its reply has begun.
     turns: Turns<bool>,
     /// Parts that have come and were not passed on.
@@ -72,10 +72,10 @@ impl Default for RequestDecompression {
 }
 
 impl RequestDecompression {
-    /// With the limits of [`Limits::default`], but for a total of 64 MiB.
+    /// With the limits of [`DecompressLimits::default`], but for a total of 64 MiB.
     pub fn new() -> Self {
         Self {
-            limits: Limits::default().total(64 << 20),
+            limits: DecompressLimits::default().total(64 << 20),
             turns: Turns::default(),
             queue: VecDeque::new(),
             decompressor: None,
@@ -86,7 +86,7 @@ impl RequestDecompression {
     }
 
     /// Sets what is put up with, for each request.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: DecompressLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -280,7 +280,8 @@ mod tests {
 
     fn channel() -> HttpEmbedded {
         HttpEmbedded::new(|_| {
-            RequestDecompression::new().limits(Limits::default().total(100_000).ratio(50).grace(1000))
+            RequestDecompression::new()
+                .limits(DecompressLimits::default().total(100_000).ratio(50).grace(1000))
         })
     }
 
