@@ -67,6 +67,8 @@ pub fn descriptor_limit() -> io::Result<DescriptorLimit> {
 /// println!("descriptors: {} → {} of {}", raised.from, raised.to, raised.hard);
 /// # }
 /// ```
+#[doc(alias = "ulimit")]
+#[doc(alias = "max connections")]
 pub fn raise_descriptor_limit() -> io::Result<Raised> {
     let DescriptorLimit { soft: from, hard } = sys::get()?;
     if from < hard {

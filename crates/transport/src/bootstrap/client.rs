@@ -236,6 +236,8 @@ impl ClientBuilder {
 /// assert_eq!(told.recv()?, "hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "connect")]
+#[doc(alias = "TcpStream")]
 pub struct Client<W = Outgoing> {
     inner: Arc<Inner<W>>,
 }

@@ -77,6 +77,7 @@ impl Backend {
     /// A group of event loops that can host sockets by this backend.
     ///
     /// With [`Backend::Auto`], a machine on which one ring works but not so many falls back to readiness.
+    #[doc(alias = "runtime")]
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
         let group = self.group().loops(loops).build();
         if self == Self::Auto

@@ -127,6 +127,8 @@ impl ServerBuilder {
     /// How many accepted connections may wait for one loop to take them in, for each loop that accepts. A loop for which so
     /// many wait is stalled, and others are chosen; where all are, a connection is refused with a reset, and counted
     /// ([`ServerFigures::refused_stalled`]). Default: 1,024.
+    #[doc(alias = "backlog")]
+    #[doc(alias = "max connections")]
     pub fn waiting_max(mut self, connections: usize) -> Self {
         self.waiting_max = connections;
         self
@@ -425,6 +427,8 @@ const ARRIVAL_MIN: Duration = Duration::from_millis(100);
 /// assert_eq!(end.cut, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "listen")]
+#[doc(alias = "TcpListener")]
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<ServerInner>,
@@ -535,6 +539,7 @@ impl Server {
     }
 
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.
+    #[doc(alias = "graceful shutdown")]
     pub fn drain(&self, deadline: Duration) -> Promised<ServerShutdown, PromiseError> {
         let listeners = self.inner.listening.close();
         let (live, hosts) = (self.inner.live.clone(), self.hosts().clone());
@@ -642,6 +647,7 @@ impl Server {
     }
 
     /// Lets new connections wait in the system's queue until [`resume_accepting`](Self::resume_accepting).
+    #[doc(alias = "max connections")]
     pub fn pause_accepting(&self) {
         self.hold_accepting(true); // one that accepts by an operation that lasts has to end it
     }

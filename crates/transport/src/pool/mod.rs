@@ -67,6 +67,7 @@ use std::{fmt, sync::Arc};
 /// assert_eq!((pool.figures().idle, pool.figures().created), (1, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "connection pool")]
 pub struct Pool<W: Send + 'static> {
     handle: Arc<Handle<W>>,
 }
