@@ -14,7 +14,7 @@ struct Chat {
 
 impl Chat {
     fn tell_others(&self, cx: &AppContext<'_, Self>, line: String) {
-        let me = cx.id();
+        let me = cx.view().id();
         self.room.write_and_flush_if(line, |channel| channel.id() != me && channel.is_writable()); // who does not read misses it
     }
 }
@@ -24,7 +24,7 @@ impl Application for Chat {
     type Write = String;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        self.name = cx.peer_addr().map_or_else(|| cx.id().to_string(), |peer| peer.to_string());
+        self.name = cx.view().peer_addr().map_or_else(|| cx.view().id().to_string(), |peer| peer.to_string());
         self.room.add(cx.channel()); // it leaves by itself when the channel closes
         cx.write_and_flush(format!("welcome {}, {} here", self.name, self.room.len()));
         self.tell_others(cx, format!("{} has come", self.name));

@@ -26,7 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let tell = tell.clone();
         pipeline().last(Mux::client(move || {
             let tell = tell.clone();
-            pipeline().handle(move |cx, bytes| tell.send((cx.id(), bytes)).unwrap_or_default()).into_segment()
+            pipeline()
+                .handle(move |cx, bytes| tell.send((cx.view().id(), bytes)).unwrap_or_default())
+                .into_segment()
         }))
     })?;
     let connection = client.connect(server.local_addr().ok_or("on the network")?).wait()?;

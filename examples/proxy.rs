@@ -10,7 +10,7 @@
 use bytes::BytesMut;
 use netwright::{
     AppContext, Application, Channel, Client, CloseCause, EventLoopGroup, Outgoing, Server, event_loops,
-    pipeline,
+    pipeline, pipeline::HalfClosure,
 };
 use std::{
     error::Error,
@@ -47,6 +47,10 @@ impl Application for Side {
         if let (true, Some(other)) = (writable, self.other()) {
             other.resume();
         }
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
@@ -89,7 +93,6 @@ impl Application for Front {
         let to_front = Arc::new(OnceLock::from(front.clone()));
         let client = Client::builder()
             .group(self.group.clone())
-            .half_closure(true)
             .pipeline(move || pipeline().app(Side { other: to_front.clone() }));
         let back = match client {
             Ok(client) => client.connect(&self.target),
@@ -128,6 +131,10 @@ impl Application for Front {
         }
     }
 
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
+    }
+
     fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
         self.input_ended.store(true, Ordering::SeqCst); // first: whoever connects looks there last
         if let Some(back) = self.side.other() {
@@ -151,7 +158,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::builder()
         .group(group)
         .auto_read(false) // nothing is read before the other side is there
-        .half_closure(true)
         .pipeline(move |_| {
             let side = Side { other: Arc::default() };
             let (target, group) = (to.clone(), loops.clone());

@@ -23,7 +23,7 @@ impl Application for Echo {
 
     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
         if let Some(Handshake { version, cipher_suite, resumed, .. }) = event.get() {
-            println!("{}: {version:?}, {cipher_suite:?}, resumed: {resumed}", cx.id());
+            println!("{}: {version:?}, {cipher_suite:?}, resumed: {resumed}", cx.view().id());
         }
     }
 
@@ -36,7 +36,7 @@ impl Application for Echo {
     }
 
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
-        println!("{}: {cause}", cx.id());
+        println!("{}: {cause}", cx.view().id());
     }
 }
 

@@ -28,7 +28,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let server = Server::builder()
         .group(event_loops(loops)?)
-        .half_closure(true) // a client that has sent its last request still wants the answer
         .pipeline(move |_| pipeline().add(HttpServer::new()).add(log.stage()).app(files.server()))
         .bind(address)
         .wait()?;

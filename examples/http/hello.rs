@@ -12,7 +12,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7016".to_owned());
     let server = Server::builder()
         .group(event_loops(2)?)
-        .half_closure(true) // a client that has sent its last request still wants the answer
         .pipeline(|_| {
             pipeline().add(HttpServer::new()).app(respond(|request| {
                 let name = request.uri().path().trim_start_matches('/');

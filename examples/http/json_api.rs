@@ -115,7 +115,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let server = Server::builder()
         .group(event_loops(loops)?)
-        .half_closure(true) // a client that has sent its last request still wants the answer
         .pipeline(move |_| {
             let (router, notes) = (router.clone(), notes.clone());
             pipeline()

@@ -201,7 +201,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let limits = Arc::new(limits);
     let server = Server::builder()
         .group(group)
-        .half_closure(true)
         .pipeline(move |_| {
             let upstream = upstream.clone();
             let codec = HttpServer::with(limits.clone());

@@ -40,7 +40,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let application = application();
     let server = Server::builder()
         .group(event_loops(loops)?)
-        .half_closure(true) // a client that has sent its last request still wants the answer
         .pipeline(move |_| {
             let service = TowerToHyperService::new(application.clone());
             pipeline().serve(|peer| async move {

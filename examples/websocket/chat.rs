@@ -33,8 +33,10 @@ impl Application for Chat {
     type Write = Message;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        self.name =
-            cx.peer_addr().map_or_else(|| cx.id().to_string(), |peer| format!("guest {}", peer.port()));
+        self.name = cx
+            .view()
+            .peer_addr()
+            .map_or_else(|| cx.view().id().to_string(), |peer| format!("guest {}", peer.port()));
         self.room.add(cx.channel()); // it leaves by itself when the channel closes
         self.tell_all(format!("{} has come, {} here", self.name, self.room.len()));
     }

@@ -80,9 +80,10 @@ pub use channel::{
     Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState,
     Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD,
     EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
-    GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, Host, HostOf, HostSettings, LeastRate,
-    OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel, ParentChannel, ShuttingDown,
-    Special, UnixName, WaterMarks, Weighed, Weight, WriteError, WritePromise, Written,
+    GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, HalfClosure, Host, HostOf,
+    HostSettings, LeastRate, OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel,
+    ParentChannel, ShuttingDown, Special, UnixName, WaterMarks, Weighed, Weight, WriteError, WritePromise,
+    Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
@@ -96,11 +97,11 @@ pub use group::{
     GroupFigures, LeastLoaded, RoundRobin,
 };
 pub use pipeline::{
-    AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
-    Handler, InboundOnly, InboundStage, IntoPipeline, Joint, Leftover, Link, Observer, ObserverStage,
-    OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed, Segment,
-    SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole,
-    inbound, observe, on_workers, outbound, pipeline, slot,
+    AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either, Ending,
+    Event, Handler, Hold, InboundOnly, InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Observer,
+    ObserverStage, OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Sealed,
+    Segment, SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch,
+    Whole, inbound, observe, on_workers, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

@@ -428,7 +428,7 @@ impl Application for Where {
     type Write = Bytes;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        self.0.send(cx.event_loop().name().to_owned()).unwrap();
+        self.0.send(cx.view().event_loop().name().to_owned()).unwrap();
     }
     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
 }

@@ -279,13 +279,13 @@ fn calls_and_wake_ups_of_one_channel_cost_its_loop_one_task() {
             }
             return;
         }
-        let before = cx.event_loop().figures().tasks_pending;
+        let before = cx.view().event_loop().figures().tasks_pending;
         its_wakers.borrow_mut().drain(..).for_each(Waker::wake);
         for _ in 0..1000 {
             let back = cx.caller();
             back.call(|app, _| app.seen.borrow_mut().push("called".to_owned()));
         }
-        its_pending.set(cx.event_loop().figures().tasks_pending - before);
+        its_pending.set(cx.view().event_loop().figures().tasks_pending - before);
     });
     channel.write_inbound(b"wait");
     channel.write_inbound(b"go");

@@ -260,11 +260,11 @@ fn a_stage_that_is_told_of_room_after_the_end_can_find_out_why() {
         type Read = u8;
         type Write = Outgoing;
         fn read(&mut self, cx: &mut AppContext<'_, Self>, _: u8) {
-            assert!(cx.close_cause().is_none());
+            assert!(cx.view().close_cause().is_none());
             cx.pause();
         }
         fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
-            self.0.say(format!("{writable}, {}", cx.close_cause().unwrap()));
+            self.0.say(format!("{writable}, {}", cx.view().close_cause().unwrap()));
         }
     }
     let seen = Seen::default();

@@ -3,9 +3,9 @@
 
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, Children, CloseCause, Context, Either, EmbeddedChannel, Event, Fault, Handler,
-    InboundOnly, InboundStage, Leftover, OnWorkers, Outgoing, Segment, StageCaller, StageTimer, Switch,
-    Weight, Workers, WritePromise, inbound, on_workers, pipeline,
+    AppContext, Application, Children, CloseCause, Context, Either, EmbeddedChannel, Event, Fault,
+    HalfClosure, Handler, InboundOnly, InboundStage, Leftover, OnWorkers, Outgoing, Segment, StageCaller,
+    StageTimer, Switch, Weight, Workers, WritePromise, inbound, on_workers, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -78,10 +78,11 @@ fn every_segment_says_for_itself_what_a_segment_is_asked() {
 
 /// What [`Notes`] does not note: questions that are answered without anything happening, and what belongs to
 /// callers, futures and children, which lead back to it by other ways.
-const QUIET: [&str; 11] = [
+const QUIET: [&str; 12] = [
     "WEIGHT",
     "called",
     "children_ready",
+    "half_closure",
     "is_away",
     "is_busy",
     "leftover",
@@ -340,6 +341,9 @@ impl Handler for Answers {
     fn start_over(&mut self) -> bool {
         true
     }
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
+    }
     fn name(&self) -> &'static str {
         "its own name"
     }
@@ -350,6 +354,7 @@ fn what_is_asked_of_a_wrapper_its_handler_answers() {
     fn check<H: Handler<Write = Outgoing>>(mut wrapped: H) {
         let told = (wrapped.is_busy(), wrapped.is_away(), wrapped.owes(), wrapped.name());
         assert_eq!(told, (true, true, true, "its own name"));
+        assert_eq!(wrapped.half_closure(), HalfClosure::Needs);
         assert!(H::WEIGHT.is_said() && wrapped.start_over());
     }
     check(Answers);
@@ -359,6 +364,8 @@ fn what_is_asked_of_a_wrapper_its_handler_answers() {
     assert!(None::<Answers>.start_over(), "nobody has nothing to forget");
     // A handler on workers is not there to be asked but for what its type says.
     assert!(OnWorkers::<Answers>::WEIGHT.is_said());
+    let workers = Workers::new(1).unwrap();
+    assert_eq!(on_workers(&workers, Answers).half_closure(), HalfClosure::Needs);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Leftover, Outgoing, Peer,
-    StageTimer, Switch, Workers, WritePromise, pipeline,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Hold, Kept, Leftover,
+    Outgoing, Peer, StageTimer, Switch, Workers, WritePromise, pipeline,
 };
 use std::{cell::RefCell, rc::Rc, sync::mpsc, time::Duration};
 
@@ -477,25 +477,24 @@ fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_p
 #[test]
 fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that() {
     /// Takes all it can, and gives nothing back.
-    struct Greedy;
+    #[derive(Default)]
+    struct Greedy(Vec<Hold>, Option<Kept>);
     impl Handler for Greedy {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = Outgoing;
         type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, _: BytesMut) {
-            cx.hold();
-            cx.hold();
-            cx.hold_input();
-            cx.insist();
-            cx.add_pending(1 << 20);
+            self.0.extend([cx.hold(), cx.hold(), cx.hold_input(), cx.insist()]);
+            self.1 = Some(cx.keep(1 << 20));
         }
         fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
     /// In front of the joint: holds once, and is not to be let go by others.
-    struct Front;
+    #[derive(Default)]
+    struct Front(Option<Hold>);
     impl Handler for Front {
         type Read = BytesMut;
         type ReadOut = BytesMut;
@@ -503,12 +502,13 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
         type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
             cx.fire_read(bytes);
-            cx.hold();
+            self.0 = Some(cx.hold());
             cx.arm(Duration::from_secs(1));
         }
         fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
-            cx.release();
-            cx.release(); // once too often
+            if let Some(hold) = self.0.take() {
+                hold.release(cx);
+            }
         }
         fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
             cx.write_with(bytes, done);
@@ -516,11 +516,12 @@ fn what_a_stage_took_of_its_channel_is_given_back_when_it_leaves_and_only_that()
     }
     let switch: Rc<RefCell<Option<Bare>>> = Rc::default();
     let keep = switch.clone();
-    let mut channel =
-        EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().add(Front).joint(move |switch: Bare| {
+    let mut channel = EmbeddedChannel::<(), Outgoing>::with_joint(pipeline().add(Front::default()).joint(
+        move |switch: Bare| {
             keep.replace(Some(switch));
-            pipeline().add(Greedy).handle(|_, _| ())
-        }));
+            pipeline().add(Greedy::default()).handle(|_, _| ())
+        },
+    ));
     channel.write_inbound(b"x");
     assert!(!channel.channel().is_writable());
     channel.advance(Duration::from_secs(1));

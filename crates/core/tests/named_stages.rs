@@ -145,10 +145,10 @@ fn two_stages_of_one_name_close_the_channel_and_the_cause_says_which() {
 #[test]
 fn handlers_find_other_stages_and_their_calls_run_when_they_have_returned() {
     let stages = pipeline().add(Meter::default()).named("wire").handle(move |cx, bytes| {
-        let wire = cx.stage::<Meter>("wire").unwrap();
+        let wire = cx.view().stage::<Meter>("wire").unwrap();
         let mut total = wire.ask(|meter, _| meter.read);
         assert!(total.try_take().is_none(), "not in the midst of this call");
-        assert!(cx.stage::<Meter>("none").is_err());
+        assert!(cx.view().stage::<Meter>("none").is_err());
         wire.call(move |meter, cx| {
             meter.read = 0;
             cx.write(bytes.freeze());

@@ -121,7 +121,7 @@ fn a_peer_that_does_not_read_costs_no_more_than_the_mark_and_one_message() {
             cx.write(Bytes::from_static(&[7; 1000]));
         }
         cx.flush();
-        seen.set(cx.pending_bytes());
+        seen.set(cx.view().pending_bytes());
     });
     let mut channel = EmbeddedChannel::with_settings(flood, settings);
     channel.block_output(true);

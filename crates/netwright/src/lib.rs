@@ -144,12 +144,12 @@ pub mod channel {
 pub mod pipeline {
     #[doc(inline)]
     pub use netwright_core::{
-        AppContext, Application, ApplicationStage, ClosureStage, Complete, Context, Either, Ending, Event,
-        Handler, InboundOnly, InboundStage, IntoPipeline, Joint, Leftover, Link, Observer, ObserverStage,
-        OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer, PeerReader, PeerWriter,
-        PipelineBuilder, Sealed, Segment, SendHandler, Serve, Service, Slot, SlotStage, StageCaller,
-        StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers, outbound,
-        pipeline, slot,
+        AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either,
+        Ending, Event, HalfClosure, Handler, Hold, InboundOnly, InboundStage, IntoPipeline, Joint, Kept,
+        Leftover, Link, Observer, ObserverStage, OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage,
+        Outcome, Peer, PeerReader, PeerWriter, PipelineBuilder, Sealed, Segment, SendHandler, Serve, Service,
+        Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound,
+        observe, on_workers, outbound, pipeline, slot,
     };
 }
 

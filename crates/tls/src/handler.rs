@@ -31,8 +31,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, Leftover, Outgoing, Promise, SharedPromised, StageTimer, WriteError,
-    WritePromise, promise,
+    CloseCause, Context, Fault, Handler, Hold, Kept, Leftover, Outgoing, Promise, SharedPromised, StageTimer,
+    WriteError, WritePromise, promise,
 };
 use rustls::{AlertDescription, server::Acceptor as HelloReader};
 use rustls_pki_types::ServerName;
@@ -77,7 +77,7 @@ pub struct Tls {
     queue: Queue,
     /// What waits in the queue, in bytes, and how much of it the channel has been told of.
     kept: usize,
-    told: usize,
+    told: Option<Kept>,
     /// A batch is on its way, and what is left follows it.
     batch_under_way: bool,
     /// What is needed until the handshake is done.
@@ -123,7 +123,9 @@ struct Setup {
     reader: Option<HelloReader>,
     /// The peer's first bytes have been looked at.
     is_tls: bool,
-    held: bool,
+    held: Option<Hold>,
+    /// The peer is read to, whoever asks for messages, until hands are shaken.
+    insists: Option<Hold>,
 }
 
 enum Side {
@@ -165,7 +167,8 @@ impl Tls {
             deadline: None,
             reader: None,
             is_tls: false,
-            held: false,
+            held: None,
+            insists: None,
         };
         Self {
             phase: Phase::Idle,
@@ -174,7 +177,7 @@ impl Tls {
             ready: None,
             queue: Queue::default(),
             kept: 0,
-            told: 0,
+            told: None,
             batch_under_way: false,
             setup: Some(Box::new(setup)),
             half_closure: common.half_closure,
@@ -241,7 +244,7 @@ impl Tls {
         let (limit, got) = (self.limits.record_deadline, self.inbox.len());
         if got == 0 {
             self.unfinished = None;
-        } else if taken == self.inbox.taken() && !cx.is_paused() {
+        } else if taken == self.inbox.taken() && !cx.view().is_paused() {
             self.unfinished = None;
             self.fail(cx, TlsError::RecordTimedOut { limit, got });
         } else {
@@ -279,11 +282,11 @@ impl Tls {
     /// Nothing is read or written any more.
     fn over(&mut self, cx: &mut Context<'_, Self>, why: TlsError, unwritten: &WriteError) {
         self.let_go(cx);
-        if self.is_shaking_hands() {
-            cx.desist();
-        }
         self.phase = Phase::Over;
         if let Some(mut setup) = self.setup.take() {
+            if let Some(insists) = setup.insists.take() {
+                insists.release(cx);
+            }
             if let Some(deadline) = setup.deadline.take() {
                 cx.disarm(deadline);
             }
@@ -309,7 +312,7 @@ impl Tls {
     fn peer_closed(&mut self, cx: &mut Context<'_, Self>) {
         self.input_closed = true;
         self.inbox.clear();
-        if self.half_closure.unwrap_or_else(|| cx.allows_half_closure()) {
+        if self.lives_on(cx) {
             return cx.fire_input_closed();
         }
         self.ending = Some(cx.arm(self.limits.answers_deadline));
@@ -317,12 +320,23 @@ impl Tls {
         cx.caller().call(Self::end_if_idle);
     }
 
+    fn lives_on(&self, cx: &Context<'_, Self>) -> bool {
+        self.half_closure.unwrap_or_else(|| cx.view().allows_half_closure())
+    }
+
     /// Ends the connection when the peer has taken its answers: it has said that it sends no more, not that it does not read.
     fn end_if_idle(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase != Phase::Open || self.ending.is_none() {
             return;
         }
-        if !self.queue.has_flushed() && cx.unsent_bytes() == 0 {
+        if self.lives_on(cx) {
+            // A stage behind has come to need it, such as an async tail that had not begun.
+            if let Some(timer) = self.ending.take() {
+                cx.disarm(timer);
+            }
+            return cx.fire_input_closed();
+        }
+        if !self.queue.has_flushed() && cx.view().unsent_bytes() == 0 {
             return self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
         }
         let caller = cx.caller();

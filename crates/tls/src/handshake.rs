@@ -20,7 +20,7 @@ use rustls_pki_types::CertificateDer;
 ///
 ///     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
 ///         if let Some(Handshake { version, server_name, resumed, .. }) = event.get() {
-///             println!("{}: {version:?} for {server_name:?}, resumed: {resumed}", cx.id());
+///             println!("{}: {version:?} for {server_name:?}, resumed: {resumed}", cx.view().id());
 ///         }
 ///     }
 ///     fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}

@@ -26,8 +26,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Event, Handler, Leftover, Promise, PromiseError, SharedPromised, ShuttingDown,
-    StageTimer, Weight, WriteError, WritePromise, promise,
+    CloseCause, Context, Event, HalfClosure, Handler, Hold, Leftover, Promise, PromiseError, SharedPromised,
+    ShuttingDown, StageTimer, Weight, WriteError, WritePromise, promise,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ pub struct WebSocket {
     /// While asked: whether messages still go to the application.
     deliver: bool,
     /// Delivery was insisted on.
-    insists: bool,
+    insists: Option<Box<Hold>>,
     watch: Watch,
     decoder: Decoder,
     input: BytesMut,
@@ -138,7 +138,7 @@ impl WebSocket {
             role,
             phase: Phase::Open,
             deliver: true,
-            insists: false,
+            insists: None,
             watch: Watch::default(),
             decoder,
             input: BytesMut::new(),
@@ -260,7 +260,7 @@ impl WebSocket {
     /// A close that was seen while delivery was paused: none, or it waits on, or it takes place now.
     fn close_that_waited(&mut self, cx: &mut Context<'_, Self>) -> Option<Option<Message>> {
         let waiting = &mut self.rare.as_mut()?.close;
-        if waiting.is_some() && cx.is_paused() {
+        if waiting.is_some() && cx.view().is_paused() {
             return Some(None);
         }
         let close = waiting.take()?;
@@ -271,7 +271,7 @@ impl WebSocket {
 
     #[cold]
     fn fail(&mut self, cx: &mut Context<'_, Self>, violation: Violation) {
-        tracing::debug!(channel = %cx.id(), %violation, "the peer broke the protocol");
+        tracing::debug!(channel = %cx.view().id(), %violation, "the peer broke the protocol");
         self.input = BytesMut::new();
         let told = self.phase == Phase::Asked;
         self.phase = Phase::Failed;
@@ -288,8 +288,8 @@ impl WebSocket {
     /// From now on the peer is listened to whatever the application asks for, which gets nothing more.
     fn insist(&mut self, cx: &mut Context<'_, Self>) {
         self.deliver = false;
-        if !std::mem::replace(&mut self.insists, true) {
-            cx.insist();
+        if self.insists.is_none() {
+            self.insists = Some(Box::new(cx.insist()));
         }
     }
 
@@ -322,10 +322,10 @@ impl WebSocket {
     fn look(&mut self, cx: &mut Context<'_, Self>) {
         let Some(ping_after) = self.config.ping_after else { return };
         let seen = Seen {
-            paused: cx.is_paused(),
-            waits: cx.unsent_bytes() > 0,
+            paused: cx.view().is_paused(),
+            waits: cx.view().unsent_bytes() > 0,
             written: self.gather.written(),
-            pending: cx.pending_bytes() as u64,
+            pending: cx.view().pending_bytes() as u64,
         };
         match self.watch.due(seen, ping_after, self.config.pong_deadline) {
             Next::Look(time) => self.look_after(cx, time),
@@ -419,7 +419,7 @@ impl Handler for WebSocket {
                 Message::Ping(payload) if self.phase == Phase::Open => self.pong(cx, payload.clone()),
                 Message::Ping(_) => {}
                 Message::Pong(_) => self.answered(cx),
-                Message::Close(close) if self.phase == Phase::Open && cx.is_paused() => {
+                Message::Close(close) if self.phase == Phase::Open && cx.view().is_paused() => {
                     self.input = BytesMut::new();
                     self.rare().close = Some(close.clone());
                     return None;
@@ -454,6 +454,11 @@ impl Handler for WebSocket {
             self.control(cx, Opcode::Pong, ping);
         }
         cx.fire_writability(writable);
+    }
+
+    /// A WebSocket ends by its own goodbye, for both sides.
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Refuses
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {

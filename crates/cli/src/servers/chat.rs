@@ -6,6 +6,7 @@ use netwright::{
     AppContext, Application, CloseCause, Fault, Promised, Server,
     codec::LineFrames,
     pipeline,
+    pipeline::HalfClosure,
     server::{BindError, ServerBuilder},
 };
 
@@ -20,7 +21,7 @@ pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, Bin
 pub(crate) fn bind_in(room: Room, server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
     let chat = move || Chat { room: room.clone(), name: String::new() };
     let lines = || LineFrames::max(LINE_MAX).fail_fast(true);
-    server.half_closure(true).pipeline(move |_| pipeline().add(lines()).app(chat())).bind(address)
+    server.pipeline(move |_| pipeline().add(lines()).app(chat())).bind(address)
 }
 
 struct Chat {
@@ -33,14 +34,18 @@ impl Application for Chat {
     type Write = Bytes;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        self.name = cx.peer_addr().map_or_else(|| cx.id().to_string(), |peer| peer.to_string());
+        self.name = cx.view().peer_addr().map_or_else(|| cx.view().id().to_string(), |peer| peer.to_string());
         self.room.enter_by_lines(cx.channel());
         cx.write_and_flush(News::You { who: &self.name, others: self.room.others() }.line());
-        self.room.tell_others(cx.id(), News::Came { who: &self.name });
+        self.room.tell_others(cx.view().id(), News::Came { who: &self.name });
     }
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, line: Bytes) {
-        self.room.tell_others(cx.id(), News::Say { who: &self.name, text: &harmless(&line) });
+        self.room.tell_others(cx.view().id(), News::Say { who: &self.name, text: &harmless(&line) });
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
@@ -55,6 +60,6 @@ impl Application for Chat {
 
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
         tracing::info!(peer = self.name, %cause, "left");
-        self.room.tell_others(cx.id(), News::Left { who: &self.name });
+        self.room.tell_others(cx.view().id(), News::Left { who: &self.name });
     }
 }

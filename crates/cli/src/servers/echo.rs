@@ -3,11 +3,12 @@
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Promised, Server, pipeline,
+    pipeline::HalfClosure,
     server::{BindError, ServerBuilder},
 };
 
 pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    server.half_closure(true).pipeline(|_| pipeline().app(Echo)).bind(address)
+    server.pipeline(|_| pipeline().app(Echo)).bind(address)
 }
 
 struct Echo;
@@ -27,6 +28,10 @@ impl Application for Echo {
     /// Who does not read the answers is not read either: what we hold for a peer is bounded by the water marks.
     fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
         if writable { cx.resume() } else { cx.pause() }
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     /// `echo hello | nc …` announces its end together with the question; the answer is sent first.

@@ -20,5 +20,5 @@ pub(crate) fn bind(
 ) -> Promised<Server, BindError> {
     let log = AccessLog::tracing(); // seen with -v
     let make = move || pipeline().add(HttpServer::new()).add(log.stage()).app(files.server());
-    secure::bind(server.half_closure(true), address, tls, make)
+    secure::bind(server, address, tls, make)
 }

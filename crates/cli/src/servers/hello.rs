@@ -44,7 +44,7 @@ pub(crate) fn bind(
 ) -> Promised<Server, BindError> {
     let (limits, routes) = (limits(), routes());
     let make = move || pipeline().add(HttpServer::with(limits.clone())).app(Hello::new(routes.clone()));
-    secure::bind(server.half_closure(true), address, tls, make)
+    secure::bind(server, address, tls, make)
 }
 
 fn limits() -> Arc<HttpLimits> {

@@ -34,7 +34,6 @@ pub(crate) fn bind(room: Room, server: ServerBuilder, address: &str) -> Promised
     let config = Config::default().max_message(LINE_MAX);
     let accept = Arc::new(Accept::new(config).path("/chat").origins(is_of_this_machine));
     server
-        .half_closure(true)
         .pipeline(move |_| {
             let (room, accept) = (room.clone(), accept.clone());
             pipeline().joint(|switch| {
@@ -86,23 +85,26 @@ impl Application for Visitor {
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         if self.name.is_empty() {
-            let port = cx.peer_addr().map_or_else(|| cx.id().to_string(), |peer| peer.port().to_string());
+            let port = cx
+                .view()
+                .peer_addr()
+                .map_or_else(|| cx.view().id().to_string(), |peer| peer.port().to_string());
             self.name = format!("guest {port}");
         }
         self.room.enter_by_page(cx.channel());
         cx.write_and_flush(News::You { who: &self.name, others: self.room.others() }.message());
-        self.room.tell_others(cx.id(), News::Came { who: &self.name });
+        self.room.tell_others(cx.view().id(), News::Came { who: &self.name });
     }
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, message: Message) {
         let Some(text) = message.as_text() else { return };
         let text = harmless(text.as_bytes());
-        self.room.tell_others(cx.id(), News::Say { who: &self.name, text: &text });
+        self.room.tell_others(cx.view().id(), News::Say { who: &self.name, text: &text });
     }
 
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
         tracing::info!(peer = self.name, %cause, "left");
-        self.room.tell_others(cx.id(), News::Left { who: &self.name });
+        self.room.tell_others(cx.view().id(), News::Left { who: &self.name });
     }
 }
 

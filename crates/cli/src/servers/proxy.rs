@@ -20,6 +20,7 @@ use netwright::{
     channel::ChannelState,
     client::ConnectError,
     pipeline,
+    pipeline::HalfClosure,
     resolve::Resolver,
     server::{BindError, ServerBuilder},
 };
@@ -43,7 +44,6 @@ pub(crate) fn bind(
     let way = Arc::new(Way { target, hosts, resolver: Resolver::new() });
     server
         .auto_read(false)
-        .half_closure(true)
         .pipeline(move |_| pipeline().app(End::new(Side::Front(way.clone()), Arc::default())))
         .bind(address)
 }
@@ -63,7 +63,6 @@ impl Way {
             .of_client(Client::builder())
             .resolver(self.resolver.clone())
             .connect_timeout(CONNECT_LIMIT)
-            .half_closure(true)
             .pipeline(move || pipeline().app(End::new(Side::Back, tunnel.clone())))?;
         Ok(client.connect(&self.target))
     }
@@ -165,6 +164,10 @@ impl Application for End {
         if let (Some(other), true) = (self.other(), writable) {
             other.resume();
         }
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {

@@ -66,7 +66,7 @@ impl Handler for Faults {
     }
 
     fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
-        tracing::info!(peer = ?cx.peer_addr(), error = %fault, "closing");
+        tracing::info!(peer = ?cx.view().peer_addr(), error = %fault, "closing");
         cx.close_because(CloseCause::Fault(fault));
     }
 }

@@ -5,6 +5,7 @@ use netwright::{
     AppContext, Application, Fault, Promised, Server,
     codec::LineFrames,
     pipeline,
+    pipeline::HalfClosure,
     server::{BindError, ServerBuilder},
 };
 use std::time::SystemTime;
@@ -16,7 +17,7 @@ const ORDER: &[u8] = b"QUERY TIME ORDER";
 const BAD_ORDER: Bytes = Bytes::from_static(b"BAD ORDER");
 
 pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    server.half_closure(true).pipeline(|_| pipeline().add(lines()).app(Time)).bind(address)
+    server.pipeline(|_| pipeline().add(lines()).app(Time)).bind(address)
 }
 
 fn lines() -> LineFrames {
@@ -47,13 +48,17 @@ impl Application for Time {
         if writable { cx.resume() } else { cx.pause() }
     }
 
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
+    }
+
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
         cx.close_when_flushed();
     }
 
     /// A line that is too long.
     fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
-        tracing::info!(peer = ?cx.peer_addr(), error = %fault, "closing");
+        tracing::info!(peer = ?cx.view().peer_addr(), error = %fault, "closing");
         cx.write_and_flush(BAD_ORDER);
         cx.close_when_flushed();
     }

@@ -3,10 +3,12 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `core` | [`ChannelCore`] and how it is put together; its handle, its stages' numbers, demand, calls |
-//! | `room` | whether there is room to write |
+//! | `unrest` | what waits inside of the pipeline: each flag, who says it and who goes by it |
+//! | `room` | whether there is room to write, likewise |
+//! | `given` | what was said when the channel was made, likewise |
 //! | `taken` | what single stages take, and give back |
 //! | `timers`, `futures` | of stages |
-//! | `wishes` | what is asked of the transport |
+//! | `wishes` | what is asked of the transport, likewise |
 //! | `side` | what other threads share with it |
 //! | `away` | what goes along with a stage to its worker |
 //! | `families` | children of stages: who of them has something to say, and their end with the channel's |
@@ -27,7 +29,7 @@ use crate::{
 };
 use std::{
     any::Any,
-    cell::{Cell, OnceCell},
+    cell::OnceCell,
     marker::PhantomData,
     rc::Rc,
     sync::{Arc, PoisonError},
@@ -36,18 +38,22 @@ use std::{
 mod away;
 mod families;
 mod futures;
+mod given;
 mod room;
 mod side;
 mod taken;
 mod timers;
+mod unrest;
 mod wishes;
 
 pub(crate) use away::{Asked, Away, Known};
 use families::Families;
-pub(crate) use room::Delivered;
+pub(crate) use given::Given;
+use room::Room;
 pub(crate) use side::{Addresses, Side, SideTable, Whereabouts};
 use timers::Armed;
-pub(crate) use wishes::Wishes;
+pub(crate) use unrest::{Delivered, Unrest};
+pub(crate) use wishes::{TailEnded, Wishes};
 
 /// The inlet of a sealed segment, and whose handles there were before.
 pub(crate) type Opened<W> = (Arc<Inlet<W>>, Option<Arc<dyn AnyShared>>);
@@ -59,26 +65,12 @@ pub(crate) struct ChannelCore {
     pub(crate) account: Account,
     pub(crate) wishes: Wishes,
     pub(crate) home: Home,
-    pub(crate) unhandled_messages: u64,
-    /// Bytes written during the call that is under way, which the outbound queue has not seen yet.
-    unsettled: usize,
-    /// Somebody was told that there is no room because of them, and has to be told when there is.
-    told_full: Cell<bool>,
-    /// A stage has asked whether there is room, and may do so again.
-    asks_for_room: Cell<bool>,
-    /// Something may wait inside the pipeline: a message to be pulled, or one that was held. If not, there is no need to
-    /// walk through the stages and look.
-    pub(crate) waiting_inside: bool,
-    /// The handler that was asked for a message is one that never has any to give.
-    pub(crate) never_pulls: bool,
-    /// Since when a stage has read a message.
-    pub(crate) delivered: Delivered,
-    /// The channel lives on when its peer sends no more.
-    pub(crate) half_closure: bool,
-    /// An empty message is something to send.
-    pub(super) whole_messages: bool,
-    /// Messages stand still while their answers are more than the channel takes.
-    pub(super) hold_back: bool,
+    /// What waits inside of the pipeline, and who goes by it.
+    pub(crate) unrest: Unrest,
+    /// What was written and has not settled, and who was told of room.
+    room: Room,
+    /// What was said when the channel was made.
+    pub(crate) given: Given,
     /// The channel's own handle, or that of the innermost sealed segment, of a type that only the last stage knows. A child
     /// has none before somebody asks for it.
     handle: OnceCell<Arc<dyn AnyShared>>,
@@ -122,16 +114,9 @@ impl ChannelCore {
             account: Account::new(settings.water_marks),
             wishes: Wishes::default(),
             home: Home::Here(local),
-            unhandled_messages: 0,
-            unsettled: 0,
-            told_full: Cell::new(false),
-            asks_for_room: Cell::new(false),
-            waiting_inside: false,
-            never_pulls: false,
-            delivered: Delivered::default(),
-            half_closure: settings.half_closure,
-            whole_messages: settings.whole_messages,
-            hold_back: settings.hold_back,
+            unrest: Unrest::default(),
+            room: Room::default(),
+            given: settings.into(),
             handle: OnceCell::new(),
             side: OnceCell::new(),
             token: 0,
@@ -220,6 +205,11 @@ impl ChannelCore {
         self.side.get_or_init(|| self.make_side())
     }
 
+    /// Whether this is the channel's own.
+    pub(crate) fn is_side(&self, side: &SideTable) -> bool {
+        self.side.get().is_some_and(|own| Arc::ptr_eq(own, side))
+    }
+
     pub(crate) fn publish_slot(&mut self, name: &'static str, slot: Box<dyn Any + Send>) {
         let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut side.rare().slots;
@@ -254,12 +244,8 @@ impl ChannelCore {
         self.demand = Demand::new(auto_read);
         self.account = Account::new(marks);
         self.wishes.start_over();
-        self.unhandled_messages = 0;
-        self.unsettled = 0;
-        self.told_full.set(false);
-        self.asks_for_room.set(false);
-        self.waiting_inside = false;
-        self.delivered = Delivered::default();
+        self.unrest = Unrest::default();
+        self.room = Room::default();
         self.token = 0;
         if self.is_shared() {
             self.handle.take();
@@ -312,13 +298,13 @@ impl ChannelCore {
     pub(crate) fn resume(&mut self) {
         self.ask(|| Asked::Resume);
         self.demand.resume();
-        self.waiting_inside = true;
+        self.unrest.waits();
     }
 
     pub(crate) fn request(&mut self) {
         self.ask(|| Asked::Request);
         self.demand.request();
-        self.waiting_inside = true;
+        self.unrest.waits();
     }
 
     /// Ours and the peer's address, as far as they are known.
@@ -369,12 +355,20 @@ impl ChannelCore {
         StageCaller { table: self.side().clone(), channel, stage, handler: PhantomData }
     }
 
-    /// Takes the calls that have arrived. Before [`take_woken`](Self::take_woken): whoever wakes after that is not seen there.
-    pub(super) fn take_calls(&self) -> Vec<(u32, Box<dyn Any + Send>)> {
-        let Some(side) = self.side.get() else { return Vec::new() };
+    /// Takes the calls that have arrived, and gives back what guards have let go; tells whether there was any. Before
+    /// [`take_woken`](Self::take_woken): whoever wakes after that is not seen there.
+    pub(super) fn take_calls(&mut self) -> (Vec<(u32, Box<dyn Any + Send>)>, bool) {
+        let Some(side) = self.side.get() else { return (Vec::new(), false) };
         let mut side = side.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(rare) = side.rare_if_any() else { return Vec::new() };
+        let Some(rare) = side.rare_if_any() else { return (Vec::new(), false) };
         rare.called = false; // what comes from now on calls again
-        std::mem::take(&mut rare.calls)
+        let calls = std::mem::take(&mut rare.calls);
+        let let_go = (!rare.let_go.is_empty()).then(|| std::mem::take(&mut rare.let_go));
+        drop(side);
+        let any = let_go.is_some();
+        for (stage, what, amount) in let_go.into_iter().flatten() {
+            self.let_go(stage, what, amount);
+        }
+        (calls, any)
     }
 }

@@ -11,8 +11,8 @@
 /// What a stage says about a peer that sends no more and may still read: [`Handler::half_closure`](crate::Handler::half_closure).
 ///
 /// ```
-/// use netwright_core::{AppContext, Application, EmbeddedChannel, HalfClosure, pipeline};
-/// use bytes::{Bytes, BytesMut};
+/// use netwright_core::{AppContext, Application, EmbeddedChannel, HalfClosure, Outgoing, pipeline};
+/// use bytes::BytesMut;
 ///
 /// /// Answers when the peer has sent everything.
 /// #[derive(Default)]
@@ -20,7 +20,7 @@
 ///
 /// impl Application for Count {
 ///     type Read = BytesMut;
-///     type Write = Bytes;
+///     type Write = Outgoing;
 ///     fn half_closure(&self) -> HalfClosure {
 ///         HalfClosure::Needs // or the channel would end with the peer's last byte
 ///     }
@@ -28,7 +28,7 @@
 ///         self.bytes += bytes.len();
 ///     }
 ///     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
-///         cx.write_and_flush(format!("{} bytes", self.bytes).into());
+///         cx.write_and_flush(format!("{} bytes", self.bytes));
 ///         cx.close_when_flushed();
 ///     }
 /// }

@@ -14,6 +14,7 @@
 //! | `byte_source` | [`ByteSource`], bytes that come piece by piece, and their way into a channel |
 //! | `outbound` | [`Outbound`], what was accepted and not yet sent: a line of messages, and its account |
 //! | `water_marks`, `gather_cap` | how much that may be, and how much of it is offered at once |
+//! | `half_closure` | [`HalfClosure`], whether a channel lives on when its peer sends no more |
 //! | `least_rate` | [`LeastRate`], how fast a peer has to take what waits for it |
 //! | `group` | [`ChannelGroup`], several channels as one |
 //! | `child` | [`Children`], channels that a stage of another one has in place of a socket |
@@ -34,6 +35,7 @@ mod envelope;
 mod file_region;
 mod gather_cap;
 mod group;
+mod half_closure;
 mod handle;
 mod host;
 mod id;
@@ -48,7 +50,7 @@ mod waiting;
 mod water_marks;
 mod weight;
 
-pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable};
+pub(crate) use self::core::{Asked, Away, ChannelCore, Known, SideTable, TailEnded};
 pub(crate) use self::line::Line;
 pub use address::{Address, AddressError, OtherAddress, UnixName};
 pub use byte_source::ByteSource;
@@ -62,6 +64,7 @@ pub use envelope::Envelope;
 pub use file_region::{FileProgress, FileRegion};
 pub use gather_cap::GatherCap;
 pub use group::{ChannelGroup, GroupResult, GroupWritten};
+pub use half_closure::HalfClosure;
 pub use handle::{Channel, ChannelState, ShuttingDown};
 pub use host::{AnyHost, AnyPipe, Host, HostOf, HostSettings, Inside, Pipe, PipeOf};
 pub use id::ChannelId;
@@ -74,5 +77,6 @@ pub use outbound::{
 };
 pub use outgoing::{Outgoing, Special};
 pub(crate) use shared::AnyShared;
+pub(crate) use taken::What;
 pub use water_marks::WaterMarks;
 pub use weight::Weight;

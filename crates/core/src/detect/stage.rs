@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     channel::{CloseCause, Fault, Outgoing, ShuttingDown, WriteError, WritePromise},
-    pipeline::{Context, Event, Handler, IntoPipeline, Leftover, StageTimer, Switch},
+    pipeline::{Context, Event, Handler, Hold, IntoPipeline, Leftover, StageTimer, Switch},
 };
 use bytes::BytesMut;
 use std::{convert::Infallible, fmt, time::Duration};
@@ -57,6 +57,8 @@ pub struct Detect<T, W = Outgoing> {
     choice: Choice<Way<T, W>>,
     max: usize,
     deadline: Duration,
+    /// What tells the protocol is read whoever asks for messages.
+    insists: Option<Hold>,
     read: BytesMut,
     decided: bool,
 }
@@ -72,6 +74,7 @@ impl<T: 'static, W: 'static> Detect<T, W> {
             choice: Choice::new(),
             max: FIRST_BYTES_MAX,
             deadline: DEADLINE,
+            insists: None,
             read: BytesMut::new(),
             decided: false,
         }
@@ -138,7 +141,7 @@ impl<T: 'static, W: 'static> Handler for Detect<T, W> {
     type WriteOut = W;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.insist();
+        self.insists = Some(cx.insist());
         cx.arm(self.deadline);
     }
 

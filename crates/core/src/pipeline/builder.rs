@@ -334,7 +334,7 @@ impl<P, T> PipelineBuilder<(), Sealed<P, T>> {
 
 impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
     /// Names the stage that was added last, so that it is found by this name: [`Channel::stage`](crate::Channel::stage),
-    /// [`Context::stage`]. [`Channel::stages`](crate::Channel::stages) shows the name. No two stages that a channel has at
+    /// [`ChannelView::stage`](crate::ChannelView::stage). [`Channel::stages`](crate::Channel::stages) shows the name. No two stages that a channel has at
     /// one time may have the same: the channel is closed then, with [`StageError::Duplicate`](super::StageError::Duplicate).
     ///
     /// ```

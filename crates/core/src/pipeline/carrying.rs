@@ -7,7 +7,7 @@ use super::{
     Inbound, Leftover, Op, Ops, Segment, Signal, StageInfo,
     segment::{Out, Writes},
 };
-use crate::channel::{CarriedBy, Weight};
+use crate::channel::{CarriedBy, HalfClosure, Weight};
 use std::{any::Any, marker::PhantomData};
 
 /// A segment of which only the types at its ends are known.
@@ -114,6 +114,10 @@ impl<R: 'static, X: CarriedBy<W>, T: 'static, W: 'static> Segment<R, W> for Carr
     }
     fn owes(&self) -> bool {
         self.segment.owes()
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.segment.half_closure()
     }
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {
         self.run(out, |segment, out| segment.leave(out))

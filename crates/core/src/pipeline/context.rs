@@ -1,15 +1,15 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Inbound, Job, Op, Ops, StageCaller, StageError, StageTimer, segment::Next};
+use super::{Event, Handler, Hold, Inbound, Job, Kept, Op, Ops, StageCaller, StageTimer, segment::Next};
 use crate::{
     channel::{
-        Address, Carries, Channel, ChannelCore, ChannelId, ChildError, CloseCause, Family, Fault,
-        ParentChannel, WritePromise, Written,
+        Carries, Channel, ChannelCore, ChildError, CloseCause, Family, Fault, ParentChannel, TailEnded, What,
+        WritePromise, Written,
     },
     driver::Token,
-    event_loop::{EventLoop, LocalLoop},
+    event_loop::LocalLoop,
 };
-use std::{any::TypeId, convert::Infallible, net::SocketAddr, rc::Rc, time::Duration};
+use std::{any::TypeId, convert::Infallible, rc::Rc, time::Duration};
 
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
@@ -216,63 +216,29 @@ impl<H: Handler> Context<'_, H> {
         self.core.request();
     }
 
+    // ---- what a stage holds back: let go when what is returned is dropped, at the latest when the stage leaves ----
+
+    /// Stops delivery, whatever the application asks for: this stage can take no more for now. Holds of several stages add up.
+    pub fn hold(&mut self) -> Hold {
+        Hold::take(self, What::Hold)
+    }
+
     /// Has the transport read no more, while messages that are inside go on: for a decoder that holds enough bytes and
-    /// waits for an answer before it goes on. Each hold has to be [released](Self::release_input), before the stage leaves.
-    pub fn hold_input(&mut self) {
-        self.core.hold_input(self.stage);
+    /// waits for an answer before it goes on.
+    pub fn hold_input(&mut self) -> Hold {
+        Hold::take(self, What::HoldInput)
     }
 
-    /// Takes a [hold](Self::hold_input) of this stage back.
-    pub fn release_input(&mut self) {
-        self.core.release_input(self.stage);
-    }
-
-    /// Whether delivery is stopped.
-    pub fn is_paused(&self) -> bool {
-        self.core.demand.is_paused()
-    }
-
-    /// Whether messages come without being asked for, or do so as soon as there is room for their answers. A last stage that asks
-    /// for each message itself notes it before it pauses, and [resumes](Self::resume) in [`Handler::leaving`] if so, for
-    /// whoever comes in its place.
-    pub fn is_flowing(&self) -> bool {
-        self.core.demand.is_flowing()
-    }
-
-    // ---- what a stage needs for itself: given back by itself when the stage leaves ----
-
-    /// Stops delivery until [`release`](Self::release), whatever the application asks for: this stage can take no more
-    /// for now. Holds of several stages add up.
-    pub fn hold(&mut self) {
-        self.core.hold(self.stage);
-    }
-
-    /// This stage can take messages again: once for each [`hold`](Self::hold).
-    pub fn release(&mut self) {
-        self.core.release(self.stage);
-    }
-
-    /// Has messages delivered until [`desist`](Self::desist), also while the application asks for none: this stage has
-    /// something to settle with the peer first, such as a handshake that a write waits for. It passes no message on
-    /// meanwhile.
-    pub fn insist(&mut self) {
-        self.core.insist(self.stage);
-    }
-
-    /// This stage needs no more than the application asks for: once for each [`insist`](Self::insist).
-    pub fn desist(&mut self) {
-        self.core.desist(self.stage);
+    /// Has messages delivered also while the application asks for none: this stage has something to settle with the peer first, such as
+    /// a handshake that a write waits for. It passes no message on meanwhile.
+    pub fn insist(&mut self) -> Hold {
+        Hold::take(self, What::Insist)
     }
 
     /// This stage keeps so many bytes that were written: they count as pending, so that writers hear of it when they are
-    /// too many.
-    pub fn add_pending(&mut self, bytes: usize) {
-        self.core.add_pending(self.stage, bytes);
-    }
-
-    /// So many of the bytes that were kept ([`add_pending`](Self::add_pending)) have been passed on, or never will be.
-    pub fn sub_pending(&mut self, bytes: usize) {
-        self.core.sub_pending(self.stage, bytes);
+    /// too many. How many changes through what is returned.
+    pub fn keep(&mut self, bytes: usize) -> Kept {
+        Kept::new(self, bytes)
     }
 
     // ---- time ----
@@ -289,8 +255,8 @@ impl<H: Handler> Context<'_, H> {
     }
 
     /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.
-    pub(crate) fn tail_ended(&mut self) {
-        self.core.tail_ended();
+    pub(crate) fn tail_ended(&mut self, how: TailEnded) {
+        self.core.tail_ended(how);
     }
 
     /// Gives demand back as it was found.
@@ -300,7 +266,7 @@ impl<H: Handler> Context<'_, H> {
 
     /// This handler never has a message to be pulled: it need not be asked again.
     pub(super) fn never_pulls(&mut self) {
-        self.core.never_pulls = true;
+        self.core.unrest.never_pulls();
     }
 
     /// The channel's handle, for the last stage: only it writes what the handle takes.
@@ -328,75 +294,12 @@ impl<H: Handler> Context<'_, H> {
         self.core.caller(self.stage)
     }
 
-    /// The stage that was [given this name](crate::PipelineBuilder::named): what it is called with runs when this call has returned.
-    /// See [`Channel::stage`](crate::Channel::stage) for what `K` is, and for the errors.
-    pub fn stage<K: Handler>(&self, name: &str) -> Result<StageCaller<K>, StageError> {
-        self.core.stage(name)
-    }
-
     // ---- the channel ----
-
-    /// The channel's number, unique in this process.
-    pub fn id(&self) -> ChannelId {
-        self.core.id
-    }
 
     /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
     /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has
-    /// ended: then there is room too, for what is written only fails, and [`close_cause`](Self::close_cause) tells why.
+    /// ended: then there is room too, for what is written only fails, and [`close_cause`](crate::ChannelView::close_cause) tells why.
     pub fn is_writable(&self) -> bool {
         self.core.is_writable()
-    }
-
-    /// Why the channel has ended, if it has. Known from the end on, while [`Handler::inactive`] waits until the messages that came
-    /// before it are asked for: whoever is told then that there is room can find out that nobody will read what it writes.
-    pub fn close_cause(&self) -> Option<&CloseCause> {
-        self.core.close_cause()
-    }
-
-    /// Whether the channel lives on when its peer sends no more: what a stage goes by whose own protocol has such an end.
-    pub fn allows_half_closure(&self) -> bool {
-        self.core.half_closure
-    }
-
-    /// Bytes accepted and not yet taken by the transport.
-    pub fn pending_bytes(&self) -> usize {
-        self.core.account.pending_bytes()
-    }
-
-    /// Bytes that were flushed and that the transport has not yet taken, those of files included: to see
-    /// whether the peer still reads.
-    pub fn unsent_bytes(&self) -> u64 {
-        self.core.unsent_bytes()
-    }
-
-    /// Our host and port, if the channel is on the network.
-    pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.core.addresses().0.as_ref().and_then(Address::ip)
-    }
-
-    /// The peer's host and port, if the channel is on the network.
-    pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.core.addresses().1.as_ref().and_then(Address::ip)
-    }
-
-    /// Our address of any kind.
-    pub fn local(&self) -> Option<Address> {
-        self.core.addresses().0
-    }
-
-    /// The peer's address of any kind.
-    pub fn peer(&self) -> Option<Address> {
-        self.core.addresses().1
-    }
-
-    /// Whose child this channel is, if it is one.
-    pub fn parent(&self) -> Option<ParentChannel> {
-        self.core.parent()
-    }
-
-    /// The loop on which this channel lives.
-    pub fn event_loop(&self) -> EventLoop {
-        self.core.event_loop()
     }
 }

@@ -1,7 +1,7 @@
 //! The handler: one job on the way of a byte.
 
 use super::{Context, Event, Leftover, Target, caller::Call, task::Running};
-use crate::channel::{CloseCause, Fault, Weight, WritePromise};
+use crate::channel::{CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
 /// A timer of one stage.
@@ -130,13 +130,14 @@ pub trait Handler: Sized + 'static {
     }
 
     /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`). The latter also when
-    /// the channel ends while somebody may wait for that ([`Context::close_cause`] tells), and to whoever was told in its own call that
+    /// the channel ends while somebody may wait for that ([`close_cause`](super::ChannelView::close_cause) tells), and to whoever was told in its own call that
     /// there is none ([`Context::is_writable`]): so `true` may follow `true`.
     fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
         cx.fire_writability(writable);
     }
 
-    /// The peer sends no more, but may still read. Only with half-closure allowed; otherwise the channel closes.
+    /// The peer sends no more, but may still read. Only if a stage [needs](Self::half_closure) to hear of it; otherwise the channel
+    /// closes.
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
         cx.fire_input_closed();
     }
@@ -215,6 +216,12 @@ pub trait Handler: Sized + 'static {
     /// for as long as answers may take; after the end nobody asks.
     fn owes(&self) -> bool {
         false
+    }
+
+    /// Whether the channel is to live on when the peer sends no more. Asked when that has come, behind all that it sent; by default
+    /// it is all the same to a stage. A stage on workers is asked when it is made.
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Passes
     }
 
     /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still

@@ -21,7 +21,7 @@ use super::{
     carrying::{BoxedSegment, boxed},
     segment::{Out, Writes},
 };
-use crate::channel::{CloseCause, Outgoing, Weight};
+use crate::channel::{CloseCause, HalfClosure, Outgoing, Weight};
 use bytes::BytesMut;
 use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
 
@@ -108,7 +108,7 @@ impl<T: 'static, R: 'static, W: 'static> Joint<T, R, W> {
             let mut old = std::mem::replace(&mut self.segment, segment);
             out.core.forget_stages(self.first);
             self.inherit(leftover.into_messages(), old.leftover().into_messages());
-            out.core.waiting_inside |= !self.waiting.is_empty();
+            out.core.unrest.may_wait(!self.waiting.is_empty());
             old.removed();
             drop(old);
             self.first = out.core.first_free_stage();
@@ -158,7 +158,7 @@ impl<T: 'static, R: 'static, W: 'static> Joint<T, R, W> {
         match self.waiting.front() {
             None => return false,
             Some(Waiting::Message(_)) if out.core.demand.is_forsaken() => {
-                out.core.unhandled_messages += 1;
+                out.core.unrest.lost(1);
                 return self.waiting.pop_front().is_some();
             }
             Some(Waiting::Message(_)) if paused => return false,
@@ -204,7 +204,7 @@ impl<T: 'static, R: 'static, W: 'static> Segment<R, W> for Joint<T, R, W> {
             self.exchange(out);
         } else {
             self.waiting.push_back(Waiting::Message(msg));
-            out.core.waiting_inside = true;
+            out.core.unrest.waits();
         }
     }
 
@@ -268,6 +268,10 @@ impl<T: 'static, R: 'static, W: 'static> Segment<R, W> for Joint<T, R, W> {
 
     fn owes(&self) -> bool {
         self.segment.owes()
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.segment.half_closure()
     }
 
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `handler` | [`Handler`], one job on the way of a byte |
 //! | `context` | [`Context`], what a handler can do while it runs |
+//! | `hold` | [`Hold`] and [`Kept`], what a stage holds back until it lets go |
+//! | `view` | [`ChannelView`], what a handler can see of its channel |
 //! | `segment` | how stages nest, and what passes between two of them |
 //! | `builder` | [`pipeline`], stages one after the other |
 //! | `simple` | smaller traits for handlers that look one way |
@@ -26,6 +28,7 @@ mod carrying;
 mod context;
 mod event;
 mod handler;
+mod hold;
 mod into_pipeline;
 mod joint;
 mod leftover;
@@ -38,6 +41,7 @@ mod segment;
 mod simple;
 mod slot;
 mod task;
+mod view;
 mod waiting;
 
 pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pipeline};
@@ -45,6 +49,7 @@ pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
 pub use handler::{Handler, StageTimer};
+pub use hold::{Hold, Kept};
 pub use into_pipeline::IntoPipeline;
 pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
@@ -64,3 +69,4 @@ pub use simple::{
 pub use slot::{Slot, SlotStage, slot};
 pub(crate) use task::{Job, TaskWaker, Tasks};
 pub use task::{OffloadError, StageTask};
+pub use view::ChannelView;

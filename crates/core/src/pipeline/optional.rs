@@ -3,7 +3,7 @@
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
 use super::{Context, Event, Handler, Leftover, Ops, StageTimer, Target, segment::Next};
-use crate::channel::{ChannelCore, CloseCause, Fault, Weight, WritePromise};
+use crate::channel::{ChannelCore, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
 /// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
@@ -132,6 +132,9 @@ where
     }
     fn owes(&self) -> bool {
         self.as_ref().is_some_and(Handler::owes)
+    }
+    fn half_closure(&self) -> HalfClosure {
+        self.as_ref().map_or(HalfClosure::Passes, Handler::half_closure)
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
         if let Some(handler) = self {
@@ -304,6 +307,12 @@ where
         match self {
             Self::Left(handler) => handler.owes(),
             Self::Right(handler) => handler.owes(),
+        }
+    }
+    fn half_closure(&self) -> HalfClosure {
+        match self {
+            Self::Left(handler) => handler.half_closure(),
+            Self::Right(handler) => handler.half_closure(),
         }
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {

@@ -18,7 +18,7 @@ use super::{
     Inbound, Leftover, Op, Segment, Signal, StageInfo,
     segment::{Out, Writes},
 };
-use crate::channel::{AnyShared, CloseCause, Inlet, Weight, WriteError};
+use crate::channel::{AnyShared, CloseCause, HalfClosure, Inlet, Weight, WriteError};
 use std::{convert::Infallible, sync::Arc};
 
 /// A segment to which nothing can be written from outside. Made by [`PipelineBuilder::sealed`](super::PipelineBuilder).
@@ -134,6 +134,10 @@ where
 
     fn owes(&self) -> bool {
         self.segment.owes()
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.segment.half_closure()
     }
 
     fn leave(&mut self, out: &mut Out<'_, W>) -> bool {

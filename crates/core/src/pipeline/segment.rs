@@ -22,7 +22,7 @@
 
 use super::{Context, Handler, Inbound, NamedStage, Op, Ops, Signal, waiting::Waiting};
 use crate::{
-    channel::{CarriedBy, ChannelCore, CloseCause, Weight, WritePromise},
+    channel::{CarriedBy, ChannelCore, CloseCause, HalfClosure, Weight, WritePromise},
     task_error::{catch, tell},
 };
 use std::{any::TypeId, convert::Infallible, marker::PhantomData};
@@ -98,6 +98,9 @@ pub trait Segment<R, W>: 'static {
     /// Whether a stage has yet to answer something.
     #[doc(hidden)]
     fn owes(&self) -> bool;
+    /// What its stages say together about a peer that sends no more.
+    #[doc(hidden)]
+    fn half_closure(&self) -> HalfClosure;
     /// The segment is about to be exchanged: what it has accepted goes out now. False while a stage still has something
     /// under way on workers; to be called again when that is back.
     #[doc(hidden)]
@@ -150,6 +153,8 @@ pub(crate) trait Next<R> {
     fn read(&mut self, core: &mut ChannelCore, msg: R);
     fn event(&mut self, core: &mut ChannelCore, event: Inbound);
     fn read_complete(&mut self, core: &mut ChannelCore);
+    /// What the stages from here on say about a peer that sends no more.
+    fn half_closure(&self) -> HalfClosure;
 }
 
 enum Held<R> {
@@ -229,6 +234,10 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.owes()
     }
 
+    pub(crate) fn half_closure(&self) -> HalfClosure {
+        self.segment.half_closure()
+    }
+
     pub(crate) fn panicked(&mut self, core: &mut ChannelCore) -> bool {
         self.segment.panicked(&mut Out { ops: &mut self.ops, core })
     }
@@ -249,11 +258,11 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     /// Keeps a message until it is asked for, if it may be.
     fn hold(&mut self, core: &mut ChannelCore, msg: R) {
         if core.demand.is_forsaken() {
-            core.unhandled_messages += 1;
+            core.unrest.lost(1);
             return drop(msg);
         }
         self.held.push_back(Held::Message(msg));
-        core.waiting_inside = true;
+        core.unrest.waits();
         if core.has_ended() {
             core.expects_room(); // it came out of a worker after the end: whoever is to ask for it may wait for room
         }
@@ -265,7 +274,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         match self.held.front() {
             None => return false,
             Some(Held::Message(_)) if out.core.demand.is_forsaken() => {
-                out.core.unhandled_messages += 1;
+                out.core.unrest.lost(1);
                 return self.held.pop_front().is_some();
             }
             Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
@@ -299,7 +308,7 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
             && (!self.held.is_empty() || out.core.demand.is_away() || self.segment.blocked(out))
         {
             self.held.push_back(Held::Event(event));
-            out.core.waiting_inside = true;
+            out.core.unrest.waits();
         } else {
             self.segment.event(out, event);
         }
@@ -309,10 +318,14 @@ impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
         let out = &mut Out { ops: &mut self.ops, core };
         if !self.held.is_empty() || out.core.demand.is_away() || self.segment.blocked(out) {
             self.held.push_back(Held::Event(Inbound::ReadComplete));
-            out.core.waiting_inside = true;
+            out.core.unrest.waits();
         } else {
             self.segment.read_complete(out);
         }
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.segment.half_closure()
     }
 }
 
@@ -324,16 +337,20 @@ struct Later<'a, R> {
 impl<R> Next<R> for Later<'_, R> {
     fn read(&mut self, core: &mut ChannelCore, msg: R) {
         self.held.push_back(Held::Message(msg));
-        core.waiting_inside = true;
+        core.unrest.waits();
     }
 
     fn event(&mut self, core: &mut ChannelCore, event: Inbound) {
         self.held.push_back(Held::Event(event));
-        core.waiting_inside = true;
+        core.unrest.waits();
     }
 
     fn read_complete(&mut self, core: &mut ChannelCore) {
         self.event(core, Inbound::ReadComplete);
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Passes
     }
 }
 
@@ -405,15 +422,15 @@ where
 
     fn may_have_more(&mut self, core: &mut ChannelCore) {
         self.more = self.pulls;
-        core.waiting_inside |= self.pulls;
+        core.unrest.may_wait(self.pulls);
     }
 
     fn pull(&mut self, out: &mut Out<'_, H::WriteOut>) -> Option<H::ReadOut> {
-        out.core.never_pulls = false;
+        out.core.unrest.asks();
         let message = self.run(out, |handler, cx| handler.pull(cx));
         if message.is_none() {
             self.more = false;
-            self.pulls = !std::mem::take(&mut out.core.never_pulls);
+            self.pulls = !out.core.unrest.is_never_asked_again();
         }
         message
     }
@@ -511,7 +528,7 @@ where
         }
         self.reads += 1;
         self.may_have_more(out.core);
-        out.core.delivered.mark();
+        out.core.unrest.delivered.mark();
         self.run(out, |handler, cx| handler.read(cx, msg));
     }
 
@@ -562,7 +579,7 @@ where
         match self.pull(out) {
             Some(msg) => {
                 self.rest.held.push_back(Held::Message(msg));
-                out.core.waiting_inside = true;
+                out.core.unrest.waits();
                 true
             }
             None => {
@@ -624,6 +641,10 @@ where
 
     fn owes(&self) -> bool {
         self.handler.owes() || self.rest.segment.owes()
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.handler.half_closure().and(self.rest.half_closure())
     }
 
     fn leave(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
@@ -693,7 +714,7 @@ where
 
 #[cold]
 fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
-    core.unhandled_messages += lost as u64;
+    core.unrest.lost(lost as u64);
     let channel = core.id;
     tell(|| {
         tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");
@@ -707,7 +728,7 @@ fn tell_of_removal(stage: &'static str, panic: &str) {
 
 #[cold]
 fn nobody_took(core: &mut ChannelCore, message: &'static str) {
-    core.unhandled_messages += 1;
+    core.unrest.lost(1);
     let channel = core.id;
     tell(|| tracing::debug!(%channel, message, "no handler took this message"));
 }
@@ -785,6 +806,10 @@ impl<R, W: 'static> Segment<R, W> for End<W> {
 
     fn owes(&self) -> bool {
         false
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Passes
     }
 
     fn leave(&mut self, _: &mut Out<'_, W>) -> bool {

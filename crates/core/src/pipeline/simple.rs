@@ -8,7 +8,7 @@
 //! | [`OutboundOnly`] | an encoder | passes through | changed |
 
 use super::{Context, Event, Handler, Leftover, StageTimer};
-use crate::channel::{Channel, CloseCause, Fault, Weight, WritePromise};
+use crate::channel::{Channel, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::{
     convert::Infallible,
     ops::{Deref, DerefMut},
@@ -27,7 +27,7 @@ use std::{
 ///     type Write = Bytes;
 ///
 ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-///         println!("{} from {:?}", bytes.len(), cx.peer_addr());
+///         println!("{} from {:?}", bytes.len(), cx.view().peer_addr());
 ///         cx.write_and_flush(bytes.freeze());
 ///     }
 /// }
@@ -69,7 +69,7 @@ pub trait Application: Sized + 'static {
     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {}
     /// There is too much to be sent, or room again.
     fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {}
-    /// The peer sends no more.
+    /// The peer sends no more. Only if a stage [needs](Self::half_closure) to hear of it; otherwise the channel closes.
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {}
     /// Something went wrong. By default the channel closes with this as the cause.
     fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
@@ -88,6 +88,10 @@ pub trait Application: Sized + 'static {
     /// Another conversation may begin; see [`Handler::start_over`].
     fn start_over(&mut self) -> bool {
         false
+    }
+    /// Whether the channel is to live on when the peer sends no more; see [`Handler::half_closure`].
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Passes
     }
     /// The segment that the application is part of is about to be exchanged; see [`Handler::leaving`].
     fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {}
@@ -175,6 +179,9 @@ impl<A: Application> Handler for ApplicationStage<A> {
     }
     fn start_over(&mut self) -> bool {
         self.0.start_over()
+    }
+    fn half_closure(&self) -> HalfClosure {
+        self.0.half_closure()
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.0.leaving(cx);

@@ -5,7 +5,7 @@ use super::{
     state::{Out, SharedState, State},
 };
 use crate::{
-    channel::{CloseCause, ShuttingDown, WritePromise},
+    channel::{CloseCause, HalfClosure, ShuttingDown, WritePromise},
     pipeline::{Context, Event, Handler, Job, Leftover},
 };
 use std::{
@@ -154,7 +154,7 @@ where
         }
         cx.flush();
         match result {
-            Ok(()) => cx.tail_ended(),
+            Ok(()) => cx.tail_ended(self.state.borrow().end_of_tail()),
             Err(cause) => cx.close_because(cause),
         }
     }
@@ -208,7 +208,7 @@ where
     type WriteOut = W;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
-        self.flowed = cx.is_flowing();
+        self.flowed = cx.view().is_flowing();
         cx.pause(); // nothing is read before the tail asks for it
     }
 
@@ -219,7 +219,7 @@ where
 
     fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
         self.reading = true;
-        if self.is_over() && cx.close_cause().is_some() {
+        if self.is_over() && cx.view().close_cause().is_some() {
             return; // the function has ended and so has the channel
         }
         let waiting = self.state.borrow_mut().arrived(msg);
@@ -239,7 +239,7 @@ where
     }
 
     fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
-        let Some(cause) = cx.close_cause().cloned() else {
+        let Some(cause) = cx.view().close_cause().cloned() else {
             let waiting = self.state.borrow_mut().set_writable(writable);
             return self.notify(cx, waiting);
         };
@@ -253,6 +253,12 @@ where
     /// Until it has begun, nobody knows what it will read. Then it gets what it asks for, before anybody looks.
     fn owes(&self) -> bool {
         self.serve.is_some()
+    }
+
+    /// A function that has read, or reads, hears of the end and may have an answer to it. One that never does would not hear of
+    /// it, nor of a peer that has gone: it ends with its channel.
+    fn half_closure(&self) -> HalfClosure {
+        if self.state.borrow().has_read() { HalfClosure::Needs } else { HalfClosure::Passes }
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {

@@ -1,7 +1,7 @@
 //! Requests in, replies out: several futures at a time, replies in the order of their requests.
 
 use crate::{
-    channel::{CarriedBy, WritePromise},
+    channel::{CarriedBy, HalfClosure, TailEnded, WritePromise},
     pipeline::{Context, Handler, Job},
 };
 use std::{
@@ -105,7 +105,7 @@ where
         if self.input_ended && self.calls.is_empty() {
             self.unflushed = false;
             cx.flush();
-            cx.close_when_flushed();
+            cx.tail_ended(TailEnded::BehindItsPeer);
         }
     }
 
@@ -168,7 +168,7 @@ where
     type WriteOut = W;
 
     fn added(&mut self, cx: &mut Context<'_, Self>) {
-        self.flowed = cx.is_flowing();
+        self.flowed = cx.view().is_flowing();
         cx.pause(); // as many requests are read as may be worked on
     }
 
@@ -194,6 +194,11 @@ where
 
     fn owes(&self) -> bool {
         !self.calls.is_empty()
+    }
+
+    /// What was asked is answered, however long it takes, and then the channel ends.
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {

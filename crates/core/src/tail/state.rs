@@ -2,7 +2,7 @@
 
 use crate::{
     arena::{Arena, Key},
-    channel::{Channel, CloseCause, Line, WriteError, WritePromise},
+    channel::{Channel, CloseCause, Line, TailEnded, WriteError, WritePromise},
 };
 use std::{
     cell::RefCell,
@@ -39,6 +39,8 @@ enum Input {
 pub(super) struct State<R, W> {
     /// One message at most, unless somebody asks beside the tail: in its own place, so that an idle tail holds no room for more.
     inbox: Line<R>,
+    /// Somebody has asked for a message at least once.
+    has_read: bool,
     /// Somebody waits for a message, and the pipeline has not been asked for it yet.
     pub(super) wanted: bool,
     /// The pipeline has been asked for a message that has not come yet.
@@ -65,6 +67,7 @@ impl<R, W> State<R, W> {
     pub(super) fn new() -> SharedState<R, W> {
         Rc::new(RefCell::new(Self {
             inbox: Line::new(),
+            has_read: false,
             wanted: false,
             asked: false,
             input: Input::Open,
@@ -141,6 +144,18 @@ impl<R, W> State<R, W> {
         if writable { self.writer.take() } else { None }
     }
 
+    /// What the end of the function is, if it comes now and is no error.
+    pub(super) fn end_of_tail(&self) -> TailEnded {
+        match self.input {
+            Input::Open => TailEnded::ByItself,
+            Input::Ended | Input::Failed => TailEnded::BehindItsPeer,
+        }
+    }
+
+    pub(super) fn has_read(&self) -> bool {
+        self.has_read
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -148,6 +163,7 @@ impl<R, W> State<R, W> {
     // ---- the peer's side ----
 
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<R>, CloseCause>> {
+        self.has_read = true;
         if let Some(msg) = self.inbox.pop_front() {
             return Poll::Ready(Ok(Some(msg)));
         }

@@ -1,7 +1,7 @@
 //! Demand is strict: paused means that nothing is delivered, and asking for one message delivers one.
 
 use super::*;
-use netwright_core::WaterMarks;
+use netwright_core::{Hold, Kept, WaterMarks};
 use std::{collections::VecDeque, io, time::Duration};
 
 #[test]
@@ -109,7 +109,7 @@ fn an_application_that_asks_for_the_next_in_every_read_gets_them_all_one_by_one(
     let log = Log::default();
     let app = script(&log, |cx, call| {
         if matches!(call, Call::Active | Call::Read(_)) {
-            assert!(cx.is_paused(), "one was asked for, and that one is here");
+            assert!(cx.view().is_paused(), "one was asked for, and that one is here");
             cx.request();
         }
     });
@@ -137,7 +137,7 @@ fn a_pause_that_is_taken_back_in_the_same_call_holds_nothing() {
         &log,
         on_line(&log, |cx, _| {
             cx.pause();
-            assert!(cx.is_paused());
+            assert!(cx.view().is_paused());
             cx.resume();
         }),
     );
@@ -592,6 +592,7 @@ fn whatever_is_paused_and_asked_for_messages_come_in_order_and_never_too_many() 
 struct Settles {
     settled: bool,
     hold: bool,
+    guard: Option<Hold>,
 }
 
 impl Handler for Settles {
@@ -601,7 +602,7 @@ impl Handler for Settles {
     type WriteOut = Bytes;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        cx.insist();
+        self.guard = Some(cx.insist());
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
@@ -610,15 +611,15 @@ impl Handler for Settles {
         }
         if bytes == "ready" {
             self.settled = true;
-            cx.desist();
+            self.guard.take().unwrap().release(cx);
             if self.hold {
-                cx.hold();
+                self.guard = Some(cx.hold());
                 cx.arm(Duration::from_secs(1));
             }
         }
     }
     fn timer(&mut self, cx: &mut Context<'_, Self>, _: netwright_core::StageTimer) {
-        cx.release();
+        self.guard.take().unwrap().release(cx);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
         cx.write_with(msg, done);
@@ -628,7 +629,7 @@ impl Handler for Settles {
 #[test]
 fn a_stage_that_insists_gets_what_it_needs_and_no_more_than_was_asked_for_passes_it() {
     let mut channel = EmbeddedChannel::with_settings(
-        pipeline().add(Settles { settled: false, hold: false }),
+        pipeline().add(Settles { settled: false, hold: false, guard: None }),
         paused_at_first(),
     );
     assert!(channel.wants_read(), "the stage wants to read, though nobody behind it does");
@@ -643,7 +644,8 @@ fn a_stage_that_insists_gets_what_it_needs_and_no_more_than_was_asked_for_passes
 
 #[test]
 fn a_stage_that_holds_stops_delivery_whatever_the_application_asks_for() {
-    let mut channel = EmbeddedChannel::new(pipeline().add(Settles { settled: false, hold: true }));
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(Settles { settled: false, hold: true, guard: None }));
     channel.write_inbound("ready");
     assert!(!channel.wants_read());
     channel.channel().resume();
@@ -656,7 +658,7 @@ fn a_stage_that_holds_stops_delivery_whatever_the_application_asks_for() {
 
 /// Keeps what is written until it is flushed, and says how much that is.
 #[derive(Default)]
-struct Keeps(Vec<Bytes>);
+struct Keeps(Vec<Bytes>, Option<Kept>);
 
 impl Handler for Keeps {
     type Read = BytesMut;
@@ -668,12 +670,12 @@ impl Handler for Keeps {
         cx.fire_read(bytes);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, _: WritePromise) {
-        cx.add_pending(msg.len());
+        self.1.get_or_insert_with(|| cx.keep(0)).add(cx, msg.len());
         self.0.push(msg);
     }
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         for msg in self.0.drain(..) {
-            cx.sub_pending(msg.len());
+            self.1.as_mut().unwrap().sub(cx, msg.len());
             cx.write(msg);
         }
         cx.flush();
@@ -693,7 +695,8 @@ fn what_a_stage_keeps_counts_as_pending() {
 }
 
 /// Passes bytes on, and has enough of them from the first until something is written.
-struct Enough;
+#[derive(Default)]
+struct Enough(Option<Hold>);
 
 impl Handler for Enough {
     type Read = BytesMut;
@@ -702,18 +705,20 @@ impl Handler for Enough {
     type WriteOut = Bytes;
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.hold_input();
+        self.0 = Some(cx.hold_input());
         cx.fire_read(bytes);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        cx.release_input();
+        if let Some(hold) = self.0.take() {
+            hold.release(cx);
+        }
         cx.write_with(bytes, done);
     }
 }
 
 #[test]
 fn a_stage_that_holds_input_stops_the_transport_and_not_what_is_inside() {
-    let mut channel = EmbeddedChannel::new(pipeline().add(Enough));
+    let mut channel = EmbeddedChannel::new(pipeline().add(Enough::default()));
     assert!(channel.wants_read());
     channel.write_inbound("a");
     assert!(!channel.wants_read());
@@ -739,7 +744,7 @@ impl Handler for SaysWhenEmpty {
         self.0 = Some(bytes);
     }
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
-        if self.0.is_none() && !cx.is_paused() {
+        if self.0.is_none() && !cx.view().is_paused() {
             cx.write_and_flush(Bytes::from_static(b"go on"));
         }
         self.0.take()

@@ -84,7 +84,7 @@ fn how_much_room_there_is_is_known_from_message_to_message() {
     let log = Log::default();
     let seen = log.clone();
     let app = on_line(&log, move |cx, line| {
-        seen.add(cx.pending_bytes());
+        seen.add(cx.view().pending_bytes());
         cx.write(line.to_owned());
     });
     let mut channel = lines(&log, app);

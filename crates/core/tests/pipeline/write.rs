@@ -587,7 +587,7 @@ fn unsent_bytes_are_those_that_were_flushed_and_not_taken() {
     let mut channel = EmbeddedChannel::new(pipeline().handle({
         let seen = seen.clone();
         move |cx, bytes: BytesMut| {
-            seen.set(cx.unsent_bytes());
+            seen.set(cx.view().unsent_bytes());
             cx.write_and_flush(bytes.freeze());
         }
     }));

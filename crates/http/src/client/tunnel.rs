@@ -97,7 +97,7 @@ impl Handler for Tunnel {
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, mut ask: Ask, done: WritePromise) {
-        let now = cx.event_loop().now();
+        let now = cx.view().event_loop().now();
         let since = *ask.since.get_or_insert(now);
         let total = ask.times.total;
         let left = total.saturating_sub(now.saturating_duration_since(since));

@@ -247,7 +247,7 @@ where
 
     /// Writes of the body what is there and there is room for.
     fn send(&mut self, cx: &mut Cx<'_, F>) {
-        if cx.close_cause().is_some() {
+        if cx.view().close_cause().is_some() {
             self.sending = None; // nobody will read it, and requests that came before the end wait behind it
             return;
         }
@@ -262,7 +262,7 @@ where
                 Some(Next::Later(later)) => {
                     cx.spawn(later, |stage: &mut ApplicationStage<Self>, cx, (body, piece)| {
                         stage.in_read = false;
-                        if cx.close_cause().is_some() {
+                        if cx.view().close_cause().is_some() {
                             return; // given up with the end
                         }
                         stage.sending = Some(Sending::Body(body));
@@ -308,7 +308,7 @@ where
     type Write = ReplyPart;
 
     fn active(&mut self, cx: &mut Cx<'_, F>) {
-        self.flowed = Some(cx.is_flowing());
+        self.flowed = Some(cx.view().is_flowing());
         cx.pause();
         self.ask(cx);
     }

@@ -240,7 +240,7 @@ fn an_echo_that_pauses_while_there_is_no_room_holds_little_and_loses_nothing(set
     let pending = most.clone();
     let script = script
         .on_read(move |cx, bytes| {
-            pending.fetch_max(cx.pending_bytes(), Ordering::SeqCst);
+            pending.fetch_max(cx.view().pending_bytes(), Ordering::SeqCst);
             cx.write_and_flush(bytes.freeze());
         })
         .on_writability(|cx, writable| if writable { cx.resume() } else { cx.pause() });

@@ -261,7 +261,7 @@ const WHY: &str = ON_PURPOSE;
 /// One script for each call in which a handler can panic, and what a peer does to bring it about.
 fn panicking() -> Vec<(&'static str, Script, Events)> {
     fn boom(cx: &mut Cx<'_>) {
-        panic!("{WHY}, on {}", cx.id());
+        panic!("{WHY}, on {}", cx.view().id());
     }
     let mut list = Vec::new();
     let mut add = |at, change: fn(Script) -> Script| {

@@ -3,12 +3,18 @@
 use super::{
     Behaviour, Need, Setup, behaviour,
     joints::Lines,
-    support::{Running, Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
+    support::{PATIENCE, Running, Seen, Soon, expect, expect_end, pattern, reset, round_trip, script},
 };
-use netwright_core::{AppContext, Application, CloseCause, Workers, WriteError, pipeline};
+use bytes::BytesMut;
+use netwright_core::{
+    AppContext, Application, CloseCause, HalfClosure, Outgoing, Peer, PromiseError, Workers, WriteError,
+    pipeline, promise,
+};
 use netwright_transport::StreamOptions;
 use std::{
     io::{ErrorKind, Read, Write},
+    num::NonZeroUsize,
+    sync::mpsc,
     time::Duration,
 };
 
@@ -34,6 +40,10 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_reset_after_our_output_was_shut_down_ends_the_channel_once)
         .needs(&[Need::Reset, Need::HalfClosure]),
     behaviour!(a_client_half_closes_too).needs(&[Need::HalfClosure]),
+    behaviour!(stages_say_whether_a_peer_that_sends_no_more_is_talked_to).needs(&[Need::HalfClosure]),
+    behaviour!(a_stage_that_came_by_an_exchange_says_so_too).needs(&[Need::HalfClosure]),
+    behaviour!(a_tail_that_reads_to_the_end_answers_then).needs(&[Need::HalfClosure]),
+    behaviour!(a_service_answers_a_peer_that_sends_no_more).needs(&[Need::HalfClosure]),
     behaviour!(a_linger_of_zero_resets_the_peer).shows(&[44, 60]).needs(&[Need::Reset]),
     behaviour!(without_a_linger_a_close_is_clean).shows(&[60]),
     behaviour!(a_client_with_a_linger_of_zero_resets_the_server).shows(&[44]).needs(&[Need::Reset]),
@@ -337,4 +347,139 @@ fn a_peer_that_sends_no_more_gets_all_answers_to_what_it_sent(setup: Setup) {
     drop(stream);
     running.wait_for_open(0);
     running.assert_quiet();
+}
+
+/// Says this about half-closure; echoes, and has something to say behind the peer's last byte.
+#[derive(Clone, Copy)]
+struct Says(HalfClosure);
+
+impl Application for Says {
+    type Read = BytesMut;
+    type Write = Outgoing;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write_and_flush(bytes.freeze());
+    }
+    fn half_closure(&self) -> HalfClosure {
+        self.0
+    }
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.write_and_flush(", goodbye");
+        cx.close_when_flushed();
+    }
+}
+
+/// What a peer gets that asks and sends no more.
+fn answer_to(running: &Running) -> Vec<u8> {
+    let mut stream = running.dial();
+    stream.write_all(b"hello").unwrap();
+    stream.shut_down().unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+fn stages_say_whether_a_peer_that_sends_no_more_is_talked_to(setup: Setup) {
+    use HalfClosure::{Needs, Passes, Refuses};
+    let alone: &[u8] = b"hello";
+    let both: &[u8] = b"hello, goodbye";
+    for (says, builder_says, answer) in [
+        (Passes, None, alone),
+        (Needs, None, both),
+        (Refuses, None, alone),
+        (Needs, Some(false), alone),
+        (Passes, Some(true), both),
+        (Refuses, Some(true), both),
+    ] {
+        let (builder, loops) = setup.server();
+        let builder = match builder_says {
+            Some(allowed) => builder.half_closure(allowed),
+            None => builder,
+        };
+        let mut bound = builder.pipeline(move |_| pipeline().app(Says(says))).bind(setup.listen_at());
+        let running = Running { setup, server: bound.soon().unwrap(), loops };
+        assert_eq!(answer_to(&running), answer, "the stage {says:?}, the builder {builder_says:?}");
+        running.wait_for_open(0);
+        running.assert_quiet();
+    }
+}
+
+/// Of those who are there when the end comes: the one that has gone needed nothing, and would have closed.
+fn a_stage_that_came_by_an_exchange_says_so_too(setup: Setup) {
+    let (builder, loops) = setup.server();
+    let stages = |_: &_| {
+        pipeline().joint(|switch| {
+            pipeline().handle(move |cx, bytes: BytesMut| {
+                cx.write_and_flush(bytes.freeze());
+                switch.to(pipeline().app(Says(HalfClosure::Needs)));
+            })
+        })
+    };
+    let mut bound = builder.pipeline(stages).bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    assert_eq!(answer_to(&running), b"hello, goodbye");
+    running.wait_for_open(0);
+}
+
+/// What a tail or a service waits for in the middle of its answer: nothing is under way that anybody could see.
+type Work = netwright_core::Promise<(), PromiseError>;
+
+fn a_tail_that_reads_to_the_end_answers_then(setup: Setup) {
+    let (works, working) = mpsc::channel::<Work>();
+    let (ends, ended) = mpsc::channel();
+    let running = setup.serve_tail(move |mut peer: Peer<BytesMut, Outgoing>| {
+        let (works, ends) = (works.clone(), ends.clone());
+        async move {
+            let mut all = Vec::new();
+            while let Some(bytes) = peer.read().await? {
+                all.extend_from_slice(&bytes);
+            }
+            let (work, worked) = promise();
+            works.send(work).unwrap();
+            let _ = worked.await;
+            peer.channel().on_close(move |cause| ends.send(cause.clone()).unwrap());
+            peer.write(all).await
+        }
+    });
+    let mut stream = running.dial();
+    stream.write_all(b"hello").unwrap();
+    stream.shut_down().unwrap();
+    let work = working.recv_timeout(PATIENCE).unwrap();
+    running.settle();
+    assert_eq!(running.server.figures().open, 1);
+    running.assert_quiet();
+    work.succeed(());
+    expect(&mut stream, b"hello");
+    expect_end(&mut stream);
+    let cause = ended.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(cause, CloseCause::PeerClosed), "the peer was the first to end it: {cause}");
+    running.wait_for_open(0);
+}
+
+fn a_service_answers_a_peer_that_sends_no_more(setup: Setup) {
+    let (works, working) = mpsc::channel::<Work>();
+    let (builder, loops) = setup.server();
+    let stages = move |_: &_| {
+        let works = works.clone();
+        pipeline().add(Lines::default()).service(NonZeroUsize::new(2).unwrap(), move |line: String| {
+            let (work, worked) = promise();
+            works.send(work).unwrap();
+            async move {
+                let _ = worked.await;
+                line.to_uppercase()
+            }
+        })
+    };
+    let mut bound = builder.pipeline(stages).bind(setup.listen_at());
+    let running = Running { setup, server: bound.soon().unwrap(), loops };
+    let mut stream = running.dial();
+    stream.write_all(b"one\ntwo\n").unwrap();
+    stream.shut_down().unwrap();
+    let (one, two) = (working.recv_timeout(PATIENCE).unwrap(), working.recv_timeout(PATIENCE).unwrap());
+    running.settle();
+    two.succeed(());
+    one.succeed(());
+    expect(&mut stream, b"ONE\nTWO\n");
+    expect_end(&mut stream);
+    running.wait_for_open(0);
 }

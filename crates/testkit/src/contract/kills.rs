@@ -34,7 +34,7 @@ impl Application for Feeder {
     type Write = Outgoing;
 
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        if cx.pending_bytes() < 4 * ANSWER {
+        if cx.view().pending_bytes() < 4 * ANSWER {
             cx.write_and_flush(vec![bytes[0]; ANSWER]);
         }
     }

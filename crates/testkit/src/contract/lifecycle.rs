@@ -496,7 +496,7 @@ fn what_a_handler_asks_for_after_the_end_is_without_effect(setup: Setup) {
         cx.close();
         cx.resume();
         cx.arm(Duration::from_millis(1));
-        assert!(cx.close_cause().is_some());
+        assert!(cx.view().close_cause().is_some());
     }));
     drop(running.dial());
     events.active();

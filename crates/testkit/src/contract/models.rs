@@ -27,11 +27,11 @@ impl Application for WhereAmI {
     type Write = Outgoing;
 
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
-        assert!(cx.event_loop().in_event_loop());
-        self.0.send(cx.event_loop()).unwrap();
+        assert!(cx.view().event_loop().in_event_loop());
+        self.0.send(cx.view().event_loop()).unwrap();
     }
     fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        assert!(cx.event_loop().in_event_loop());
+        assert!(cx.view().event_loop().in_event_loop());
         cx.write_and_flush(bytes.freeze());
     }
 }

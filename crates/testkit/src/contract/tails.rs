@@ -149,7 +149,7 @@ fn a_half_closed_peer_gets_the_answer_of_a_tail_that_was_not_reading(setup: Setu
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
         }
     };
-    let running = setup.serve_tail_with(tail, |builder| builder.half_closure(true));
+    let running = setup.serve_tail(tail);
     let mut stream = running.dial();
     stream.write_all(b"question, ").unwrap();
     stream.shut_down().unwrap();

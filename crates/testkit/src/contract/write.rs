@@ -242,7 +242,7 @@ impl Considerate {
 
     /// Writes until the high mark is passed: then, and only then, news of room is sure to come.
     fn fill(&self, cx: &mut Cx<'_>) {
-        let mut pending = cx.pending_bytes();
+        let mut pending = cx.view().pending_bytes();
         self.most_pending.fetch_max(pending, Ordering::SeqCst);
         let mut at = self.sent.load(Ordering::SeqCst);
         while at < self.len && pending <= self.marks.high() {
@@ -258,7 +258,7 @@ impl Considerate {
     fn script(&self, script: Script) -> Script {
         let (first, next) = (self.clone(), self.clone());
         script.on_active(move |cx, ()| first.fill(cx)).on_writability(move |cx, writable| {
-            next.most_pending.fetch_max(cx.pending_bytes(), Ordering::SeqCst);
+            next.most_pending.fetch_max(cx.view().pending_bytes(), Ordering::SeqCst);
             if writable {
                 next.fill(cx);
             }
@@ -365,7 +365,7 @@ impl Deaf {
             if cx.is_writable() {
                 cx.write_and_flush(vec![b'.'; MESSAGE]);
             }
-            let _ = told.send((cx.is_writable(), cx.pending_bytes())); // a test that is over does not listen
+            let _ = told.send((cx.is_writable(), cx.view().pending_bytes())); // a test that is over does not listen
         });
         let options = StreamOptions::new().send_buffer_size(16 * 1024);
         // It asks for room itself, and wants to be asked although there is none.

@@ -13,7 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 use netwright_core::{
-    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Outgoing, Special, WriteError, WritePromise,
+    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Kept, Outgoing, Special, WriteError, WritePromise,
 };
 
 /// Plaintext that is encrypted at once. What is more waits until this is sent, so that a large file or message takes no
@@ -27,18 +27,25 @@ impl Tls {
     /// So many bytes wait here. The channel is told when they are worth it: what is flushed at once is not.
     pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
         self.kept += bytes;
-        if self.kept - self.told > UNTOLD_MAX {
-            cx.add_pending(self.kept - self.told);
-            self.told = self.kept;
+        let untold = self.kept - self.told();
+        if untold > UNTOLD_MAX {
+            self.told.get_or_insert_with(|| cx.keep(0)).add(cx, untold);
         }
     }
 
     pub(super) fn let_go_of(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
         self.kept -= bytes;
-        if self.told > self.kept {
-            cx.sub_pending(self.told - self.kept);
-            self.told = self.kept;
+        let kept = self.kept;
+        if let Some(told) = &mut self.told
+            && told.bytes() > kept
+        {
+            told.sub(cx, told.bytes() - kept);
         }
+    }
+
+    /// How many the channel knows of.
+    fn told(&self) -> usize {
+        self.told.as_ref().map_or(0, Kept::bytes)
     }
 
     /// Encrypts what was flushed, up to one batch: the next one follows when that is on its way.

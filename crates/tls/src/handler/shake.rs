@@ -24,7 +24,7 @@ impl Tls {
             return;
         }
         setup.deadline = Some(cx.arm(setup.common.limits.handshake_deadline));
-        cx.insist();
+        setup.insists = Some(cx.insist());
         match &setup.side {
             Side::Server(_) => {
                 self.phase = Phase::Hello;
@@ -123,8 +123,7 @@ impl Tls {
             Some(resolve) => {
                 let answer = resolve(hello);
                 self.phase = Phase::Resolving;
-                setup.held = true;
-                cx.hold();
+                setup.held = Some(cx.hold());
                 self.inbox.come_to_rest();
                 cx.spawn(answer, |tls, cx, answer| {
                     if tls.phase == Phase::Resolving {
@@ -170,8 +169,7 @@ impl Tls {
         let inbox = std::mem::take(&mut self.inbox);
         self.phase = Phase::Away;
         if let Some(setup) = &mut self.setup {
-            setup.held = true;
-            cx.hold();
+            setup.held = Some(cx.hold());
         }
         let submitted = workers.submit(move || drive(connection, inbox));
         let back = async move {
@@ -225,7 +223,9 @@ impl Tls {
     pub(super) fn opened(&mut self, cx: &mut Context<'_, Self>, progress: Progress) {
         let (Some(mut setup), Some(connection)) = (self.setup.take(), &self.connection) else { return };
         self.phase = Phase::Open;
-        cx.desist();
+        if let Some(insists) = setup.insists.take() {
+            insists.release(cx);
+        }
         if let Some(deadline) = setup.deadline.take() {
             cx.disarm(deadline);
         }
@@ -247,9 +247,9 @@ impl Tls {
 
     pub(super) fn let_go(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(setup) = &mut self.setup
-            && std::mem::take(&mut setup.held)
+            && let Some(held) = setup.held.take()
         {
-            cx.release();
+            held.release(cx);
         }
     }
 }

@@ -214,7 +214,7 @@ fn half_closure_is_as_the_channel_has_it_unless_tls_is_told_otherwise() {
         let builder = Acceptor::builder().certificate(certificate());
         let builder = tls.into_iter().fold(builder, |builder, allowed| builder.half_closure(allowed));
         let mut settings = netwright_core::HostSettings::default();
-        settings.half_closure = channel;
+        settings.half_closure = Some(channel);
         let mut client: End = End::new(Tls::client(&connector(), "localhost").unwrap());
         let mut server: End = End::with(Tls::server(&builder.build().unwrap()), settings, true);
         pump(&mut client, &mut server);

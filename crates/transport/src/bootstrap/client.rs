@@ -125,9 +125,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
+    /// Whether a connection lives on when its peer sends no more, whatever its stages say. Default: as they
+    /// [say](netwright_core::Handler::half_closure), and it ends if none needs to hear of it.
     pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.settings.host.half_closure = allowed;
+        self.settings.host.half_closure = Some(allowed);
         self
     }
 

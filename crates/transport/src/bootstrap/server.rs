@@ -71,7 +71,6 @@ pub struct Accepted {
 ///     .listener_options(ListenerOptions::new().backlog(1024))
 ///     .options(StreamOptions::new().nodelay(true))
 ///     .water_marks(WaterMarks::new(16 * 1024, 128 * 1024)?)
-///     .half_closure(true)
 ///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
 ///     .bind("127.0.0.1:0")
 ///     .wait()?;
@@ -183,9 +182,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether a connection lives on when its peer sends no more. Default: no, it is closed.
+    /// Whether a connection lives on when its peer sends no more, whatever its stages say. Default: as they
+    /// [say](netwright_core::Handler::half_closure), and it ends if none needs to hear of it.
     pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.settings.host.half_closure = allowed;
+        self.settings.host.half_closure = Some(allowed);
         self
     }
 

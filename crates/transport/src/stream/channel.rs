@@ -56,7 +56,6 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     token: Token,
     /// How many seconds a close may wait for the peer.
     linger: u16,
-    half_closure: bool,
     /// How long a peer that sends no more may take for its answers.
     answers_within: Duration,
     /// There may be something to read.
@@ -69,6 +68,8 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     until_empty: bool,
     /// The end has come; only with half-closure the channel lives on.
     input_ended: bool,
+    /// And the pipeline has heard of it, because it lives on.
+    input_told: bool,
     /// That ends the channel, once what is under way on workers has come out.
     end_waits: Option<SourceTimer>,
     /// A write has found that the connection is broken.
@@ -108,13 +109,13 @@ impl<S: Stream, H> StreamChannel<S, H> {
             least_rate: settings.host.least_rate,
             token,
             linger: settings.linger,
-            half_closure: settings.host.half_closure,
             answers_within: settings.host.forsaken_after,
             readable: false,
             ending: false,
             broken: false,
             until_empty: false,
             input_ended: false,
+            input_told: false,
             end_waits: None,
             broken_off: None,
             output_ended: false,
@@ -148,7 +149,7 @@ impl<S: Stream> StreamChannel<S> {
             if let Some(cause) = self.take_close() {
                 self.close(cause);
             } else if self.end_waits.is_some() {
-                self.end_if_idle();
+                self.end_or_tell();
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
                 break;
@@ -294,16 +295,26 @@ impl<S: Stream> StreamChannel<S> {
         }
         self.read_complete();
         self.send(); // answers to what came last
-        if self.half_closure {
-            self.host.input_closed();
-            if !self.output_ended {
-                if self.broken {
-                    self.take_error(); // it came with the end, and will not come again
-                }
-                return;
-            }
+        if !self.tell_of_end() {
+            self.end_if_idle();
         }
-        self.end_if_idle();
+    }
+
+    /// Tells the pipeline that the peer sends no more, if it needs to hear of that. True if the channel lives on.
+    #[cold]
+    fn tell_of_end(&mut self) -> bool {
+        if self.input_told || !self.host.allows_half_closure() {
+            return false;
+        }
+        self.input_told = true;
+        self.host.input_closed();
+        if self.output_ended {
+            return false;
+        }
+        if self.broken {
+            self.take_error(); // it came with the end, and will not come again
+        }
+        true
     }
 
     /// Nothing can happen any more, once what is under way on workers has come out and the peer has taken its answers: it has said
@@ -319,6 +330,17 @@ impl<S: Stream> StreamChannel<S> {
         }
         let cause = self.host.take_close().unwrap_or(CloseCause::PeerClosed);
         self.close(cause);
+    }
+
+    /// The end has waited for something that was under way, such as an async tail that had not begun: now it may need to hear of it.
+    #[cold]
+    fn end_or_tell(&mut self) {
+        if !self.tell_of_end() {
+            return self.end_if_idle();
+        }
+        if let Some(timer) = self.end_waits.take() {
+            self.local.disarm(timer);
+        }
     }
 
     // ---- writing ----

@@ -111,7 +111,7 @@ impl Upgrade {
                 cx.fire_event(Event::new(Upgraded(opened)));
             }
             Err(refusal) => {
-                tracing::debug!(channel = %cx.id(), %refusal, "a request for a WebSocket was refused");
+                tracing::debug!(channel = %cx.view().id(), %refusal, "a request for a WebSocket was refused");
                 cx.write_and_flush(refusal.reply());
             }
         }

@@ -34,7 +34,7 @@ const KEEP_FOR: Duration = Duration::from_secs(60);
 
 impl<W> Default for ChildSettings<W> {
     fn default() -> Self {
-        let host = HostSettings { half_closure: true, ..HostSettings::default() };
+        let host = HostSettings { half_closure: Some(true), ..HostSettings::default() };
         Self { host, weight: Weight::unsaid(), keep: KEEP, keep_for: KEEP_FOR }
     }
 }

@@ -2,18 +2,13 @@
 
 use super::{
     super::{Account, ChannelId, CloseCause, Fault, WaterMarks, WriteError},
-    ChannelCore, Delivered, Demand, Home, SideTable, What, Wishes,
+    ChannelCore, Demand, Given, Home, Room, SideTable, Unrest, What, Wishes,
 };
 use crate::{
     event_loop::{LoopRef, SourceCaller},
     pipeline::StageTimer,
 };
-use std::{
-    any::Any,
-    cell::{Cell, OnceCell},
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, cell::OnceCell, sync::Arc, time::Duration};
 
 /// What a stage on a worker knows of its channel.
 pub(crate) struct Away {
@@ -47,14 +42,8 @@ pub(crate) enum Asked {
     Pause,
     Resume,
     Request,
-    Hold,
-    Release,
-    Insist,
-    Desist,
-    HoldInput,
-    ReleaseInput,
-    AddPending(usize),
-    SubPending(usize),
+    Take(What, usize),
+    GiveBack(What, usize),
     CloseWhenFlushed,
     Arm(StageTimer, Duration),
     Disarm(StageTimer),
@@ -72,14 +61,14 @@ impl Known {
 
 impl ChannelCore {
     /// What a worker has to know of the channel as it is now.
-    pub(crate) fn known(&self) -> Known {
+    pub(crate) fn known(&self, half_closure: bool) -> Known {
         Known {
             paused: self.demand.is_stopped(),
             writable: self.account.is_writable() && !self.has_output_ended(),
             pending: self.account.pending_bytes(),
             unsent: self.account.unsent_bytes(),
             marks: self.account.water_marks(),
-            half_closure: self.half_closure,
+            half_closure,
             ended: self.close_cause().cloned(),
         }
     }
@@ -101,16 +90,9 @@ impl ChannelCore {
             wishes: Wishes::default(),
             last_timer: away.last_timer,
             home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
-            unhandled_messages: 0,
-            unsettled: 0,
-            told_full: Cell::new(false),
-            asks_for_room: Cell::new(false),
-            waiting_inside: false,
-            never_pulls: false,
-            delivered: Delivered::default(),
-            half_closure: known.half_closure,
-            whole_messages: false,
-            hold_back: false,
+            unrest: Unrest::default(),
+            room: Room::default(),
+            given: Given { half_closure: Some(known.half_closure), ..Given::default() },
             handle: OnceCell::new(),
             side: OnceCell::from(side),
             token: 0,
@@ -130,7 +112,7 @@ impl ChannelCore {
 
     /// The call on a worker is over: what was asked for last, the number of the last timer, and those that have not come.
     pub(crate) fn come_home(mut self) -> (Vec<Asked>, u32, Vec<StageTimer>) {
-        if self.told_full.get() {
+        if self.room.is_told_full() {
             self.ask(|| Asked::Room);
         }
         match self.home {
@@ -141,19 +123,17 @@ impl ChannelCore {
 
     /// Something of this stage goes to a worker: nothing else is delivered until it is back.
     pub(crate) fn depart(&mut self, stage: u32) {
-        self.extras.get_or_insert_default().taken.take(stage, What::Away, 1);
-        self.demand.depart();
+        self.take(stage, What::Away, 1);
     }
 
     /// It is back.
     pub(crate) fn arrive(&mut self, stage: u32) {
-        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, What::Away, 1));
-        self.given_back(What::Away, amount);
+        self.give_back(stage, What::Away, 1);
     }
 
     /// A stage on a worker was told that there is no room: it hears of it when there is.
     pub(crate) fn expects_room(&mut self) {
-        self.told_full.set(true);
+        self.room.tell_full();
     }
 
     /// The channel's loop, for what must not keep it alive.

@@ -1,45 +1,37 @@
 //! Whether there is room to write, as stages see it, and who has to be told that there is again.
+//!
+//! | what | said by | gone by |
+//! | --- | --- | --- |
+//! | `unsettled`: bytes written in this call that the queue has not seen | `Context::write…` | `is_writable`; the host, when the call is over |
+//! | `told_full`: somebody heard that there is no room because of them | `is_writable`; a stage on workers, by what it brings back | the host, which tells it of room; the queue, when it has news itself |
+//! | `asks`: a stage has asked for room and may again | `is_writable` | `Context::write…`: are messages weighed |
 
 use super::{
     super::{
         CloseCause, ENTRY_OVERHEAD, WriteError,
         weight::{Weight, at_first_sight, is_known},
     },
-    ChannelCore,
+    ChannelCore, Delivered,
 };
+use std::cell::Cell;
 
-/// Since when a stage has read a message, as several look at it: one byte, which each message sets at once.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Delivered(u8);
+/// What was written in the call that is under way, and who was told that there is no room.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    unsettled: usize,
+    told_full: Cell<bool>,
+    asks: Cell<bool>,
+}
 
-impl Delivered {
-    /// Since what was written was last flushed for a pause.
-    pub(crate) const SINCE_FLUSH: u8 = 1;
-    /// Since somebody was last told of room that there is after the end.
-    pub(crate) const SINCE_ROOM: u8 = 2;
-    /// Since somebody last looked whether a channel that has ended still goes on.
-    pub(crate) const SINCE_LOOK: u8 = 4;
-    /// In the call that is under way, so that what is written may be an answer.
-    pub(crate) const IN_CALL: u8 = 8;
+impl Room {
+    /// Somebody has to be told when there is room.
+    pub(super) fn tell_full(&self) {
+        self.told_full.set(true);
+    }
 
     #[inline]
-    pub(crate) fn mark(&mut self) {
-        self.0 = u8::MAX;
-    }
-
-    /// What is written in this call answers a message that came before it.
-    pub(crate) fn mark_call(&mut self) {
-        self.0 |= Self::IN_CALL;
-    }
-
-    pub(crate) fn is(self, since: u8) -> bool {
-        self.0 & since != 0
-    }
-
-    pub(crate) fn take(&mut self, since: u8) -> bool {
-        let was = self.is(since);
-        self.0 &= !since;
-        was
+    pub(super) fn is_told_full(&self) -> bool {
+        self.told_full.get()
     }
 }
 
@@ -48,16 +40,16 @@ impl ChannelCore {
     pub(crate) fn is_writable(&self) -> bool {
         // Behind a close there is no room, and none before the end: who waits for it would be told for ever.
         if !self.account.is_writable() || self.has_output_ended() {
-            return self.has_ended() && self.has_room_for(self.unsettled);
+            return self.has_ended() && self.has_room_for(self.room.unsettled);
         }
-        self.has_room_for(self.account.pending_bytes() + self.unsettled)
+        self.has_room_for(self.account.pending_bytes() + self.room.unsettled)
     }
 
     fn has_room_for(&self, pending: usize) -> bool {
-        self.asks_for_room.set(true);
+        self.room.asks.set(true);
         let room = pending <= self.account.water_marks().high();
         if !room {
-            self.told_full.set(true);
+            self.room.tell_full();
         }
         room
     }
@@ -77,8 +69,8 @@ impl ChannelCore {
 
     /// Whether more waits to be sent than should, and a stage has just added to it in answer to a message.
     pub(in crate::channel) fn has_too_many_answers(&self) -> bool {
-        self.unsettled > 0
-            && self.delivered.is(Delivered::IN_CALL)
+        self.room.unsettled > 0
+            && self.unrest.delivered.is(Delivered::IN_CALL)
             && self.account.ended().is_none()
             && !self.account.is_writable()
     }
@@ -86,36 +78,36 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn count_write<W: 'static>(&mut self, weight: Weight<W>, msg: &W) {
         // Finding out what messages hold may take a while, and is done for those who ask: whoever never does need not wait for it.
-        let asks = !is_known::<W>() && self.asks_for_room.get();
+        let asks = !is_known::<W>() && self.room.asks.get();
         let size = if asks { weigh(weight, msg) } else { at_first_sight(msg) };
-        self.unsettled += size + ENTRY_OVERHEAD;
+        self.room.unsettled += size + ENTRY_OVERHEAD;
     }
 
     /// Everything that was written has reached the queue. True if somebody was told that there is no room and the queue
     /// has room after all. Once the channel has ended, that is said once for each message: who writes whenever there is
     /// room would go on for ever.
     pub(in crate::channel) fn writes_settled(&mut self) -> bool {
-        let written = std::mem::take(&mut self.unsettled);
+        let written = std::mem::take(&mut self.room.unsettled);
         if self.has_ended() {
             // Whoever has written that much may wait for room, whether it has asked or not.
-            let full = self.told_full.get() || written > self.account.water_marks().high();
-            return full && self.delivered.take(Delivered::SINCE_ROOM) && {
-                self.told_full.set(false);
+            let full = self.room.is_told_full() || written > self.account.water_marks().high();
+            return full && self.unrest.delivered.take(Delivered::SINCE_ROOM) && {
+                self.room.told_full.set(false);
                 true
             };
         }
-        self.told_full.get()
+        self.room.is_told_full()
             && self.account.is_writable()
             && !self.has_output_ended()
-            && self.told_full.replace(false)
+            && self.room.told_full.replace(false)
     }
 
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
     #[inline]
     pub(in crate::channel) fn comes_to_rest(&mut self) -> bool {
-        let rest = (self.account.is_calm() || self.unsettled == 0 && self.account.ended().is_some())
-            && !self.told_full.get()
-            && !self.waiting_inside
+        let rest = (self.account.is_calm() || self.room.unsettled == 0 && self.account.ended().is_some())
+            && !self.room.is_told_full()
+            && !self.unrest.is_waiting()
             && !self.demand.is_paused();
         if rest {
             self.call_over();
@@ -126,13 +118,13 @@ impl ChannelCore {
     /// A call and all that follows from it is over.
     #[inline]
     pub(in crate::channel) fn call_over(&mut self) {
-        self.unsettled = 0;
-        self.delivered.take(Delivered::IN_CALL);
+        self.room.unsettled = 0;
+        self.unrest.delivered.take(Delivered::IN_CALL);
     }
 
     /// The queue itself has news: nobody waits for ours any more.
     pub(in crate::channel) fn told_by_queue(&self) {
-        self.told_full.set(false);
+        self.room.told_full.set(false);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a channel shares with others beside its typed handle.
 
 use super::{
-    super::{Address, child::ParentChannel, shared::Attribute},
+    super::{Address, child::ParentChannel, line::Line, shared::Attribute, taken::What},
     ChannelCore,
 };
 use crate::{
@@ -140,6 +140,8 @@ pub(crate) struct RareSide {
     pub(super) stages: Vec<NamedStage>,
     /// Calls of stages that are on their way.
     pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
+    /// What stages have no more, because a guard was dropped.
+    pub(crate) let_go: Line<(u32, What, usize)>,
     /// Futures of stages that want to be polled.
     pub(crate) woken: Vec<Key>,
     /// What is attached to the channel, one value for each type.

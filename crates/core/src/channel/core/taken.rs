@@ -1,59 +1,35 @@
 //! What single stages take of a channel, and give back at the latest when they leave.
 
-use super::{super::taken::What, Asked, ChannelCore};
+use super::{super::taken::What, Asked, ChannelCore, TailEnded};
 use std::sync::PoisonError;
 
 impl ChannelCore {
-    pub(crate) fn hold(&mut self, stage: u32) {
-        self.take(stage, What::Hold, 1, || Asked::Hold);
-    }
-
-    pub(crate) fn release(&mut self, stage: u32) {
-        self.give_back(stage, What::Hold, 1, || Asked::Release);
-    }
-
-    pub(crate) fn hold_input(&mut self, stage: u32) {
-        self.take(stage, What::HoldInput, 1, || Asked::HoldInput);
-    }
-
-    pub(crate) fn release_input(&mut self, stage: u32) {
-        self.give_back(stage, What::HoldInput, 1, || Asked::ReleaseInput);
-    }
-
-    pub(crate) fn insist(&mut self, stage: u32) {
-        self.take(stage, What::Insist, 1, || Asked::Insist);
-    }
-
-    pub(crate) fn desist(&mut self, stage: u32) {
-        self.give_back(stage, What::Insist, 1, || Asked::Desist);
-    }
-
-    pub(crate) fn add_pending(&mut self, stage: u32, bytes: usize) {
-        self.take(stage, What::Pending, bytes, || Asked::AddPending(bytes));
-    }
-
-    pub(crate) fn sub_pending(&mut self, stage: u32, bytes: usize) {
-        self.give_back(stage, What::Pending, bytes, || Asked::SubPending(bytes));
-    }
-
-    fn take(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
-        self.ask(asked);
-        self.extras.get_or_insert_default().taken.take(stage, what, amount);
-        match what {
-            What::Hold => self.demand.hold(),
-            What::HoldInput => self.demand.hold_input(),
-            What::Insist => {
+    /// A stage takes something.
+    pub(crate) fn take(&mut self, stage: u32, what: What, amount: usize) {
+        self.ask(|| Asked::Take(what, amount));
+        match (what, self.extras.get_or_insert_default().taken.take(stage, what, amount)) {
+            (_, 0) => {}
+            (What::Hold, _) => self.demand.hold(),
+            (What::HoldInput, _) => self.demand.hold_input(),
+            (What::Insist, _) => {
                 self.demand.insist();
-                self.waiting_inside = true;
+                self.unrest.waits();
             }
-            What::Pending => self.account.expect_from_outside(amount),
-            What::Away => self.demand.depart(),
+            (What::Pending, amount) => self.account.expect_from_outside(amount),
+            (What::Away, _) => self.demand.depart(),
         }
     }
 
-    fn give_back(&mut self, stage: u32, what: What, amount: usize, asked: impl FnOnce() -> Asked) {
-        self.ask(asked);
+    /// A stage has done with it.
+    pub(crate) fn give_back(&mut self, stage: u32, what: What, amount: usize) {
+        self.ask(|| Asked::GiveBack(what, amount));
         let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.give_back(stage, what, amount));
+        self.given_back(what, amount);
+    }
+
+    /// A guard of a stage was dropped.
+    pub(super) fn let_go(&mut self, stage: u32, what: What, amount: usize) {
+        let amount = self.extras.as_mut().map_or(0, |extras| extras.taken.let_go(stage, what, amount));
         self.given_back(what, amount);
     }
 
@@ -62,13 +38,13 @@ impl ChannelCore {
             _ if amount == 0 => {}
             What::Hold => {
                 (0..amount).for_each(|_| self.demand.release());
-                self.waiting_inside = true;
+                self.unrest.waits();
             }
             What::HoldInput => (0..amount).for_each(|_| self.demand.release_input()),
             What::Insist => (0..amount).for_each(|_| self.demand.desist()),
             What::Away => {
                 (0..amount).for_each(|_| self.demand.arrive());
-                self.waiting_inside = true;
+                self.unrest.waits();
             }
             What::Pending => self.account.arrived_from_outside(amount),
         }
@@ -84,7 +60,7 @@ impl ChannelCore {
             rare.stages.retain(|known| known.stage < from);
         }
         self.forget_families(from);
-        if std::mem::take(&mut self.wishes.tail_ended) {
+        if std::mem::take(&mut self.wishes.tail_ended) != TailEnded::Not {
             self.wishes.close_when_flushed = false;
             self.wishes.wants_no_more = false;
         }

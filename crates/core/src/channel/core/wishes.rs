@@ -1,4 +1,16 @@
 //! What the pipeline wants of the transport: a flush, or the end.
+//!
+//! | wish | said by | gone by |
+//! | --- | --- | --- |
+//! | `flush` | the host, when a flush reaches the wire, or the transport has room for what was flushed | the transport (`take_flush`) |
+//! | `close`, `close_done` | `request_close`: a close that reached the wire, an error that nobody took, a panic | the transport (`take_close`); the end tells those who wait |
+//! | `closing` | the host, when a close reached the wire and nothing is under way on workers; `close_at_once` | writes: they come too late |
+//! | `at_once` | `close_at_once` | the transport: nobody is waited for |
+//! | `close_when_flushed` | `Context`, `Peer`, handles; an async tail that ended (`tail_ended`) | `take_close`, when all is sent |
+//! | `tail_ended` | an async tail that ended by itself | an exchange of its segment, which takes the wish back; `take_close`, for the cause |
+//! | `last_words` | `take_close`, when that close sets out through the stages | `take_close`: what they flush goes first |
+//! | `wants_no_more` | the last stage that closes, an owner of a handle, an error that nobody took | the end: what is held is dropped |
+//! | `shut_down_output`, `shut_down_done` | the host, when it reached the wire | writes: they come too late; the transport (`take_output_shutdown`) |
 
 use super::{
     super::{CloseCause, Fault, WriteError, WritePromise},
@@ -6,6 +18,16 @@ use super::{
 };
 use crate::{spill::Spill, task_error::tell};
 use std::{rc::Rc, sync::PoisonError};
+
+/// How an async tail has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TailEnded {
+    #[default]
+    Not,
+    ByItself,
+    /// When the peer had sent everything: that was the first to end the channel.
+    BehindItsPeer,
+}
 
 /// What the pipeline wants of the transport.
 #[derive(Debug, Default)]
@@ -15,7 +37,7 @@ pub(crate) struct Wishes {
     pub(crate) close_done: Spill<WritePromise>,
     pub(crate) close_when_flushed: bool,
     /// That is because an async tail has ended, and not if it has given way to another segment.
-    pub(crate) tail_ended: bool,
+    pub(crate) tail_ended: TailEnded,
     /// That close is on its way: what stages flush because of it is sent before.
     pub(crate) last_words: bool,
     /// The close waits for nobody: neither for workers nor for what stages have to say to the peer.
@@ -52,9 +74,9 @@ impl ChannelCore {
     }
 
     /// An async tail has ended, and the channel with it; unless the tail has given way to another segment, which goes on.
-    pub(crate) fn tail_ended(&mut self) {
+    pub(crate) fn tail_ended(&mut self, how: TailEnded) {
         self.wishes.wants_no_more = true;
-        self.wishes.tail_ended = !self.wishes.close_when_flushed;
+        self.wishes.tail_ended = if self.wishes.close_when_flushed { TailEnded::Not } else { how };
         self.wishes.close_when_flushed = true;
     }
 

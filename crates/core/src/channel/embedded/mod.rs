@@ -195,7 +195,13 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
         })
     }
 
-    /// The peer sends no more, with half-closure allowed.
+    /// The peer sends no more: the pipeline hears of it if a stage [needs](crate::HalfClosure) that, as on any transport; else the channel
+    /// ends.
+    pub fn end_input(&mut self) -> &mut Self {
+        if self.host.borrow().allows_half_closure() { self.close_input() } else { self.close_by_peer() }
+    }
+
+    /// The peer sends no more, with half-closure allowed whatever the stages say.
     pub fn close_input(&mut self) -> &mut Self {
         if !self.is_open() {
             return self;

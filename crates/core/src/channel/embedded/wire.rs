@@ -62,6 +62,7 @@ pub(super) trait AnyHost<I, O> {
     fn received(&mut self, message: I);
     fn read_complete(&mut self);
     fn input_closed(&mut self);
+    fn allows_half_closure(&self) -> bool;
     fn closed(&mut self, cause: CloseCause);
     fn wants_read(&self) -> bool;
     fn is_busy(&self) -> bool;
@@ -84,6 +85,9 @@ where
     }
     fn input_closed(&mut self) {
         Host::input_closed(self);
+    }
+    fn allows_half_closure(&self) -> bool {
+        Host::allows_half_closure(self)
     }
     fn closed(&mut self, cause: CloseCause) {
         Host::closed(self, cause);

@@ -12,18 +12,22 @@ use std::{any::Any, convert::Infallible};
 impl<M: Parcel> Inside<M> {
     pub(super) fn run_commands(&mut self, pipe: &mut dyn AnyPipe<M>) {
         let room_again = pipe.run_commands(self, Self::run_command);
-        for (stage, call) in self.core.take_calls() {
+        let (calls, let_go) = self.core.take_calls();
+        for (stage, call) in calls {
             match self.silent {
                 _ if stage == HOST => self.close_for_child(pipe, call),
                 true => self.bring_back(pipe, stage, call),
                 false => drop(pipe.run(self, Entry::Signal(stage, Signal::Call(call)))),
             }
         }
+        if let_go {
+            self.settle(pipe);
+        }
         let woken = self.core.take_woken();
         for &key in &woken {
             let Some((stage, task)) = self.core.take_task(key) else { continue };
             if !self.silent {
-                self.core.delivered.mark_call(); // what it writes answers what its stage has read before
+                self.core.unrest.delivered.mark_call(); // what it writes answers what its stage has read before
                 match pipe.enter(self, Entry::Signal(stage, Signal::Poll(task))) {
                     Ok(found) => {
                         if !found {

@@ -57,11 +57,11 @@ impl<M: Parcel> Inside<M> {
         if !self.ended || self.silent || !pipe.is_holding() {
             return;
         }
-        let before = self.core.unhandled_messages;
+        let before = self.core.unrest.lost_so_far();
         self.core.demand.forsake();
-        self.core.waiting_inside = true;
+        self.core.unrest.waits();
         self.settle(pipe);
-        let dropped = self.core.unhandled_messages - before;
+        let dropped = self.core.unrest.lost_so_far() - before;
         if dropped > 0 {
             tracing::debug!(channel = %self.core.id, dropped, "messages that nobody had asked for when the channel ended");
         }
@@ -70,7 +70,7 @@ impl<M: Parcel> Inside<M> {
     /// The channel has ended and holds messages: are they still asked for?
     #[cold]
     pub(super) fn look_after_end(&mut self, pipe: &mut dyn AnyPipe<M>) {
-        if !self.core.delivered.take(Delivered::SINCE_LOOK) && !pipe.is_busy() {
+        if !self.core.unrest.delivered.take(Delivered::SINCE_LOOK) && !pipe.is_busy() {
             tracing::warn!(
                 channel = %self.core.id,
                 after = ?self.forsaken_after.time(),
@@ -83,7 +83,7 @@ impl<M: Parcel> Inside<M> {
 
     fn look_again_later(&mut self, pipe: &dyn AnyPipe<M>) {
         if !self.is_finished(pipe) {
-            self.core.delivered.take(Delivered::SINCE_LOOK);
+            self.core.unrest.delivered.take(Delivered::SINCE_LOOK);
             if let Some(time) = self.forsaken_after.time() {
                 self.core.arm(HOST, time);
             }

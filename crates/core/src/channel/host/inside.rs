@@ -100,7 +100,10 @@ impl<M: Parcel> Inside<M> {
         if self.core.demand.is_full() && self.core.account.is_writable() {
             return self.let_go_on(); // there was no news of it: what was too much was cancelled
         }
-        if !self.core.hold_back || !self.core.has_too_many_answers() || !self.core.demand.too_many_answers() {
+        if !self.core.given.hold_back
+            || !self.core.has_too_many_answers()
+            || !self.core.demand.too_many_answers()
+        {
             return false;
         }
         self.tell_only(pipe, Entry::Tail(Op::Flush));
@@ -110,17 +113,17 @@ impl<M: Parcel> Inside<M> {
     /// There is room for answers: what flowed before does so again. True if so.
     pub(super) fn let_go_on(&mut self) -> bool {
         let flows = self.core.demand.room();
-        self.core.waiting_inside |= flows;
+        self.core.unrest.may_wait(flows);
         flows
     }
 
     /// Delivers one thing that waits inside, if anything may.
     fn step(&mut self, pipe: &mut dyn AnyPipe<M>) -> Result<bool, String> {
-        if !self.core.waiting_inside {
+        if !self.core.unrest.is_waiting() {
             return Ok(false);
         }
         let stepped = pipe.enter(self, Entry::Step)?;
-        self.core.waiting_inside = stepped;
+        self.core.unrest.looked(stepped);
         Ok(stepped)
     }
 
@@ -130,7 +133,7 @@ impl<M: Parcel> Inside<M> {
         if !self.core.demand.is_stopped()
             || self.core.demand.is_away()
             || !pipe.is_holding()
-            || !self.core.delivered.take(Delivered::SINCE_FLUSH)
+            || !self.core.unrest.delivered.take(Delivered::SINCE_FLUSH)
         {
             return false;
         }

@@ -246,7 +246,7 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
         self.pipe.read_complete(&mut self.inside);
     }
 
-    /// The peer sends no more, and half-closure is allowed.
+    /// The peer sends no more, and half-closure is [allowed](Self::allows_half_closure).
     pub fn input_closed(&mut self) {
         self.enter(Entry::Event(Inbound::InputClosed));
     }

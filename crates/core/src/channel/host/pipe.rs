@@ -5,7 +5,7 @@
 
 use super::{
     super::{
-        Address, ChannelState, CloseCause, Pack, Parcel, WriteError, WritePromise,
+        Address, ChannelState, CloseCause, HalfClosure, Pack, Parcel, WriteError, WritePromise,
         core::ChannelCore,
         shared::{ChannelShared, Command},
     },
@@ -64,6 +64,8 @@ pub trait AnyPipe<M: Parcel> {
     fn is_busy(&self) -> bool;
     /// Whether a stage has yet to answer something.
     fn owes(&self) -> bool;
+    /// What the stages say together about a peer that sends no more.
+    fn half_closure(&self) -> HalfClosure;
     /// Handlers are told that they leave, from the last to the first.
     fn removed(&mut self);
     /// What stages there are.
@@ -180,7 +182,7 @@ where
         {
             return refuse(msg, done, error);
         }
-        let (weight, whole) = (self.root.ops().weight(), inside.core.whole_messages);
+        let (weight, whole) = (self.root.ops().weight(), inside.core.given.whole_messages);
         match catch(|| M::pack(msg, weight)) {
             Ok(message) if whole => inside.outbound().push(message.whole(), done),
             Ok(message) => inside.outbound().push(message, done),
@@ -283,6 +285,10 @@ where
 
     fn owes(&self) -> bool {
         self.root.owes()
+    }
+
+    fn half_closure(&self) -> HalfClosure {
+        self.root.half_closure()
     }
 
     fn removed(&mut self) {

@@ -32,9 +32,10 @@ pub struct HostSettings {
     /// How fast the peer has to take what waits for it; who does not is cut. `None`: it may take for ever. The transports of
     /// byte streams see to it.
     pub least_rate: Option<LeastRate>,
-    /// Whether a channel lives on when its peer sends no more. Transports act on it when the connection's input ends, and
-    /// stages whose own protocol has such an end, as that of TLS.
-    pub half_closure: bool,
+    /// Whether a channel lives on when its peer sends no more, whatever its stages say. `None`: as they
+    /// [say](crate::Handler::half_closure). Transports act on it when the connection's input ends, and stages whose own protocol has
+    /// such an end, as that of TLS.
+    pub half_closure: Option<bool>,
     /// Whether each message arrives at the peer as one, so that an empty one has to be sent too. Byte streams: no.
     pub whole_messages: bool,
 }
@@ -50,7 +51,7 @@ impl Default for HostSettings {
             hold_back: true,
             forsaken_after: FORSAKEN_AFTER,
             least_rate: Some(LeastRate::default()),
-            half_closure: false,
+            half_closure: None,
             whole_messages: false,
         }
     }

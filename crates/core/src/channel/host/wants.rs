@@ -1,7 +1,7 @@
 //! What a transport asks of its channel.
 
 use super::{
-    super::{CloseCause, Outbound, Parcel, WriteError, WritePromise},
+    super::{CloseCause, HalfClosure, Outbound, Parcel, WriteError, WritePromise, core::TailEnded},
     HostOf,
     pipe::AnyPipe,
 };
@@ -83,7 +83,11 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
             self.inside.core.wishes.last_words = true;
             // Through the pipeline, like any close: a stage may have something to send first. Whoever it passes has not asked.
             let wants_no_more = self.inside.core.wishes.wants_no_more;
-            let close = Op::Close(CloseCause::Requested, WritePromise::untracked());
+            let cause = match self.inside.core.wishes.tail_ended {
+                TailEnded::BehindItsPeer => CloseCause::PeerClosed,
+                TailEnded::Not | TailEnded::ByItself => CloseCause::Requested,
+            };
+            let close = Op::Close(cause, WritePromise::untracked());
             self.inside.enter_at_tail(self.pipe.as_any(), close);
             self.inside.core.wishes.wants_no_more = wants_no_more;
         }
@@ -115,6 +119,12 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
             || self.pipe.is_busy()
             || self.pipe.owes()
             || self.inside.core.demand.is_full() && self.pipe.is_holding()
+    }
+
+    /// Whether the channel is to live on when the peer sends no more, and to be told [so](Self::input_closed): as the settings say, else
+    /// as the stages do. To be asked when that has come, and again if the channel could not end at once: stages may have changed.
+    pub fn allows_half_closure(&self) -> bool {
+        self.inside.core.given.half_closure.unwrap_or_else(|| self.pipe.half_closure() == HalfClosure::Needs)
     }
 
     /// Whether a close waits for something that a stage flushed on its way out, and that has not been tried yet.

@@ -30,7 +30,10 @@ use self::{
     worker::{Item, Shared},
 };
 use super::{Application, ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
-use crate::{channel::Carries, workers::Workers};
+use crate::{
+    channel::{Carries, HalfClosure},
+    workers::Workers,
+};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler that can run on workers: it may be sent to another thread, and so may everything that crosses.
@@ -84,11 +87,12 @@ pub fn on_workers<H>(workers: &Workers, handler: H) -> OnWorkers<H>
 where
     H: SendHandler,
 {
-    let (name, target) = (handler.name(), handler.target());
+    let (name, target, half_closure) = (handler.name(), handler.target(), handler.half_closure());
     OnWorkers {
         shared: Arc::new(Shared::new(workers.lane(), handler)),
         name,
         target,
+        half_closure,
         items: VecDeque::new(),
         away: false,
         busy: false,
@@ -124,6 +128,7 @@ pub struct OnWorkers<H: SendHandler> {
     name: &'static str,
     /// Whose calls lead to the worker.
     target: Target,
+    half_closure: HalfClosure,
     /// What waits for its turn, in order: nearly always operations of one call.
     items: VecDeque<Item<H>>,
     /// A batch is under way.

@@ -5,7 +5,9 @@ use super::{
     worker::{Batch, Channel, End, Item, Output, Shared},
 };
 use crate::{
-    channel::{Asked, CloseCause, ENTRY_OVERHEAD, Fault, Weight, WriteError, WritePromise},
+    channel::{
+        Asked, CloseCause, ENTRY_OVERHEAD, Fault, HalfClosure, Weight, What, WriteError, WritePromise,
+    },
     pipeline::{
         Context, Event, Handler, Inbound, Leftover, OffloadError, Op, StageTimer, Target, caller::Call,
     },
@@ -62,7 +64,7 @@ where
             }
         }
         self.answers = !items[0].is_operation();
-        let known = cx.core.known();
+        let known = cx.core.known(cx.view().allows_half_closure());
         self.brings_more = items.iter().any(Item::may_bring_more);
         self.asked_while_paused = known.is_paused();
         self.pending = items.iter().map(Item::pending).sum();
@@ -85,9 +87,9 @@ where
         if self.brings_more && self.more != More::Never {
             self.more = More::Maybe;
         }
-        cx.sub_pending(std::mem::take(&mut self.pending));
+        cx.core.give_back(cx.stage, What::Pending, std::mem::take(&mut self.pending));
         if self.answers {
-            cx.core.delivered.mark_call(); // what it wrote
+            cx.core.unrest.delivered.mark_call(); // what it wrote
         }
         for output in outputs {
             self.carry_out(cx, output);
@@ -124,7 +126,7 @@ where
     /// The workers take nothing any more: nothing goes there since, and nobody waits for it.
     fn refuse(&mut self, cx: &mut Context<'_, Self>, items: Vec<Item<H>>, error: OffloadError) {
         let waiting: usize = self.items.iter().map(Item::pending).sum();
-        cx.sub_pending(std::mem::take(&mut self.pending) + waiting);
+        cx.core.give_back(cx.stage, What::Pending, std::mem::take(&mut self.pending) + waiting);
         self.refused = Some(error.clone());
         self.busy = false;
         if self.phase == Phase::Running {
@@ -156,14 +158,8 @@ fn grant<H: Handler>(cx: &mut Context<'_, H>, asked: Asked) {
         Asked::Pause => cx.pause(),
         Asked::Resume => cx.resume(),
         Asked::Request => cx.request(),
-        Asked::Hold => cx.hold(),
-        Asked::Release => cx.release(),
-        Asked::Insist => cx.insist(),
-        Asked::Desist => cx.desist(),
-        Asked::HoldInput => cx.hold_input(),
-        Asked::ReleaseInput => cx.release_input(),
-        Asked::AddPending(bytes) => cx.add_pending(bytes),
-        Asked::SubPending(bytes) => cx.sub_pending(bytes),
+        Asked::Take(what, amount) => cx.core.take(cx.stage, what, amount),
+        Asked::GiveBack(what, amount) => cx.core.give_back(cx.stage, what, amount),
         Asked::CloseWhenFlushed => cx.close_when_flushed(),
         Asked::Arm(timer, delay) => cx.core.arm_as(cx.stage, timer, delay),
         Asked::Disarm(timer) => drop(cx.disarm(timer)),
@@ -185,7 +181,7 @@ where
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         let channel = cx.handle::<H::Write>().map(|channel| Arc::new(channel) as Arc<dyn Any + Send + Sync>);
         self.shared.introduce(Channel {
-            id: cx.id(),
+            id: cx.view().id(),
             side: cx.core.side().clone(),
             event_loop: cx.core.loop_reference(),
             source: cx.core.source_caller(),
@@ -236,7 +232,7 @@ where
         let weight = H::WEIGHT.or_as_before(cx.ops.weight());
         let bytes = weight.of_message(&msg) + ENTRY_OVERHEAD;
         if self.refused.is_none() {
-            cx.add_pending(bytes);
+            cx.core.take(cx.stage, What::Pending, bytes);
         }
         self.post(cx, Item::Write(msg, done, bytes));
     }
@@ -278,6 +274,9 @@ where
     /// What the handler has under way makes this stage busy. It cannot be asked while it is elsewhere, and has no futures.
     fn owes(&self) -> bool {
         false
+    }
+    fn half_closure(&self) -> HalfClosure {
+        self.half_closure
     }
     fn leaving(&mut self, cx: &mut Context<'_, Self>) {
         self.phase = Phase::Leaving;

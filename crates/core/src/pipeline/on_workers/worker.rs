@@ -3,7 +3,8 @@
 use super::{OnWorkers, SendHandler};
 use crate::{
     channel::{
-        Asked, Away, ChannelCore, ChannelId, CloseCause, Known, SideTable, Weight, WriteError, WritePromise,
+        Asked, Away, ChannelCore, ChannelId, CloseCause, HalfClosure, Known, SideTable, Weight, WriteError,
+        WritePromise,
     },
     event_loop::{LoopRef, SourceCaller},
     pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer},
@@ -264,7 +265,7 @@ impl<H: SendHandler> Worker<H> {
         let mut gathered = Gathered(outputs);
         let mut cx = Context { next: &mut gathered, ops: &mut ops, core: &mut core, stage: channel.stage };
         let called = catch(|| call(&mut self.handler, &mut cx, item));
-        let never_pulls = core.never_pulls;
+        let never_pulls = core.unrest.is_never_asked_again();
         let (asked, last_timer, armed) = core.come_home();
         self.last_timer = last_timer;
         self.armed = armed;
@@ -344,6 +345,10 @@ impl<H: Handler> Gathered<'_, H> {
 }
 
 impl<H: Handler> Next<H::ReadOut> for Gathered<'_, H> {
+    /// The channel that went along knows.
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Passes
+    }
     fn read(&mut self, core: &mut ChannelCore, msg: H::ReadOut) {
         self.note(core, Output::Read(msg));
     }

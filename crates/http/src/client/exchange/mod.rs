@@ -78,8 +78,8 @@ impl Exchange {
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
-        if self.over || cx.close_cause().is_some() {
-            let cause = cx.close_cause().cloned().unwrap_or(CloseCause::Requested);
+        if self.over || cx.view().close_cause().is_some() {
+            let cause = cx.view().close_cause().cloned().unwrap_or(CloseCause::Requested);
             return ask.give_back(WebClientError::Closed(cause));
         }
         if self.current.is_some() {
@@ -235,7 +235,7 @@ impl Exchange {
     fn head(&mut self, cx: &mut Cx<'_>, head: ReplyHead, body: Option<Bytes>) {
         let Some(current) = &mut self.current else { return };
         if !current.tracked {
-            match cx.unsent_bytes() + cx.pending_bytes() as u64 {
+            match cx.view().unsent_bytes() + cx.view().pending_bytes() as u64 {
                 0 => current.dues.request = dues::Request::Sent,
                 _ => current.dues.last = true, // an answer to what the server cannot have
             }
@@ -415,7 +415,7 @@ impl Handler for Exchange {
         } else if current.watch != Some(timer) {
         } else if !current.is_uploading() {
             self.break_off(cx, WebClientError::TimedOut { what: "the reply", limit });
-        } else if current.upload.is_stuck(cx.unsent_bytes(), cx.pending_bytes()) {
+        } else if current.upload.is_stuck(cx.view().unsent_bytes(), cx.view().pending_bytes()) {
             let limit = limit.saturating_mul(UNCHANGED_MAX / LOOKS);
             self.break_off(cx, WebClientError::TimedOut { what: "room for more of the request", limit });
         } else {

@@ -44,12 +44,12 @@ impl Handler for AccessLogStage {
                 self.reading = if let HttpPart::Whole(_, body) = &part { body.len() as u64 } else { 0 };
                 self.in_body = matches!(part, HttpPart::Head(_));
                 self.waiting += 1;
-                let peer = cx.peer_addr().map(|peer| peer.ip());
+                let peer = cx.view().peer_addr().map(|peer| peer.ip());
                 let mut entry = AccessEntry::new(peer, head.method.clone(), head.uri.clone(), head.version);
                 entry.request_bytes = self.reading;
                 entry.referer = head.headers.get(header::REFERER).cloned();
                 entry.user_agent = head.headers.get(header::USER_AGENT).cloned();
-                self.turns.expect(Box::new((entry, cx.event_loop().now())));
+                self.turns.expect(Box::new((entry, cx.view().event_loop().now())));
             }
             HttpPart::Data(data) => {
                 self.reading += data.len() as u64;
@@ -91,9 +91,9 @@ impl Handler for AccessLogStage {
     fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
         if let Some(RequestRefused(error)) = event.get::<RequestRefused>() {
             if !std::mem::take(&mut self.in_body) {
-                let mut entry = AccessEntry::without_head(cx.peer_addr().map(|peer| peer.ip()));
+                let mut entry = AccessEntry::without_head(cx.view().peer_addr().map(|peer| peer.ip()));
                 entry.refuse(error);
-                self.refused = Some(Box::new((entry, cx.event_loop().now())));
+                self.refused = Some(Box::new((entry, cx.view().event_loop().now())));
                 self.tell_refused(cx);
             } else if let Some(last) = self.turns.last() {
                 last.0.refuse(error); // unless its reply was over before its body
@@ -118,7 +118,7 @@ impl AccessLogStage {
     }
 
     fn tell(&self, cx: &Context<'_, Self>, (mut entry, began): (AccessEntry, Instant)) {
-        entry.latency = cx.event_loop().now().saturating_duration_since(began);
+        entry.latency = cx.view().event_loop().now().saturating_duration_since(began);
         (self.log.sink)(&entry);
     }
 

@@ -49,21 +49,21 @@ impl Application for FileServer {
         let (HttpPart::Head(head) | HttpPart::Whole(head, _)) = part else { return }; // bodies mean nothing here
         let files = self.files.clone();
         let work = move || files.answer(&head);
-        cx.hold(); // so that replies stay in order
-        let then = |_: &mut Stage, cx: &mut AppContext<'_, Self>, reply: FileReply| {
+        let hold = cx.hold(); // so that replies stay in order
+        let then = move |_: &mut Stage, cx: &mut AppContext<'_, Self>, reply: FileReply| {
             let has_file = reply.has_file();
             let mut parts = reply.into_parts().peekable();
             while let Some(part) = parts.next() {
                 if has_file && parts.peek().is_none() {
                     let sent = cx.write_tracked(part);
                     cx.flush();
-                    cx.spawn(sent, |_, cx, _| cx.release());
+                    cx.spawn(sent, move |_, cx, _| hold.release(cx));
                     return;
                 }
                 cx.write(part);
             }
             cx.flush();
-            cx.release();
+            hold.release(cx);
         };
         match &self.workers {
             Some(workers) => cx.offload_to(workers, work, then),

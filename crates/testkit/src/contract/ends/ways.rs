@@ -4,8 +4,8 @@ use super::{End, Guard, Place, SOON, Stream, Watch, Way, run};
 use crate::contract::{Behaviour, Need, Setup, support::Soon};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, InboundOnly, InboundStage,
-    Outgoing, Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
+    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Hold, InboundOnly,
+    InboundStage, Outgoing, Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
 };
 use netwright_transport::{BindError, Server};
 use std::{convert::Infallible, num::NonZeroUsize};
@@ -233,7 +233,8 @@ fn a_timer(place: Place) -> Bound {
 
 fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
     /// Lets one message through at a time, with a pause in between.
-    struct Slow;
+    #[derive(Default)]
+    struct Slow(Option<Hold>);
     impl Handler for Slow {
         type Read = u8;
         type ReadOut = u8;
@@ -241,11 +242,11 @@ fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
         type WriteOut = Outgoing;
         fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
             cx.fire_read(byte);
-            cx.hold();
+            self.0 = Some(cx.hold());
             cx.arm(SOON);
         }
-        fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
-            cx.release();
+        fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+            self.0 = None;
         }
         fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
             cx.write_with(msg, done);
@@ -253,7 +254,7 @@ fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
     }
     let watch = place.watch;
     let make = move |_: &_| {
-        pipeline().add(watch.stage()).add(singles()).add(Slow).app(Waits::new(&watch, |_, _| ()))
+        pipeline().add(watch.stage()).add(singles()).add(Slow::default()).app(Waits::new(&watch, |_, _| ()))
     };
     place.builder.pipeline(make).bind(place.at)
 }

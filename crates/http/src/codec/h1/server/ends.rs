@@ -12,7 +12,7 @@ impl HttpServer {
     #[cold]
     pub(super) fn refuse(&mut self, cx: &mut Context<'_, Self>, error: HttpError) {
         let of_body = !self.decoder.is_between();
-        tracing::debug!(channel = %cx.id(), %error, "refused");
+        tracing::debug!(channel = %cx.view().id(), %error, "refused");
         self.throw_away();
         self.refused = Some(Refusal { error: error.clone(), of_body });
         cx.fire_event(Event::new(RequestRefused(error)));
@@ -55,10 +55,10 @@ impl HttpServer {
     pub(super) fn misused(&mut self, cx: &mut Context<'_, Self>, error: HttpError, done: WritePromise) {
         done.fail(WriteError::Fault(Fault::new(error.clone())));
         if matches!(error, HttpError::Misuse(Misuse::NoRequest | Misuse::AfterClose)) {
-            tracing::debug!(channel = %cx.id(), %error, "nothing was written");
+            tracing::debug!(channel = %cx.view().id(), %error, "nothing was written");
             return;
         }
-        tracing::error!(channel = %cx.id(), %error, "a reply was not written as it should be, closing the connection");
+        tracing::error!(channel = %cx.view().id(), %error, "a reply was not written as it should be, closing the connection");
         let cause = CloseCause::Fault(Fault::new(error.clone()));
         if self.replies.is_within() || self.replies.waiting() == 0 {
             self.wire.flush(cx);

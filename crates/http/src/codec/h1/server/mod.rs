@@ -38,8 +38,8 @@ use crate::{
 use bytes::BytesMut;
 use http::StatusCode;
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, Leftover, Outgoing, ShuttingDown, StageTimer, Weight,
-    WritePromise,
+    CloseCause, Context, Event, Fault, HalfClosure, Handler, Hold, Leftover, Outgoing, ShuttingDown,
+    StageTimer, Weight, WritePromise,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -109,7 +109,9 @@ pub struct HttpServer {
     /// The peer has said that it sends no more.
     input_over: bool,
     /// Reading from the transport is held.
-    holding: bool,
+    holding: Option<Box<Hold>>,
+    /// The peer is read to its end, whoever asks for messages.
+    insists: Option<Box<Hold>>,
     refused: Option<Refusal>,
     timers: Timers,
 }
@@ -149,7 +151,8 @@ impl HttpServer {
             expecting: false,
             may_switch: false,
             input_over: false,
-            holding: false,
+            holding: None,
+            insists: None,
             refused: None,
             timers: Timers::default(),
         }
@@ -202,7 +205,7 @@ impl HttpServer {
     fn wait_for_body(&mut self, cx: &mut Context<'_, Self>) {
         // In order: what was asked before is answered first. And only if nothing has been answered to this one yet.
         // Whoever is paused has not asked for the body: this call is for the sake of an event.
-        let asked_for = self.replies.waiting() == 1 && !self.replies.is_within() && !cx.is_paused();
+        let asked_for = self.replies.waiting() == 1 && !self.replies.is_within() && !cx.view().is_paused();
         if self.expecting && asked_for {
             self.expecting = false;
             self.wire.out.begin();
@@ -228,15 +231,14 @@ impl HttpServer {
     }
 
     fn hold_if_much(&mut self, cx: &mut Context<'_, Self>) {
-        if !self.holding && self.wire.input.len() >= self.limits.head {
-            self.holding = true;
-            cx.hold_input();
+        if self.holding.is_none() && self.wire.input.len() >= self.limits.head {
+            self.holding = Some(Box::new(cx.hold_input()));
         }
     }
 
     fn release(&mut self, cx: &mut Context<'_, Self>) {
-        if std::mem::take(&mut self.holding) {
-            cx.release_input();
+        if let Some(hold) = self.holding.take() {
+            hold.release(cx);
         }
     }
 
@@ -348,7 +350,7 @@ impl Handler for HttpServer {
         match self.replies.write(part, &mut self.wire.out, self.expecting && self.replies.waiting() == 1) {
             Ok(then) => {
                 self.wire.out.written(cx, done);
-                if then != Then::More || self.holding {
+                if then != Then::More || self.holding.is_some() {
                     self.replied(cx, then);
                 }
             }
@@ -370,6 +372,11 @@ impl Handler for HttpServer {
                 self.finish_if_answered(cx, CloseCause::ShutDown);
             }
         }
+    }
+
+    /// A client that has sent its last request still wants the answer.
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
     }
 
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {

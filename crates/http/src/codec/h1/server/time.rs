@@ -95,7 +95,7 @@ impl HttpServer {
             self.timers.body = Some(cx.arm(self.limits.body_time));
         }
         // Whoever does not read cannot complain; and who was not told to send yet need not.
-        if !cx.is_paused() && !self.expecting && self.timers.waits_since.is_none() {
+        if !cx.view().is_paused() && !self.expecting && self.timers.waits_since.is_none() {
             self.timers.waits_since = Some(time::now());
         }
     }
@@ -139,7 +139,7 @@ impl HttpServer {
         let spent = self.timers.head_spent;
         let earned = Duration::from_secs((got / self.limits.head_rate.max(1)) as u64);
         let allowed = (self.limits.head_time + earned).min(self.limits.head_time * 3);
-        if cx.is_paused() {
+        if cx.view().is_paused() {
             self.timers.head = Some(cx.arm(self.limits.head_time)); // the rest may be there, and nobody has read it
         } else if allowed <= spent {
             self.refuse(cx, HttpError::HeadTooSlow { time: spent, got });
@@ -153,7 +153,7 @@ impl HttpServer {
         if self.decoder.is_between() {
             return;
         }
-        if cx.is_paused() {
+        if cx.view().is_paused() {
             self.timers.waits_since = None; // since when is not known: in doubt for the peer
         }
         let waits = self.timers.waits_since.is_some();
@@ -177,8 +177,8 @@ impl HttpServer {
 
     fn idle_due(&mut self, cx: &mut Context<'_, Self>) {
         // What stages nearer to the wire keep counts as well: it becomes less, while what they have passed on may stay as much.
-        let flushed = cx.unsent_bytes();
-        let unsent = flushed.saturating_add(cx.pending_bytes() as u64);
+        let flushed = cx.view().unsent_bytes();
+        let unsent = flushed.saturating_add(cx.view().pending_bytes() as u64);
         let same = unsent == self.timers.idle_unsent;
         // The system takes more of us only when a good part of its buffer is free: who takes it slowly may take many periods for that.
         // Whether the peer takes anything at all is seen where the bytes leave (`LeastRate`); here it is looked at for those who have
@@ -229,12 +229,12 @@ impl HttpServer {
     /// Reads for a while what the peer still sends, whoever asks for messages: its end, at best.
     pub(super) fn linger(&mut self, cx: &mut Context<'_, Self>) {
         self.timers.linger = Some(cx.arm(self.limits.linger_time));
-        cx.insist();
+        self.insists = Some(Box::new(cx.insist()));
     }
 
     /// The peer has its time to read why from when all is sent; until then the idle timer watches it.
     fn linger_due(&mut self, cx: &mut Context<'_, Self>) {
-        let unsent = cx.unsent_bytes() > 0;
+        let unsent = cx.view().unsent_bytes() > 0;
         if unsent || self.timers.linger_unsent {
             self.timers.linger_unsent = unsent;
             self.timers.linger = Some(cx.arm(self.limits.linger_time));
