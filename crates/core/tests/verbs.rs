@@ -85,6 +85,7 @@ calls! { channel(channel: &Channel<Bytes>) as "Channel";
     close_because -> Closed = channel.close_because(CloseCause::Requested);
     close_when_flushed -> Closed = channel.close_when_flushed();
     close_now -> Closed = channel.close_now(CloseCause::Requested);
+    reset -> Closed = channel.reset(8);
 }
 
 calls! { peer(peer: &mut Peer) as "Peer";
@@ -173,7 +174,7 @@ fn the_page_has_every_verb_there_is() {
             let Some(function) = line.trim_start().strip_prefix("pub ") else { continue };
             let Some(function) = function.trim_start_matches("async ").strip_prefix("fn ") else { continue };
             let name: String = function.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            let is_verb = ["write", "flush", "send", "close", "shut_down"]
+            let is_verb = ["write", "flush", "send", "close", "shut_down", "reset"]
                 .iter()
                 .any(|verb| name == *verb || name.starts_with(&format!("{verb}_")));
             if of.is_empty() || !is_verb || name.ends_with("_if") || beside.contains(&&*name) {

@@ -147,14 +147,14 @@ impl CloseCause {
 }
 
 impl WriteError {
-    /// The error in the room of a pointer.
-    pub(super) fn kept(self) -> Rc<Self> {
-        let common = match self {
-            Self::Closed(CloseCause::Requested) => KEPT.try_with(|kept| kept.closed[0].clone()).ok(),
-            Self::Closed(CloseCause::PeerClosed) => KEPT.try_with(|kept| kept.closed[1].clone()).ok(),
+    /// That the channel has ended, in the room of a pointer.
+    pub(super) fn closed(cause: &CloseCause) -> Rc<Self> {
+        let common = match cause {
+            CloseCause::Requested => KEPT.try_with(|kept| kept.closed[0].clone()).ok(),
+            CloseCause::PeerClosed => KEPT.try_with(|kept| kept.closed[1].clone()).ok(),
             _ => None,
         };
-        common.unwrap_or_else(|| Rc::new(self))
+        common.unwrap_or_else(|| Rc::new(Self::Closed(cause.clone())))
     }
 }
 

@@ -230,6 +230,7 @@ impl ChannelCore {
     }
 
     /// Whether others found nothing of its stages that would be lost with a new side: names, slots.
+    #[inline]
     pub(super) fn can_start_over(&self) -> bool {
         let Some(side) = self.side.get() else { return true };
         !side.lock().unwrap_or_else(PoisonError::into_inner).has_names()

@@ -102,6 +102,7 @@ impl LocalLoop {
     }
 
     /// Whether there is a source of this token.
+    #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
         self.local.sources.borrow().contains(token.0)
     }

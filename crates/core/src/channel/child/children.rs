@@ -181,6 +181,21 @@ impl Drop for Lent<'_> {
     }
 }
 
+/// A child that comes to its place on the loop for the first time, also if its parent's first call panics.
+struct Newborn<'a, P: Segment<R, W>, R: 'static, W: 'static> {
+    local: &'a LocalLoop,
+    token: Token,
+    child: Option<Box<Child<P, R, W>>>,
+}
+
+impl<P: Segment<R, W>, R: 'static, W: 'static> Drop for Newborn<'_, P, R, W> {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            self.local.give_back(self.token, child);
+        }
+    }
+}
+
 impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// No children yet.
     pub fn new(settings: ChildSettings<W>) -> Self {
@@ -281,9 +296,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
             introduce(&child.host().channel());
         }
         child.begin();
-        // Also if the parent panics in its call.
-        let mut lent = Lent { local: family.local(), token, source: Some(child) };
-        if let Some(child) = lent.child(family) {
+        let mut newborn = Newborn { local: family.local(), token, child: Some(child) };
+        if let Some(child) = &mut newborn.child {
             call(child);
             child.settle();
         }
@@ -327,17 +341,31 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         call: impl FnOnce(&mut Child<P, R, W>) -> Option<CloseCause>,
     ) -> Option<usize> {
         let Some(family) = &self.family else { return Some(0) };
-        let family = family.clone();
         let Some(mut lent) = Lent::of(family.local(), key.0) else { return Some(0) };
-        let Some(child) = lent.child::<P, R, W>(&family) else { return Some(0) };
+        let Some(child) = lent.child::<P, R, W>(family) else { return Some(0) };
         child.looked_at();
-        match call(child) {
-            Some(cause) => Some(self.end_lent(&family, lent, cause)),
-            None => {
-                child.settle();
-                None
+        let Some(cause) = call(child) else {
+            child.settle();
+            return None;
+        };
+        let in_order = matches!(cause, CloseCause::Requested | CloseCause::PeerClosed);
+        let credit = child.finish(cause);
+        if child.is_finished() {
+            // If not, it ends by itself.
+            let again =
+                in_order && self.store.len() < self.settings.keep && child.start_over(&self.settings.host);
+            match lent.keep::<P, R, W>() {
+                Some(child) if again => {
+                    self.store.put(child);
+                    if self.timer.is_none() {
+                        self.timer = Some(family.arm(self.settings.keep_for));
+                    }
+                }
+                Some(child) => remove(child),
+                None => {}
             }
         }
+        Some(credit)
     }
 
     /// The handle of a child, for any thread. `None` if it has ended.
@@ -367,31 +395,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// Ends a child. What it has read and not been asked for is delivered as it asks, unless the cause is a
     /// [reset](CloseCause::Reset); its writes fail. Returns the credit that was not [taken back](Child::take_credit).
     pub fn end(&mut self, key: ChildKey, cause: CloseCause) -> usize {
-        let Some(family) = self.family.clone() else { return 0 };
-        let Some(lent) = Lent::of(family.local(), key.0) else { return 0 };
-        self.end_lent(&family, lent, cause)
-    }
-
-    fn end_lent(&mut self, family: &Rc<Family>, mut lent: Lent<'_>, cause: CloseCause) -> usize {
-        let Some(child) = lent.child::<P, R, W>(family) else { return 0 };
-        let in_order = matches!(cause, CloseCause::Requested | CloseCause::PeerClosed);
-        let credit = child.finish(cause);
-        if !child.is_finished() {
-            return credit; // it ends by itself
-        }
-        let again =
-            in_order && self.store.len() < self.settings.keep && child.start_over(&self.settings.host);
-        let Some(mut child) = lent.keep::<P, R, W>() else { return credit };
-        if again {
-            self.store.put(child);
-            if self.timer.is_none() {
-                self.timer = Some(family.arm(self.settings.keep_for));
-            }
-        } else {
-            child.remove();
-            discard(child);
-        }
-        credit
+        self.end_if(key, |_| Some(cause)).unwrap_or(0)
     }
 
     /// Ends all children.
@@ -422,10 +426,12 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
 }
 
 fn remove_each<P: Segment<R, W>, R: 'static, W: 'static>(children: Vec<Box<Child<P, R, W>>>) {
-    for mut child in children {
-        child.remove();
-        discard(child);
-    }
+    children.into_iter().for_each(remove);
+}
+
+fn remove<P: Segment<R, W>, R: 'static, W: 'static>(mut child: Box<Child<P, R, W>>) {
+    child.remove();
+    discard(child);
 }
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Default for Children<P, R, W> {

@@ -144,8 +144,10 @@ impl Family {
     /// A child is born.
     #[inline]
     pub(super) fn enter(&self, token: Token) {
-        self.living.set(self.living.get() + 1);
         let mut known = self.known.borrow_mut();
+        if self.living.replace(self.living.get() + 1) == 0 {
+            known.clear(); // all of them have ended
+        }
         if known.len() == known.capacity() {
             self.make_room(&mut known);
         }

@@ -53,10 +53,11 @@ pub(crate) struct Wishes {
 impl Wishes {
     /// Nothing is wanted any more.
     pub(super) fn start_over(&mut self) {
-        let Self { close, close_done, shut_down_done, .. } = std::mem::take(self);
-        debug_assert!(close_done.is_empty() && shut_down_done.is_empty(), "the end has told them");
-        (self.close_done, self.shut_down_done) = (close_done, shut_down_done); // their room is used again
-        drop(close);
+        debug_assert!(self.close_done.is_empty() && self.shut_down_done.is_empty(), "the end has told them");
+        (self.flush, self.close_when_flushed, self.tail_ended) = (false, false, false);
+        (self.last_words, self.at_once, self.closing) = (false, false, false);
+        (self.wants_no_more, self.shut_down_output) = (false, false);
+        self.close = None;
     }
 
     /// Whether a transport has something to do.

@@ -106,7 +106,11 @@ impl<M: Parcel> Inside<M> {
     /// Tells everybody but the pipeline of the end.
     fn tell_outside(&mut self, pipe: &dyn AnyPipe<M>, cause: &CloseCause) {
         self.ended = true;
-        Outbound::of(&mut self.core.account, &mut self.line).fail_all(WriteError::Closed(cause.clone()));
+        match self.line.is_empty() {
+            true => self.core.account.end_with(cause),
+            false => Outbound::of(&mut self.core.account, &mut self.line)
+                .fail_all(WriteError::Closed(cause.clone())),
+        }
         self.core.end_inlet(cause);
         if let Some(outside) = pipe.outside(self) {
             outside.close(cause.clone());

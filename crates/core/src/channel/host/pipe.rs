@@ -106,7 +106,7 @@ where
     #[inline]
     pub(super) fn shared(&self, core: &ChannelCore) -> Option<&Arc<ChannelShared<P::Tail>>> {
         match self.shared.get() {
-            None => self.look_for_shared(core),
+            None if core.is_shared() => self.look_for_shared(core),
             known => known,
         }
     }

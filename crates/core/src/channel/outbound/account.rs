@@ -8,7 +8,10 @@
 //!
 //! Always true: an account that has ended reports no change of writability.
 
-use super::super::{cause::WriteError, water_marks::WaterMarks};
+use super::super::{
+    cause::{CloseCause, WriteError},
+    water_marks::WaterMarks,
+};
 use crate::error::InvalidArgument;
 use std::rc::Rc;
 
@@ -190,10 +193,17 @@ impl Account {
         self.ended.as_deref()
     }
 
+    /// Ends with the channel, of which nothing waits.
+    pub(crate) fn end_with(&mut self, cause: &CloseCause) {
+        if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
+            self.ended = Some(WriteError::closed(cause));
+        }
+    }
+
     /// The first error stays, except that a close comes on top of an output that was shut down.
     pub(crate) fn end(&mut self, error: WriteError) {
         if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
-            self.ended = Some(error.kept());
+            self.ended = Some(Rc::new(error));
         }
     }
 }

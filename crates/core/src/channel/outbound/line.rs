@@ -37,6 +37,10 @@ impl<M> MessageLine<M> {
         Self { entries: Line::new(), flushed: 0, lent: 0 }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The first message, if it may be sent.
     #[inline]
     pub(crate) fn first_flushed(&self) -> Option<&M> {

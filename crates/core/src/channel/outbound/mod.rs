@@ -230,9 +230,6 @@ impl<M: Parcel> Outbound<'_, M> {
     ///
     /// The first error stays the one for later pushes, except that a close comes on top of an output that was shut down.
     pub fn fail_all(&mut self, error: WriteError) {
-        if self.line.entries.is_empty() {
-            return self.account.end(error);
-        }
         self.account.end(error.clone());
         let entries = mem::take(&mut self.line.entries);
         self.line.flushed = 0;
