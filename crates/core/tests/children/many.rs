@@ -1,9 +1,9 @@
 //! A hundred thousand children of one connection, opened and closed at random from several threads.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use netwright_core::{
-    Channel, Children, CloseCause, Context, EmbeddedChannel, Handler, Segment, StageCaller, WritePromise,
-    Written, pipeline,
+    Channel, Children, CloseCause, Context, EmbeddedChannel, Handler, Outgoing, Segment, StageCaller,
+    WritePromise, Written, pipeline,
 };
 use std::{convert::Infallible, thread};
 
@@ -12,24 +12,24 @@ const CHILDREN: usize = 100_000;
 const THREADS: usize = 4;
 
 /// Opens children for whoever asks, and takes what they say.
-struct Nest<P: Segment<BytesMut, Bytes, Tail = Bytes>> {
-    children: Children<P, BytesMut, Bytes>,
+struct Nest<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> {
+    children: Children<P, BytesMut, Outgoing>,
     build: fn() -> P,
     ended: usize,
 }
 
-impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Nest<P> {
-    fn open(&mut self, cx: &mut Context<'_, Self>) -> Channel<Bytes> {
+impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Nest<P> {
+    fn open(&mut self, cx: &mut Context<'_, Self>) -> Channel<Outgoing> {
         let key = self.children.open(cx, self.build).unwrap();
         self.children.channel(key).unwrap()
     }
 }
 
-impl<P: Segment<BytesMut, Bytes, Tail = Bytes>> Handler for Nest<P> {
+impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Handler for Nest<P> {
     type Read = ();
     type ReadOut = Infallible;
     type Write = Infallible;
-    type WriteOut = Bytes;
+    type WriteOut = Outgoing;
 
     fn read(&mut self, _: &mut Context<'_, Self>, (): ()) {}
     fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
@@ -62,9 +62,9 @@ impl Dice {
 }
 
 /// Opens its share, writes to some and closes some, in any order and in every way.
-fn visit<P>(nest: &StageCaller<Nest<P>>, seed: u64) -> (Vec<Channel<Bytes>>, Vec<Written>)
+fn visit<P>(nest: &StageCaller<Nest<P>>, seed: u64) -> (Vec<Channel<Outgoing>>, Vec<Written>)
 where
-    P: Segment<BytesMut, Bytes, Tail = Bytes>,
+    P: Segment<BytesMut, Outgoing, Tail = Outgoing>,
 {
     let (mut dice, mut open, mut all, mut written) = (Dice(seed), Vec::new(), Vec::new(), Vec::new());
     while all.len() < CHILDREN / THREADS {
@@ -77,14 +77,14 @@ where
         for _ in 0..60 {
             let index = dice.below(open.len());
             match dice.below(5) {
-                0 => written.push(open[index].send("hello".into())),
+                0 => written.push(open[index].send("hello")),
                 1 => drop(open.swap_remove(index).close()),
                 2 => drop(open.swap_remove(index).reset(dice.below(100) as u64)),
                 3 => {
-                    written.push(open[index].send("goodbye".into()));
+                    written.push(open[index].send("goodbye"));
                     drop(open.swap_remove(index).close_when_flushed());
                 }
-                _ => open[index].write_and_flush("nobody waits for this".into()),
+                _ => open[index].write_and_flush("nobody waits for this"),
             }
             if open.is_empty() {
                 break;
@@ -96,10 +96,10 @@ where
 
 #[test]
 fn nothing_is_lost_and_nothing_is_left_of_children_that_threads_open_and_close_at_random() {
-    fn nest<P: Segment<BytesMut, Bytes, Tail = Bytes>>(build: fn() -> P) -> Nest<P> {
+    fn nest<P: Segment<BytesMut, Outgoing, Tail = Outgoing>>(build: fn() -> P) -> Nest<P> {
         Nest { children: Children::default(), build, ended: 0 }
     }
-    fn run<P: Segment<BytesMut, Bytes, Tail = Bytes>>(nest: Nest<P>) {
+    fn run<P: Segment<BytesMut, Outgoing, Tail = Outgoing>>(nest: Nest<P>) {
         let mut parent = EmbeddedChannel::of_messages(pipeline().last(nest).named("nest"));
         let caller: StageCaller<Nest<P>> = parent.channel().stage("nest").unwrap();
         let visitors: Vec<_> = (1..=THREADS as u64)
@@ -120,7 +120,7 @@ fn nothing_is_lost_and_nothing_is_left_of_children_that_threads_open_and_close_a
         let opened: usize = done.iter().map(|(all, _)| all.len()).sum();
         assert_eq!(ended + living, opened);
         assert_eq!(parent.event_loop().handle().figures().sources, 1 + living as u64);
-        let here = |child: &&Channel<Bytes>| child.close_cause().is_none();
+        let here = |child: &&Channel<Outgoing>| child.close_cause().is_none();
         assert_eq!(done.iter().flat_map(|(all, _)| all).filter(here).count(), living);
         parent.close_by_peer();
         assert_eq!(parent.event_loop().handle().figures().sources, 1, "nothing is left");
@@ -130,7 +130,7 @@ fn nothing_is_lost_and_nothing_is_left_of_children_that_threads_open_and_close_a
                 assert!(written.try_take().is_some(), "every promise has ended");
             }
             let by_parent =
-                |child: &&Channel<Bytes>| matches!(child.close_cause(), Some(CloseCause::PeerClosed));
+                |child: &&Channel<Outgoing>| matches!(child.close_cause(), Some(CloseCause::PeerClosed));
             assert!(all.iter().filter(by_parent).count() > 0);
         }
     }
