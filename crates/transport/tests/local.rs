@@ -6,7 +6,7 @@ mod support;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     Address, AppContext, Application, Channel, CloseCause, Envelope, EventLoopGroup, FileRegion, Outgoing,
-    Segment, WriteError, pipeline,
+    WriteError, pipeline,
 };
 use netwright_transport::{
     BindError, Client, ClientBuilder, ConnectError, EnvelopeError, ListenerOptions, Server, ServerBuilder,

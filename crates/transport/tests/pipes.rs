@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{CloseCause, FileRegion, Outgoing, Segment, WriteError, pipeline};
+use netwright_core::{CloseCause, FileRegion, Outgoing, WriteError, pipeline};
 use netwright_transport::{Backend, Client, ClientBuilder, Pipes, PipesError};
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::{

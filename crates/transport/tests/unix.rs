@@ -7,7 +7,7 @@ mod support;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     Address, AppContext, Application, Channel, CloseCause, Envelope, EventLoopGroup, FileRegion, Outgoing,
-    Segment, UnixName, WriteError, pipeline,
+    UnixName, WriteError, pipeline,
 };
 use netwright_transport::{
     Accepted, Backend, BindError, Client, ClientBuilder, ConnectError, DescriptorError, EnvelopeError,

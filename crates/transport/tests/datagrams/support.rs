@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use netwright_core::{
     AppContext, Application, Channel, CloseCause, Envelope, Event, EventLoop, EventLoopGroup, Outgoing,
-    Segment, pipeline,
+    pipeline,
 };
 use netwright_transport::{
     Datagram, Datagrams, DatagramsBuilder, PeerCredentials, PortUnreachable, Truncated, Undelivered,
