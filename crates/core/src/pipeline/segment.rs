@@ -714,7 +714,7 @@ where
 
 #[cold]
 fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
-    core.unrest.lost(lost as u64);
+    core.unrest.lost(lost);
     let channel = core.id;
     tell(|| {
         tracing::warn!(%channel, stage, lost, "messages waited behind this stage when its segment was exchanged");

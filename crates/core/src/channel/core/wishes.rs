@@ -54,7 +54,7 @@ impl Wishes {
     /// Nothing is wanted any more.
     pub(super) fn start_over(&mut self) {
         debug_assert!(self.close_done.is_empty() && self.shut_down_done.is_empty(), "the end has told them");
-        (self.flush, self.close_when_flushed, self.tail_ended) = (false, false, false);
+        (self.flush, self.close_when_flushed, self.tail_ended) = (false, false, TailEnded::Not);
         (self.last_words, self.at_once, self.closing) = (false, false, false);
         (self.wants_no_more, self.shut_down_output) = (false, false);
         self.close = None;
