@@ -223,7 +223,6 @@ impl<S, R: 'static, W: 'static> PipelineBuilder<(S, ClosureStage<R, W>), Complet
     /// }
     /// # echo();
     /// ```
-    #[must_use]
     pub fn starts_over(mut self) -> Self {
         self.names.last_forgets();
         self

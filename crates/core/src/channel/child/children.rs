@@ -113,7 +113,7 @@ pub struct Children<P: Segment<R, W>, R: 'static, W: 'static> {
 }
 
 /// Children of one type, for those who do not know it.
-struct Of<P, R, W>(PhantomData<fn() -> (P, R, W)>);
+struct Of<P, R, W>(PhantomData<(P, R, W)>);
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Kind for Of<P, R, W> {
     fn handle_of(&self, core: &ChannelCore, weight: Option<&dyn Any>) -> Arc<dyn AnyShared> {
