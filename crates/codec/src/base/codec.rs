@@ -13,7 +13,7 @@ use std::fmt;
 ///
 /// let lines = codec((LineDecoder::max(100), LineEncoder::crlf()));
 /// let mut channel = EmbeddedChannel::new(pipeline().add(lines));
-/// channel.write_inbound("hello\nworld\n").write_outbound("and back".into());
+/// channel.write_inbound("hello\nworld\n").write_outbound("and back");
 /// assert_eq!(channel.read_inbound().unwrap(), "hello");
 /// assert_eq!(channel.outbound_bytes(), b"and back\r\n");
 /// ```
@@ -29,7 +29,7 @@ impl<C: Decoder + Encoder> Codec for C {}
 ///
 /// // A pair of a decoder and an encoder is a codec.
 /// let mut channel = EmbeddedChannel::new(pipeline().add(codec((LineDecoder::max(64), LineEncoder::lf()))));
-/// channel.write_inbound("hello\n").write_outbound("and back".into());
+/// channel.write_inbound("hello\n").write_outbound("and back");
 /// assert_eq!(channel.read_inbound().unwrap(), "hello");
 /// assert_eq!(channel.outbound_bytes(), b"and back\n");
 /// ```

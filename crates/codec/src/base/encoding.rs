@@ -14,7 +14,7 @@ use std::{fmt, marker::PhantomData};
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(encode(LineEncoder::lf())));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello\n");
 /// ```
 pub fn encode<E: Encoder>(encoder: E) -> Encode<E> {

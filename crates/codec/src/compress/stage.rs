@@ -33,7 +33,7 @@ use std::{fmt, marker::PhantomData};
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(compress(Gzip::compressor().level(9).unwrap())));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// let mut out = BytesMut::new();
 /// Gzip::decompressor().decompress(&channel.outbound_bytes(), &mut out, 100).unwrap();
 /// assert_eq!(out, "hello", "readable after the flush, though the stream goes on");
@@ -118,7 +118,7 @@ impl<R> fmt::Debug for Compress<R> {
 ///
 /// let new = || EmbeddedChannel::new(pipeline().add(Gzip::both_ways()).add(LineFrames::max(1024)));
 /// let (mut here, mut there) = (new(), new());
-/// here.write_outbound("hello".into());
+/// here.write_outbound("hello");
 /// there.write_inbound(here.outbound_bytes());
 /// assert_eq!(there.read_inbound().unwrap(), "hello");
 /// # }

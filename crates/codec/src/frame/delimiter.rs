@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// for frame in ["a", "b", "c"] {
 ///     assert_eq!(channel.read_inbound().unwrap(), frame);
 /// }
-/// channel.write_outbound("d".into());
+/// channel.write_outbound("d");
 /// assert_eq!(channel.outbound_bytes(), b"d;");
 /// # Ok::<(), netwright_codec::Impossible>(())
 /// ```
@@ -275,7 +275,7 @@ impl LastBytes {
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(encode(DelimiterEncoder::new("\0"))));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello\0");
 /// ```
 #[derive(Debug, Clone)]

@@ -40,7 +40,7 @@ impl FixedFrames {
     /// channel.write_inbound(b"New YorkRome    ");
     /// assert_eq!(channel.read_inbound().unwrap(), "New York");
     /// assert_eq!(channel.read_inbound().unwrap(), "Rome");
-    /// channel.write_outbound("Oslo".into());
+    /// channel.write_outbound("Oslo");
     /// assert_eq!(channel.outbound_bytes(), b"Oslo    ");
     /// # Ok::<(), netwright_codec::Impossible>(())
     /// ```
@@ -125,7 +125,7 @@ impl Decoder for FixedDecoder {
 ///
 /// // The other half of `FixedFrames`.
 /// let mut channel = EmbeddedChannel::new(pipeline().add(FixedFrames::of(5)?));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello");
 /// # Ok::<(), netwright_codec::Impossible>(())
 /// ```

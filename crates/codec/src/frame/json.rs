@@ -303,7 +303,7 @@ impl Decoder for JsonDecoder {
 ///
 /// // The other half of `JsonFrames`.
 /// let mut channel = EmbeddedChannel::new(pipeline().add(JsonFrames::max(64)));
-/// channel.write_outbound("[1]".into());
+/// channel.write_outbound("[1]");
 /// assert_eq!(channel.outbound_bytes(), b"[1]");
 /// ```
 #[derive(Debug, Clone, Copy)]

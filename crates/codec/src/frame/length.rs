@@ -30,7 +30,7 @@ use bytes::{Buf, Bytes, BytesMut};
 /// channel.write_inbound(b"\0\0\0\x05hel").write_inbound(b"lo\0\0\0\0");
 /// assert_eq!(channel.read_inbound().unwrap(), "hello");
 /// assert_eq!(channel.read_inbound().unwrap(), "");
-/// channel.write_outbound("back".into());
+/// channel.write_outbound("back");
 /// assert_eq!(channel.outbound_bytes(), b"\0\0\0\x04back");
 /// ```
 ///

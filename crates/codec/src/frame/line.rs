@@ -31,7 +31,7 @@ use netwright_core::Fault;
 /// assert_eq!(channel.read_inbound().unwrap(), "one");
 /// assert_eq!(channel.read_inbound().unwrap(), "two");
 /// assert!(channel.read_inbound().is_none());
-/// channel.write_outbound("three".into());
+/// channel.write_outbound("three");
 /// assert_eq!(channel.outbound_bytes(), b"three\n");
 /// ```
 ///
@@ -203,7 +203,7 @@ impl Decoder for LineDecoder {
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(encode(LineEncoder::crlf())));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"hello\r\n");
 /// ```
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,7 @@ use netwright_core::Fault;
 ///
 /// let prepender = LengthPrepender::new(2)?.little_endian(true).counts_itself(true);
 /// let mut channel = EmbeddedChannel::new(pipeline().add(encode(prepender)));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"\x07\0hello");
 /// # Ok::<(), netwright_codec::Impossible>(())
 /// ```

@@ -20,7 +20,7 @@ use netwright_core::Fault;
 /// let mut channel = EmbeddedChannel::new(pipeline().add(Varint32Frames::max(1 << 20)));
 /// channel.write_inbound(b"\x05hello\x00");
 /// assert_eq!((channel.read_inbound().unwrap(), channel.read_inbound().unwrap()), ("hello".into(), "".into()));
-/// channel.write_outbound(vec![b'x'; 300].into());
+/// channel.write_outbound(vec![b'x'; 300]);
 /// assert!(channel.outbound_bytes().starts_with(b"\xac\x02xxx"));
 /// ```
 pub type Varint32Frames = Coded<(Varint32Decoder, Varint32Prepender)>;
@@ -140,7 +140,7 @@ impl Decoder for Varint32Decoder {
 ///
 /// // The other half of `Varint32Frames`.
 /// let mut channel = EmbeddedChannel::new(pipeline().add(Varint32Frames::max(1024)));
-/// channel.write_outbound("hello".into());
+/// channel.write_outbound("hello");
 /// assert_eq!(channel.outbound_bytes(), b"\x05hello");
 /// ```
 #[derive(Debug, Clone, Copy)]

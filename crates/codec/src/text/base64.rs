@@ -16,7 +16,7 @@ use netwright_core::Fault;
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(100)).add(Base64::standard()));
-/// channel.write_inbound("aGVsbG8=\n").write_outbound("world".into());
+/// channel.write_inbound("aGVsbG8=\n").write_outbound("world");
 /// assert_eq!(channel.read_inbound().unwrap(), "hello");
 /// assert_eq!(channel.outbound_bytes(), b"d29ybGQ=\n");
 /// ```

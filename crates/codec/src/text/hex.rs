@@ -12,7 +12,7 @@ use netwright_core::Fault;
 /// use netwright_core::{EmbeddedChannel, pipeline};
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().add(LineFrames::max(100)).add(Hex::lower()));
-/// channel.write_inbound("CAfe\n").write_outbound(b"\xca\xfe"[..].into());
+/// channel.write_inbound("CAfe\n").write_outbound(b"\xca\xfe");
 /// assert_eq!(channel.read_inbound().unwrap(), b"\xca\xfe"[..]);
 /// assert_eq!(channel.outbound_bytes(), b"cafe\n");
 /// ```

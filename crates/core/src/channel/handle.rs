@@ -418,7 +418,7 @@ impl<W: 'static> Channel<W> {
     /// #         cx.write_with(bytes, done);
     /// #     }
     ///     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
-    ///         cx.write("goodbye".into());
+    ///         cx.write("goodbye");
     ///         cx.flush();
     ///         cx.close_with(cause, done);
     ///     }

@@ -215,11 +215,11 @@ impl<S, R: 'static, W: 'static> PipelineBuilder<(S, ClosureStage<R, W>), Complet
     /// closure that is not said it is not known, and each child ([`Children`](crate::Children)) has one of its own.
     ///
     /// ```
-    /// use netwright_core::{Segment, pipeline};
-    /// use bytes::{Bytes, BytesMut};
+    /// use netwright_core::{Outgoing, Segment, pipeline};
+    /// use bytes::BytesMut;
     ///
-    /// fn echo() -> impl Segment<BytesMut, Bytes> {
-    ///     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).starts_over().into_segment()
+    /// fn echo() -> impl Segment<BytesMut, Outgoing> {
+    ///     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes)).starts_over().into_segment()
     /// }
     /// # echo();
     /// ```

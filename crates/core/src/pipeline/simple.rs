@@ -569,7 +569,7 @@ pub trait OutboundOnly: Sized + 'static {
 ///     type Write = String;
 ///     type WriteOut = Bytes;
 ///     fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, text: String, done: WritePromise) {
-///         cx.write_with(text.to_uppercase().into(), done);
+///         cx.write_with(text.to_uppercase(), done);
 ///     }
 /// }
 ///

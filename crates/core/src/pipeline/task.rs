@@ -332,7 +332,7 @@ impl<H: Handler> Context<'_, H> {
     ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, name: BytesMut) {
     ///         cx.spawn(async move { format!("hello, {}", name.escape_ascii()) }, |greeter, cx, text| {
     ///             greeter.greeted += 1;
-    ///             cx.write_and_flush(text.into());
+    ///             cx.write_and_flush(text);
     ///         });
     ///     }
     /// }

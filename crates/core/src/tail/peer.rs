@@ -224,7 +224,7 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///         let Some(bytes) = bytes? else { return Ok(()) };
     ///         peer.write(bytes.freeze()).await?;
     ///     }
-    ///     peer.write("goodbye".into()).await
+    ///     peer.write("goodbye").await
     /// }
     ///
     /// let mut channel = EmbeddedChannel::new(pipeline().serve(echo));

@@ -42,7 +42,7 @@ const WAITING_MAX: usize = 1024;
 /// let server = Server::builder()
 ///     .pipeline(|accepted: &Accepted| {
 ///         let near = matches!(&accepted.peer, Address::Ip(peer) if peer.ip().is_loopback());
-///         pipeline().handle(move |cx, _| cx.write_and_flush(if near { "hello, neighbour" } else { "hello, stranger" }.into()))
+///         pipeline().handle(move |cx, _| cx.write_and_flush(if near { "hello, neighbour" } else { "hello, stranger" }))
 ///     })
 ///     .bind("127.0.0.1:0")
 ///     .wait()?;

@@ -64,7 +64,7 @@ use std::{
 ///     pipeline().handle(move |_, bytes| tell.send(bytes).unwrap())
 /// })?;
 /// let channel = client.connect(server.address()).wait()?;
-/// channel.write_and_flush("a capsule".into());
+/// channel.write_and_flush("a capsule");
 /// assert_eq!(told.recv()?, "a capsule");
 /// # Ok(())
 /// # }

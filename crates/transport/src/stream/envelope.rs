@@ -18,7 +18,7 @@ use std::fmt;
 /// let client = Client::builder().pipeline(|| pipeline().app(Sends))?;
 /// let channel = client.connect(server.address()).wait()?;
 /// let elsewhere: SocketAddr = "127.0.0.1:1".parse()?;
-/// let result = channel.send(Envelope::to(elsewhere, "hello").into()).wait();
+/// let result = channel.send(Envelope::to(elsewhere, "hello")).wait();
 /// let Err(WriteError::Fault(fault)) = result else { panic!("{result:?}") };
 /// assert!(matches!(fault.downcast_ref(), Some(EnvelopeError::Target { .. }))); // a stream has one peer
 ///

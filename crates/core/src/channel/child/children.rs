@@ -206,10 +206,10 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// something to it.
     ///
     /// ```
-    /// use netwright_core::{ChannelGroup, Children, Segment};
-    /// use bytes::{Bytes, BytesMut};
+    /// use netwright_core::{ChannelGroup, Children, Outgoing, Segment};
+    /// use bytes::BytesMut;
     ///
-    /// fn in_group<P: Segment<BytesMut, Outgoing, Tail = Outgoing>>(group: ChannelGroup<Bytes>) -> Children<P, BytesMut, Outgoing> {
+    /// fn in_group<P: Segment<BytesMut, Outgoing, Tail = Outgoing>>(group: ChannelGroup) -> Children<P, BytesMut, Outgoing> {
     ///     Children::default().introduce(move |channel| _ = group.add(channel.clone()))
     /// }
     /// ```
