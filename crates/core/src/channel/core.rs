@@ -50,7 +50,7 @@ pub(crate) use away::{Asked, Away, Known};
 use families::Families;
 pub(crate) use given::Given;
 use room::Room;
-pub(crate) use side::{Addresses, Side, SideTable, Whereabouts};
+pub(crate) use side::{Addresses, Calls, Side, SideTable, Whereabouts};
 use timers::Armed;
 pub(crate) use unrest::{Delivered, Unrest};
 pub(crate) use wishes::{TailEnded, Wishes};
@@ -358,7 +358,7 @@ impl ChannelCore {
 
     /// Takes the calls that have arrived, and gives back what guards have let go; tells whether there was any. Before
     /// [`take_woken`](Self::take_woken): whoever wakes after that is not seen there.
-    pub(super) fn take_calls(&mut self) -> (Vec<(u32, Box<dyn Any + Send>)>, bool) {
+    pub(super) fn take_calls(&mut self) -> (Calls, bool) {
         let Some(side) = self.side.get() else { return (Vec::new(), false) };
         let mut side = side.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rare) = side.rare_if_any() else { return (Vec::new(), false) };

@@ -94,7 +94,7 @@ mod tests {
             }
             assert_eq!(waiting.front(), known.front());
             assert_eq!(waiting.is_empty(), known.is_empty());
-            let even = |number: &u32| number % 2 == 0;
+            let even = |number: &u32| number.is_multiple_of(2);
             assert_eq!(waiting.count(even), known.iter().filter(|number| even(number)).count());
         }
         assert!(next > 1000);

@@ -20,6 +20,9 @@ pub(crate) type SideTable = Arc<Mutex<Side>>;
 /// Our address and the peer's.
 pub(crate) type Addresses = (Option<Address>, Option<Address>);
 
+/// What stages are to be called with, and which.
+pub(crate) type Calls = Vec<(u32, Box<dyn Any + Send>)>;
+
 /// Where a channel is: what its addresses are.
 #[derive(Default)]
 pub(crate) enum Whereabouts {
@@ -139,7 +142,7 @@ pub(crate) struct RareSide {
     /// Stages that have a name.
     pub(super) stages: Vec<NamedStage>,
     /// Calls of stages that are on their way.
-    pub(crate) calls: Vec<(u32, Box<dyn Any + Send>)>,
+    pub(crate) calls: Calls,
     /// What stages have no more, because a guard was dropped.
     pub(crate) let_go: Line<(u32, What, usize)>,
     /// Futures of stages that want to be polled.
