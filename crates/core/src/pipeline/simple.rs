@@ -211,11 +211,11 @@ impl<R: 'static, W: 'static> Context<'_, ClosureStage<R, W>> {
 /// A closure as the last stage.
 ///
 /// ```
-/// use netwright_core::{ClosureStage, Context, EmbeddedChannel, pipeline};
-/// use bytes::{Bytes, BytesMut};
+/// use netwright_core::{ClosureStage, Context, EmbeddedChannel, Outgoing, pipeline};
+/// use bytes::BytesMut;
 ///
-/// fn echo(cx: &mut Context<'_, ClosureStage<BytesMut, Bytes>>, bytes: BytesMut) {
-///     cx.write_and_flush(bytes.freeze());
+/// fn echo(cx: &mut Context<'_, ClosureStage<BytesMut, Outgoing>>, bytes: BytesMut) {
+///     cx.write_and_flush(bytes);
 /// }
 ///
 /// let mut channel = EmbeddedChannel::new(pipeline().handle(echo));
