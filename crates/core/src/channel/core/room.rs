@@ -115,6 +115,17 @@ impl ChannelCore {
         rest
     }
 
+    /// Whether a message waits inside, and nothing has to be seen to before it is delivered. What was written so far has reached the queue.
+    #[inline]
+    pub(in crate::channel) fn steps_freely(&mut self) -> bool {
+        let free =
+            self.waiting_inside && self.account.is_calm() && !self.told_full.get() && !self.demand.is_full();
+        if free {
+            self.unsettled = 0;
+        }
+        free
+    }
+
     /// A call and all that follows from it is over.
     #[inline]
     pub(in crate::channel) fn call_over(&mut self) {

@@ -143,13 +143,35 @@ where
     /// Does all that follows from a call. Nearly always that is one write or one flush, and then nothing.
     #[inline]
     fn settle<M: Pack<W>>(&mut self, inside: &mut Inside<M>) {
+        self.carry_next_out(inside);
+        if !inside.core.comes_to_rest() {
+            self.settle_rest(inside);
+        }
+    }
+
+    /// Messages that wait inside, one after the other, as long as nothing else is to be seen to.
+    #[inline(never)]
+    fn settle_rest<M: Pack<W>>(&mut self, inside: &mut Inside<M>) {
+        while !inside.silent && !inside.ended && inside.core.steps_freely() {
+            let (root, core) = (&mut self.root, &mut inside.core);
+            match catch(|| root.step(core)) {
+                Ok(stepped) => inside.core.waiting_inside = stepped,
+                Err(message) => return M::see_to(inside, self, Rest::BreakDown(message)),
+            }
+            self.carry_next_out(inside);
+            if inside.core.comes_to_rest() {
+                return;
+            }
+        }
+        M::see_to(inside, self, Rest::Settle);
+    }
+
+    #[inline]
+    fn carry_next_out<M: Pack<W>>(&mut self, inside: &mut Inside<M>) {
         if self.root.ops().take_lone_flush() {
             inside.flush();
         } else if self.root.has_ops() {
             self.carry_all_out(inside);
-        }
-        if !inside.core.comes_to_rest() {
-            M::see_to(inside, self, Rest::Settle);
         }
     }
 
