@@ -192,14 +192,16 @@ fn the_page_has_every_verb_there_is() {
 
 #[test]
 fn what_the_page_says_is_flushed_is_sent_and_nothing_else_is() {
-    let in_context: [(&str, fn(&mut AppContext<'_, OnRead>)); 5] = [
+    type InContext = fn(&mut AppContext<'_, OnRead>);
+    type ByHandle = fn(&Channel<Bytes>);
+    let in_context: [(&str, InContext); 5] = [
         ("write(msg)", |cx| cx.write(msg())),
         ("write_tracked(msg)", |cx| drop(cx.write_tracked(msg()).shared())),
         ("write_with(msg, promise)", |cx| cx.write_with(msg(), done())),
         ("write_and_flush(msg)", |cx| cx.write_and_flush(msg())),
         ("send(msg)", |cx| drop(cx.send(msg()))),
     ];
-    let by_handle: [(&str, fn(&Channel<Bytes>)); 5] = [
+    let by_handle: [(&str, ByHandle); 5] = [
         ("write(msg)", |channel| channel.write(msg())),
         ("write_tracked(msg)", |channel| drop(channel.write_tracked(msg()).shared())),
         ("write_with(msg, promise)", |channel| channel.write_with(msg(), done())),

@@ -118,10 +118,12 @@ impl ChannelCore {
     /// Whether a message waits inside, and nothing has to be seen to before it is delivered. What was written so far has reached the queue.
     #[inline]
     pub(in crate::channel) fn steps_freely(&mut self) -> bool {
-        let free =
-            self.waiting_inside && self.account.is_calm() && !self.told_full.get() && !self.demand.is_full();
+        let free = self.unrest.is_waiting()
+            && self.account.is_calm()
+            && !self.room.is_told_full()
+            && !self.demand.is_full();
         if free {
-            self.unsettled = 0;
+            self.room.unsettled = 0;
         }
         free
     }

@@ -155,7 +155,7 @@ where
         while !inside.silent && !inside.ended && inside.core.steps_freely() {
             let (root, core) = (&mut self.root, &mut inside.core);
             match catch(|| root.step(core)) {
-                Ok(stepped) => inside.core.waiting_inside = stepped,
+                Ok(stepped) => inside.core.unrest.looked(stepped),
                 Err(message) => return M::see_to(inside, self, Rest::BreakDown(message)),
             }
             self.carry_next_out(inside);
