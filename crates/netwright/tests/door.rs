@@ -36,8 +36,17 @@ fn every_public_name_of_core_and_transport_is_in_a_module_of_the_facade() {
     let facade = names(&source("netwright"));
     for part in ["core", "transport"] {
         let text = source(part);
-        let missing: Vec<_> =
-            names(without_internals(&text)).into_iter().filter(|name| !facade.contains(name)).collect();
+        // What a module offers that the facade has as a whole is there.
+        let elsewhere: Vec<_> = without_internals(&text)
+            .split("pub use ")
+            .skip(1)
+            .filter(|statement| {
+                let module = statement.split("::").next().unwrap_or(statement);
+                !facade.contains(module) || text.contains(&format!("\nmod {module};"))
+            })
+            .collect();
+        let offered = names(&format!("pub use {}", elsewhere.join("pub use ")));
+        let missing: Vec<_> = offered.into_iter().filter(|name| !facade.contains(name)).collect();
         assert!(missing.is_empty(), "netwright-{part} offers what netwright does not: {missing:?}");
     }
 }
