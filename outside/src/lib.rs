@@ -2,7 +2,10 @@
 //!
 //! Nothing here sleeps. A test that waits for a loop to have come to rest sends it a task and waits for that.
 
-use netwright::{Backend, EventLoopGroup, Promised, promise::{Promise, PromiseError, promise}};
+use netwright::{
+    Backend, EventLoopGroup, Promised,
+    promise::{Promise, PromiseError, promise},
+};
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},

@@ -10,6 +10,7 @@ use netwright::{
 };
 use outside::{MANY, assert_same, dial, exchange, in_time, loops, pattern, settle};
 use std::{
+    convert::Infallible,
     sync::{Arc, OnceLock},
     thread,
     time::Duration,
@@ -82,12 +83,13 @@ fn a_segment_behind_a_joint_is_exchanged_while_the_connection_lives() {
             .group(loops(1))
             .half_closure(true)
             .pipeline(|_| {
-                pipeline().joint(|switch: Switch<Bytes>| {
-                    pipeline().handle(move |cx, bytes: BytesMut| {
+                pipeline().joint(|switch: Switch<Infallible>| {
+                    let clear = pipeline().handle(move |cx, bytes: BytesMut| {
                         assert_eq!(bytes, "veil");
-                        cx.write_and_flush(Bytes::from("veiled from now on"));
-                        switch.to(pipeline().add(Veil).app(Echo));
-                    })
+                        cx.write_and_flush("veiled from now on");
+                        switch.to(pipeline().add(Veil).app(Echo).sealed());
+                    });
+                    clear.sealed()
                 })
             })
             .bind("127.0.0.1:0")

@@ -1,7 +1,12 @@
 //! Async functions at the end of a pipeline, woken from everywhere: by threads, workers, timers, loops and channels.
 
-use bytes::{Bytes, BytesMut};
-use netwright::{Channel, Client, CloseCause, EventLoop, EventLoopGroup, Peer, Server, Workers, codec::{LineFrames, Utf8}, pipeline, promise::{Promise, PromiseError, Selected, promise, select}, time};
+use netwright::{
+    Channel, Client, CloseCause, EventLoop, EventLoopGroup, Peer, Server, Workers,
+    codec::{LineFrames, Utf8},
+    pipeline,
+    promise::{Promise, PromiseError, Selected, promise, select},
+    time,
+};
 use outside::{Asked, ask, dial, exchange, in_time, loops, settle, slow_thread};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -311,7 +316,7 @@ fn a_service_that_works_on_several_requests_replies_in_order_whoever_is_woken_fi
 }
 
 /// Passes on what one channel reads to another, which says when it has taken it.
-async fn pass_on(mut from: Peer, to: Channel<Bytes>) -> Result<(), CloseCause> {
+async fn pass_on(mut from: Peer, to: Channel) -> Result<(), CloseCause> {
     while let Some(bytes) = from.read().await? {
         if to.send(bytes.freeze()).await.is_err() {
             return Ok(()); // it has gone

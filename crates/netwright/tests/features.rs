@@ -12,7 +12,8 @@ const CRATES: [&str; 7] = ["bridge", "codec", "core", "http", "tls", "transport"
 fn features(cargo: &str) -> impl Iterator<Item = (&str, &str)> {
     let section =
         cargo.split("[features]").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or_default();
-    section.lines().filter_map(|line| line.split_once(" = "))
+    // What is on unless it is switched off is a list of others.
+    section.lines().filter_map(|line| line.split_once(" = ")).filter(|(name, _)| *name != "default")
 }
 
 /// The features of this crate that switch on one of another, those first that say nothing else.
