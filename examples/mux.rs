@@ -11,8 +11,7 @@ async fn count(mut peer: Peer<BytesMut, Outgoing>) -> Result<(), CloseCause> {
     while let Some(piece) = peer.read().await? {
         bytes += piece.len(); // what is read gives the stream credit for more
     }
-    peer.channel().write_and_flush(format!("{bytes} bytes"));
-    Ok(())
+    peer.write_and_flush(format!("{bytes} bytes")).await
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

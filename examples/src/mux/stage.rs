@@ -257,7 +257,8 @@ impl<P: Segment<BytesMut, Outgoing>, F: FnMut() -> P + 'static> Mux<P, F> {
     fn say_end(&mut self, cx: &mut Context<'_, Self>, stream: u32, cause: CloseCause) {
         let Some(known) = self.streams.get(&stream) else { return };
         let reset = match &cause {
-            CloseCause::Requested | CloseCause::ShutDown => {
+            // Who ends behind its peer has ended in order too.
+            CloseCause::Requested | CloseCause::PeerClosed | CloseCause::ShutDown => {
                 if !known.output_ended {
                     cx.write(Frame::encode(stream, &Kind::End));
                 }

@@ -135,6 +135,11 @@ impl Stream for PipeStream {
         asked[0].revents().contains(PollFlags::ERR).then(|| io::ErrorKind::BrokenPipe.into())
     }
 
+    /// Behind the end of what it wrote, that it reads no more is no news.
+    fn ends_one_by_one(&self) -> bool {
+        true
+    }
+
     fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
         let _ = self.readiness.set_interest(&self.input, wants_read, false);
         if let Some(output) = &self.output {

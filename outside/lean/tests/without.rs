@@ -18,7 +18,7 @@ fn servers_and_clients_on_readiness_need_none_of_the_default_features() {
         })
         .unwrap();
     let channel = client.connect(server.address()).wait().unwrap();
-    channel.send(b"hello".as_slice().into()).wait().unwrap();
+    channel.send(b"hello".as_slice()).wait().unwrap();
     assert_eq!(told.recv().unwrap(), "hello");
 }
 

@@ -87,7 +87,7 @@ fn an_async_function_is_a_child_like_any_other() {
     parent.say(In::Open(1));
     assert_eq!(parent.say(In::Data(1, "one")), [data(1, "one"), Out::Credit(1, 3)]);
     assert_eq!(parent.say(In::Data(1, "two")), [data(1, "two"), Out::Credit(1, 3)]);
-    assert_eq!(parent.say(In::Fin(1)), [data(1, "that was all"), end(1, "closed by our side")]);
+    assert_eq!(parent.say(In::Fin(1)), [data(1, "that was all"), end(1, "closed by the peer")]);
     assert_eq!(parent.sources(), 1);
 }
 

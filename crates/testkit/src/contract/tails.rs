@@ -104,7 +104,8 @@ fn an_async_tail_echoes_byte_for_byte_at_the_peers_pace(setup: Setup) {
     expect(&mut stream, &pattern(LEN));
     sender.join().unwrap();
     drop(stream);
-    assert!(matches!(channel.closed().soon(), CloseCause::PeerClosed));
+    let cause = channel.closed().soon();
+    assert!(matches!(cause, CloseCause::PeerClosed), "{cause}");
     running.wait_for_open(0);
     running.assert_quiet();
 }
