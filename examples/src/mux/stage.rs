@@ -51,7 +51,7 @@ impl<W: Send + 'static> Open<W> {
 /// let mut server = EmbeddedChannel::new(pipeline().last(Mux::server(echo)));
 /// server.write_inbound(Frame::encode(1, &Kind::Data(BytesMut::from("hello"))));
 /// let sent = server.outbound_bytes();
-/// assert!(sent.starts_with(&Frame::encode(1, &Kind::Data(BytesMut::from("hello")))));
+/// assert!(sent.ends_with(&Frame::encode(1, &Kind::Data(BytesMut::from("hello"))))); // behind credit for more
 /// ```
 pub struct Mux<P: Segment<BytesMut, Outgoing>, F> {
     children: Children<P, BytesMut, Outgoing>,

@@ -161,7 +161,7 @@ fn closing_ends_the_channel_once_and_frees_its_port() {
     let address = running.addr();
     running.channel.close().wait().unwrap();
     assert!(matches!(running.events.inactive(), CloseCause::Requested));
-    std::net::UdpSocket::bind(address).unwrap();
+    becomes_free(address);
     let error = running.channel.send(to(address, b"late")).wait().unwrap_err();
     assert!(matches!(error, WriteError::Closed(CloseCause::Requested)), "{error}");
     running.channel.close().wait().unwrap();

@@ -17,7 +17,7 @@ use std::{
         atomic::{AtomicU8, Ordering},
         mpsc,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Longer than any healthy step of a test takes; only a failing test waits that long.
@@ -296,5 +296,14 @@ pub(crate) fn assert_quiet(group: &EventLoopGroup) {
         event_loop.schedule(Duration::from_millis(20), || ()).unwrap().wait().unwrap();
         let turns = event_loop.figures().iterations - before;
         assert!(turns <= 20, "{} turned {turns} times though nothing happened", event_loop.name());
+    }
+}
+
+/// Waits until a port can be bound: on io_uring the kernel has a closed socket until its ring has let go of it, a moment later.
+pub(crate) fn becomes_free(address: SocketAddr) {
+    let begun = Instant::now();
+    while let Err(error) = UdpSocket::bind(address) {
+        assert!(begun.elapsed() < PATIENCE, "{address}: {error}");
+        std::thread::yield_now();
     }
 }
