@@ -186,6 +186,12 @@ fn children_wait_and_end(setup: Setup, end: impl Fn(Peer), is_cause: impl Fn(&Cl
         let mut peer = running.dial();
         for word in words {
             say(&mut peer, b'd', 1, word);
+            // Heard before anything else is written: what comes later would be sent along with an answer.
+            match *word {
+                b"hello" => expect(&mut peer, &echoed(1, word)),
+                b"unread" => {}
+                _ => expect(&mut peer, &[b'c', 1, word.len() as u8]),
+            }
         }
         let child = next(&known);
         running.settle();
@@ -193,7 +199,8 @@ fn children_wait_and_end(setup: Setup, end: impl Fn(Peer), is_cause: impl Fn(&Cl
         end(peer);
         let cause = child.closed().soon();
         assert!(is_cause(&cause), "{words:?}: {cause}");
-        assert!(matches!(unsent.soon(), Err(WriteError::Closed(_))));
+        let unsent = unsent.soon();
+        assert!(matches!(unsent, Err(WriteError::Closed(_))), "{words:?}: {unsent:?}");
         assert!(child.send("late").soon().is_err());
         drop(child.close()); // nobody waits for what was not read
         running.wait_for_open(0);
