@@ -64,10 +64,13 @@ fn every_wrapper_has_every_hook_of_its_trait() {
 /// Segments are not wrapped, but three of them wrap a segment, and a default is easily taken for an answer there.
 #[test]
 fn every_segment_says_for_itself_what_a_segment_is_asked() {
-    let all = functions(include_str!("../src/pipeline/segment.rs"), "pub trait Segment");
+    let all = functions(include_str!("../src/pipeline/segment/mod.rs"), "pub trait Segment");
     assert!(all.len() >= 19, "{all:?}");
     for (segment, source) in [
-        ("Segment<H::Read, H::WriteOut> for Stage<H, N>\nwhere", include_str!("../src/pipeline/segment.rs")),
+        (
+            "Segment<H::Read, H::WriteOut> for Stage<H, N>\nwhere",
+            include_str!("../src/pipeline/segment/stage.rs"),
+        ),
         ("for Joint<T, R, W> {\n    type Tail", include_str!("../src/pipeline/joint.rs")),
         ("for Carrying<R, X, T, W> {\n    type Tail", include_str!("../src/pipeline/carrying.rs")),
         ("for Sealed<P, T>\nwhere\n    P: Segment", include_str!("../src/pipeline/sealed.rs")),

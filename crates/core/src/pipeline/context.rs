@@ -218,7 +218,7 @@ impl<H: Handler> Context<'_, H> {
 
     // ---- what a stage holds back: let go when what is returned is dropped, at the latest when the stage leaves ----
 
-    /// Stops delivery, whatever the application asks for: this stage can take no more for now. Holds of several stages add up.
+    /// Stops delivery, whatever the application asks for: this stage has no room for another message. Holds of several stages add up.
     pub fn hold(&mut self) -> Hold {
         Hold::take(self, What::Hold)
     }
