@@ -175,8 +175,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     say!("Ctrl-C ends it");
     let workers = match hosts {
-        Hosts::Group(group) => Some(group),
-        Hosts::Threads(_) => None, // the server knows them
+        Homes::Group(group) => Some(group),
+        Homes::Threads(_) => None, // the server knows them
     };
     let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
     running::until_stopped(&stop, server.as_slice(), &groups, plan.backend.known())
@@ -185,7 +185,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn start(
     arguments: &Arguments,
     plan: &Plan,
-    hosts: &Hosts,
+    hosts: &Homes,
     acceptors: Option<&EventLoopGroup>,
 ) -> Result<Option<Server>, Failure> {
     let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
@@ -218,12 +218,12 @@ const UDP: &str = "udp:";
 fn start_datagrams(
     arguments: &Arguments,
     plan: &Plan,
-    hosts: &Hosts,
+    hosts: &Homes,
 ) -> Result<Vec<Channel<Envelope>>, Failure> {
     let mut channels = Vec::new();
     for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
         let service = datagram_service(arguments.protocol, plan.model, address)?;
-        let Hosts::Group(group) = hosts else { continue };
+        let Homes::Group(group) = hosts else { continue };
         let opened = datagrams::bind(service, group, plan.model == Model::SharedPort, address)?;
         channels.extend(opened.into_iter().take(1));
     }
@@ -266,12 +266,12 @@ pub(crate) fn raise_limit() {
 
 /// Where connections live.
 #[derive(Clone)]
-pub(crate) enum Hosts {
+pub(crate) enum Homes {
     Group(EventLoopGroup),
     Threads(ThreadPerChannel),
 }
 
-impl Hosts {
+impl Homes {
     fn of_server(&self, server: ServerBuilder) -> ServerBuilder {
         match self {
             Self::Group(group) => server.group(group.clone()),
@@ -345,11 +345,11 @@ impl Plan {
         })
     }
 
-    fn hosts(&self) -> Result<Hosts, BuildError> {
+    fn hosts(&self) -> Result<Homes, BuildError> {
         if self.model == Model::Blocking {
-            return Ok(Hosts::Threads(ThreadPerChannel::builder().name("channel").build()?));
+            return Ok(Homes::Threads(ThreadPerChannel::builder().name("channel").build()?));
         }
-        Ok(Hosts::Group(self.event_loops("loop", self.loops)?))
+        Ok(Homes::Group(self.event_loops("loop", self.loops)?))
     }
 
     fn acceptors(&self) -> Result<Option<EventLoopGroup>, BuildError> {

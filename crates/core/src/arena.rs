@@ -21,7 +21,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 
 /// A generational slab: insert, find and remove in constant time.
 pub(crate) struct Arena<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Entry<T>>,
     free: u32,
     len: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Key {
     generation: u32,
 }
 
-enum Place<T> {
+enum Entry<T> {
     Full { generation: u32, value: T },
     Free { generation: u32, next: u32 },
     // Its generations are used up: filled again it would answer to a key from four billion values ago.
@@ -84,10 +84,10 @@ impl<T> Arena<T> {
     /// With `u32::MAX` places in use: an index would no longer fit.
     pub(crate) fn insert(&mut self, value: T) -> Key {
         let key = match self.places.get(self.free as usize) {
-            Some(&Place::Free { generation, next }) => {
+            Some(&Entry::Free { generation, next }) => {
                 let key = Key { index: self.free, generation };
                 self.free = next;
-                self.places[key.index as usize] = Place::Full { generation, value };
+                self.places[key.index as usize] = Entry::Full { generation, value };
                 key
             }
             Some(_) => unreachable!("place {} is in the free list but not free", self.free),
@@ -95,7 +95,7 @@ impl<T> Arena<T> {
                 let index = u32::try_from(self.places.len()).unwrap_or(NIL);
                 assert_ne!(index, NIL, "arena is full: {} places, the limit is {NIL}", self.places.len());
                 // Generations start at 1, so that no token is small: see `to_u64`.
-                self.places.push(Place::Full { generation: 1, value });
+                self.places.push(Entry::Full { generation: 1, value });
                 Key { index, generation: 1 }
             }
         };
@@ -106,7 +106,7 @@ impl<T> Arena<T> {
     /// The value of `key`, if it is still here.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
-            Some(Place::Full { generation, value }) if *generation == key.generation => Some(value),
+            Some(Entry::Full { generation, value }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }
@@ -114,7 +114,7 @@ impl<T> Arena<T> {
     /// The value of `key`, to change.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.places.get_mut(key.index as usize) {
-            Some(Place::Full { generation, value }) if *generation == key.generation => Some(value),
+            Some(Entry::Full { generation, value }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }
@@ -149,16 +149,16 @@ impl<T> Arena<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         // Indices fit: `insert` stops before `NIL`.
         (0..).zip(&self.places).filter_map(|(index, place)| match place {
-            Place::Full { generation, value } => Some((Key { index, generation: *generation }, value)),
-            Place::Free { .. } | Place::Retired => None,
+            Entry::Full { generation, value } => Some((Key { index, generation: *generation }, value)),
+            Entry::Free { .. } | Entry::Retired => None,
         })
     }
 
     /// All values, by index.
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
         self.places.into_iter().filter_map(|place| match place {
-            Place::Full { value, .. } => Some(value),
-            Place::Free { .. } | Place::Retired => None,
+            Entry::Full { value, .. } => Some(value),
+            Entry::Free { .. } | Entry::Retired => None,
         })
     }
 
@@ -173,16 +173,16 @@ impl<T> Arena<T> {
     /// If the place is not full: the caller's links are broken.
     pub(crate) fn at(&self, index: u32) -> &T {
         match &self.places[index as usize] {
-            Place::Full { value, .. } => value,
-            Place::Free { .. } | Place::Retired => panic!("a link leads to place {index}, which is not full"),
+            Entry::Full { value, .. } => value,
+            Entry::Free { .. } | Entry::Retired => panic!("a link leads to place {index}, which is not full"),
         }
     }
 
     /// Like [`at`](Self::at), to change.
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         match &mut self.places[index as usize] {
-            Place::Full { value, .. } => value,
-            Place::Free { .. } | Place::Retired => panic!("a link leads to place {index}, which is not full"),
+            Entry::Full { value, .. } => value,
+            Entry::Free { .. } | Entry::Retired => panic!("a link leads to place {index}, which is not full"),
         }
     }
 
@@ -190,17 +190,17 @@ impl<T> Arena<T> {
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];
         let emptied = match place {
-            Place::Full { generation: u32::MAX, .. } => Place::Retired,
-            Place::Full { generation, .. } => Place::Free { generation: *generation + 1, next: self.free },
-            Place::Free { .. } | Place::Retired => panic!("a link leads to place {index}, which is not full"),
+            Entry::Full { generation: u32::MAX, .. } => Entry::Retired,
+            Entry::Full { generation, .. } => Entry::Free { generation: *generation + 1, next: self.free },
+            Entry::Free { .. } | Entry::Retired => panic!("a link leads to place {index}, which is not full"),
         };
-        if matches!(emptied, Place::Free { .. }) {
+        if matches!(emptied, Entry::Free { .. }) {
             self.free = index;
         }
         self.len -= 1;
         match std::mem::replace(place, emptied) {
-            Place::Full { value, .. } => value,
-            Place::Free { .. } | Place::Retired => unreachable!("place {index} was full a moment ago"),
+            Entry::Full { value, .. } => value,
+            Entry::Free { .. } | Entry::Retired => unreachable!("place {index} was full a moment ago"),
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
         let mut arena = Arena::new();
         let old = arena.insert(0);
         arena.remove(old);
-        arena.places[0] = Place::Free { generation: u32::MAX, next: NIL };
+        arena.places[0] = Entry::Free { generation: u32::MAX, next: NIL };
         let last = arena.insert(1);
         assert_eq!((last.index, last.generation), (0, u32::MAX));
         assert_eq!(arena.remove(last), Some(1));

@@ -54,7 +54,7 @@ mod ways {
         tls::{Acceptor, Certificate, Tls, rustls},
         websocket::{Close, Config, Message, WebSocket},
     };
-    use netwright_testkit::contract::ends::{Guard, Place, SOON, Stream, Watch, Way};
+    use netwright_testkit::contract::ends::{Guard, SOON, ServerAt, Stream, Waiting, Watch};
     use std::{
         io::{Read, Write},
         sync::{Arc, LazyLock, OnceLock},
@@ -62,8 +62,8 @@ mod ways {
 
     macro_rules! ways {
         ($($name:ident by $approach:ident)+) => {
-            pub(crate) const ALL: &[Way] =
-                &[$(Way { name: stringify!($name), serve: $name, approach: $approach }),+];
+            pub(crate) const ALL: &[Waiting] =
+                &[$(Waiting { name: stringify!($name), serve: $name, approach: $approach }),+];
         };
     }
 
@@ -121,7 +121,7 @@ mod ways {
         peer.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
     }
 
-    fn a_handshake_of_tls(place: Place) -> Bound {
+    fn a_handshake_of_tls(place: ServerAt) -> Bound {
         let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
         place
             .builder
@@ -177,7 +177,7 @@ mod ways {
         speak_tls(peer, &[b"1", b"2", b"3"]);
     }
 
-    fn room_behind_tls(place: Place) -> Bound {
+    fn room_behind_tls(place: ServerAt) -> Bound {
         async fn answers(mut peer: Peer, mut waits: Waits) -> Result<(), CloseCause> {
             while peer.read().await?.is_some() {
                 peer.write(much()).await?;
@@ -218,7 +218,7 @@ mod ways {
         }
     }
 
-    fn a_timer_behind_tls(place: Place) -> Bound {
+    fn a_timer_behind_tls(place: ServerAt) -> Bound {
         let (watch, acceptor) = (place.watch, Acceptor::new(certificate()).unwrap());
         place
             .builder
@@ -246,7 +246,7 @@ mod ways {
         }
     }
 
-    fn a_file_to_be_taken_behind_tls(place: Place) -> Bound {
+    fn a_file_to_be_taken_behind_tls(place: ServerAt) -> Bound {
         static FILES: LazyLock<Files> = LazyLock::new(|| {
             let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ends");
             std::fs::create_dir_all(&directory).unwrap();
@@ -277,7 +277,7 @@ mod ways {
         WebSocket::server(Config::default())
     }
 
-    fn room_behind_a_websocket(place: Place) -> Bound {
+    fn room_behind_a_websocket(place: ServerAt) -> Bound {
         async fn answers(mut peer: Peer<Message, Message>, mut waits: Waits) -> Result<(), CloseCause> {
             while peer.read().await?.is_some() {
                 peer.write(Message::Binary(much())).await?;
@@ -296,7 +296,7 @@ mod ways {
             .bind(place.at)
     }
 
-    fn a_timer_behind_a_websocket(place: Place) -> Bound {
+    fn a_timer_behind_a_websocket(place: ServerAt) -> Bound {
         let watch = place.watch;
         place
             .builder
@@ -304,7 +304,7 @@ mod ways {
             .bind(place.at)
     }
 
-    fn a_message_by_websocket(place: Place) -> Bound {
+    fn a_message_by_websocket(place: ServerAt) -> Bound {
         async fn reads(mut peer: Peer<Message, Message>, mut waits: Waits) -> Result<(), CloseCause> {
             for _ in 0..3 {
                 peer.read().await?;
@@ -324,7 +324,7 @@ mod ways {
             .bind(place.at)
     }
 
-    fn the_peers_close_of_a_websocket(place: Place) -> Bound {
+    fn the_peers_close_of_a_websocket(place: ServerAt) -> Bound {
         let watch = place.watch;
         place
             .builder
@@ -355,7 +355,7 @@ mod ways {
         }
     }
 
-    fn the_rest_of_a_head(place: Place) -> Bound {
+    fn the_rest_of_a_head(place: ServerAt) -> Bound {
         let watch = place.watch;
         place
             .builder
@@ -371,7 +371,7 @@ mod ways {
             .bind(place.at)
     }
 
-    fn serves<T>(place: Place, answer: fn(Request<Body>, Guard) -> T) -> Bound
+    fn serves<T>(place: ServerAt, answer: fn(Request<Body>, Guard) -> T) -> Bound
     where
         T: Future<Output = Response<Body>> + 'static,
     {
@@ -391,7 +391,7 @@ mod ways {
             .bind(place.at)
     }
 
-    fn the_rest_of_a_body(place: Place) -> Bound {
+    fn the_rest_of_a_body(place: ServerAt) -> Bound {
         serves(place, |request, guard| async move {
             let _guard = guard;
             let _ = request.into_body().collect(100).await;
@@ -400,7 +400,7 @@ mod ways {
     }
 
     /// The body that was begun is read by nobody for a while.
-    fn somebody_to_read_a_body(place: Place) -> Bound {
+    fn somebody_to_read_a_body(place: ServerAt) -> Bound {
         serves(place, |request, guard| async move {
             let _guard = guard;
             time::sleep(SOON).await;
@@ -409,7 +409,7 @@ mod ways {
         })
     }
 
-    fn a_slow_service(place: Place) -> Bound {
+    fn a_slow_service(place: ServerAt) -> Bound {
         serves(place, |_, guard| async move {
             let _guard = guard;
             time::sleep(SOON).await;
@@ -418,7 +418,7 @@ mod ways {
     }
 
     /// Its maker never comes to an end.
-    fn a_body_that_is_made_slowly(place: Place) -> Bound {
+    fn a_body_that_is_made_slowly(place: ServerAt) -> Bound {
         serves(place, |_, guard| async move {
             let (mut sender, body) = Body::channel();
             let making = async move {
@@ -432,7 +432,7 @@ mod ways {
         })
     }
 
-    fn room_for_a_body(place: Place) -> Bound {
+    fn room_for_a_body(place: ServerAt) -> Bound {
         serves(place, |_, guard| async move {
             let (mut sender, body) = Body::channel();
             let making = async move {
@@ -444,7 +444,7 @@ mod ways {
         })
     }
 
-    fn room_for_replies(place: Place) -> Bound {
+    fn room_for_replies(place: ServerAt) -> Bound {
         serves(place, |_, guard| async move {
             let _guard = guard;
             Response::new(Body::from(much()))

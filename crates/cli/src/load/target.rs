@@ -48,11 +48,11 @@ pub(super) struct Url {
     text: String,
     path: Uri,
     host: HeaderValue,
-    way: Way,
+    way: Security,
 }
 
 /// What the bytes of a connection go through.
-enum Way {
+enum Security {
     Plain,
     Tls(Destination),
 }
@@ -85,8 +85,8 @@ impl Target {
         let port = place.port.unwrap_or(if is_secure { 443 } else { 80 });
         let address = resolve(&format!("{}:{port}", place.host), remote)?;
         let way = match is_secure {
-            true => Way::Tls(connector(insecure)?.to(place.bare_host())?),
-            false => Way::Plain,
+            true => Security::Tls(connector(insecure)?.to(place.bare_host())?),
+            false => Security::Plain,
         };
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let path = format!("{}{path}", if path.starts_with('/') { "" } else { "/" });
@@ -164,8 +164,8 @@ impl Url {
     {
         let builder = builder(group);
         Ok(match &self.way {
-            Way::Plain => builder.pipeline(make)?,
-            Way::Tls(server) => {
+            Security::Plain => builder.pipeline(make)?,
+            Security::Tls(server) => {
                 let server = server.clone();
                 builder.pipeline(move || pipeline().add(Tls::to(&server)).joint(|_| make()))?
             }

@@ -13,7 +13,7 @@
 //!
 //! The two ends may live on different loops: they reach each other through their channels' handles only.
 
-use crate::serve::Hosts;
+use crate::serve::Homes;
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Channel, Client, CloseCause, Promised, Server,
@@ -39,9 +39,9 @@ pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
     target: String,
-    hosts: Hosts,
+    hosts: Homes,
 ) -> Promised<Server, BindError> {
-    let way = Arc::new(Way { target, hosts, resolver: Resolver::new() });
+    let way = Arc::new(Onward { target, hosts, resolver: Resolver::new() });
     server
         .auto_read(false)
         .pipeline(move |_| pipeline().app(End::new(Side::Front(way.clone()), Arc::default())))
@@ -49,13 +49,13 @@ pub(crate) fn bind(
 }
 
 /// Where to, and on which loops.
-struct Way {
+struct Onward {
     target: String,
-    hosts: Hosts,
+    hosts: Homes,
     resolver: Resolver,
 }
 
-impl Way {
+impl Onward {
     /// Connects the other end of a tunnel.
     fn connect(&self, tunnel: Arc<Tunnel>) -> Result<Connecting, ConnectError> {
         let client = self
@@ -81,7 +81,7 @@ struct Tunnel {
 
 enum Side {
     /// Was connected to, and makes the back.
-    Front(Arc<Way>),
+    Front(Arc<Onward>),
     /// We connected it.
     Back,
 }
@@ -106,7 +106,7 @@ impl End {
     }
 
     /// Connects the back; its first act will be to let the front read.
-    fn connect(&mut self, way: &Way, front: Channel<Bytes>) {
+    fn connect(&mut self, way: &Onward, front: Channel<Bytes>) {
         let refused = move |error: &ConnectError| {
             tracing::warn!(peer = ?front.peer_addr(), %error, "no way on, closing");
             front.close();

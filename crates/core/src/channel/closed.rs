@@ -1,6 +1,6 @@
 //! The end of a channel, to be waited for.
 
-use super::{CloseCause, handle::Way, shared::NOBODY, waiting::Waiting};
+use super::{CloseCause, handle::WritesTo, shared::NOBODY, waiting::Waiting};
 use crate::promise::{PromiseError, may_block, promise};
 use std::{
     fmt,
@@ -23,7 +23,7 @@ pub struct Closed<W> {
 }
 
 impl<W> Closed<W> {
-    pub(super) fn new(way: Way<W>) -> Self {
+    pub(super) fn new(way: WritesTo<W>) -> Self {
         Self { waiting: Waiting::new(way) }
     }
 
@@ -48,7 +48,7 @@ impl<W> Future for Closed<W> {
     type Output = CloseCause;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CloseCause> {
-        self.waiting.poll(cx, Way::close_cause)
+        self.waiting.poll(cx, WritesTo::close_cause)
     }
 }
 

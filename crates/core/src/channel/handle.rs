@@ -113,16 +113,16 @@ pub enum ChannelState {
 /// assert!(channel.send(Bytes::from("too late")).wait().is_err());
 /// ```
 pub struct Channel<W = Outgoing> {
-    way: Way<W>,
+    way: WritesTo<W>,
 }
 
 /// Where messages go. Everything else goes to the channel.
-pub(super) enum Way<W> {
+pub(super) enum WritesTo<W> {
     Shared(Arc<ChannelShared<W>>),
     Inlet(Arc<Inlet<W>>),
 }
 
-impl<W> Clone for Way<W> {
+impl<W> Clone for WritesTo<W> {
     fn clone(&self) -> Self {
         match self {
             Self::Shared(shared) => Self::Shared(shared.clone()),
@@ -135,8 +135,8 @@ impl<W> Clone for Way<W> {
 macro_rules! shared {
     ($way:expr, $shared:ident => $call:expr) => {
         match &$way {
-            Way::Shared($shared) => $call,
-            Way::Inlet(inlet) => {
+            WritesTo::Shared($shared) => $call,
+            WritesTo::Inlet(inlet) => {
                 let $shared = inlet.channel();
                 $call
             }
@@ -144,7 +144,7 @@ macro_rules! shared {
     };
 }
 
-impl<W> Way<W> {
+impl<W> WritesTo<W> {
     pub(super) fn close_cause(&self) -> Option<CloseCause> {
         shared!(self, shared => shared.close_cause())
     }
@@ -190,7 +190,7 @@ impl<W> Way<W> {
 
 impl<W: 'static> Channel<W> {
     pub(super) fn through(inlet: Arc<Inlet<W>>) -> Self {
-        Self { way: Way::Inlet(inlet) }
+        Self { way: WritesTo::Inlet(inlet) }
     }
 
     /// The channel's number, unique in this process.
@@ -326,8 +326,8 @@ impl<W: 'static> Channel<W> {
     /// What messages count for that enter here.
     pub(crate) fn weight(&self) -> Weight<W> {
         match &self.way {
-            Way::Shared(shared) => shared.weight.get(),
-            Way::Inlet(inlet) => inlet.weight.get(),
+            WritesTo::Shared(shared) => shared.weight.get(),
+            WritesTo::Inlet(inlet) => inlet.weight.get(),
         }
     }
 
@@ -339,11 +339,11 @@ impl<W: 'static> Channel<W> {
         let msg = W::carry(msg);
         let size = self.weight().of_message(&msg) + COMMAND_OVERHEAD;
         match &self.way {
-            Way::Shared(shared) => {
+            WritesTo::Shared(shared) => {
                 shared.sets_out(size);
                 shared.send(Command::Write(msg, done, size));
             }
-            Way::Inlet(inlet) => inlet.write(msg, done, size),
+            WritesTo::Inlet(inlet) => inlet.write(msg, done, size),
         }
     }
 
@@ -356,7 +356,7 @@ impl<W: 'static> Channel<W> {
     /// messages was exchanged, there never will be room: the cause is a fault that holds [`WriteError::Exchanged`].
     pub async fn writable(&self) -> Result<(), CloseCause> {
         let mut waiting = Waiting::new(self.way.clone());
-        poll_fn(|cx| waiting.poll(cx, Way::room)).await
+        poll_fn(|cx| waiting.poll(cx, WritesTo::room)).await
     }
 
     // ---- reading ----
@@ -568,7 +568,7 @@ impl<W: 'static> Channel<W> {
 
 impl<W> Channel<W> {
     pub(super) fn of(shared: Arc<ChannelShared<W>>) -> Self {
-        Self { way: Way::Shared(shared) }
+        Self { way: WritesTo::Shared(shared) }
     }
 
     /// Takes back what [`listen_for`](Self::listen_for) was given. The caller drops it, with no lock held.

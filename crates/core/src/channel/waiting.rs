@@ -1,26 +1,30 @@
 //! A place among those who wait for a channel, on any thread: for its end, or for room.
 
-use super::handle::Way;
+use super::handle::WritesTo;
 use crate::arena::Key;
 use std::task::{Context, Poll};
 
 /// Where somebody's waker is kept. Nothing of it stays behind when the wait is given up.
 pub(super) struct Waiting<W> {
-    way: Way<W>,
+    way: WritesTo<W>,
     key: Option<Key>,
 }
 
 impl<W> Waiting<W> {
-    pub(super) fn new(way: Way<W>) -> Self {
+    pub(super) fn new(way: WritesTo<W>) -> Self {
         Self { way, key: None }
     }
 
-    pub(super) fn way(&self) -> &Way<W> {
+    pub(super) fn way(&self) -> &WritesTo<W> {
         &self.way
     }
 
     /// What `look` finds, or a wake-up when there may be something.
-    pub(super) fn poll<T>(&mut self, cx: &mut Context<'_>, look: impl Fn(&Way<W>) -> Option<T>) -> Poll<T> {
+    pub(super) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        look: impl Fn(&WritesTo<W>) -> Option<T>,
+    ) -> Poll<T> {
         if let Some(found) = look(&self.way) {
             return Poll::Ready(found); // those who need not wait leave nothing behind
         }

@@ -54,7 +54,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 #[must_use = "it has to be added behind a joint"]
 pub struct Detect<T, W = Outgoing> {
     switch: Switch<T, BytesMut, W>,
-    choice: Choice<Way<T, W>>,
+    choice: Choice<Successor<T, W>>,
     max: usize,
     deadline: Duration,
     /// What tells the protocol is read whoever asks for messages.
@@ -64,7 +64,7 @@ pub struct Detect<T, W = Outgoing> {
 }
 
 /// Gives way to the segment of a rule.
-type Way<T, W> = Box<dyn FnOnce(&Switch<T, BytesMut, W>)>;
+type Successor<T, W> = Box<dyn FnOnce(&Switch<T, BytesMut, W>)>;
 
 impl<T: 'static, W: 'static> Detect<T, W> {
     /// Gives way through this switch.

@@ -191,12 +191,12 @@ impl Local {
 
     /// Asks for a place within the limit on pending tasks.
     #[inline]
-    pub(crate) fn admit(&self) -> Result<Place<'_>, RefusedWhy> {
+    pub(crate) fn admit(&self) -> Result<Admitted<'_>, RefusedWhy> {
         if self.closed.get() {
             return Err(RefusedWhy::ShutDown);
         }
         self.queues.count_place()?;
-        Ok(Place { local: self })
+        Ok(Admitted { local: self })
     }
 
     /// The next thing to run: of the kind whose turn it is, or of the next kind that has something.
@@ -424,11 +424,11 @@ impl Local {
 
 /// A place in the loop's own queue that is not filled yet.
 #[must_use]
-pub(crate) struct Place<'a> {
+pub(crate) struct Admitted<'a> {
     local: &'a Local,
 }
 
-impl Place<'_> {
+impl Admitted<'_> {
     pub(crate) fn push(self, work: Work) {
         self.local.queues.submit_counted(work);
     }

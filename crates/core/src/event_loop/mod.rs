@@ -45,7 +45,7 @@ pub use local_loop::{LocalLoop, ReservedPlace, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;
 pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;
-pub(crate) use schedule::{Period, Place};
+pub(crate) use schedule::{Period, Waits};
 pub(crate) use shutdown::Patience;
 pub use spawn::JoinHandle;
 pub use tail::TailTask;

@@ -85,7 +85,7 @@ impl Period {
 }
 
 /// Where a task for later waits.
-pub(crate) trait Place: Send + Sync {
+pub(crate) trait Waits: Send + Sync {
     /// It was cancelled, and need not wait any longer.
     fn take_out(self: Arc<Self>);
 }
@@ -141,7 +141,7 @@ impl Ticket {
     }
 }
 
-impl Place for Ticket {
+impl Waits for Ticket {
     /// Out of the wheel: now if this is the loop, else on its next turn.
     fn take_out(self: Arc<Self>) {
         self.cancelled.store(true, Ordering::Release);
@@ -179,11 +179,11 @@ impl Place for Ticket {
 #[must_use = "dropping the handle lets the task go on, but then nothing can cancel it"]
 pub struct Scheduled<T> {
     promised: Promised<T, TaskError>,
-    place: Arc<dyn Place>,
+    place: Arc<dyn Waits>,
 }
 
 impl<T> Scheduled<T> {
-    pub(crate) fn new(promised: Promised<T, TaskError>, place: Arc<dyn Place>) -> Self {
+    pub(crate) fn new(promised: Promised<T, TaskError>, place: Arc<dyn Waits>) -> Self {
         Self { promised, place }
     }
 

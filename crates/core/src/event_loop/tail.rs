@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Empty while its task runs.
-type Place = Option<(Run, Arc<Ticket>)>;
+type Pending = Option<(Run, Arc<Ticket>)>;
 
 enum Run {
     Once(Box<dyn FnOnce()>),
@@ -33,7 +33,7 @@ enum Run {
 
 /// The tail tasks of one loop, in the order in which they were added.
 pub(crate) struct TailTasks {
-    table: RefCell<Arena<Place>>,
+    table: RefCell<Arena<Pending>>,
     order: RefCell<VecDeque<Key>>,
     once: Cell<usize>,
 }

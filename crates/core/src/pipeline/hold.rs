@@ -19,13 +19,13 @@ use crate::{
 use std::{fmt, mem, sync::PoisonError};
 
 /// The way from a guard to its stage.
-struct Way {
+struct ToStage {
     table: SideTable,
     channel: Option<SourceCaller>,
     stage: u32,
 }
 
-impl Way {
+impl ToStage {
     fn of(core: &ChannelCore, stage: u32) -> Self {
         Self { table: core.side().clone(), channel: core.source_caller(), stage }
     }
@@ -85,14 +85,14 @@ impl Way {
 /// ```
 #[must_use = "what is held is let go when this is dropped"]
 pub struct Hold {
-    way: Way,
+    way: ToStage,
     what: What,
 }
 
 impl Hold {
     pub(super) fn take<H: Handler>(cx: &mut Context<'_, H>, what: What) -> Self {
         cx.core.take(cx.stage, what, 1);
-        Self { way: Way::of(cx.core, cx.stage), what }
+        Self { way: ToStage::of(cx.core, cx.stage), what }
     }
 
     /// Lets go at once. Dropped, it lets go as soon as the channel's loop comes to it.
@@ -164,13 +164,13 @@ impl fmt::Debug for Hold {
 /// ```
 #[must_use = "the bytes count for as long as this lives"]
 pub struct Kept {
-    way: Way,
+    way: ToStage,
     bytes: usize,
 }
 
 impl Kept {
     pub(super) fn new<H: Handler>(cx: &mut Context<'_, H>, bytes: usize) -> Self {
-        let mut kept = Self { way: Way::of(cx.core, cx.stage), bytes: 0 };
+        let mut kept = Self { way: ToStage::of(cx.core, cx.stage), bytes: 0 };
         kept.add(cx, bytes);
         kept
     }

@@ -195,13 +195,13 @@ const SPARE_MAX: usize = 4;
 /// The futures of one channel's stages.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    places: Arena<Place>,
+    places: Arena<Entry>,
     /// Those to be polled at the next turn, besides those that a waker named.
     woken: Vec<Key>,
     spare: Vec<(u32, Box<dyn Any>)>,
 }
 
-struct Place {
+struct Entry {
     stage: u32,
     /// A `Running<H>`; not there while it is polled.
     task: Option<Box<dyn Any>>,
@@ -211,7 +211,7 @@ impl Tasks {
     pub(crate) fn insert<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
         // Most channels that have a future at all have one for life: an async tail.
         self.places.begin_small();
-        let key = self.places.insert(Place { stage, task: None });
+        let key = self.places.insert(Entry { stage, task: None });
         let spare = self
             .spare
             .iter()

@@ -5,7 +5,7 @@
 
 use super::{
     state::{Out, SharedState, State},
-    watch::{Ended, Place, Warned},
+    watch::{Ended, Warned, Watcher},
 };
 use crate::{
     channel::{Carries, Channel, CloseCause, Outgoing, Weight, WriteError, WritePromise, Written},
@@ -92,7 +92,7 @@ pub struct PeerReader<R = BytesMut, W = Outgoing> {
 pub struct PeerWriter<R = BytesMut, W = Outgoing> {
     pub(super) state: SharedState<R, W>,
     /// Where this half itself watches for the end, when it is polled for it.
-    watching: Option<Box<Place<R, W>>>,
+    watching: Option<Box<Watcher<R, W>>>,
 }
 
 /// Runs on the state; the stage is told afterwards if it has to be.
@@ -294,7 +294,7 @@ impl<R: 'static, W: 'static> PeerReader<R, W> {
 
     /// [`Peer::shutting_down`].
     pub fn shutting_down(&self) -> impl Future<Output = ()> + use<R, W> {
-        Warned(Place::new(self.state.clone()))
+        Warned(Watcher::new(self.state.clone()))
     }
 }
 
@@ -423,13 +423,13 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
 
     /// [`Peer::closed`].
     pub fn closed(&self) -> impl Future<Output = CloseCause> + use<R, W> {
-        Ended(Place::new(self.state.clone()))
+        Ended(Watcher::new(self.state.clone()))
     }
 
     /// [`closed`](Self::closed) for code that polls.
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<CloseCause> {
         let state = &self.state;
-        self.watching.get_or_insert_with(|| Box::new(Place::new(state.clone()))).poll_closed(cx)
+        self.watching.get_or_insert_with(|| Box::new(Watcher::new(state.clone()))).poll_closed(cx)
     }
 
     /// [`Peer::channel`].

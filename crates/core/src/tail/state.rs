@@ -2,7 +2,7 @@
 
 use crate::{
     arena::{Arena, Key},
-    channel::{Channel, CloseCause, Line, TailEnded, WriteError, WritePromise},
+    channel::{Channel, CloseCause, ShortQueue, TailEnded, WriteError, WritePromise},
 };
 use std::{
     cell::RefCell,
@@ -38,7 +38,7 @@ enum Input {
 
 pub(super) struct State<R, W> {
     /// One message at most, unless somebody asks beside the tail: in its own place, so that an idle tail holds no room for more.
-    inbox: Line<R>,
+    inbox: ShortQueue<R>,
     /// Somebody has asked for a message at least once.
     has_read: bool,
     /// Somebody waits for a message, and the pipeline has not been asked for it yet.
@@ -46,7 +46,7 @@ pub(super) struct State<R, W> {
     /// The pipeline has been asked for a message that has not come yet.
     pub(super) asked: bool,
     input: Input,
-    pub(super) outbox: Line<Out<W>>,
+    pub(super) outbox: ShortQueue<Out<W>>,
     /// Bytes in the outbox, about.
     outbox_bytes: usize,
     writable: bool,
@@ -66,12 +66,12 @@ pub(super) struct State<R, W> {
 impl<R, W> State<R, W> {
     pub(super) fn new() -> SharedState<R, W> {
         Rc::new(RefCell::new(Self {
-            inbox: Line::new(),
+            inbox: ShortQueue::new(),
             has_read: false,
             wanted: false,
             asked: false,
             input: Input::Open,
-            outbox: Line::new(),
+            outbox: ShortQueue::new(),
             outbox_bytes: 0,
             writable: true,
             closed: None,

@@ -8,12 +8,12 @@ use std::{
 };
 
 /// A place among those who watch a channel. Nothing of it stays behind when it is dropped.
-pub(super) struct Place<R, W> {
+pub(super) struct Watcher<R, W> {
     state: SharedState<R, W>,
     key: Option<Key>,
 }
 
-impl<R, W> Place<R, W> {
+impl<R, W> Watcher<R, W> {
     pub(super) fn new(state: SharedState<R, W>) -> Self {
         Self { state, key: None }
     }
@@ -35,7 +35,7 @@ impl<R, W> Place<R, W> {
     }
 }
 
-impl<R, W> Drop for Place<R, W> {
+impl<R, W> Drop for Watcher<R, W> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let waker = self.state.borrow_mut().unwatch(key);
@@ -45,7 +45,7 @@ impl<R, W> Drop for Place<R, W> {
 }
 
 /// The end of the channel.
-pub(super) struct Ended<R, W>(pub(super) Place<R, W>);
+pub(super) struct Ended<R, W>(pub(super) Watcher<R, W>);
 
 impl<R, W> Future for Ended<R, W> {
     type Output = CloseCause;
@@ -56,7 +56,7 @@ impl<R, W> Future for Ended<R, W> {
 }
 
 /// Word that the end is near.
-pub(super) struct Warned<R, W>(pub(super) Place<R, W>);
+pub(super) struct Warned<R, W>(pub(super) Watcher<R, W>);
 
 impl<R, W> Future for Warned<R, W> {
     type Output = ();

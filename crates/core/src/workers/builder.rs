@@ -141,7 +141,7 @@ impl WorkersBuilder {
         let (mut places, mut started) = (Vec::with_capacity(threads), Vec::with_capacity(threads));
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
-            let place = Place::new(&pool);
+            let place = Joining::new(&pool);
             places.push(place.clone());
             let (name, factory) = (thread.clone(), self.factory.clone());
             let work = move || {
@@ -178,9 +178,9 @@ impl fmt::Debug for WorkersBuilder {
 
 /// A worker's place in the pool until its thread begins.
 #[derive(Clone)]
-struct Place(Arc<Mutex<Option<Joined>>>);
+struct Joining(Arc<Mutex<Option<Joined>>>);
 
-impl Place {
+impl Joining {
     fn new(pool: &Arc<Pool>) -> Self {
         Self(Arc::new(Mutex::new(Some(Pool::join(pool)))))
     }
@@ -192,7 +192,7 @@ impl Place {
 
 /// Ends a pool that has not got all of its threads. Those that have begun had nothing to run and end at once, unless a hook holds
 /// them; a spawner of one's own may have the others begin whenever it likes, so nobody waits for them.
-fn give_up(pool: &Pool, places: &[Place], started: Vec<thread::JoinHandle<()>>, patience: Duration) {
+fn give_up(pool: &Pool, places: &[Joining], started: Vec<thread::JoinHandle<()>>, patience: Duration) {
     pool.close();
     places.iter().for_each(|place| drop(place.take()));
     match pool.ended.wait_timeout(patience) {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     arena::Key,
-    event_loop::{Period, Place, tick_of},
+    event_loop::{Period, Waits, tick_of},
     promise::Promise,
     sync::Arc,
     task_error::{TaskError, catch, discard},
@@ -114,7 +114,7 @@ impl Ticket {
     }
 }
 
-impl Place for Ticket {
+impl Waits for Ticket {
     fn take_out(self: StdArc<Self>) {
         // First the flag: a task that repeats looks at it, under the lock, before it is armed again.
         self.cancelled.store(true, StdOrdering::Release);

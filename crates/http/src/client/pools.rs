@@ -91,7 +91,7 @@ impl Inner {
         let server = connector.to(name).map_err(tls_error)?;
         if self.settings.proxy.is_some() {
             let (target, time) = (origin.address(), self.settings.connect_timeout);
-            let way = tunnel::Way { target, server, limits, time, idle };
+            let way = tunnel::Route { target, server, limits, time, idle };
             let client = builder.pipeline(move || tunnel::through(way.clone()));
             return Ok(Pool::to(&client.map_err(WebClientError::Connect)?, address));
         }

@@ -303,7 +303,7 @@ mod tunnels {
         let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
         let limits = Arc::new(HttpLimits::client());
         let (target, server) = ("a:443".to_owned(), connector.to("a").unwrap());
-        let way = tunnel::Way { target, server, limits, time: Duration::from_secs(10), idle: IDLE };
+        let way = tunnel::Route { target, server, limits, time: Duration::from_secs(10), idle: IDLE };
         Rig::on(EmbeddedChannel::with_joint(tunnel::through(way)))
     }
 

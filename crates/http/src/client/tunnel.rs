@@ -25,7 +25,7 @@ type Pipeline = PipelineBuilder<(), Joint<Ask>>;
 
 /// Where a tunnel leads, and what is done there.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct Route {
     /// The host and the port that the proxy is asked for.
     pub(super) target: String,
     /// Who has to be there.
@@ -38,7 +38,7 @@ pub(super) struct Way {
 }
 
 /// A pipeline that goes through a proxy, and does TLS at the other end.
-pub(super) fn through(way: Way) -> Pipeline {
+pub(super) fn through(way: Route) -> Pipeline {
     pipeline().joint(move |switch| {
         let codec = HttpClient::with(way.limits.clone());
         pipeline().add(codec).last(Tunnel { way, switch, asked: None, answer_due: None, total_due: None })
@@ -46,7 +46,7 @@ pub(super) fn through(way: Way) -> Pipeline {
 }
 
 struct Tunnel {
-    way: Way,
+    way: Route,
     switch: Switch<Ask>,
     /// The pool lends to one at a time.
     asked: Option<Ask>,

@@ -4,7 +4,7 @@ use super::{
     Backend, ConnectError,
     attempts::{self, Attempt},
     error::taken,
-    hosts::Hosts,
+    hosts::Homes,
     race,
 };
 use crate::{
@@ -175,7 +175,7 @@ impl ClientBuilder {
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         self.schemes.check()?;
-        let hosts = Hosts::new(self.group, self.threads, None, self.backend, 1)
+        let hosts = Homes::new(self.group, self.threads, None, self.backend, 1)
             .map_err(|error| ConnectError::Setup(error.to_string()))?;
         let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         Ok(Client {
@@ -257,7 +257,7 @@ struct Arrived<'a> {
 }
 
 struct Inner<W> {
-    hosts: Hosts,
+    hosts: Homes,
     settings: ChannelSettings,
     /// As they were given: what cannot be had of a connection is refused by its name.
     options: StreamOptions,

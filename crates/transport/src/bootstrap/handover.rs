@@ -10,7 +10,7 @@
 //! is dropped on its way is refused by that.
 
 use super::{
-    hosts::Hosts,
+    hosts::Homes,
     observer::{Refusal, Watch},
 };
 use crate::{blocking::Lease, socket::ListenerFigures, stream::Carried};
@@ -31,7 +31,7 @@ pub(super) type Adopt =
 pub(super) struct Handover {
     pub(super) local: LocalLoop,
     /// Where connections live; none: where they are accepted.
-    pub(super) hosts: Option<Hosts>,
+    pub(super) hosts: Option<Homes>,
     pub(super) figures: Arc<ListenerFigures>,
     pub(super) adopt: Adopt,
     pub(super) waiting: Waiting,
@@ -55,7 +55,7 @@ impl Handover {
     }
 }
 
-fn hand_over(mut parcel: Parcel, hosts: &Hosts, local: &LocalLoop, waiting: &mut Waiting) {
+fn hand_over(mut parcel: Parcel, hosts: &Homes, local: &LocalLoop, waiting: &mut Waiting) {
     let first = match hosts.next() {
         Ok((first, lease)) => {
             parcel.lease = lease;
@@ -136,7 +136,7 @@ impl Waiting {
     }
 
     /// A place in the line for a loop; none, if it is full.
-    fn take_place(&mut self, target: &EventLoop) -> Option<Place> {
+    fn take_place(&mut self, target: &EventLoop) -> Option<OnItsWay> {
         let known = self.loops.iter().position(|(known, _)| known == target);
         let index = known.unwrap_or_else(|| {
             self.loops.retain(|(known, _)| !known.is_terminated());
@@ -148,14 +148,14 @@ impl Waiting {
             return None; // only this thread adds to it
         }
         waiting.fetch_add(1, Ordering::Relaxed);
-        Some(Place(waiting.clone()))
+        Some(OnItsWay(waiting.clone()))
     }
 }
 
 /// Given back when it is dropped.
-struct Place(Arc<AtomicUsize>);
+struct OnItsWay(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for OnItsWay {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ struct Parcel {
     lease: Option<Lease>,
     adopt: Adopt,
     figures: Arc<ListenerFigures>,
-    place: Option<Place>,
+    place: Option<OnItsWay>,
     watch: Option<Arc<Watch>>,
 }
 

@@ -5,7 +5,7 @@ use crate::blocking::{Lease, ThreadError, ThreadPerChannel};
 use netwright_core::{BuildError, EventLoop, EventLoopGroup};
 
 #[derive(Clone)]
-pub(super) enum Hosts {
+pub(super) enum Homes {
     Group(EventLoopGroup),
     Threads {
         threads: ThreadPerChannel,
@@ -14,7 +14,7 @@ pub(super) enum Hosts {
     },
 }
 
-impl Hosts {
+impl Homes {
     /// What the settings of a builder come to. `beside`: the loops that accept, if there are any to begin with; `loops`:
     /// how many to make if nothing is said.
     pub(super) fn new(

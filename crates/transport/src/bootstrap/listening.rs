@@ -19,7 +19,7 @@ use super::{
     BindError, ListenEnd, ServerObserver,
     entrance::{Belongings, Entrance, EntranceSettings, Kept, Site},
     handover::{Adopt, Handover, Waiting},
-    hosts::Hosts,
+    hosts::Homes,
     observer::{Refusal, Watch},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) struct Plan {
     /// The loops of which the first `entrances.acceptors` accept.
     pub(super) acceptors: EventLoopGroup,
     pub(super) shared_port: bool,
-    pub(super) hosts: Hosts,
+    pub(super) hosts: Homes,
     pub(super) entrances: EntranceSettings,
     pub(super) waiting_max: usize,
     pub(super) adopt: Adopt,

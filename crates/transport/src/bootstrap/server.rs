@@ -5,7 +5,7 @@ use super::{
     entrance::{EntranceSettings, Site},
     error::taken,
     handover::Adopt,
-    hosts::Hosts,
+    hosts::Homes,
     listening::{Listening, Plan},
 };
 #[cfg(unix)]
@@ -350,7 +350,7 @@ impl BoundPipeline {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let hosts =
-            Hosts::new(builder.workers, builder.threads, builder.acceptors.as_ref(), builder.backend, cores)
+            Homes::new(builder.workers, builder.threads, builder.acceptors.as_ref(), builder.backend, cores)
                 .map_err(|error| BindError::Setup(error.to_string()))?;
         if builder.shared_port && hosts.have_threads() {
             return excluded(
@@ -493,7 +493,7 @@ impl Server {
         }
     }
 
-    fn hosts(&self) -> &Hosts {
+    fn hosts(&self) -> &Homes {
         &self.inner.listening.plan().hosts
     }
 

@@ -3,11 +3,11 @@
 //! ```text
 //!   file   [......|==========|####|####|~~~~~~~~~|..................]
 //!               start      given  ready   being read       end
-//!                                 └──── at most two pieces each ────┘
+//!                                 └─── at most three pieces each ───┘
 //! ```
 //! Always true:
 //! 1. Pieces come in order; together they are the part that was asked for, or an error comes behind what there is of it.
-//! 2. Nothing is read before the first piece is asked for. Then two pieces are read at a time, while the two before them are taken.
+//! 2. Nothing is read before the first piece is asked for. Then three pieces are read at a time, while the three before them are taken.
 //! 3. Memory of pieces that nobody holds any more is used for the next ones, the one used last first: it is in the cache.
 
 use super::{File, FileError};
@@ -22,12 +22,12 @@ use std::{
 
 /// How much is given at a time.
 const PIECE: usize = 64 * 1024;
-/// How much is read at a time: two pieces. By one operation, because one costs a fifth of what copying a piece does.
-const READ: usize = 2 * PIECE;
+/// How much is read at a time: three pieces. By one operation, because one costs a fifth of what copying a piece does.
+const READ: usize = 3 * PIECE;
 /// How many buffers are remembered, of those that somebody may still hold.
 const BUFFERS: usize = 4;
 
-/// A part of a file, piece by piece of 64 KiB, two of them read while two are taken. Made by [`File::pieces`].
+/// A part of a file, piece by piece of 64 KiB, three of them read while three are taken. Made by [`File::pieces`].
 ///
 /// A [`ByteSource`]: write it to a channel or a peer ([`Channel::write_from`](netwright_core::Channel::write_from)), also through
 /// TLS, or make a body of it. Unlike [`FileRegion`](netwright_core::FileRegion), for which the system may have to wait for the

@@ -23,7 +23,7 @@ use std::{
 };
 
 /// Bytes that one entry reads or writes: what is larger goes in parts, between which others have their turn.
-const PART_MAX: usize = 128 * 1024;
+const PART_MAX: usize = 192 * 1024;
 /// Bytes that are appended at once, as many as systems write by one call: in parts they could have other bytes between them.
 const WHOLE_MAX: usize = 0x7fff_f000;
 /// For so long without an operation, and the source leaves.

@@ -81,7 +81,7 @@ impl UringSettings {
     /// Operations on [files](crate::files) that the kernel has at a time, at least one, and the bytes that these read and write; what
     /// exceeds that waits. Default: 64 and 512 KiB. What is in the system's cache is copied in the call that hands it over, so the
     /// bytes are how long a turn of the loop may take: half a megabyte is some 60 µs. What is read and written in parts counts part by
-    /// part, and what is appended, as a whole and by a thread of the kernel, for no more than a part, which is 128 KiB.
+    /// part, and what is appended, as a whole and by a thread of the kernel, for no more than a part, which is 192 KiB.
     pub const fn files(mut self, operations: usize, bytes: usize) -> Self {
         self.file_operations = if operations == 0 { 1 } else { operations };
         self.file_bytes = bytes;

@@ -142,15 +142,15 @@ pub(super) enum Role {
 
 /// Where something is that only busy streams have, so that an idle one is small; or nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct Seat(u32);
 
-impl Place {
+impl Seat {
     pub(super) fn is_nowhere(self) -> bool {
         self == Self::default()
     }
 }
 
-impl Default for Place {
+impl Default for Seat {
     fn default() -> Self {
         Self(u32::MAX)
     }
@@ -159,7 +159,7 @@ impl Default for Place {
 /// What busy streams have, by place; places that were left are taken again, the last one first.
 pub(super) struct Pool<T> {
     list: Vec<T>,
-    free: Vec<Place>,
+    free: Vec<Seat>,
 }
 
 impl<T: Default> Pool<T> {
@@ -168,7 +168,7 @@ impl<T: Default> Pool<T> {
     }
 
     #[inline]
-    pub(super) fn put(&mut self, value: T) -> Place {
+    pub(super) fn put(&mut self, value: T) -> Seat {
         match self.free.pop() {
             Some(place) => {
                 self.list[place.0 as usize] = value;
@@ -176,18 +176,18 @@ impl<T: Default> Pool<T> {
             }
             None => {
                 self.list.push(value);
-                Place(self.list.len() as u32 - 1) // at most one for each slot, whose index fits
+                Seat(self.list.len() as u32 - 1) // at most one for each slot, whose index fits
             }
         }
     }
 
     #[inline]
-    pub(super) fn get(&mut self, place: Place) -> Option<&mut T> {
+    pub(super) fn get(&mut self, place: Seat) -> Option<&mut T> {
         self.list.get_mut(place.0 as usize)
     }
 
     #[inline]
-    pub(super) fn take(&mut self, place: &mut Place) -> T {
+    pub(super) fn take(&mut self, place: &mut Seat) -> T {
         let place = std::mem::take(place);
         match self.list.get_mut(place.0 as usize) {
             Some(value) => {
@@ -216,9 +216,9 @@ pub(super) struct Stream {
     pub(super) end_told: bool,
     pub(super) end: Option<End>,
     /// Where what has arrived is.
-    pub(super) inbox: Place,
+    pub(super) inbox: Seat,
     /// Where what is being sent is.
-    pub(super) sending: Place,
+    pub(super) sending: Seat,
     /// The source waits for room to go on sending.
     pub(super) waits_for_room: bool,
     /// The source closes when the send under way has ended, and is told of that however it ends.

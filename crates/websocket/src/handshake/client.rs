@@ -51,7 +51,7 @@ pub struct WebSocketClient {
 }
 
 /// What the bytes of a connection go through. There is no third way: what is to be encrypted has somebody who does it.
-enum Way {
+enum Security {
     Plain,
     #[cfg(feature = "tls")]
     Tls(Destination),
@@ -96,13 +96,13 @@ impl WebSocketClient {
     }
 
     /// How to connect for this request. What is to be encrypted can be, or is refused here.
-    fn way(&self, request: &Request) -> Result<Way, OpenError> {
+    fn way(&self, request: &Request) -> Result<Security, OpenError> {
         if !request.is_secure() {
-            return Ok(Way::Plain);
+            return Ok(Security::Plain);
         }
         #[cfg(feature = "tls")]
         if let Some(connector) = &self.connector {
-            return Ok(Way::Tls(connector.to(request.host()).map_err(OpenError::Tls)?));
+            return Ok(Security::Tls(connector.to(request.host()).map_err(OpenError::Tls)?));
         }
         Err(OpenError::NoTls)
     }
@@ -110,7 +110,7 @@ impl WebSocketClient {
     fn begin<F, T>(
         &self,
         request: Request,
-        way: Way,
+        way: Security,
         serve: F,
     ) -> Result<Promised<Socket, OpenError>, OpenError>
     where
@@ -123,11 +123,11 @@ impl WebSocketClient {
         let (address, told) = (format!("tcp:{}", request.address()), task.clone());
         let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
         let connecting = match way {
-            Way::Plain => builder
+            Security::Plain => builder
                 .pipeline(move || pipeline().joint(|switch| task.clone().open(request.clone(), switch)))
                 .map(|client| client.connect(address)),
             #[cfg(feature = "tls")]
-            Way::Tls(server) => builder
+            Security::Tls(server) => builder
                 .pipeline(move || {
                     let tls = pipeline().add(Tls::to(&server));
                     tls.joint(|switch| task.clone().open(request.clone(), switch))

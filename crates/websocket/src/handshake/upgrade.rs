@@ -16,7 +16,7 @@ use netwright_http::{HttpPart, ReplyPart, RequestHead, RequestPart};
 use std::{convert::Infallible, fmt, sync::Arc};
 
 /// What lies behind the joint of a server that speaks HTTP and WebSocket.
-type Way = Switch<Infallible>;
+type UpgradeSwitch = Switch<Infallible>;
 
 /// Turns requests for a WebSocket into WebSocket connections, and lets everything else pass to the HTTP application.
 ///
@@ -81,7 +81,7 @@ impl Upgrade {
     /// Takes the requests that `accept` says, and has `make` build what comes in the place of HTTP: the WebSocket stage, and
     /// behind it the application.
     pub fn new<P, T>(
-        switch: Way,
+        switch: UpgradeSwitch,
         accept: impl Into<Arc<Accept>>,
         mut make: impl FnMut(WebSocket, &RequestHead, &Opened) -> P + 'static,
     ) -> Self

@@ -1,7 +1,7 @@
 //! What a channel shares with others beside its typed handle.
 
 use super::{
-    super::{Address, child::ParentChannel, line::Line, shared::Attribute, taken::What},
+    super::{Address, child::ParentChannel, shared::Attribute, short_queue::ShortQueue, taken::What},
     ChannelCore,
 };
 use crate::{
@@ -144,7 +144,7 @@ pub(crate) struct RareSide {
     /// Calls of stages that are on their way.
     pub(crate) calls: Calls,
     /// What stages have no more, because a guard was dropped.
-    pub(crate) let_go: Line<(u32, What, usize)>,
+    pub(crate) let_go: ShortQueue<(u32, What, usize)>,
     /// Futures of stages that want to be polled.
     pub(crate) woken: Vec<Key>,
     /// What is attached to the channel, one value for each type.

@@ -1,7 +1,7 @@
 //! The line itself: messages in order, each with the promise of its write.
 
 use super::{
-    super::{cause::WritePromise, line::Line, outgoing::Outgoing, water_marks::WaterMarks},
+    super::{cause::WritePromise, outgoing::Outgoing, short_queue::ShortQueue, water_marks::WaterMarks},
     Account, ENTRY_OVERHEAD, Outbound, Parcel,
 };
 
@@ -25,7 +25,7 @@ impl<M: Parcel> Entry<M> {
 
 /// Messages in order, those that may be sent in front.
 pub(crate) struct MessageLine<M> {
-    pub(super) entries: Line<Entry<M>>,
+    pub(super) entries: ShortQueue<Entry<M>>,
     /// How many entries, from the front, may be sent.
     pub(super) flushed: usize,
     /// Bytes of the first message that the transport has in its hands and has not reported as taken.
@@ -34,7 +34,7 @@ pub(crate) struct MessageLine<M> {
 
 impl<M> MessageLine<M> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Line::new(), flushed: 0, lent: 0 }
+        Self { entries: ShortQueue::new(), flushed: 0, lent: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -108,11 +108,11 @@ pub(super) struct Shared<H: SendHandler> {
     channel: OnceLock<Channel<H>>,
     /// Under way, from when it is sent until a worker takes it.
     batch: Mutex<Option<Batch<H>>>,
-    place: Mutex<Place<H>>,
+    place: Mutex<AtRest<H>>,
 }
 
 /// Where the handler is while it does not run.
-struct Place<H> {
+struct AtRest<H> {
     worker: Option<Worker<H>>,
     /// Whoever brings the handler back next tells it that it is removed.
     removed: bool,
@@ -143,7 +143,7 @@ where
             lane,
             channel: OnceLock::new(),
             batch: Mutex::new(None),
-            place: Mutex::new(Place { worker: Some(worker), removed: false }),
+            place: Mutex::new(AtRest { worker: Some(worker), removed: false }),
         }
     }
 

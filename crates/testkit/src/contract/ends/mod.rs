@@ -5,7 +5,7 @@
 //!       ×  end    the peer leaves, resets, half-closes; we close; the loop, the server shuts down
 //!       =  one behaviour: `whoever_waits_for_room_is_gone_when_the_peer_leaves`
 //! ```
-//! Protocols join with a [`Way`] of their own: see `crates/netwright/tests/ends.rs`.
+//! Protocols join with a [`Waiting`] of their own: see `crates/netwright/tests/ends.rs`.
 
 mod watch;
 mod ways;
@@ -26,17 +26,17 @@ use std::{
 
 /// A way in which the channels of a server can wait for something when their connections end.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct Waiting {
     /// What is waited for, as a part of a sentence: `room`.
     pub name: &'static str,
     /// Binds the server.
-    pub serve: fn(Place) -> Promised<Server, BindError>,
+    pub serve: fn(ServerAt) -> Promised<Server, BindError>,
     /// What a peer says, before its channel waits.
     pub approach: fn(&mut dyn Stream),
 }
 
-/// Where a server of a [`Way`] is to be.
-pub struct Place {
+/// Where a server of a [`Waiting`] is to be.
+pub struct ServerAt {
     /// A builder that knows its loops.
     pub builder: ServerBuilder,
     /// The address to bind.
@@ -104,14 +104,14 @@ const CONNECTIONS: usize = 3;
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// Shows it on one transport, in its first model.
-pub fn check(transport: Transport, way: &Way, end: End) {
+pub fn check(transport: Transport, way: &Waiting, end: End) {
     run(Setup::of(transport, end.needs_reset().then_some(Need::Reset)), way, end);
 }
 
-fn run(setup: Setup, way: &Way, end: End) {
+fn run(setup: Setup, way: &Waiting, end: End) {
     let (builder, loops) = setup.server();
     let watch = Watch::new();
-    let place = Place {
+    let place = ServerAt {
         builder: builder.half_closure(end == End::PeerHalfCloses),
         at: setup.listen_at(),
         watch: watch.clone(),

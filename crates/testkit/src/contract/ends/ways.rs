@@ -1,6 +1,6 @@
 //! What channels wait for. A further way is a function and a line in the table.
 
-use super::{End, Guard, Place, SOON, Stream, Watch, Way, run};
+use super::{End, Guard, SOON, ServerAt, Stream, Waiting, Watch, run};
 use crate::contract::{Behaviour, Need, Setup, support::Soon};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
@@ -32,7 +32,7 @@ macro_rules! entry {
             |setup: Setup| {
                 run(
                     setup,
-                    &Way { name: stringify!($way), serve: $way, approach: three_messages },
+                    &Waiting { name: stringify!($way), serve: $way, approach: three_messages },
                     End::$variant,
                 )
             },
@@ -132,7 +132,7 @@ impl Application for Waits {
     }
 }
 
-fn serve_waits(place: Place, first: fn(&mut Waits, &mut Cx<'_>)) -> Bound {
+fn serve_waits(place: ServerAt, first: fn(&mut Waits, &mut Cx<'_>)) -> Bound {
     let watch = place.watch;
     place
         .builder
@@ -142,18 +142,18 @@ fn serve_waits(place: Place, first: fn(&mut Waits, &mut Cx<'_>)) -> Bound {
 
 // ---- room ----
 
-fn room(place: Place) -> Bound {
+fn room(place: ServerAt) -> Bound {
     serve_waits(place, |_, cx| {
         cx.write_and_flush(much());
         cx.pause();
     })
 }
 
-fn room_without_a_thought(place: Place) -> Bound {
+fn room_without_a_thought(place: ServerAt) -> Bound {
     serve_waits(place, |_, cx| cx.write_and_flush(much()))
 }
 
-fn room_in_an_async_function(place: Place) -> Bound {
+fn room_in_an_async_function(place: ServerAt) -> Bound {
     async fn echo(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         let mut read = 0;
         while let Some(_byte) = peer.read().await? {
@@ -173,7 +173,7 @@ fn room_in_an_async_function(place: Place) -> Bound {
     place.builder.pipeline(make).bind(place.at)
 }
 
-fn room_in_a_service(place: Place) -> Bound {
+fn room_in_a_service(place: ServerAt) -> Bound {
     let watch = place.watch;
     let make = move |_: &_| {
         let (watch, guard, mut begun) = (watch.clone(), watch.guard(), false);
@@ -190,7 +190,7 @@ fn room_in_a_service(place: Place) -> Bound {
 
 // ---- messages ----
 
-fn a_message(place: Place) -> Bound {
+fn a_message(place: ServerAt) -> Bound {
     async fn reads(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         for _ in 0..3 {
             peer.read().await?;
@@ -208,7 +208,7 @@ fn a_message(place: Place) -> Bound {
 }
 
 /// It does not read, but looks out for the end.
-fn a_message_beside_the_peers_end(place: Place) -> Bound {
+fn a_message_beside_the_peers_end(place: ServerAt) -> Bound {
     async fn looks(mut peer: Peer<u8>, watch: Watch, _guard: Guard) -> Result<(), CloseCause> {
         peer.read().await?;
         watch.waits();
@@ -224,14 +224,14 @@ fn a_message_beside_the_peers_end(place: Place) -> Bound {
 
 // ---- time ----
 
-fn a_timer(place: Place) -> Bound {
+fn a_timer(place: ServerAt) -> Bound {
     serve_waits(place, |_, cx| {
         cx.pause();
         cx.arm(SOON);
     })
 }
 
-fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
+fn a_timer_of_a_stage_that_holds(place: ServerAt) -> Bound {
     /// Lets one message through at a time, with a pause in between.
     #[derive(Default)]
     struct Slow(Option<Hold>);
@@ -260,7 +260,7 @@ fn a_timer_of_a_stage_that_holds(place: Place) -> Bound {
 }
 
 /// Nobody resumes it: what came is given up after a while.
-fn who_paused_it(place: Place) -> Bound {
+fn who_paused_it(place: ServerAt) -> Bound {
     struct Paused(Watch, Guard);
     impl Application for Paused {
         type Read = u8;
@@ -283,7 +283,7 @@ fn who_paused_it(place: Place) -> Bound {
 
 // ---- other threads ----
 
-fn offloaded_work(place: Place) -> Bound {
+fn offloaded_work(place: ServerAt) -> Bound {
     serve_waits(place, |this, cx| {
         cx.pause();
         let watch = this.watch.clone();
@@ -292,7 +292,7 @@ fn offloaded_work(place: Place) -> Bound {
     })
 }
 
-fn a_stage_on_workers(place: Place) -> Bound {
+fn a_stage_on_workers(place: ServerAt) -> Bound {
     struct Blocks(Watch, Guard);
     impl Handler for Blocks {
         type Read = u8;
@@ -320,7 +320,7 @@ fn a_stage_on_workers(place: Place) -> Bound {
     place.builder.pipeline(make).bind(place.at)
 }
 
-fn an_application_on_workers(place: Place) -> Bound {
+fn an_application_on_workers(place: ServerAt) -> Bound {
     struct Blocks(Watch, Guard);
     impl Application for Blocks {
         type Read = u8;
@@ -345,7 +345,7 @@ fn an_application_on_workers(place: Place) -> Bound {
 // ---- segments ----
 
 /// Exchanged for one that waits, with messages left over.
-fn a_segment_that_was_exchanged(place: Place) -> Bound {
+fn a_segment_that_was_exchanged(place: ServerAt) -> Bound {
     let watch = place.watch;
     let make = move |_: &_| {
         let watch = watch.clone();
@@ -364,7 +364,7 @@ fn a_segment_that_was_exchanged(place: Place) -> Bound {
     place.builder.pipeline(make).bind(place.at)
 }
 
-fn a_sealed_segment(place: Place) -> Bound {
+fn a_sealed_segment(place: ServerAt) -> Bound {
     let watch = place.watch;
     let make = move |_: &_| {
         let watch = watch.clone();
@@ -393,7 +393,7 @@ fn tracked(watch: &Watch, channel: &Channel) {
     });
 }
 
-fn writes_of_others(place: Place) -> Bound {
+fn writes_of_others(place: ServerAt) -> Bound {
     serve_waits(place, |this, cx| {
         if !this.waits {
             tracked(&this.watch, &cx.channel());
@@ -401,7 +401,7 @@ fn writes_of_others(place: Place) -> Bound {
     })
 }
 
-fn writes_of_a_group(place: Place) -> Bound {
+fn writes_of_a_group(place: ServerAt) -> Bound {
     serve_waits(place, |this, cx| {
         if !this.waits {
             let group = ChannelGroup::new();
@@ -415,14 +415,14 @@ fn writes_of_a_group(place: Place) -> Bound {
     })
 }
 
-fn everything_to_be_sent(place: Place) -> Bound {
+fn everything_to_be_sent(place: ServerAt) -> Bound {
     serve_waits(place, |_, cx| {
         cx.write_and_flush(much());
         cx.close_when_flushed();
     })
 }
 
-fn its_output_to_be_shut_down(place: Place) -> Bound {
+fn its_output_to_be_shut_down(place: ServerAt) -> Bound {
     serve_waits(place, |this, cx| {
         if !this.waits {
             let channel = cx.channel();

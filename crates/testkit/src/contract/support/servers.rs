@@ -24,7 +24,7 @@ impl Setup {
         if self.model == Model::ThreadPerChannel {
             let (threads, acceptors) = (ThreadPerChannel::new(), accepting(1));
             let builder = self.bare_server().acceptors(acceptors.clone()).thread_per_channel(threads.clone());
-            return (builder, Loops { acceptors, hosts: Hosts::Threads(threads), workers: self.workers() });
+            return (builder, Loops { acceptors, hosts: Homes::Threads(threads), workers: self.workers() });
         }
         let (workers, acceptors) = match self.model {
             Model::OneLoop => (accepting(1), None),
@@ -38,7 +38,7 @@ impl Setup {
             builder = builder.acceptors(acceptors.clone());
         }
         let acceptors = acceptors.unwrap_or_else(|| workers.clone());
-        (builder, Loops { acceptors, hosts: Hosts::Group(workers), workers: self.workers() })
+        (builder, Loops { acceptors, hosts: Homes::Group(workers), workers: self.workers() })
     }
 
     fn workers(self) -> Option<Workers> {
@@ -144,7 +144,7 @@ pub(crate) fn loops_of<W: Send + 'static>(client: &Client<W>) -> Vec<EventLoop> 
 /// The loops of a server; where no loop only accepts, both groups are the same.
 pub(crate) struct Loops {
     pub(crate) acceptors: EventLoopGroup,
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: Homes,
     /// For a stage that is not on a loop.
     workers: Option<Workers>,
 }
@@ -164,12 +164,12 @@ impl Loops {
 
 /// What hosts the connections of a server.
 #[derive(Clone)]
-pub(crate) enum Hosts {
+pub(crate) enum Homes {
     Group(EventLoopGroup),
     Threads(ThreadPerChannel),
 }
 
-impl Hosts {
+impl Homes {
     /// All that there are now.
     pub(crate) fn loops(&self) -> Vec<EventLoop> {
         match self {

@@ -4,7 +4,7 @@ use super::{Engine, State};
 use crate::uring::{
     extension::Arrival,
     memory::Gathered,
-    slot::{End, GENERATIONS, Key, Kind, Kinds, Listener, Place, Role, Slot, gone},
+    slot::{End, GENERATIONS, Key, Kind, Kinds, Listener, Role, Seat, Slot, gone},
 };
 use netwright_core::driver::{Ready, Token};
 use socket2::Socket;
@@ -58,7 +58,7 @@ impl Engine {
         let Some(slot) = self.slot(key) else { return };
         slot.token = None;
         slot.told = Ready::NONE;
-        let mut inbox = Place::default();
+        let mut inbox = Seat::default();
         match &mut slot.role {
             Role::Stream(stream) => inbox = std::mem::take(&mut stream.inbox),
             Role::Listener(listener) => **listener = Listener::default(),

@@ -21,11 +21,11 @@ const LINE_MIN: usize = 8;
 /// Meanings of lines. Each line has one place, which others may want too.
 #[derive(Debug)]
 pub(crate) struct Seen<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Kept<T>>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Kept<T> {
     /// Of the last line that was not found here.
     missed: u64,
     line: Bytes,
@@ -49,7 +49,7 @@ impl<T> Seen<T> {
     pub(crate) fn missed(&mut self, line: &[u8], make: impl FnOnce(&Bytes) -> Option<T>) {
         let Some(sum) = sum(line) else { return };
         if self.places.is_empty() {
-            self.places.resize_with(PLACES, || Place { missed: 0, line: Bytes::new(), meaning: None });
+            self.places.resize_with(PLACES, || Kept { missed: 0, line: Bytes::new(), meaning: None });
         }
         let place = &mut self.places[place_of(sum)];
         if place.missed != sum {
@@ -60,7 +60,7 @@ impl<T> Seen<T> {
     }
 }
 
-impl<T> Place<T> {
+impl<T> Kept<T> {
     #[cold]
     fn keep(&mut self, line: &[u8], make: impl FnOnce(&Bytes) -> Option<T>) {
         self.missed = 0;

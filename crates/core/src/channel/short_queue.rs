@@ -9,12 +9,12 @@
 use crate::spill::Spill;
 use std::collections::vec_deque;
 
-pub(crate) struct Line<T> {
+pub(crate) struct ShortQueue<T> {
     first: Option<T>,
     rest: Spill<T>,
 }
 
-impl<T> Line<T> {
+impl<T> ShortQueue<T> {
     pub(crate) const fn new() -> Self {
         Self { first: None, rest: Spill::new() }
     }
@@ -87,13 +87,13 @@ impl<T> Line<T> {
     }
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for ShortQueue<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> IntoIterator for Line<T> {
+impl<T> IntoIterator for ShortQueue<T> {
     type Item = T;
     type IntoIter = std::iter::Chain<std::option::IntoIter<T>, vec_deque::IntoIter<T>>;
 
