@@ -19,6 +19,7 @@ pub(super) struct SafePath {
 /// - `.` and `..`, and empty ones;
 /// - slashes and backslashes that were encoded, control characters, NUL;
 /// - what cannot be decoded;
+/// - on Windows, a colon (drives, streams of a file) and a tilde (`ENV~1` is `.env` by its short name);
 /// - names that begin with a dot, unless `hidden`; but for `.well-known` in the first place, which is there to be seen.
 pub(super) fn safe_path(path: &str, hidden: bool) -> Option<SafePath> {
     let path = path.strip_prefix('/')?;
@@ -36,7 +37,7 @@ pub(super) fn safe_path(path: &str, hidden: bool) -> Option<SafePath> {
                 || segment == ".."
                 || segment
                     .contains(|character: char| character.is_control() || matches!(character, '/' | '\\'))
-                || (cfg!(windows) && segment.contains(':'))
+                || (cfg!(windows) && segment.contains([':', '~']))
                 || (segment.starts_with('.') && !hidden && !well_known);
             if forbidden {
                 return None;
@@ -115,6 +116,10 @@ mod tests {
 
     #[test]
     fn every_path_that_passes_has_normal_components_only() {
+        #[cfg(windows)]
+        for path in ["/a:b", "/C%3a", "/ENV~1", "/a/GIT~1/config"] {
+            assert_eq!(safe_path(path, false), None, "{path:?}");
+        }
         // All combinations of what matters, up to five pieces.
         const PIECES: [&str; 10] = ["/", ".", "..", "%2e", "%2f", "a", "%5c", "%00", "~", "%25"];
         let mut count = [0usize; 5];

@@ -27,6 +27,10 @@ pub(super) struct Root {
     directory: File,
 }
 
+/// `FILE_FLAG_BACKUP_SEMANTICS`, without which Windows opens no directory.
+#[cfg(windows)]
+const ALSO_DIRECTORIES: u32 = 0x0200_0000;
+
 impl Root {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let canonical = path.canonicalize()?;
@@ -109,7 +113,11 @@ impl Root {
         if !kind.is_file() && !kind.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "neither a file nor a directory"));
         }
-        OpenOptions::new().read(true).open(path)
+        let mut how = OpenOptions::new();
+        how.read(true);
+        #[cfg(windows)]
+        std::os::windows::fs::OpenOptionsExt::custom_flags(&mut how, ALSO_DIRECTORIES);
+        how.open(path)
     }
 }
 
