@@ -30,6 +30,7 @@
 
 #![deny(unsafe_code)]
 
+mod attributes;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(not(feature = "blocking"))]

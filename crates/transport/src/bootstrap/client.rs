@@ -6,19 +6,20 @@ use super::{
     error::taken,
     hosts::Homes,
     race,
+    setters::{Common, stream_setters},
 };
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::Guard,
-    open::{Arrival, Connection, Means, Schemes, Transport, Whereabouts},
+    open::{Arrival, Connection, Means, Schemes, Whereabouts},
     options::StreamOptions,
-    resolve::{FamilyPreference, Resolve, Resolver, interleave, look_up},
+    resolve::{FamilyPreference, Resolve, interleave, look_up},
     socket::ConnectSettings,
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use netwright_core::{
-    Address, Channel, EventLoopGroup, IntoPipeline, LeastRate, LocalLoop, Outgoing, Promise, Promised,
-    WaterMarks, internal::catch, promise, time,
+    Address, Channel, EventLoopGroup, IntoPipeline, LocalLoop, Outgoing, Promise, Promised, internal::catch,
+    promise, time,
 };
 use std::{
     fmt, io,
@@ -46,34 +47,19 @@ use std::{
 /// ```
 #[must_use = "a builder does nothing until `pipeline`"]
 pub struct ClientBuilder {
-    group: Option<EventLoopGroup>,
+    common: Common,
     threads: Option<ThreadPerChannel>,
     settings: ChannelSettings,
     timeout: Duration,
     from: Option<SocketAddr>,
     schemes: Schemes,
-    resolver: Option<Arc<dyn Resolve>>,
-    backend: Backend,
 }
 
 impl ClientBuilder {
-    /// The loops that host the connections. Default: one.
-    pub fn group(mut self, group: EventLoopGroup) -> Self {
-        self.group = Some(group);
-        self
-    }
-
-    /// Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).
-    #[cfg(feature = "blocking")]
-    pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
-        self.threads = Some(threads);
-        self
-    }
-
-    /// Options of the connections.
-    pub fn options(mut self, options: StreamOptions) -> Self {
-        self.settings.options = options;
-        self
+    stream_setters! {
+        loops: "one",
+        threads: "Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).",
+        cut_slow: ""
     }
 
     /// How long one attempt may take. Zero: no limit of ours. Default: 30 s.
@@ -88,84 +74,6 @@ impl ClientBuilder {
         self
     }
 
-    /// When a connection is told that too much waits to be sent. Default: 32 and 64 KiB.
-    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
-        self.settings.host.water_marks = marks;
-        self
-    }
-
-    /// Whether connections read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
-    /// Async last stages ask when they want a message; handlers and applications have to ask themselves, and stock ones that
-    /// answer everything, such as a closure of HTTP or files, leave that to a stage in front of them.
-    pub fn auto_read(mut self, auto: bool) -> Self {
-        self.settings.host.auto_read = auto;
-        self
-    }
-
-    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
-    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
-    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
-    pub fn hold_back(mut self, hold_back: bool) -> Self {
-        self.settings.host.hold_back = hold_back;
-        self
-    }
-
-    /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
-    /// for counts anew.
-    pub fn forsaken_after(mut self, time: Duration) -> Self {
-        self.settings.host.forsaken_after = time;
-        self
-    }
-
-    /// How fast a peer has to take what waits for it. Who does not is cut with
-    /// [`CloseCause::TooSlow`](netwright_core::CloseCause::TooSlow). Default: [`LeastRate::default`]; `None`: a peer may
-    /// keep what waits for it waiting for ever.
-    pub fn least_rate(mut self, rate: impl Into<Option<LeastRate>>) -> Self {
-        self.settings.host.least_rate = rate.into();
-        self
-    }
-
-    /// Whether a connection lives on when its peer sends no more, whatever its stages say. Default: as they
-    /// [say](netwright_core::Handler::half_closure), and it ends if none needs to hear of it.
-    pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.settings.host.half_closure = Some(allowed);
-        self
-    }
-
-    /// Attaches a value to every connection, one for each type; handlers find it with
-    /// [`Channel::attribute`](netwright_core::Channel::attribute).
-    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.settings.attach(value);
-        self
-    }
-
-    /// Lets Unix sockets receive descriptors that the peer sends along: up to `max` wait in
-    /// [`ReceivedDescriptors`](crate::ReceivedDescriptors), an attribute of the channel, until they are taken; more end the
-    /// connection. Default: 0, and what a peer sends is closed at once.
-    #[cfg(unix)]
-    pub fn receive_descriptors(mut self, max: usize) -> Self {
-        self.settings.descriptors = max;
-        self
-    }
-
-    /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = backend;
-        self
-    }
-
-    /// A transport of one's own: addresses that begin with `scheme:` are found by it. See [`open`](crate::open).
-    pub fn scheme(mut self, scheme: impl AsRef<str>, transport: impl Transport) -> Self {
-        self.schemes.add(scheme.as_ref(), transport);
-        self
-    }
-
-    /// Who turns names into addresses.
-    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
-        self.resolver = Some(Arc::new(resolver));
-        self
-    }
-
     /// What every connection runs: called on its loop, once for each.
     pub fn pipeline<F, P, W>(self, make: F) -> Result<Client<W>, ConnectError>
     where
@@ -175,9 +83,8 @@ impl ClientBuilder {
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         self.schemes.check()?;
-        let hosts = Homes::new(self.group, self.threads, None, self.backend, 1)
+        let hosts = Homes::new(self.common.group, self.threads, None, self.common.backend, 1)
             .map_err(|error| ConnectError::Setup(error.to_string()))?;
-        let resolver = self.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         Ok(Client {
             inner: Arc::new(Inner {
                 hosts,
@@ -186,7 +93,7 @@ impl ClientBuilder {
                 timeout: self.timeout,
                 from: self.from,
                 schemes: self.schemes,
-                resolver,
+                resolver: self.common.resolver,
                 open: Box::new(move |arrived| open(arrived, &make)),
             }),
         })
@@ -272,14 +179,12 @@ impl Client {
     /// Sets up a client.
     pub fn builder() -> ClientBuilder {
         ClientBuilder {
-            group: None,
+            common: Common::new(Backend::Auto),
             threads: None,
             settings: ChannelSettings::default(),
             timeout: Duration::from_secs(30),
             from: None,
             schemes: Schemes::default(),
-            resolver: None,
-            backend: Backend::Auto,
         }
     }
 }

@@ -2,24 +2,24 @@
 //!
 //! There are no servers and clients here: a bound socket answers whoever sends to it, and may send to anybody.
 
-use super::{Backend, BindError, ConnectError, error::taken};
+use super::{
+    Backend, BindError, ConnectError,
+    error::taken,
+    setters::{Common, channel_setters},
+};
 use crate::{
+    attributes::Attributes,
     datagram::{Datagram, DatagramSettings, Opening, open},
     options::DatagramOptions,
-    resolve::{Resolve, Resolver, look_up},
+    resolve::{Resolve, look_up},
     socket::sock_addr,
 };
 use netwright_core::{
     Address, Channel, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LocalLoop, Outgoing, Promised,
-    WaterMarks, internal::catch, promise,
+    internal::catch, promise,
 };
 use socket2::{Domain, Socket, Type};
-use std::{
-    any::{Any, TypeId},
-    fmt, io,
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, fmt, io, sync::Arc, time::Duration};
 
 /// The longest datagram that UDP has.
 const RECEIVE_MAX_DEFAULT: usize = 65_535;
@@ -55,21 +55,14 @@ const DESCRIPTORS_MAX_MAX: usize = 253;
 /// ```
 #[must_use = "a builder does nothing until `pipeline`"]
 pub struct DatagramsBuilder {
-    group: Option<EventLoopGroup>,
+    common: Common,
     options: DatagramOptions,
     settings: DatagramSettings,
-    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     from: Option<Address>,
-    resolver: Option<Arc<dyn Resolve>>,
-    backend: Backend,
 }
 
 impl DatagramsBuilder {
-    /// The loops that host the channels. Default: one.
-    pub fn group(mut self, group: EventLoopGroup) -> Self {
-        self.group = Some(group);
-        self
-    }
+    channel_setters!("channel", loops: "one", backend: "readiness, which datagrams need");
 
     /// Options of the sockets.
     pub fn options(mut self, options: DatagramOptions) -> Self {
@@ -77,38 +70,9 @@ impl DatagramsBuilder {
         self
     }
 
-    /// When a channel is told that too much waits to be sent. Default: 32 and 64 KiB.
-    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
-        self.settings.host.water_marks = marks;
-        self
-    }
-
     /// Whether channels read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
     pub fn auto_read(mut self, auto: bool) -> Self {
         self.settings.host.auto_read = auto;
-        self
-    }
-
-    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
-    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
-    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
-    pub fn hold_back(mut self, hold_back: bool) -> Self {
-        self.settings.host.hold_back = hold_back;
-        self
-    }
-
-    /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
-    /// for counts anew.
-    pub fn forsaken_after(mut self, time: Duration) -> Self {
-        self.settings.host.forsaken_after = time;
-        self
-    }
-
-    /// Attaches a value to every channel, one for each type; handlers find it with
-    /// [`Channel::attribute`](netwright_core::Channel::attribute).
-    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
-        self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
         self
     }
 
@@ -165,18 +129,6 @@ impl DatagramsBuilder {
         self
     }
 
-    /// What waits for I/O in the loops that are made when no group is given. Default: readiness, which datagrams need.
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = backend;
-        self
-    }
-
-    /// Who turns names into addresses.
-    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
-        self.resolver = Some(Arc::new(resolver));
-        self
-    }
-
     /// What every channel runs: called on its loop, once for each. It reads [`Datagram`]s.
     pub fn pipeline<F, P, W>(self, make: F) -> Result<Datagrams<W>, BindError>
     where
@@ -185,17 +137,17 @@ impl DatagramsBuilder {
         W: Send + 'static,
     {
         self.check()?;
-        let group = match self.group {
+        let Common { group, backend, resolver } = self.common;
+        let group = match group {
             Some(group) => group,
-            None => self.backend.event_loops(1).map_err(|error| BindError::Setup(error.to_string()))?,
+            None => backend.event_loops(1).map_err(|error| BindError::Setup(error.to_string()))?,
         };
         let inner = Inner {
             group,
             options: self.options,
             settings: self.settings,
-            attributes: self.attributes,
             from: self.from,
-            resolver: self.resolver.unwrap_or_else(|| Arc::new(Resolver::new())),
+            resolver,
             open: Box::new(move |opening| {
                 let pipeline = catch(|| make().into_pipeline())?;
                 Ok(open(opening.with(pipeline)))
@@ -267,7 +219,6 @@ struct Inner<W> {
     group: EventLoopGroup,
     options: DatagramOptions,
     settings: DatagramSettings,
-    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     from: Option<Address>,
     resolver: Arc<dyn Resolve>,
     open: Open<W>,
@@ -279,10 +230,11 @@ impl Datagrams {
         let mut host = HostSettings::default();
         host.whole_messages = true;
         DatagramsBuilder {
-            group: None,
+            common: Common::new(Backend::Readiness),
             options: DatagramOptions::new(),
             settings: DatagramSettings {
                 host,
+                attributes: Attributes::default(),
                 receive_max: RECEIVE_MAX_DEFAULT,
                 descriptors_max: 0,
                 credentials: false,
@@ -290,10 +242,7 @@ impl Datagrams {
                 cut_sent: true,
                 report_undelivered: false,
             },
-            attributes: Vec::new(),
             from: None,
-            resolver: None,
-            backend: Backend::Readiness,
         }
     }
 }
@@ -459,7 +408,6 @@ impl<W: Send + 'static> Inner<W> {
             peer,
             pipeline: (),
             settings: &self.settings,
-            attributes: &self.attributes,
             file,
         })
     }

@@ -11,6 +11,7 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `server`, `client`, `datagrams` | the builders, and what they make |
+//! | `setters` | what all builders are told in the same words |
 //! | `entrance` | where a server listens: a socket, a Unix socket, or what another transport has |
 //! | `listening` | which loop listens where, until when, and again after a loop has died |
 //! | `observer` | who looks on |
@@ -30,6 +31,7 @@ mod listening;
 mod observer;
 mod race;
 mod server;
+mod setters;
 
 pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};

@@ -7,21 +7,22 @@ use super::{
     handover::Adopt,
     hosts::Homes,
     listening::{Listening, Plan},
+    setters::{Common, stream_setters},
 };
 #[cfg(unix)]
 use crate::socket::unix::PeerCredentials;
 use crate::{
     blocking::ThreadPerChannel,
     live::{Live, ServerShutdown},
-    open::{Schemes, Transport, Whereabouts},
-    options::{ListenerOptions, StreamOptions},
-    resolve::{Resolve, Resolver, look_up},
+    open::{Schemes, Whereabouts},
+    options::ListenerOptions,
+    resolve::{Resolve, look_up},
     socket::{self, ListenerFigures},
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use netwright_core::{
-    Address, EventLoop, EventLoopGroup, HostSettings, IntoPipeline, LeastRate, LocalLoop, PromiseError,
-    Promised, SharedPromised, WaterMarks, promise, time,
+    Address, EventLoop, EventLoopGroup, IntoPipeline, LocalLoop, PromiseError, Promised, SharedPromised,
+    promise, time,
 };
 use std::{
     fmt, io,
@@ -79,7 +80,7 @@ pub struct Accepted {
 /// ```
 #[must_use = "a builder does nothing until `bind`"]
 pub struct ServerBuilder {
-    workers: Option<EventLoopGroup>,
+    common: Common,
     threads: Option<ThreadPerChannel>,
     acceptors: Option<EventLoopGroup>,
     shared_port: bool,
@@ -88,24 +89,15 @@ pub struct ServerBuilder {
     settings: ChannelSettings,
     addresses: Vec<String>,
     schemes: Schemes,
-    resolver: Option<Arc<dyn Resolve>>,
-    backend: Backend,
     observer: Option<Arc<dyn ServerObserver>>,
 }
 
 impl ServerBuilder {
-    /// The loops that host the connections. Default: one for each core.
-    pub fn group(mut self, workers: EventLoopGroup) -> Self {
-        self.workers = Some(workers);
-        self
-    }
-
-    /// Each connection gets a thread of its own. Excludes [`group`](Self::group) and [`shared_port`](Self::shared_port).
-    /// A connection for which there is no thread is refused with a reset, and counted.
-    #[cfg(feature = "blocking")]
-    pub fn thread_per_channel(mut self, threads: ThreadPerChannel) -> Self {
-        self.threads = Some(threads);
-        self
+    stream_setters! {
+        loops: "one for each core",
+        threads: "Each connection gets a thread of its own. Excludes [`group`](Self::group) and [`shared_port`](Self::shared_port). \
+                  A connection for which there is no thread is refused with a reset, and counted.",
+        cut_slow: ", and counted ([`ServerFigures::cut_slow`])"
     }
 
     /// The loops that accept. Default: the first loop of the group, or a loop of its own beside threads. With several,
@@ -139,99 +131,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Options of the connections.
-    pub fn options(mut self, options: StreamOptions) -> Self {
-        self.settings.options = options;
-        self
-    }
-
-    /// When a connection is told that too much waits to be sent. Default: 32 and 64 KiB.
-    pub fn water_marks(mut self, marks: WaterMarks) -> Self {
-        self.settings.host.water_marks = marks;
-        self
-    }
-
-    /// Whether connections read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
-    /// Async last stages ask when they want a message; handlers and applications have to ask themselves, and stock ones that
-    /// answer everything, such as a closure of HTTP or files, leave that to a stage in front of them.
-    pub fn auto_read(mut self, auto: bool) -> Self {
-        self.settings.host.auto_read = auto;
-        self
-    }
-
-    /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
-    /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
-    /// [`HostSettings::hold_back`](netwright_core::HostSettings).
-    pub fn hold_back(mut self, hold_back: bool) -> Self {
-        self.settings.host.hold_back = hold_back;
-        self
-    }
-
-    /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
-    /// for counts anew.
-    pub fn forsaken_after(mut self, time: Duration) -> Self {
-        self.settings.host.forsaken_after = time;
-        self
-    }
-
-    /// How fast a peer has to take what waits for it. Who does not is cut with
-    /// [`CloseCause::TooSlow`](netwright_core::CloseCause::TooSlow), and counted ([`ServerFigures::cut_slow`]). Default: [`LeastRate::default`]; `None`: a peer may
-    /// keep what waits for it waiting for ever.
-    pub fn least_rate(mut self, rate: impl Into<Option<LeastRate>>) -> Self {
-        self.settings.host.least_rate = rate.into();
-        self
-    }
-
-    /// Whether a connection lives on when its peer sends no more, whatever its stages say. Default: as they
-    /// [say](netwright_core::Handler::half_closure), and it ends if none needs to hear of it.
-    pub fn half_closure(mut self, allowed: bool) -> Self {
-        self.settings.host.half_closure = Some(allowed);
-        self
-    }
-
     /// A further address to listen on.
     pub fn listen(mut self, address: impl ToString) -> Self {
         self.addresses.push(address.to_string());
         self
     }
 
-    /// Attaches a value to every connection, one for each type; handlers find it with
-    /// [`Channel::attribute`](netwright_core::Channel::attribute).
-    pub fn attribute<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.settings.attach(value);
-        self
-    }
-
-    /// Lets Unix sockets receive descriptors that the peer sends along: up to `max` wait in
-    /// [`ReceivedDescriptors`](crate::ReceivedDescriptors), an attribute of the channel, until they are taken; more end the
-    /// connection. Default: 0, and what a peer sends is closed at once.
-    #[cfg(unix)]
-    pub fn receive_descriptors(mut self, max: usize) -> Self {
-        self.settings.descriptors = max;
-        self
-    }
-
-    /// What waits for I/O in the loops that are made when no group is given. Default: [`Backend::Auto`].
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = backend;
-        self
-    }
-
     /// Who is told what happens where the server listens; see [`ServerObserver`]. Default: nobody.
     pub fn observer(mut self, observer: impl ServerObserver) -> Self {
         self.observer = Some(Arc::new(observer));
-        self
-    }
-
-    /// A transport of one's own: addresses that begin with `scheme:` are found by it. See [`open`](crate::open).
-    pub fn scheme(mut self, scheme: impl AsRef<str>, transport: impl Transport) -> Self {
-        self.schemes.add(scheme.as_ref(), transport);
-        self
-    }
-
-    /// Who turns names into addresses.
-    pub fn resolver(mut self, resolver: impl Resolve) -> Self {
-        self.resolver = Some(Arc::new(resolver));
         self
     }
 
@@ -349,9 +257,9 @@ impl BoundPipeline {
             );
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let hosts =
-            Homes::new(builder.workers, builder.threads, builder.acceptors.as_ref(), builder.backend, cores)
-                .map_err(|error| BindError::Setup(error.to_string()))?;
+        let Common { group, backend, resolver } = builder.common;
+        let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), backend, cores)
+            .map_err(|error| BindError::Setup(error.to_string()))?;
         if builder.shared_port && hosts.have_threads() {
             return excluded(
                 "shared_port and thread_per_channel exclude each other: a thread for one connection accepts no other",
@@ -360,7 +268,6 @@ impl BoundPipeline {
         let all_accept = builder.shared_port || builder.acceptors.is_some();
         let acceptors = builder.acceptors.unwrap_or_else(|| hosts.group().clone());
         let accepting = if all_accept { acceptors.len() } else { 1 };
-        let resolver = builder.resolver.unwrap_or_else(|| Arc::new(Resolver::new()));
         let starter = acceptors.iter().next().ok_or(BindError::LoopEnded)?;
         let plan = Plan {
             acceptors,
@@ -478,17 +385,15 @@ impl Server {
     /// Sets up a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
-            workers: None,
+            common: Common::new(Backend::Auto),
             threads: None,
             acceptors: None,
             shared_port: false,
             waiting_max: WAITING_MAX,
             listener: ListenerOptions::new(),
-            settings: ChannelSettings { host: HostSettings::default(), ..ChannelSettings::default() },
+            settings: ChannelSettings::default(),
             addresses: Vec::new(),
             schemes: Schemes::default(),
-            resolver: None,
-            backend: Backend::Auto,
             observer: None,
         }
     }

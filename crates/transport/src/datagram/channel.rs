@@ -32,13 +32,7 @@ use netwright_core::{
     internal::CarriedBy,
 };
 use socket2::{Domain, Socket};
-use std::{
-    any::{Any, TypeId},
-    io,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, io, rc::Rc, sync::Arc, time::Duration};
 
 /// Datagrams of one channel before others get their turn.
 const DATAGRAMS_PER_TURN: usize = 256;
@@ -67,7 +61,6 @@ pub(crate) struct Opening<'a, P> {
     pub(crate) peer: Option<Address>,
     pub(crate) pipeline: P,
     pub(crate) settings: &'a DatagramSettings,
-    pub(crate) attributes: &'a [(TypeId, Arc<dyn Any + Send + Sync>)],
     /// What is dropped when the socket is closed: its file, if it has one.
     pub(crate) file: Option<Box<dyn Any>>,
 }
@@ -75,8 +68,8 @@ pub(crate) struct Opening<'a, P> {
 impl<'a> Opening<'a, ()> {
     /// The same with its pipeline.
     pub(crate) fn with<P>(self, pipeline: P) -> Opening<'a, P> {
-        let Self { local, socket, domain, peer, settings, attributes, file, .. } = self;
-        Opening { local, socket, domain, peer, pipeline, settings, attributes, file }
+        let Self { local, socket, domain, peer, settings, file, .. } = self;
+        Opening { local, socket, domain, peer, pipeline, settings, file }
     }
 }
 
@@ -86,7 +79,7 @@ where
     P: Segment<Datagram, W>,
     W: CarriedBy<Outgoing>,
 {
-    let Opening { local, socket, domain, peer, pipeline, settings, attributes, file } = opening;
+    let Opening { local, socket, domain, peer, pipeline, settings, file } = opening;
     let readiness = Readiness::of(local).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::Unsupported,
@@ -116,7 +109,7 @@ where
     let handle = Arc::new(DatagramSocket::new(domain, socket.clone()));
     let host = Host::new(local.clone(), pipeline, settings.host);
     let channel = host.channel();
-    channel.attach(attributes);
+    channel.attach(&settings.attributes);
     channel.set_attribute(handle.clone());
     local.register_with(|token| {
         readiness.register(&*socket, token, Interest::READABLE | Interest::WRITABLE)?;

@@ -35,6 +35,7 @@ pub(crate) use channel::{Opening, open};
 pub use news::{DatagramError, PortUnreachable, Truncated, Undelivered};
 pub use socket::{DatagramFigures, DatagramSocket, Multicast, MulticastError};
 
+use crate::attributes::Attributes;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Address, Envelope, HostSettings, Outgoing, Special};
 #[cfg(unix)]
@@ -111,6 +112,8 @@ impl From<Datagram> for (Address, BytesMut) {
 #[derive(Debug, Clone)]
 pub(crate) struct DatagramSettings {
     pub(crate) host: HostSettings,
+    /// What every channel has attached from the start.
+    pub(crate) attributes: Attributes,
     /// The longest datagram that is taken.
     pub(crate) receive_max: usize,
     /// The most descriptors that are taken with one datagram.

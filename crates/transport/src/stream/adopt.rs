@@ -6,6 +6,7 @@ use crate::socket::unix::{PeerCredentials, ReceivedDescriptors};
 #[cfg(all(target_os = "linux", feature = "uring"))]
 use crate::uring::{Uring, UringStream};
 use crate::{
+    attributes::Attributes,
     live::Guard,
     open::{Connection, contained},
     readiness::Readiness,
@@ -18,13 +19,7 @@ use netwright_core::{
     internal::{CarriedBy, PipeOf},
 };
 use socket2::Socket;
-use std::{
-    any::{Any, TypeId},
-    io,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, rc::Rc, time::Duration};
 
 /// What a listener accepted or a client opened.
 pub(crate) enum Carried {
@@ -125,7 +120,7 @@ struct Plan {
     local: Option<Address>,
     peer: Option<Address>,
     /// What is attached to it, beside what is attached to all.
-    attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    attributes: Attributes,
 }
 
 /// What will carry its bytes.
@@ -148,7 +143,7 @@ enum Opened {
 impl Adoption<'_> {
     fn plan(self) -> io::Result<Plan> {
         let Self { local, carried, peer, settings, .. } = self;
-        let mut attributes = Vec::new();
+        let mut attributes = Attributes::default();
         let (stream, own) = match carried {
             Carried::Socket(socket) => {
                 let own = socket.local_addr().ok().and_then(|address| socket::address(&address));
@@ -161,7 +156,7 @@ impl Adoption<'_> {
         };
         #[cfg(unix)]
         if let Some(credentials) = self.credentials {
-            attach(&mut attributes, credentials);
+            attributes.set(credentials);
         }
         Ok(Plan { stream, local: own, peer, attributes })
     }
@@ -172,7 +167,7 @@ fn plan_socket(
     socket: Socket,
     peer: &Option<Address>,
     settings: &ChannelSettings,
-    attributes: &mut Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    attributes: &mut Attributes,
 ) -> io::Result<Planned> {
     let is_unix = matches!(peer, Some(Address::Unix(_)));
     #[cfg(all(target_os = "linux", feature = "uring"))]
@@ -183,16 +178,11 @@ fn plan_socket(
     let kind = if is_unix { unix_kind(settings) } else { SocketKind::Tcp };
     #[cfg(unix)]
     if let SocketKind::Unix(Some(received)) = &kind {
-        attach(attributes, received.clone());
+        attributes.set(received.clone());
     }
     #[cfg(not(unix))]
     let _ = attributes;
     Ok(Planned::Socket(readiness, socket, kind))
-}
-
-#[cfg(unix)]
-fn attach<T: Send + Sync + 'static>(attributes: &mut Vec<(TypeId, Arc<dyn Any + Send + Sync>)>, value: T) {
-    attributes.push((TypeId::of::<T>(), Arc::new(value)));
 }
 
 impl Planned {

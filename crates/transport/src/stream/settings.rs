@@ -1,12 +1,11 @@
 //! How a channel behaves.
 
-use crate::options::{OptionError, StreamOptions};
+use crate::{
+    attributes::Attributes,
+    options::{OptionError, StreamOptions},
+};
 use netwright_core::HostSettings;
 use socket2::Domain;
-use std::{
-    any::{Any, TypeId},
-    sync::Arc,
-};
 
 /// What servers and clients set up for each of their channels.
 #[derive(Debug, Clone, Default)]
@@ -19,16 +18,10 @@ pub(crate) struct ChannelSettings {
     #[cfg_attr(not(unix), allow(dead_code))]
     pub(crate) descriptors: usize,
     /// What every channel has attached from the start.
-    pub(crate) attributes: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    pub(crate) attributes: Attributes,
 }
 
 impl ChannelSettings {
-    /// Attaches a value to every channel, one for each type.
-    pub(crate) fn attach<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.attributes.retain(|(known, _)| *known != TypeId::of::<T>());
-        self.attributes.push((TypeId::of::<T>(), Arc::new(value)));
-    }
-
     /// The same for channels of loops, which are not to block in a close: the waiting is taken out of the options.
     pub(crate) fn for_loops(&self) -> Self {
         let mut settings = self.clone();
