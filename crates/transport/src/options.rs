@@ -41,6 +41,18 @@ use self::platform::Setter;
 use socket2::{Domain, Socket};
 use std::{fmt::Debug, io, time::Duration};
 
+/// The setters of options, each kept under its own name: in the struct itself, or in a field of it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty) $(in $field:ident)?;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $value: $type) -> Self {
+            self$(.$field)?.$name = Some($value.into());
+            self
+        }
+    )*};
+}
+use setters;
+
 /// One walk over the options that are set: to ask whether each can be, or to set them.
 #[derive(Clone, Copy)]
 enum Pass<'a> {
@@ -94,6 +106,19 @@ fn refuse_unless<T: Debug>(
     expected: &'static str,
 ) -> Result<(), OptionError> {
     if allowed { Ok(()) } else { Err(OptionError::new(name, value, OptionWhy::Range { expected })) }
+}
+
+/// An option that sockets of no other family have, whatever its value.
+fn only_of<T: Debug>(
+    domain: Domain,
+    family: Domain,
+    name: &'static str,
+    value: Option<T>,
+) -> Result<(), OptionError> {
+    match value {
+        Some(value) if domain != family => Err(OptionError::new(name, value, OptionWhy::Family(domain))),
+        _ => Ok(()),
+    }
 }
 
 /// Seconds are what the system takes; a fraction would be cut off without a word.

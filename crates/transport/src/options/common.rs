@@ -98,115 +98,77 @@ impl Common {
     }
 }
 
-/// The setters for a struct that has a [`Common`] in its field `common`.
+/// The setters of options that every kind of socket has for the same reasons, for a struct that has a [`Common`] in its field `common`.
 macro_rules! common_setters {
     () => {
-        /// `SO_RCVBUF`: bytes that the system may hold for us to read. Linux doubles it and caps it at
-        /// `net.core.rmem_max`. Default: the system's, which it tunes by itself; a size set here ends that.
-        pub fn recv_buffer_size(mut self, bytes: usize) -> Self {
-            self.common.recv_buffer_size = Some(bytes);
-            self
-        }
+        $crate::options::setters! {
+            /// `SO_MARK`: marks packets for routing and filters. Linux; needs `CAP_NET_ADMIN`. Default: 0.
+            mark(mark: u32) in common;
 
-        /// `SO_SNDBUF`: bytes that the system may hold for us to send. Linux doubles it and caps it at
-        /// `net.core.wmem_max`. Default: the system's, which it tunes by itself; a size set here ends that.
-        pub fn send_buffer_size(mut self, bytes: usize) -> Self {
-            self.common.send_buffer_size = Some(bytes);
-            self
-        }
+            /// `SO_PRIORITY`: the queue for outgoing packets; above 6 it needs `CAP_NET_ADMIN`. Linux. Default: 0.
+            priority(priority: u32) in common;
 
-        /// `SO_REUSEADDR`: binds although old connections of this address are still being forgotten. Default: on for
-        /// listeners on Unix, the system's (off) otherwise. On Windows it would let others take the address over.
-        pub fn reuse_address(mut self, reuse: bool) -> Self {
-            self.common.reuse_address = Some(reuse);
-            self
-        }
+            /// `SO_BINDTODEVICE`: only packets of this interface, by name, 1 to 15 bytes. Linux. Default: any.
+            bind_device(name: impl Into<String>) in common;
 
-        /// `SO_REUSEPORT` (FreeBSD: `SO_REUSEPORT_LB`): several sockets of one user bind the same address, and the
-        /// system spreads connections over them. Not on Windows, Solaris, illumos. Default: off.
-        pub fn reuse_port(mut self, reuse: bool) -> Self {
-            self.common.reuse_port = Some(reuse);
-            self
-        }
-
-        /// `IP_TOS` on IPv4, `IPV6_TCLASS` on IPv6: how routers are to treat the packets. The two lowest bits have to
-        /// be 0: they are TCP's own (ECN). On Linux it holds for IPv4 peers of an IPv6 socket as well. Default: 0.
-        pub fn traffic_class(mut self, class: u8) -> Self {
-            self.common.traffic_class = Some(class);
-            self
-        }
-
-        /// `IP_TTL` on IPv4, `IPV6_UNICAST_HOPS` on IPv6: how many routers a packet may pass, 1 to 255. On Linux it
-        /// holds for IPv4 peers of an IPv6 socket as well. Default: the system's, mostly 64.
-        pub fn hop_limit(mut self, hops: u8) -> Self {
-            self.common.hop_limit = Some(hops);
-            self
-        }
-
-        /// `TCP_MAXSEG`: the largest segment to send and to announce. Unix. Default: what the path allows.
-        pub fn mss(mut self, bytes: u16) -> Self {
-            self.common.mss = Some(bytes);
-            self
-        }
-
-        /// `SO_MARK`: marks packets for routing and filters. Linux; needs `CAP_NET_ADMIN`. Default: 0.
-        pub fn mark(mut self, mark: u32) -> Self {
-            self.common.mark = Some(mark);
-            self
-        }
-
-        /// `SO_PRIORITY`: the queue for outgoing packets; above 6 it needs `CAP_NET_ADMIN`. Linux. Default: 0.
-        pub fn priority(mut self, priority: u32) -> Self {
-            self.common.priority = Some(priority);
-            self
-        }
-
-        /// `SO_BINDTODEVICE`: only packets of this interface, by name, 1 to 15 bytes. Linux. Default: any.
-        pub fn bind_device(mut self, name: impl Into<String>) -> Self {
-            self.common.bind_device = Some(name.into());
-            self
-        }
-
-        /// `SO_BINDTOIFINDEX`, `IP_BOUND_IF`: only packets of this interface, by number. Linux, Apple, Solaris,
-        /// illumos; not together with `bind_device`. Default: any.
-        pub fn bind_device_index(mut self, index: std::num::NonZeroU32) -> Self {
-            self.common.bind_device_index = Some(index);
-            self
-        }
-
-        /// `IP_FREEBIND`: binds an address that this machine does not have (yet). Linux. Default: off.
-        pub fn freebind(mut self, free: bool) -> Self {
-            self.common.freebind = Some(free);
-            self
-        }
-
-        /// `IP_TRANSPARENT`: takes and makes connections under foreign addresses, for transparent proxies. Linux; needs
-        /// `CAP_NET_ADMIN`. Default: off.
-        pub fn transparent(mut self, transparent: bool) -> Self {
-            self.common.transparent = Some(transparent);
-            self
-        }
-
-        /// `SO_BUSY_POLL`: microseconds that the system may spin on the network card instead of sleeping. Linux; raising
-        /// it needs `CAP_NET_ADMIN`. Default: `net.core.busy_read`.
-        pub fn busy_poll(mut self, micros: u32) -> Self {
-            self.common.busy_poll = Some(micros);
-            self
-        }
-
-        /// `SO_INCOMING_CPU`: of several listeners on one port, prefer this one for packets handled by that core.
-        /// Linux. Default: none.
-        pub fn incoming_cpu(mut self, cpu: usize) -> Self {
-            self.common.incoming_cpu = Some(cpu);
-            self
-        }
-
-        /// `SO_SETFIB`: the routing table. FreeBSD. Default: the process's.
-        pub fn fib(mut self, table: u32) -> Self {
-            self.common.fib = Some(table);
-            self
+            /// `SO_BUSY_POLL`: microseconds that the system may spin on the network card instead of sleeping. Linux; raising
+            /// it needs `CAP_NET_ADMIN`. Default: `net.core.busy_read`.
+            busy_poll(micros: u32) in common;
         }
     };
 }
 
-pub(super) use common_setters;
+/// And of those that listeners and connections share, beside [`common_setters`].
+macro_rules! stream_setters {
+    () => {
+        $crate::options::setters! {
+            /// `SO_RCVBUF`: bytes that the system may hold for us to read. Linux doubles it and caps it at
+            /// `net.core.rmem_max`. Default: the system's, which it tunes by itself; a size set here ends that.
+            recv_buffer_size(bytes: usize) in common;
+
+            /// `SO_SNDBUF`: bytes that the system may hold for us to send. Linux doubles it and caps it at
+            /// `net.core.wmem_max`. Default: the system's, which it tunes by itself; a size set here ends that.
+            send_buffer_size(bytes: usize) in common;
+
+            /// `SO_REUSEADDR`: binds although old connections of this address are still being forgotten. Default: on for
+            /// listeners on Unix, the system's (off) otherwise. On Windows it would let others take the address over.
+            reuse_address(reuse: bool) in common;
+
+            /// `SO_REUSEPORT` (FreeBSD: `SO_REUSEPORT_LB`): several sockets of one user bind the same address, and the
+            /// system spreads connections over them. Not on Windows, Solaris, illumos. Default: off.
+            reuse_port(reuse: bool) in common;
+
+            /// `IP_TOS` on IPv4, `IPV6_TCLASS` on IPv6: how routers are to treat the packets. The two lowest bits have to
+            /// be 0: they are TCP's own (ECN). On Linux it holds for IPv4 peers of an IPv6 socket as well. Default: 0.
+            traffic_class(class: u8) in common;
+
+            /// `IP_TTL` on IPv4, `IPV6_UNICAST_HOPS` on IPv6: how many routers a packet may pass, 1 to 255. On Linux it
+            /// holds for IPv4 peers of an IPv6 socket as well. Default: the system's, mostly 64.
+            hop_limit(hops: u8) in common;
+
+            /// `TCP_MAXSEG`: the largest segment to send and to announce. Unix. Default: what the path allows.
+            mss(bytes: u16) in common;
+
+            /// `SO_BINDTOIFINDEX`, `IP_BOUND_IF`: only packets of this interface, by number. Linux, Apple, Solaris,
+            /// illumos; not together with `bind_device`. Default: any.
+            bind_device_index(index: std::num::NonZeroU32) in common;
+
+            /// `IP_FREEBIND`: binds an address that this machine does not have (yet). Linux. Default: off.
+            freebind(free: bool) in common;
+
+            /// `IP_TRANSPARENT`: takes and makes connections under foreign addresses, for transparent proxies. Linux; needs
+            /// `CAP_NET_ADMIN`. Default: off.
+            transparent(transparent: bool) in common;
+
+            /// `SO_INCOMING_CPU`: of several listeners on one port, prefer this one for packets handled by that core.
+            /// Linux. Default: none.
+            incoming_cpu(cpu: usize) in common;
+
+            /// `SO_SETFIB`: the routing table. FreeBSD. Default: the process's.
+            fib(table: u32) in common;
+        }
+        $crate::options::common::common_setters!();
+    };
+}
+
+pub(super) use {common_setters, stream_setters};

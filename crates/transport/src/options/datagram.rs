@@ -1,6 +1,10 @@
 //! Options of a socket for datagrams.
 
-use super::{OptionError, OptionWhy, Pass, common::Common, platform, refuse_unless};
+use super::{
+    OptionError, Pass,
+    common::{Common, common_setters},
+    only_of, platform, setters,
+};
 use socket2::{Domain, Socket};
 use std::net::Ipv4Addr;
 
@@ -36,111 +40,54 @@ impl DatagramOptions {
         Self::default()
     }
 
-    /// `SO_RCVBUF`: bytes that the system holds for us to read; what comes when it is full is lost. Linux doubles it and
-    /// caps it at `net.core.rmem_max`. Default: the system's, often some 200 KiB.
-    pub fn recv_buffer_size(mut self, bytes: usize) -> Self {
-        self.common.recv_buffer_size = Some(bytes);
-        self
+    setters! {
+        /// `SO_RCVBUF`: bytes that the system holds for us to read; what comes when it is full is lost. Linux doubles it and
+        /// caps it at `net.core.rmem_max`. Default: the system's, often some 200 KiB.
+        recv_buffer_size(bytes: usize) in common;
+
+        /// `SO_SNDBUF`: bytes that the system holds for us to send. Linux doubles it and caps it at `net.core.wmem_max`.
+        /// Default: the system's.
+        send_buffer_size(bytes: usize) in common;
+
+        /// `SO_REUSEADDR`: several sockets on one port, all of which get what is sent to a multicast group. Default: off.
+        reuse_address(reuse: bool) in common;
+
+        /// `SO_REUSEPORT`: several sockets of one user on one port, over which the system spreads senders. Not on Windows,
+        /// Solaris, illumos. Default: off.
+        reuse_port(reuse: bool) in common;
+
+        /// `IP_TOS` on IPv4, `IPV6_TCLASS` on IPv6: how routers are to treat the packets, the two bits for congestion (ECN)
+        /// included. Default: 0.
+        traffic_class(class: u8);
+
+        /// `IP_TTL` on IPv4, `IPV6_UNICAST_HOPS` on IPv6: how many routers a packet may pass, 1 to 255. Default: the system's,
+        /// mostly 64.
+        hop_limit(hops: u8) in common;
+
+        /// `IPV6_V6ONLY`: an IPv6 socket takes nothing from IPv4. Default: the system's, which is off on Linux.
+        only_v6(only: bool);
+
+        /// `SO_BROADCAST`: may send to a broadcast address. IPv4. Default: off.
+        broadcast(allowed: bool);
+
+        /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`: how many routers what is sent to a group may pass; 0 does not leave this
+        /// machine. Default: 1, which does not leave the network.
+        multicast_hops(hops: u8);
+
+        /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`: members of a group on this machine get what is sent to it here.
+        /// Default: on.
+        multicast_loop(looped: bool);
+
+        /// `IP_MULTICAST_IF`: what is sent to a group leaves by the interface of this address. IPv4. Default: the system
+        /// chooses.
+        multicast_interface(address: Ipv4Addr);
+
+        /// `IPV6_MULTICAST_IF`: what is sent to a group leaves by the interface of this number. IPv6. Default: the system
+        /// chooses.
+        multicast_interface_index(index: u32);
     }
 
-    /// `SO_SNDBUF`: bytes that the system holds for us to send. Linux doubles it and caps it at `net.core.wmem_max`.
-    /// Default: the system's.
-    pub fn send_buffer_size(mut self, bytes: usize) -> Self {
-        self.common.send_buffer_size = Some(bytes);
-        self
-    }
-
-    /// `SO_REUSEADDR`: several sockets on one port, all of which get what is sent to a multicast group. Default: off.
-    pub fn reuse_address(mut self, reuse: bool) -> Self {
-        self.common.reuse_address = Some(reuse);
-        self
-    }
-
-    /// `SO_REUSEPORT`: several sockets of one user on one port, over which the system spreads senders. Not on Windows,
-    /// Solaris, illumos. Default: off.
-    pub fn reuse_port(mut self, reuse: bool) -> Self {
-        self.common.reuse_port = Some(reuse);
-        self
-    }
-
-    /// `IP_TOS` on IPv4, `IPV6_TCLASS` on IPv6: how routers are to treat the packets, the two bits for congestion (ECN)
-    /// included. Default: 0.
-    pub fn traffic_class(mut self, class: u8) -> Self {
-        self.traffic_class = Some(class);
-        self
-    }
-
-    /// `IP_TTL` on IPv4, `IPV6_UNICAST_HOPS` on IPv6: how many routers a packet may pass, 1 to 255. Default: the system's,
-    /// mostly 64.
-    pub fn hop_limit(mut self, hops: u8) -> Self {
-        self.common.hop_limit = Some(hops);
-        self
-    }
-
-    /// `IPV6_V6ONLY`: an IPv6 socket takes nothing from IPv4. Default: the system's, which is off on Linux.
-    pub fn only_v6(mut self, only: bool) -> Self {
-        self.only_v6 = Some(only);
-        self
-    }
-
-    /// `SO_BROADCAST`: may send to a broadcast address. IPv4. Default: off.
-    pub fn broadcast(mut self, allowed: bool) -> Self {
-        self.broadcast = Some(allowed);
-        self
-    }
-
-    /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`: how many routers what is sent to a group may pass; 0 does not leave this
-    /// machine. Default: 1, which does not leave the network.
-    pub fn multicast_hops(mut self, hops: u8) -> Self {
-        self.multicast_hops = Some(hops);
-        self
-    }
-
-    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`: members of a group on this machine get what is sent to it here.
-    /// Default: on.
-    pub fn multicast_loop(mut self, looped: bool) -> Self {
-        self.multicast_loop = Some(looped);
-        self
-    }
-
-    /// `IP_MULTICAST_IF`: what is sent to a group leaves by the interface of this address. IPv4. Default: the system
-    /// chooses.
-    pub fn multicast_interface(mut self, address: Ipv4Addr) -> Self {
-        self.multicast_interface = Some(address);
-        self
-    }
-
-    /// `IPV6_MULTICAST_IF`: what is sent to a group leaves by the interface of this number. IPv6. Default: the system
-    /// chooses.
-    pub fn multicast_interface_index(mut self, index: u32) -> Self {
-        self.multicast_interface_index = Some(index);
-        self
-    }
-
-    /// `SO_MARK`: marks packets for routing and filters. Linux; needs `CAP_NET_ADMIN`. Default: 0.
-    pub fn mark(mut self, mark: u32) -> Self {
-        self.common.mark = Some(mark);
-        self
-    }
-
-    /// `SO_PRIORITY`: the queue for outgoing packets; above 6 it needs `CAP_NET_ADMIN`. Linux. Default: 0.
-    pub fn priority(mut self, priority: u32) -> Self {
-        self.common.priority = Some(priority);
-        self
-    }
-
-    /// `SO_BINDTODEVICE`: only packets of this interface, by name, 1 to 15 bytes. Linux. Default: any.
-    pub fn bind_device(mut self, name: impl Into<String>) -> Self {
-        self.common.bind_device = Some(name.into());
-        self
-    }
-
-    /// `SO_BUSY_POLL`: microseconds that the system may spin on the network card instead of sleeping. Linux; raising it
-    /// needs `CAP_NET_ADMIN`. Default: `net.core.busy_read`.
-    pub fn busy_poll(mut self, micros: u32) -> Self {
-        self.common.busy_poll = Some(micros);
-        self
-    }
+    common_setters!();
 
     /// Whether all of it can be asked of a socket of that family on this platform.
     ///
@@ -148,9 +95,6 @@ impl DatagramOptions {
     /// The first option that cannot.
     pub fn check(&self, domain: Domain) -> Result<(), OptionError> {
         self.common.check()?;
-        if let Some(hops) = self.common.hop_limit {
-            refuse_unless(hops > 0, "hop_limit", hops, "1 to 255")?;
-        }
         self.walk(Pass::Check, domain)
     }
 
@@ -182,18 +126,6 @@ impl DatagramOptions {
         let index = self.multicast_interface_index;
         pass.option("multicast_interface_index", index, p::MULTICAST_INTERFACE_V6)?;
         self.common.walk(pass, domain)
-    }
-}
-
-fn only_of<T: std::fmt::Debug>(
-    domain: Domain,
-    family: Domain,
-    name: &'static str,
-    value: Option<T>,
-) -> Result<(), OptionError> {
-    match value {
-        Some(value) if domain != family => Err(OptionError::new(name, value, OptionWhy::Family(domain))),
-        _ => Ok(()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     OptionError, OptionWhy, Pass,
-    common::{Common, common_setters},
-    platform, refuse_unless,
+    common::{Common, stream_setters},
+    only_of, platform, refuse_unless, setters,
 };
 use socket2::{Domain, Socket};
 use std::{fmt, fs, sync::OnceLock};
@@ -53,28 +53,21 @@ impl ListenerOptions {
         Self::default()
     }
 
-    /// How many connections may wait to be accepted, at least 1. The system cuts it down to its own limit without a
-    /// word. Default: that limit ([`system_backlog`]).
-    pub fn backlog(mut self, connections: u32) -> Self {
-        self.backlog = Some(connections);
-        self
+    setters! {
+        /// How many connections may wait to be accepted, at least 1. The system cuts it down to its own limit without a
+        /// word. Default: that limit ([`system_backlog`]).
+        backlog(connections: u32);
+
+        /// `IPV6_V6ONLY`: an IPv6 listener takes no IPv4 connections. Refused on an IPv4 socket, whatever the value.
+        /// Default: the system's, which is off on Linux (`net.ipv6.bindv6only`) and on for Windows and OpenBSD.
+        only_v6(only: bool);
+
+        /// The permissions of a Unix socket's file, such as `0o600`: who may connect. Only for sockets with a path. Default:
+        /// what the process's umask leaves.
+        unix_mode(mode: u32);
     }
 
-    /// `IPV6_V6ONLY`: an IPv6 listener takes no IPv4 connections. Refused on an IPv4 socket, whatever the value.
-    /// Default: the system's, which is off on Linux (`net.ipv6.bindv6only`) and on for Windows and OpenBSD.
-    pub fn only_v6(mut self, only: bool) -> Self {
-        self.only_v6 = Some(only);
-        self
-    }
-
-    /// The permissions of a Unix socket's file, such as `0o600`: who may connect. Only for sockets with a path. Default:
-    /// what the process's umask leaves.
-    pub fn unix_mode(mut self, mode: u32) -> Self {
-        self.unix_mode = Some(mode);
-        self
-    }
-
-    common_setters!();
+    stream_setters!();
 
     /// The permissions of a Unix socket's file, if given.
     #[cfg_attr(not(unix), allow(dead_code))]
@@ -126,11 +119,7 @@ impl ListenerOptions {
     }
 
     fn walk(&self, pass: Pass<'_>, domain: Domain) -> Result<(), OptionError> {
-        if let Some(only) = self.only_v6
-            && domain != Domain::IPV6
-        {
-            return Err(OptionError::new("only_v6", only, OptionWhy::Family(domain)));
-        }
+        only_of(domain, Domain::IPV6, "only_v6", self.only_v6)?;
         pass.option("only_v6", self.only_v6, platform::ONLY_V6)?;
         if domain == Domain::UNIX {
             let (common, others) = self.common.split_for_unix();

@@ -2,8 +2,8 @@
 
 use super::{
     OptionError, OptionWhy, Pass,
-    common::{Common, common_setters},
-    platform, refuse_unless, whole_seconds,
+    common::{Common, stream_setters},
+    platform, refuse_unless, setters, whole_seconds,
 };
 use socket2::{Domain, Socket, TcpKeepalive};
 use std::{fmt::Debug, time::Duration};
@@ -55,108 +55,68 @@ impl StreamOptions {
         Self::default()
     }
 
-    /// `TCP_NODELAY`: sends what is flushed at once instead of waiting for more. Default: on, because channels gather
-    /// writes until `flush` already; off if [`cork`](Self::cork) is on.
-    pub fn nodelay(mut self, nodelay: bool) -> Self {
-        self.nodelay = Some(nodelay);
-        self
+    setters! {
+        /// `TCP_NODELAY`: sends what is flushed at once instead of waiting for more. Default: on, because channels gather
+        /// writes until `flush` already; off if [`cork`](Self::cork) is on.
+        nodelay(nodelay: bool);
+
+        /// `SO_KEEPALIVE`: probes a silent peer, by default after two hours. Default: off, unless a time is given.
+        keepalive(probe: bool);
+
+        /// `TCP_KEEPIDLE`: silence before the first probe; turns `keepalive` on. Whole seconds, 1 to 32,767. Not on
+        /// OpenBSD. Default: the system's, two hours.
+        keepalive_idle(silence: Duration);
+
+        /// `TCP_KEEPINTVL`: from one probe to the next. Whole seconds, 1 to 32,767; only with
+        /// [`keepalive_idle`](Self::keepalive_idle). Default: the system's, 75 s.
+        keepalive_interval(interval: Duration);
+
+        /// `TCP_KEEPCNT`: unanswered probes before the connection counts as dead, 1 to 127; only with
+        /// [`keepalive_idle`](Self::keepalive_idle). Default: the system's, 8 or 9.
+        keepalive_retries(probes: u32);
+
+        /// `SO_LINGER`: what closing does with bytes that the peer has not acknowledged. Zero: throws them away and resets the
+        /// connection. Otherwise whole seconds, up to 65,535, for which a channel's close waits: it is complete when the peer's
+        /// system has everything, or the time is over, and then the connection is reset. Only the close waits: the loop does
+        /// not, and no thread is started. Bytes that the peer sends meanwhile are not read. Where the system does not tell what is
+        /// acknowledged (only Linux and Android do), the close waits for the peer's end instead. Default: unset; a close is complete
+        /// at once, and the system sends the rest in the background, which is nearly always right.
+        ///
+        /// A socket that [`apply`](Self::apply) sets up for somebody else waits in `close`, *with its thread*: see
+        /// [`blocks_on_close`](Self::blocks_on_close).
+        linger(time: Duration);
+
+        /// `SO_OOBINLINE`: urgent bytes come with the others. Default: off.
+        out_of_band_inline(inline: bool);
+
+        /// `TCP_USER_TIMEOUT`: how long sent bytes may stay unacknowledged before the connection counts as dead. Whole
+        /// milliseconds, from 1 to 2,147,483,647. Linux. Default: the system's, some 15 minutes.
+        user_timeout(time: Duration);
+
+        /// `TCP_QUICKACK`: acknowledges at once. Not for good: the system goes back to delaying when it sees fit. Linux.
+        /// Default: the system's.
+        quickack(quick: bool);
+
+        /// `TCP_CORK`: sends full segments only, the rest after 200 ms. Refused together with `nodelay(true)`, which wants
+        /// the opposite. Linux. Default: off.
+        cork(cork: bool);
+
+        /// `TCP_THIN_LINEAR_TIMEOUTS`: resends sooner where few packets are under way. Linux. Default: off.
+        thin_linear_timeouts(linear: bool);
+
+        /// `TCP_NOTSENT_LOWAT`: the socket counts as writable only while fewer bytes than this wait unsent in the system, so
+        /// that what waits does so in the channel, where water marks see it. At least 1. Linux. Default: no limit.
+        notsent_lowat(bytes: u32);
+
+        /// `TCP_CONGESTION`: the congestion control by name, 1 to 15 bytes: `cubic`, `reno`, `bbr`. Linux, FreeBSD.
+        /// Default: the system's.
+        congestion(name: impl Into<String>);
+
+        /// `SIO_TCP_SET_ACK_FREQUENCY`: segments after which to acknowledge without delay. Windows. Default: 2.
+        ack_frequency(segments: u8);
     }
 
-    /// `SO_KEEPALIVE`: probes a silent peer, by default after two hours. Default: off, unless a time is given.
-    pub fn keepalive(mut self, probe: bool) -> Self {
-        self.keepalive = Some(probe);
-        self
-    }
-
-    /// `TCP_KEEPIDLE`: silence before the first probe; turns `keepalive` on. Whole seconds, 1 to 32,767. Not on
-    /// OpenBSD. Default: the system's, two hours.
-    pub fn keepalive_idle(mut self, silence: Duration) -> Self {
-        self.keepalive_idle = Some(silence);
-        self
-    }
-
-    /// `TCP_KEEPINTVL`: from one probe to the next. Whole seconds, 1 to 32,767; only with
-    /// [`keepalive_idle`](Self::keepalive_idle). Default: the system's, 75 s.
-    pub fn keepalive_interval(mut self, interval: Duration) -> Self {
-        self.keepalive_interval = Some(interval);
-        self
-    }
-
-    /// `TCP_KEEPCNT`: unanswered probes before the connection counts as dead, 1 to 127; only with
-    /// [`keepalive_idle`](Self::keepalive_idle). Default: the system's, 8 or 9.
-    pub fn keepalive_retries(mut self, probes: u32) -> Self {
-        self.keepalive_retries = Some(probes);
-        self
-    }
-
-    /// `SO_LINGER`: what closing does with bytes that the peer has not acknowledged. Zero: throws them away and resets the
-    /// connection. Otherwise whole seconds, up to 65,535, for which a channel's close waits: it is complete when the peer's
-    /// system has everything, or the time is over, and then the connection is reset. Only the close waits: the loop does
-    /// not, and no thread is started. Bytes that the peer sends meanwhile are not read. Where the system does not tell what is
-    /// acknowledged (only Linux and Android do), the close waits for the peer's end instead. Default: unset; a close is complete
-    /// at once, and the system sends the rest in the background, which is nearly always right.
-    ///
-    /// A socket that [`apply`](Self::apply) sets up for somebody else waits in `close`, *with its thread*: see
-    /// [`blocks_on_close`](Self::blocks_on_close).
-    pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = Some(time);
-        self
-    }
-
-    /// `SO_OOBINLINE`: urgent bytes come with the others. Default: off.
-    pub fn out_of_band_inline(mut self, inline: bool) -> Self {
-        self.out_of_band_inline = Some(inline);
-        self
-    }
-
-    /// `TCP_USER_TIMEOUT`: how long sent bytes may stay unacknowledged before the connection counts as dead. Whole
-    /// milliseconds, from 1 to 2,147,483,647. Linux. Default: the system's, some 15 minutes.
-    pub fn user_timeout(mut self, time: Duration) -> Self {
-        self.user_timeout = Some(time);
-        self
-    }
-
-    /// `TCP_QUICKACK`: acknowledges at once. Not for good: the system goes back to delaying when it sees fit. Linux.
-    /// Default: the system's.
-    pub fn quickack(mut self, quick: bool) -> Self {
-        self.quickack = Some(quick);
-        self
-    }
-
-    /// `TCP_CORK`: sends full segments only, the rest after 200 ms. Refused together with `nodelay(true)`, which wants
-    /// the opposite. Linux. Default: off.
-    pub fn cork(mut self, cork: bool) -> Self {
-        self.cork = Some(cork);
-        self
-    }
-
-    /// `TCP_THIN_LINEAR_TIMEOUTS`: resends sooner where few packets are under way. Linux. Default: off.
-    pub fn thin_linear_timeouts(mut self, linear: bool) -> Self {
-        self.thin_linear_timeouts = Some(linear);
-        self
-    }
-
-    /// `TCP_NOTSENT_LOWAT`: the socket counts as writable only while fewer bytes than this wait unsent in the system, so
-    /// that what waits does so in the channel, where water marks see it. At least 1. Linux. Default: no limit.
-    pub fn notsent_lowat(mut self, bytes: u32) -> Self {
-        self.notsent_lowat = Some(bytes);
-        self
-    }
-
-    /// `TCP_CONGESTION`: the congestion control by name, 1 to 15 bytes: `cubic`, `reno`, `bbr`. Linux, FreeBSD.
-    /// Default: the system's.
-    pub fn congestion(mut self, name: impl Into<String>) -> Self {
-        self.congestion = Some(name.into());
-        self
-    }
-
-    /// `SIO_TCP_SET_ACK_FREQUENCY`: segments after which to acknowledge without delay. Windows. Default: 2.
-    pub fn ack_frequency(mut self, segments: u8) -> Self {
-        self.ack_frequency = Some(segments);
-        self
-    }
-
-    common_setters!();
+    stream_setters!();
 
     /// Whether closing a socket that has these options may block the closing thread ([`linger`](Self::linger) of a second or
     /// more). Channels see to that themselves.
