@@ -63,6 +63,13 @@ pub enum RefusedWhy {
     NoThread(std::io::ErrorKind),
 }
 
+/// For whoever opens something of the system on a loop: `?` takes what the system refuses and what the loop does.
+impl From<RefusedWhy> for std::io::Error {
+    fn from(why: RefusedWhy) -> Self {
+        Self::other(why.to_string())
+    }
+}
+
 impl<F> Refused<F> {
     pub(crate) fn new(task: F, why: RefusedWhy) -> Self {
         Self { task, why }

@@ -29,7 +29,7 @@
 //!
 //! Loop thread only.
 
-use crate::readiness::{Interest, moved_away, not_registered};
+use crate::readiness::{Interest, moved_away, not_registered, registered_already};
 use netwright_core::driver::{Event, Ready, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
@@ -83,10 +83,7 @@ impl Levels {
         }
         let mut table = self.table.borrow_mut();
         match place(&table, fd) {
-            Ok(_) => Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("descriptor {fd} is registered already"),
-            )),
+            Ok(_) => Err(registered_already(fd)),
             Err(at) => {
                 table.insert(at, Entry::new(fd, token, interest));
                 Ok(())

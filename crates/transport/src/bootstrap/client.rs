@@ -355,16 +355,7 @@ where
 {
     let Arrived { local, carried, peer, lease, settings, timeout } = arrived;
     let pipeline = catch(|| make().into_pipeline()).map_err(ConnectError::Panicked)?;
-    #[cfg(unix)]
-    let credentials = carried.credentials(&peer);
-    let adoption = Adoption {
-        local,
-        carried,
-        peer: Some(peer.clone()),
-        #[cfg(unix)]
-        credentials,
-        settings,
-    };
+    let adoption = Adoption::new(local, carried, peer.clone(), settings);
     let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
     adopt(adoption, pipeline, guard).map_err(|error| ConnectError::io(peer, timeout, error))
 }

@@ -183,20 +183,11 @@ fn prepare<'a>(
     if let Carried::Socket(socket) = &carried {
         settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;
     }
-    #[cfg(unix)]
-    let credentials = carried.credentials(&peer);
-    let adoption = Adoption {
-        local,
-        carried,
-        peer: Some(peer.clone()),
-        #[cfg(unix)]
-        credentials,
-        settings,
-    };
+    let adoption = Adoption::new(local, carried, peer, settings);
     let accepted = Accepted {
-        peer,
+        peer: adoption.peer.clone(),
         #[cfg(unix)]
-        credentials,
+        credentials: adoption.credentials,
     };
     Ok((accepted, adoption))
 }

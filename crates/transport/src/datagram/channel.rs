@@ -21,18 +21,18 @@ use super::{
     socket::add,
 };
 use crate::{
-    readiness::{Interest, Readiness},
+    readiness::{Interest, Readiness, Registered},
     stream::Wrote,
     sys::errors::{is_about_segments, is_about_the_network, is_port_unreachable},
 };
 use netwright_core::{
-    Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, RefusedWhy, Segment,
-    SourceTimer, UnixName, WriteError,
+    Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, Segment, SourceTimer,
+    UnixName, WriteError,
     driver::{Event, Ready, Source, Token},
     internal::CarriedBy,
 };
 use socket2::{Domain, Socket};
-use std::{any::Any, io, rc::Rc, sync::Arc, time::Duration};
+use std::{any::Any, io, sync::Arc, time::Duration};
 
 /// Datagrams of one channel before others get their turn.
 const DATAGRAMS_PER_TURN: usize = 256;
@@ -51,6 +51,9 @@ const RETRY: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64
 const HELD_EVENTS_MAX: usize = 64;
 /// Our own timer. Those of stages have the number of their stage in the upper half, which is never 0.
 const RETRY_SIGNAL: u64 = 0;
+
+/// What a channel wants to hear of.
+const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// What a channel is made of.
 pub(crate) struct Opening<'a, P> {
@@ -112,11 +115,11 @@ where
     channel.attach(&settings.attributes);
     channel.set_attribute(handle.clone());
     local.register_with(|token| {
-        readiness.register(&*socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let socket = Registered::new(readiness, socket, token, BOTH)?;
         let channel = DatagramChannel {
             host,
             local: local.clone(),
-            carrier: Some(Carrier { readiness, socket, handle: handle.clone(), _file: file }),
+            carrier: Some(Carrier { socket, handle: handle.clone(), _file: file }),
             handle,
             token,
             ask: Ask { limit, names: peer.is_none(), control },
@@ -133,22 +136,20 @@ where
             retry_after: RETRY[0],
             held_events: 0,
         };
-        Ok::<_, OpenError>(channel.begin(address))
+        Ok::<_, io::Error>(channel.begin(address))
     })?;
     Ok(channel)
 }
 
 /// The socket while it is open. Dropping it deregisters and closes.
 struct Carrier {
-    readiness: Rc<Readiness>,
-    socket: Arc<Socket>,
+    socket: Registered<Arc<Socket>>,
     handle: Arc<DatagramSocket>,
     _file: Option<Box<dyn Any>>,
 }
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        let _ = self.readiness.deregister(&*self.socket);
         self.handle.let_go(); // ours is the last reference now
     }
 }
@@ -217,8 +218,7 @@ where
             budget -= self.receive(budget);
         }
         if let Some(carrier) = &self.carrier {
-            // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
-            let _ = carrier.readiness.set_interest(&*carrier.socket, self.host.wants_read(), self.blocked);
+            carrier.socket.set_interest(self.host.wants_read(), self.blocked);
         } else if self.host.is_finished() {
             self.host.remove();
             self.local.deregister(self.token);
@@ -391,8 +391,7 @@ where
 
     fn more_errors(&mut self) {
         let Some(carrier) = &self.carrier else { return };
-        let all = Interest::READABLE | Interest::WRITABLE;
-        let _ = carrier.readiness.reregister(&*carrier.socket, self.token, all); // reports what is there as new
+        carrier.socket.renew(self.token, BOTH); // reports what is there as new
     }
 
     // ---- sending ----
@@ -540,26 +539,5 @@ where
         self.close(CloseCause::ShutDown);
         self.host.forsake();
         self.act();
-    }
-}
-
-/// Lets `?` take both what the loop and what the system says.
-struct OpenError(io::Error);
-
-impl From<io::Error> for OpenError {
-    fn from(error: io::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<RefusedWhy> for OpenError {
-    fn from(why: RefusedWhy) -> Self {
-        Self(io::Error::other(why.to_string()))
-    }
-}
-
-impl From<OpenError> for io::Error {
-    fn from(error: OpenError) -> Self {
-        error.0
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Side;
 use crate::{
-    readiness::{Interest, Readiness},
+    readiness::{Interest, Readiness, Registered},
     scratch::{Scratch, scratch},
     socket::{Sink, no_driver, write_flushed},
     stream::{Received, Stream, Wrote, next_bytes},
@@ -29,10 +29,10 @@ use std::{
 const FILE_CHUNK: usize = 64 * 1024;
 
 pub(super) struct PipeStream {
-    readiness: Rc<Readiness>,
     scratch: Rc<Scratch>,
-    input: Side,
-    output: Option<Side>,
+    /// Before `input`, behind which the peer waits for the end.
+    output: Option<Registered<Side>>,
+    input: Registered<Side>,
     cap: GatherCap,
 }
 
@@ -40,24 +40,15 @@ impl PipeStream {
     /// Registers both under the token.
     pub(super) fn open(local: &LocalLoop, token: Token, input: Side, output: Side) -> io::Result<Self> {
         let readiness = Readiness::of(local).ok_or_else(no_driver)?;
-        readiness.register(&input, token, Interest::READABLE)?;
-        if let Err(error) = readiness.register(&output, token, Interest::WRITABLE) {
-            let _ = readiness.deregister(&input);
-            return Err(error);
-        }
-        Ok(Self { readiness, scratch: scratch(), input, output: Some(output), cap: GatherCap::default() })
-    }
-
-    fn close_output(&mut self) {
-        if let Some(output) = self.output.take() {
-            let _ = self.readiness.deregister(&output);
-        }
+        let input = Registered::new(readiness.clone(), input, token, Interest::READABLE)?;
+        let output = Registered::new(readiness, output, token, Interest::WRITABLE)?;
+        Ok(Self { scratch: scratch(), input, output: Some(output), cap: GatherCap::default() })
     }
 }
 
 impl Stream for PipeStream {
     fn receive(&mut self) -> io::Result<Received> {
-        let read = |room: &mut [MaybeUninit<u8>]| Ok(rustix::io::read(&self.input, room)?.0.len());
+        let read = |room: &mut [MaybeUninit<u8>]| Ok(rustix::io::read(&*self.input, room)?.0.len());
         let (bytes, room) = self.scratch.fill(read)?;
         let more = bytes.len() == room || !self.input.is_drained_by_a_short_read();
         Ok(Received { bytes, more })
@@ -65,21 +56,21 @@ impl Stream for PipeStream {
 
     fn has_ended(&mut self) -> io::Result<bool> {
         let news = look_at(&self.input, PollFlags::IN)?;
-        Ok(news.intersects(PollFlags::IN | PollFlags::HUP) && ioctl_fionread(&self.input)? == 0)
+        Ok(news.intersects(PollFlags::IN | PollFlags::HUP) && ioctl_fionread(&*self.input)? == 0)
     }
 
     fn send(&mut self, outbound: &mut Outbound) -> io::Result<Wrote> {
-        match &self.output {
+        match self.output.as_deref() {
             Some(output) => write_flushed(&PipeSink(output), outbound, &mut self.cap),
             None => Ok(Wrote::All), // behind our end the queue takes nothing
         }
     }
 
     fn shut_down_output(&mut self) -> io::Result<()> {
-        if let Some(socket) = self.output.as_ref().filter(|output| output.is_socket()) {
+        if let Some(socket) = self.output.as_deref().filter(|output| output.is_socket()) {
             rustix::net::shutdown(socket, Shutdown::Write)?; // the input may be the same one
         }
-        self.close_output();
+        self.output = None;
         Ok(())
     }
 
@@ -101,23 +92,15 @@ impl Stream for PipeStream {
 
     /// What lies in the pipe.
     fn on_its_way(&mut self) -> Option<usize> {
-        let output = self.output.as_ref().filter(|output| !output.is_socket())?;
+        let output = self.output.as_deref().filter(|output| !output.is_socket())?;
         ioctl_fionread(output).ok().and_then(|len| usize::try_from(len).ok())
     }
 
     fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
-        // Registered as long as they live, so this cannot fail; edge-triggered it is a branch.
-        let _ = self.readiness.set_interest(&self.input, wants_read, false);
+        self.input.set_interest(wants_read, false);
         if let Some(output) = &self.output {
-            let _ = self.readiness.set_interest(output, false, waits_for_room);
+            output.set_interest(false, waits_for_room);
         }
-    }
-}
-
-impl Drop for PipeStream {
-    fn drop(&mut self) {
-        self.close_output();
-        let _ = self.readiness.deregister(&self.input);
     }
 }
 

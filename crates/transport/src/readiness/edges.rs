@@ -74,6 +74,9 @@ impl Edges {
     }
 }
 
+/// What sources are called here.
+const SOURCE: &str = if cfg!(windows) { "socket" } else { "descriptor" };
+
 fn number(token: Token) -> io::Result<mio::Token> {
     let number = token.to_u64();
     if number < SOURCE_TOKEN_MIN {
@@ -87,8 +90,14 @@ pub(crate) fn moved_away() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the driver was suspended and has left this thread")
 }
 
+/// Said by `epoll` and `kqueue` themselves, where they are asked.
+#[cfg(any(windows, feature = "blocking", all(target_os = "linux", feature = "uring")))]
+pub(crate) fn registered_already(source: RawSource) -> io::Error {
+    let text = format!("{SOURCE} {source} is registered with this loop's driver already");
+    io::Error::new(io::ErrorKind::AlreadyExists, text)
+}
+
 pub(crate) fn not_registered(source: RawSource) -> io::Error {
-    let kind = if cfg!(windows) { "socket" } else { "descriptor" };
-    let text = format!("{kind} {source} is not registered with this loop's driver");
+    let text = format!("{SOURCE} {source} is not registered with this loop's driver");
     io::Error::new(io::ErrorKind::NotFound, text)
 }

@@ -61,12 +61,16 @@
 
 mod driver;
 mod edges;
+mod registered;
 mod registry;
 mod wait;
 
 pub use driver::ReadinessSeed;
 #[cfg(all(unix, feature = "blocking"))]
-pub(crate) use edges::{moved_away, not_registered};
+pub(crate) use edges::moved_away;
+#[cfg(any(all(unix, feature = "blocking"), all(target_os = "linux", feature = "uring")))]
+pub(crate) use edges::{not_registered, registered_already};
 /// What a source wants to hear about.
 pub use mio::Interest;
+pub(crate) use registered::Registered;
 pub use registry::Readiness;

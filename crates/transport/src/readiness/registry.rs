@@ -50,6 +50,19 @@ enum Kind {
     Ring(Weak<Uring>),
 }
 
+/// The same asked of whichever kind it is.
+macro_rules! ask {
+    ($self:ident.$method:ident($source:ident $(, $what:ident)*)) => {
+        match &$self.kind {
+            Kind::Edges(edges) => edges.$method($source $(, $what)*),
+            #[cfg(all(unix, feature = "blocking"))]
+            Kind::Levels(levels) => levels.$method(raw($source) $(, $what)*),
+            #[cfg(all(target_os = "linux", feature = "uring"))]
+            Kind::Ring(ring) => present(ring)?.$method($source $(, $what)*),
+        }
+    };
+}
+
 /// What a source does.
 ///
 /// Edge-triggered, with a [`ReadinessSeed`](super::ReadinessSeed): an event tells that something *became* possible, and
@@ -73,13 +86,7 @@ impl Readiness {
     /// In debug builds, if the descriptor's number is in the table for a descriptor that was closed without being
     /// deregistered, and this can be told. Release builds take the newcomer.
     pub fn register(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
-        match &self.kind {
-            Kind::Edges(edges) => edges.register(source, token, interest),
-            #[cfg(all(unix, feature = "blocking"))]
-            Kind::Levels(levels) => levels.register(raw(source), token, interest),
-            #[cfg(all(target_os = "linux", feature = "uring"))]
-            Kind::Ring(ring) => present(ring)?.register(source, token, interest),
-        }
+        ask!(self.register(source, token, interest))
     }
 
     /// Changes what a registered source wants to hear about, and under which token.
@@ -87,13 +94,7 @@ impl Readiness {
     /// # Errors
     /// `NotFound` if it is not registered; otherwise as [`register`](Self::register).
     pub fn reregister(&self, source: &impl AsSource, token: Token, interest: Interest) -> io::Result<()> {
-        match &self.kind {
-            Kind::Edges(edges) => edges.reregister(source, token, interest),
-            #[cfg(all(unix, feature = "blocking"))]
-            Kind::Levels(levels) => levels.reregister(raw(source), token, interest),
-            #[cfg(all(target_os = "linux", feature = "uring"))]
-            Kind::Ring(ring) => present(ring)?.reregister(source, token, interest),
-        }
+        ask!(self.reregister(source, token, interest))
     }
 
     /// Stops telling about `source`. Events of the poll that is being worked off may still come.
@@ -101,13 +102,7 @@ impl Readiness {
     /// # Errors
     /// `NotFound` if it is not registered; what the system says. In each case it is not registered afterwards.
     pub fn deregister(&self, source: &impl AsSource) -> io::Result<()> {
-        match &self.kind {
-            Kind::Edges(edges) => edges.deregister(source),
-            #[cfg(all(unix, feature = "blocking"))]
-            Kind::Levels(levels) => levels.deregister(raw(source)),
-            #[cfg(all(target_os = "linux", feature = "uring"))]
-            Kind::Ring(ring) => present(ring)?.deregister(source),
-        }
+        ask!(self.deregister(source))
     }
 
     /// Whether events repeat until they are used up or [`set_interest`](Self::set_interest) says otherwise.

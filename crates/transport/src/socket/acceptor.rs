@@ -3,25 +3,24 @@
 use super::no_driver;
 use crate::{
     open::{Acceptor, Arrival},
-    readiness::{Interest, Readiness},
+    readiness::{Interest, Readiness, Registered},
     stream::Carried,
     sys::accept,
 };
 use netwright_core::{LocalLoop, driver::Token};
 use socket2::Socket;
-use std::{io, rc::Rc};
+use std::io;
 
 pub(crate) struct SocketAcceptor {
-    readiness: Rc<Readiness>,
-    socket: Socket,
+    socket: Registered<Socket>,
 }
 
 impl SocketAcceptor {
     /// Registers a non-blocking socket that listens, under the token.
     pub(crate) fn open(local: &LocalLoop, socket: Socket, token: Token) -> io::Result<Box<dyn Acceptor>> {
         let readiness = Readiness::of(local).ok_or_else(no_driver)?;
-        readiness.register(&socket, token, Interest::READABLE)?;
-        Ok(Box::new(Self { readiness, socket }))
+        let socket = Registered::new(readiness, socket, token, Interest::READABLE)?;
+        Ok(Box::new(Self { socket }))
     }
 }
 
@@ -32,12 +31,6 @@ impl Acceptor for SocketAcceptor {
     }
 
     fn settle(&mut self, accepts: bool) {
-        let _ = self.readiness.set_interest(&self.socket, accepts, false);
-    }
-}
-
-impl Drop for SocketAcceptor {
-    fn drop(&mut self) {
-        let _ = self.readiness.deregister(&self.socket);
+        self.socket.set_interest(accepts, false);
     }
 }

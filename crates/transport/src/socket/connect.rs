@@ -7,7 +7,7 @@ use crate::{
     sys::errors::is_in_progress,
 };
 use netwright_core::{
-    Address, LocalLoop, RefusedWhy, SourceTimer,
+    Address, LocalLoop, SourceTimer,
     driver::{Event, Source, Token},
 };
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -83,26 +83,24 @@ pub(crate) fn connect(
         Err(error) if is_in_progress(&error) => {}
         Err(error) => return Err(error),
     }
-    local
-        .register_with(|token| {
-            if !full {
-                readiness.register(&socket, token, Interest::WRITABLE).map_err(ConnectError)?;
-            }
-            let timer = (!limit.is_zero()).then(|| local.arm(token, limit, LIMIT));
-            let retry = full.then(|| (target, local.arm(token, RETRY, AGAIN)));
-            Ok::<_, ConnectError>(Connecting {
-                local: local.clone(),
-                readiness,
-                socket: Some(socket),
-                address,
-                token,
-                limit,
-                timer,
-                retry,
-                done: Some(done),
-            })
+    local.register_with(|token| {
+        if !full {
+            readiness.register(&socket, token, Interest::WRITABLE)?;
+        }
+        let timer = (!limit.is_zero()).then(|| local.arm(token, limit, LIMIT));
+        let retry = full.then(|| (target, local.arm(token, RETRY, AGAIN)));
+        Ok(Connecting {
+            local: local.clone(),
+            readiness,
+            socket: Some(socket),
+            address,
+            token,
+            limit,
+            timer,
+            retry,
+            done: Some(done),
         })
-        .map_err(|error| error.0)
+    })
 }
 
 impl Connecting {
@@ -170,13 +168,5 @@ impl Drop for Connecting {
         if let Some(socket) = self.socket.take() {
             self.forget(&socket);
         }
-    }
-}
-
-struct ConnectError(io::Error);
-
-impl From<RefusedWhy> for ConnectError {
-    fn from(why: RefusedWhy) -> Self {
-        Self(io::Error::other(why.to_string()))
     }
 }

@@ -1,73 +1,25 @@
-//! Accepts connections of any [`Acceptor`], and keeps listening when the system has no descriptor left.
+//! Accepts connections of any [`Acceptor`], and keeps listening when the system has no descriptor left: see `accepting`.
 //!
-//! ```text
-//!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
-//!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
-//! ```
-//! Which errors are about one connection, and do not make it pause: `mishaps`. A socket that does not listen any more, because
-//! somebody else shut it down, is closed instead; so is whatever panics.
+//! A socket that does not listen any more, because somebody else shut it down, is closed; so is whatever panics.
 //! While it pauses, a level-triggered loop is told not to mind those who wait.
 
 use super::{
-    mishaps::{Mishap, Mishaps},
+    accepting::{ACCEPTS_PER_TURN, Accepting, ListenerFigures},
+    mishaps::Mishap,
     reception::Reception,
 };
 use crate::open::{Acceptor, Arrival, contained};
 use netwright_core::{
-    LocalLoop, SourceTimer,
+    LocalLoop,
     driver::{Event, Source, Token},
     internal::catch,
 };
-use std::{
-    fs::File,
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-
-/// Connections accepted before others get their turn.
-pub(crate) const ACCEPTS_PER_TURN: usize = 16;
-/// How long to leave a system alone that has no descriptor or memory left.
-pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-/// The listener's only timer.
-const RESUME: u64 = 0;
-
-/// What a listener has done.
-#[derive(Debug, Default)]
-pub(crate) struct ListenerFigures {
-    pub(crate) accepted: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    /// By loops that have ended.
-    pub(crate) refused_ended: AtomicU64,
-    /// By loops for which too many wait.
-    pub(crate) refused_stalled: AtomicU64,
-    pub(crate) failures: AtomicU64,
-    pub(crate) paused: AtomicBool,
-    /// Accepting is to rest until somebody says otherwise.
-    pub(crate) held: AtomicBool,
-}
-
-impl ListenerFigures {
-    /// A connection was none any more when it was accepted.
-    #[cold]
-    pub(crate) fn passed_over(&self, error: &io::Error) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(%error, "a connection ended before it was accepted");
-    }
-}
+use std::{io, sync::Arc};
 
 pub(crate) struct Listener {
-    local: LocalLoop,
+    /// `None` when it listens no more. Before `accepting`: whoever is told hears of it when the socket is closed.
     acceptor: Option<Box<dyn Acceptor>>,
-    token: Token,
-    reception: Box<dyn Reception>,
-    spare: Option<File>,
-    figures: Arc<ListenerFigures>,
-    resume: Option<SourceTimer>,
-    mishaps: Mishaps,
+    accepting: Accepting,
 }
 
 impl Listener {
@@ -79,142 +31,71 @@ impl Listener {
         reception: Box<dyn Reception>,
     ) -> io::Result<Token> {
         let token = local.register_with(|token| {
-            let acceptor = contained(|| attend(token)).map_err(StartError)?;
-            Ok::<_, StartError>(Self {
-                local: local.clone(),
-                acceptor: Some(acceptor),
-                token,
-                reception,
-                spare: spare(),
-                figures,
-                resume: None,
-                mishaps: Mishaps::default(),
-            })
-        });
-        let token = token.map_err(|error| error.0)?;
+            let acceptor = Some(contained(|| attend(token))?);
+            Ok::<_, io::Error>(Self { acceptor, accepting: Accepting::new(local, token, figures, reception) })
+        })?;
         local.call(token); // for who came before
         Ok(token)
     }
 
     fn accept_some(&mut self) {
         for _ in 0..ACCEPTS_PER_TURN {
-            if self.figures.held.load(Ordering::Acquire) {
+            if self.accepting.is_held() {
                 return;
             }
             let Some(acceptor) = &mut self.acceptor else { return };
             match catch(|| acceptor.accept()) {
-                Ok(Ok(Arrival { carried, peer })) => {
-                    self.mishaps.forget();
-                    self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-                    self.reception.accepted(carried, peer);
-                }
-                Ok(Err(error)) => match self.mishaps.judge(&error) {
+                Ok(Ok(Arrival { carried, peer })) => self.accepting.accepted(carried, peer),
+                Ok(Err(error)) => match self.accepting.judge(&error) {
                     Mishap::Nobody => return,
-                    Mishap::Again => {}
-                    Mishap::Next => {
-                        self.figures.passed_over(&error);
-                        self.reception.failed(&error, None);
+                    Mishap::Again | Mishap::Next => {}
+                    Mishap::Pause => {
+                        let accept = || contained(|| acceptor.accept()).map(|one| (one.carried, one.peer));
+                        return self.accepting.pause(&error, accept);
                     }
-                    Mishap::Pause => return self.fail(&error),
                     Mishap::Broken => return self.give_up(error),
                 },
-                Err(panic) => {
-                    return self.give_up(io::Error::other(format!("accepting panicked: {panic}")));
-                }
+                Err(panic) => return self.panicked_accepting(&panic),
             }
         }
-        self.local.call(self.token); // there may be more
+        self.accepting.call_again();
     }
 
     /// Whether the loop is to say that somebody waits.
     fn settle(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
-        let wants = self.resume.is_none() && !self.figures.held.load(Ordering::Acquire);
+        let wants = !self.accepting.pauses() && !self.accepting.is_held();
         if let Err(panic) = catch(|| acceptor.settle(wants)) {
-            self.give_up(io::Error::other(format!("accepting panicked: {panic}")));
+            self.panicked_accepting(&panic);
         }
+    }
+
+    fn panicked_accepting(&mut self, panic: &str) {
+        self.give_up(io::Error::other(format!("accepting panicked: {panic}")));
     }
 
     fn give_up(&mut self, error: io::Error) {
-        self.figures.failures.fetch_add(1, Ordering::Relaxed);
-        self.reception.broken(error);
-        self.close();
-        self.local.deregister(self.token);
-    }
-
-    fn fail(&mut self, error: &io::Error) {
-        self.figures.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
-        self.reception.failed(error, Some(PAUSE));
-        self.refuse_one();
-        self.figures.paused.store(true, Ordering::Relaxed);
-        self.resume = Some(self.local.arm(self.token, PAUSE, RESUME));
-    }
-
-    /// Tells one waiting peer that there is no room, with the descriptor that was kept for this.
-    fn refuse_one(&mut self) {
-        if self.spare.take().is_none() {
-            return;
-        }
-        if let Some(acceptor) = &mut self.acceptor
-            && let Ok(Arrival { carried, peer }) = contained(|| acceptor.accept())
-        {
-            self.figures.refused.fetch_add(1, Ordering::Relaxed);
-            carried.reset();
-            self.reception.refused(peer);
-        }
-        self.spare = spare();
-    }
-
-    fn close(&mut self) {
+        self.accepting.broken(error);
         self.acceptor = None;
-        if let Some(timer) = self.resume.take() {
-            self.local.disarm(timer);
-            self.figures.paused.store(false, Ordering::Relaxed);
-        }
     }
-}
-
-/// A descriptor to give up when there is none left.
-pub(crate) fn spare() -> Option<File> {
-    File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }).ok()
 }
 
 impl Source for Listener {
     fn ready(&mut self, _: Event) {
-        if self.resume.is_none() {
+        if !self.accepting.pauses() {
             self.accept_some();
         }
         self.settle();
     }
 
     fn signal(&mut self, _: u64) {
-        self.resume = None;
-        if self.spare.is_none() {
-            self.spare = spare(); // another thread was faster when it was given up
-        }
-        self.figures.paused.store(false, Ordering::Relaxed);
+        self.accepting.go_on();
         self.accept_some();
         self.settle();
     }
 
     fn shut_down(&mut self) {
-        self.reception.loop_ends();
-        self.close();
-        self.local.deregister(self.token);
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-struct StartError(io::Error);
-
-impl From<netwright_core::RefusedWhy> for StartError {
-    fn from(why: netwright_core::RefusedWhy) -> Self {
-        Self(io::Error::other(why.to_string()))
+        self.accepting.loop_ends();
+        self.acceptor = None;
     }
 }

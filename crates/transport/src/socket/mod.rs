@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `stream` | one connection: reads into the loop's scratch buffer, writes at flush |
 //! | `acceptor` | one listening socket |
-//! | `listener` | accepts by any acceptor, and keeps listening when the system has no descriptor left |
+//! | `accepting` | what every listener keeps, and its rest when the system has no descriptor left |
+//! | `listener` | accepts by any acceptor |
 //! | `reception` | whom a listener tells what it does |
 //! | `connect` | opens a connection, within a time limit |
 //! | `write` | gathering writes and files |
@@ -14,6 +15,7 @@
 //! | `address` | the system's addresses and ours |
 //! | `unix` | what only Unix sockets have |
 
+mod accepting;
 mod acceptor;
 mod address;
 mod calls;
@@ -27,10 +29,11 @@ mod unacknowledged;
 pub(crate) mod unix;
 mod write;
 
+pub(crate) use accepting::{ACCEPTS_PER_TURN, ListenerFigures};
 pub(crate) use acceptor::SocketAcceptor;
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, connect};
-pub(crate) use listener::{ACCEPTS_PER_TURN, Listener, ListenerFigures};
+pub(crate) use listener::Listener;
 pub(crate) use reception::Reception;
 pub(crate) use stream::{SocketKind, SocketStream};
 /// What pipes and io_uring have in common with sockets.
@@ -39,11 +42,7 @@ pub(crate) use write::{Sink, write_flushed};
 /// What io_uring has in common with readiness.
 #[cfg(all(target_os = "linux", feature = "uring"))]
 pub(crate) use {
-    calls::recv,
-    connect::OnConnect,
-    listener::{PAUSE, spare},
-    mishaps::{Mishap, Mishaps},
-    unacknowledged::unacknowledged,
+    accepting::Accepting, calls::recv, connect::OnConnect, mishaps::Mishap, unacknowledged::unacknowledged,
     write::SocketSink,
 };
 

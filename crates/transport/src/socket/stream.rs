@@ -17,7 +17,7 @@ use super::{
     write::{SocketSink, write_flushed},
 };
 use crate::{
-    readiness::{Interest, Readiness},
+    readiness::{Interest, Readiness, Registered},
     scratch::{Scratch, scratch},
     stream::{Received, Stream, Wrote},
 };
@@ -47,9 +47,8 @@ impl SocketKind {
 }
 
 pub(crate) struct SocketStream {
-    readiness: Rc<Readiness>,
     scratch: Rc<Scratch>,
-    socket: Socket,
+    socket: Registered<Socket>,
     cap: GatherCap,
     kind: SocketKind,
 }
@@ -62,8 +61,8 @@ impl SocketStream {
         token: Token,
         kind: SocketKind,
     ) -> io::Result<Self> {
-        readiness.register(&socket, token, INTEREST.0)?;
-        Ok(Self { readiness, scratch: scratch(), socket, cap: GatherCap::default(), kind })
+        let socket = Registered::new(readiness, socket, token, INTEREST.0)?;
+        Ok(Self { scratch: scratch(), socket, cap: GatherCap::default(), kind })
     }
 }
 
@@ -117,13 +116,6 @@ impl Stream for SocketStream {
     fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
         // Once for all system calls of this turn: they are inlined into the channel, so no call has returned since.
         calls::refill();
-        // Registered as long as it lives, so this cannot fail; edge-triggered it is a branch.
-        let _ = self.readiness.set_interest(&self.socket, wants_read, waits_for_room);
-    }
-}
-
-impl Drop for SocketStream {
-    fn drop(&mut self) {
-        let _ = self.readiness.deregister(&self.socket);
+        self.socket.set_interest(wants_read, waits_for_room);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, Host, HostOf, LocalLoop, Outgoing, RefusedWhy, Segment,
+    Address, Channel, Host, HostOf, LocalLoop, Outgoing, Segment,
     driver::{Source, Token},
     internal::{CarriedBy, PipeOf},
 };
@@ -56,11 +56,29 @@ impl Carried {
 pub(crate) struct Adoption<'a> {
     pub(crate) local: &'a LocalLoop,
     pub(crate) carried: Carried,
-    pub(crate) peer: Option<Address>,
+    pub(crate) peer: Address,
     /// Who the peer is, if it is known.
     #[cfg(unix)]
     pub(crate) credentials: Option<PeerCredentials>,
     pub(crate) settings: &'a ChannelSettings,
+}
+
+impl<'a> Adoption<'a> {
+    pub(crate) fn new(
+        local: &'a LocalLoop,
+        carried: Carried,
+        peer: Address,
+        settings: &'a ChannelSettings,
+    ) -> Self {
+        Self {
+            local,
+            #[cfg(unix)]
+            credentials: carried.credentials(&peer),
+            carried,
+            peer,
+            settings,
+        }
+    }
 }
 
 /// Takes a connection into the loop of the calling thread and makes its channel active. `introduce` sees the handle
@@ -80,9 +98,15 @@ where
     let channel = host.channel();
     channel.attach(&settings.attributes);
     channel.attach(&plan.attributes);
-    let seat =
-        Seat { host, local, settings, guard: introduce(&channel), local_end: plan.local, peer: plan.peer };
-    let place = local.place().map_err(refused)?;
+    let seat = Seat {
+        host,
+        local,
+        settings,
+        guard: introduce(&channel),
+        local_end: plan.local,
+        peer: Some(plan.peer),
+    };
+    let place = local.place().map_err(io::Error::from)?;
     let token = place.token();
     let source = match plan.stream.open(local, token)? {
         Opened::Socket(stream) => seat.take(stream, token),
@@ -118,7 +142,7 @@ impl<Q: PipeOf<BytesMut, Outgoing> + 'static> Seat<'_, HostOf<Q>> {
 struct Plan {
     stream: Planned,
     local: Option<Address>,
-    peer: Option<Address>,
+    peer: Address,
     /// What is attached to it, beside what is attached to all.
     attributes: Attributes,
 }
@@ -165,11 +189,11 @@ impl Adoption<'_> {
 fn plan_socket(
     local: &LocalLoop,
     socket: Socket,
-    peer: &Option<Address>,
+    peer: &Address,
     settings: &ChannelSettings,
     attributes: &mut Attributes,
 ) -> io::Result<Planned> {
-    let is_unix = matches!(peer, Some(Address::Unix(_)));
+    let is_unix = matches!(peer, Address::Unix(_));
     #[cfg(all(target_os = "linux", feature = "uring"))]
     if !is_unix && let Some(uring) = local.driver::<Uring>() {
         return Ok(Planned::Uring(uring, socket));
@@ -212,9 +236,4 @@ fn unix_kind(settings: &ChannelSettings) -> SocketKind {
 #[cfg(not(unix))]
 fn unix_kind(_: &ChannelSettings) -> SocketKind {
     SocketKind::Tcp
-}
-
-#[cold]
-fn refused(why: RefusedWhy) -> io::Error {
-    io::Error::other(why.to_string())
 }

@@ -3,7 +3,7 @@
 use super::{Uring, slot::Key};
 use crate::socket::OnConnect;
 use netwright_core::{
-    Address, LocalLoop, RefusedWhy, SourceTimer,
+    Address, LocalLoop, SourceTimer,
     driver::{Event, Source, Token},
 };
 use socket2::{SockAddr, Socket};
@@ -36,14 +36,12 @@ pub(crate) fn connect(
     done: OnConnect,
 ) -> io::Result<Token> {
     let Target { address, sock_addr, limit } = target;
-    local
-        .register_with(|token| {
-            let key = uring.add_connect(socket, sock_addr, token).map_err(StartError)?;
-            let timer = (!limit.is_zero()).then(|| local.arm(token, limit, 0));
-            let (local, done) = (local.clone(), Some(done));
-            Ok::<_, StartError>(Connecting { local, uring, key, address, token, limit, timer, done })
-        })
-        .map_err(|error| error.0)
+    local.register_with(|token| {
+        let key = uring.add_connect(socket, sock_addr, token)?;
+        let timer = (!limit.is_zero()).then(|| local.arm(token, limit, 0));
+        let (local, done) = (local.clone(), Some(done));
+        Ok(Connecting { local, uring, key, address, token, limit, timer, done })
+    })
 }
 
 impl Connecting {
@@ -83,13 +81,5 @@ impl Source for Connecting {
 impl Drop for Connecting {
     fn drop(&mut self) {
         self.give_up();
-    }
-}
-
-struct StartError(io::Error);
-
-impl From<RefusedWhy> for StartError {
-    fn from(why: RefusedWhy) -> Self {
-        Self(io::Error::other(why.to_string()))
     }
 }

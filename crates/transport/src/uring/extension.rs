@@ -6,7 +6,7 @@ use super::{
     memory::Sending,
     slot::{Connecting, End, Key, Kind, Role, Stream, gone},
 };
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, not_registered, registered_already};
 use bytes::BytesMut;
 use mio::Interest;
 use netwright_core::{Outbound, driver::Token};
@@ -53,8 +53,7 @@ impl Uring {
         let fd = source.as_fd().as_raw_fd();
         let mut watched = self.watched.borrow_mut();
         if watched.contains_key(&fd) {
-            let text = format!("descriptor {fd} is registered with this loop's driver");
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+            return Err(registered_already(fd));
         }
         let mut events = libc::POLLRDHUP as u32;
         if interest.is_readable() {
@@ -90,10 +89,7 @@ impl Uring {
     /// `NotFound` if it is not registered.
     pub fn deregister(&self, source: &impl AsFd) -> io::Result<()> {
         let fd = source.as_fd().as_raw_fd();
-        let Some(key) = self.watched.borrow_mut().remove(&fd) else {
-            let text = format!("descriptor {fd} is not registered with this loop's driver");
-            return Err(io::Error::new(io::ErrorKind::NotFound, text));
-        };
+        let key = self.watched.borrow_mut().remove(&fd).ok_or_else(|| not_registered(fd))?;
         self.close(key);
         Ok(())
     }

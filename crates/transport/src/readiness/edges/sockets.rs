@@ -14,7 +14,7 @@
 //! 2. What is asked of the system is what is `wanted`, and a source that wants nothing is not asked for.
 //! 3. A duplicate does not outlive its registration: closing the socket then ends the connection.
 
-use super::{Edges, not_registered, number};
+use super::{Edges, not_registered, number, registered_already};
 use crate::sys::{AsSource, RawSource, raw};
 use mio::Interest;
 use netwright_core::driver::Token;
@@ -57,7 +57,7 @@ impl Edges {
         number(token)?;
         let mut table = self.table.borrow_mut();
         if table.sockets.contains_key(&socket) {
-            return Err(io::ErrorKind::AlreadyExists.into());
+            return Err(registered_already(socket));
         }
         // Whatever kind of socket it is: it is never read or written by this type.
         let duplicate = source.as_socket().try_clone_to_owned()?;

@@ -1,0 +1,164 @@
+//! What every listener keeps, however it accepts: whom it tells, what it counts, and its rest when the system has nothing left.
+//!
+//! ```text
+//!   EMFILE, ENFILE …  ─▶ give up the spare descriptor, accept with it, close that connection at once (the peer learns
+//!                        it, instead of hanging in the queue), take the spare back, pause for a second, go on
+//! ```
+//! Which errors are about one connection, and do not make it pause: `mishaps`.
+
+use super::{
+    mishaps::{Mishap, Mishaps},
+    reception::Reception,
+};
+use crate::stream::Carried;
+use netwright_core::{Address, LocalLoop, SourceTimer, driver::Token};
+use std::{
+    fs::File,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Connections accepted before others get their turn.
+pub(crate) const ACCEPTS_PER_TURN: usize = 16;
+/// How long to leave a system alone that has no descriptor or memory left.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A listener's only timer.
+const RESUME: u64 = 0;
+
+/// What a listener has done.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerFigures {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    /// By loops that have ended.
+    pub(crate) refused_ended: AtomicU64,
+    /// By loops for which too many wait.
+    pub(crate) refused_stalled: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) paused: AtomicBool,
+    /// Accepting is to rest until somebody says otherwise.
+    pub(crate) held: AtomicBool,
+}
+
+pub(crate) struct Accepting {
+    local: LocalLoop,
+    token: Token,
+    reception: Box<dyn Reception>,
+    figures: Arc<ListenerFigures>,
+    /// Given up when there is no other descriptor left.
+    spare: Option<File>,
+    /// When accepting goes on, while it pauses.
+    resume: Option<SourceTimer>,
+    mishaps: Mishaps,
+}
+
+impl Accepting {
+    pub(crate) fn new(
+        local: &LocalLoop,
+        token: Token,
+        figures: Arc<ListenerFigures>,
+        reception: Box<dyn Reception>,
+    ) -> Self {
+        let (local, mishaps) = (local.clone(), Mishaps::default());
+        Self { local, token, reception, figures, spare: spare(), resume: None, mishaps }
+    }
+
+    /// Whether nobody is to be accepted, because somebody said so.
+    pub(crate) fn is_held(&self) -> bool {
+        self.figures.held.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody is accepted, because the system has nothing left.
+    pub(crate) fn pauses(&self) -> bool {
+        self.resume.is_some()
+    }
+
+    #[cfg(all(target_os = "linux", feature = "uring"))] // io_uring alone shuts a socket down
+    pub(crate) fn shares_socket(&self) -> bool {
+        self.reception.shares_socket()
+    }
+
+    pub(crate) fn accepted(&mut self, connection: Carried, peer: Address) {
+        self.mishaps.forget();
+        self.figures.accepted.fetch_add(1, Ordering::Relaxed);
+        self.reception.accepted(connection, peer);
+    }
+
+    /// What is to be done about a failure. Of a connection that was none any more when it was accepted, those who look on have heard.
+    pub(crate) fn judge(&mut self, error: &io::Error) -> Mishap {
+        let mishap = self.mishaps.judge(error);
+        if mishap == Mishap::Next {
+            self.figures.failures.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%error, "a connection ended before it was accepted");
+            self.reception.failed(error, None);
+        }
+        mishap
+    }
+
+    /// The loop comes back to its listener: there may be more.
+    pub(crate) fn call_again(&self) {
+        self.local.call(self.token);
+    }
+
+    /// Tells one who waits that there is no room, if `accept` finds somebody with the descriptor that was kept for this, and accepts
+    /// nobody for a while.
+    pub(crate) fn pause(
+        &mut self,
+        error: &io::Error,
+        accept: impl FnOnce() -> io::Result<(Carried, Address)>,
+    ) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(%error, pause = ?PAUSE, "accepting failed; pausing, still listening");
+        self.reception.failed(error, Some(PAUSE));
+        if self.spare.take().is_some() {
+            if let Ok((connection, peer)) = accept() {
+                self.figures.refused.fetch_add(1, Ordering::Relaxed);
+                connection.reset();
+                self.reception.refused(peer);
+            }
+            self.spare = spare();
+        }
+        self.figures.paused.store(true, Ordering::Relaxed);
+        self.resume = Some(self.local.arm(self.token, PAUSE, RESUME));
+    }
+
+    /// The pause is over.
+    pub(crate) fn go_on(&mut self) {
+        self.resume = None;
+        if self.spare.is_none() {
+            self.spare = spare(); // another thread was faster when it was given up
+        }
+        self.figures.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// It listens no more. The listener is dropped when this call returns, and the socket with it.
+    pub(crate) fn broken(&mut self, error: io::Error) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        self.reception.broken(error);
+        self.local.deregister(self.token);
+    }
+
+    /// The same because its loop ends.
+    pub(crate) fn loop_ends(&mut self) {
+        self.reception.loop_ends();
+        self.local.deregister(self.token);
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        if let Some(timer) = self.resume.take() {
+            self.local.disarm(timer);
+            self.figures.paused.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A descriptor to give up when there is none left.
+fn spare() -> Option<File> {
+    File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }).ok()
+}
