@@ -1,6 +1,9 @@
 //! Decoder and encoder in one.
 
-use super::{Batch, DecodeError, Decoder, Encoder, decoding::Decoding};
+use super::{
+    Batch, DecodeError, Decoder, Encoder,
+    decoding::{Decoding, decoding_hooks},
+};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WritePromise};
 use std::fmt;
@@ -62,32 +65,14 @@ impl<C: Codec> Handler for Coded<C> {
     type WriteOut = Bytes;
     const WEIGHT: Weight<C::Message> = C::WEIGHT;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.decoding.read(bytes);
-    }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<C::Item> {
-        self.decoding.pull(cx)
-    }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
-        self.decoding.finish(cx, false);
-        cx.fire_input_closed();
-    }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.decoding.finish(cx, true);
-        cx.fire_inactive(cause);
-    }
+    decoding_hooks!();
+
     fn write(&mut self, cx: &mut Context<'_, Self>, message: C::Message, done: WritePromise) {
         self.batch.write(cx, &mut self.decoding.decoder, message, done);
     }
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         self.batch.pass_on(cx);
         cx.flush();
-    }
-    fn leftover(&mut self) -> Leftover<BytesMut> {
-        self.decoding.leftover()
-    }
-    fn name(&self) -> &'static str {
-        Decoder::name(&self.decoding.decoder)
     }
 }
 

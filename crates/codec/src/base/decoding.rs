@@ -70,28 +70,10 @@ impl<D: Decoder, W: 'static> Handler for Decode<D, W> {
     type Write = W;
     type WriteOut = W;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.decoding.read(bytes);
-    }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::Item> {
-        self.decoding.pull(cx)
-    }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
-        self.decoding.finish(cx, false);
-        cx.fire_input_closed();
-    }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.decoding.finish(cx, true);
-        cx.fire_inactive(cause);
-    }
+    decoding_hooks!();
+
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
-    }
-    fn leftover(&mut self) -> Leftover<BytesMut> {
-        self.decoding.leftover()
-    }
-    fn name(&self) -> &'static str {
-        self.decoding.decoder.name()
     }
 }
 
@@ -100,6 +82,33 @@ impl<D: fmt::Debug, W> fmt::Debug for Decode<D, W> {
         f.debug_tuple("Decode").field(&self.decoding.decoder).finish()
     }
 }
+
+/// The hooks of a stage on the way in, if all of that is done by its field `decoding`: for bytes, or for messages.
+macro_rules! decoding_hooks {
+    () => {
+        fn read(&mut self, cx: &mut Context<'_, Self>, msg: Self::Read) {
+            self.decoding.read(cx, msg);
+        }
+        fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+            self.decoding.pull(cx)
+        }
+        fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+            self.decoding.finish(cx, false);
+            cx.fire_input_closed();
+        }
+        fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+            self.decoding.finish(cx, true);
+            cx.fire_inactive(cause);
+        }
+        fn leftover(&mut self) -> Leftover<Self::Read> {
+            self.decoding.leftover()
+        }
+        fn name(&self) -> &'static str {
+            self.decoding.name()
+        }
+    };
+}
+pub(super) use decoding_hooks;
 
 /// Messages that a decoder may hold at the end of its stream. They are made at once: nobody can ask for them later.
 const LAST_MAX: usize = 1 << 16;
@@ -119,7 +128,7 @@ impl<D: Decoder> Decoding<D> {
     }
 
     #[inline]
-    pub(crate) fn read(&mut self, bytes: BytesMut) {
+    pub(crate) fn read<H: Handler>(&mut self, _: &mut Context<'_, H>, bytes: BytesMut) {
         if !self.ended {
             self.intake.feed(bytes);
         }
@@ -178,6 +187,10 @@ impl<D: Decoder> Decoding<D> {
     pub(crate) fn leftover(&mut self) -> Leftover<BytesMut> {
         let rest = self.intake.take();
         if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.decoder.name()
     }
 }
 

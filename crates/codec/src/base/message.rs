@@ -8,7 +8,11 @@
 //!
 //! Not here: cutting bytes into messages (`decoder`).
 
-use super::{DecodeError, decoding::raise, short_name};
+use super::{
+    DecodeError,
+    decoding::{decoding_hooks, raise},
+    short_name,
+};
 use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WriteError, WritePromise};
 use std::{collections::VecDeque, fmt, marker::PhantomData};
 
@@ -316,28 +320,10 @@ impl<D: MessageDecoder, W: 'static> Handler for DecodeMessages<D, W> {
     type Write = W;
     type WriteOut = W;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, message: D::In) {
-        self.decoding.read(cx, message);
-    }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::Out> {
-        self.decoding.pull(cx)
-    }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
-        self.decoding.finish(cx, false);
-        cx.fire_input_closed();
-    }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.decoding.finish(cx, true);
-        cx.fire_inactive(cause);
-    }
+    decoding_hooks!();
+
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
-    }
-    fn leftover(&mut self) -> Leftover<D::In> {
-        self.decoding.leftover()
-    }
-    fn name(&self) -> &'static str {
-        self.decoding.decoder.name()
     }
 }
 
@@ -411,28 +397,10 @@ impl<C: MessageDecoder + MessageEncoder> Handler for MessageCoded<C> {
     type WriteOut = <C as MessageEncoder>::Out;
     const WEIGHT: Weight<Self::Write> = <C as MessageEncoder>::WEIGHT;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, message: Self::Read) {
-        self.decoding.read(cx, message);
-    }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
-        self.decoding.pull(cx)
-    }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
-        self.decoding.finish(cx, false);
-        cx.fire_input_closed();
-    }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        self.decoding.finish(cx, true);
-        cx.fire_inactive(cause);
-    }
+    decoding_hooks!();
+
     fn write(&mut self, cx: &mut Context<'_, Self>, message: Self::Write, done: WritePromise) {
         write(&mut self.decoding.decoder, cx, message, done);
-    }
-    fn leftover(&mut self) -> Leftover<Self::Read> {
-        self.decoding.leftover()
-    }
-    fn name(&self) -> &'static str {
-        MessageDecoder::name(&self.decoding.decoder)
     }
 }
 
@@ -517,6 +485,10 @@ impl<D: MessageDecoder> MessageDecoding<D> {
 
     fn leftover(&mut self) -> Leftover<D::In> {
         Leftover::many(self.waiting.drain(..).collect())
+    }
+
+    fn name(&self) -> &'static str {
+        self.decoder.name()
     }
 }
 

@@ -67,6 +67,33 @@ impl<R> Compress<R> {
     }
 }
 
+/// The hooks of a stage on the way out, all of which is done by its field `compressing`.
+macro_rules! compressing_hooks {
+    () => {
+        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+            self.compressing.write(cx, &bytes, done);
+        }
+        fn flush(&mut self, cx: &mut Context<'_, Self>) {
+            self.compressing.flush(cx);
+        }
+        fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+            self.compressing.end(cx);
+            cx.close_with(cause, done);
+        }
+        fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+            self.compressing.end(cx);
+            cx.shut_down_output_with(done);
+        }
+        /// What follows comes from another segment: the stream ends here, with everything that was written.
+        fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+            self.compressing.end(cx);
+        }
+        fn name(&self) -> &'static str {
+            self.compressing.compressor.format().name()
+        }
+    };
+}
+
 impl<R: 'static> Handler for Compress<R> {
     type Read = R;
     type ReadOut = R;
@@ -80,27 +107,8 @@ impl<R: 'static> Handler for Compress<R> {
         self.compressing.inactive(&cause);
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        self.compressing.write(cx, &bytes, done);
-    }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        self.compressing.flush(cx);
-    }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
-        self.compressing.end(cx);
-        cx.close_with(cause, done);
-    }
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
-        self.compressing.end(cx);
-        cx.shut_down_output_with(done);
-    }
-    /// What follows comes from another segment: the stream ends here, with everything that was written.
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
-        self.compressing.end(cx);
-    }
-    fn name(&self) -> &'static str {
-        self.compressing.compressor.format().name()
-    }
+
+    compressing_hooks!();
 }
 
 impl<R> fmt::Debug for Compress<R> {
@@ -161,8 +169,8 @@ impl Handler for Compression {
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
-        self.decoding.read(bytes);
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.decoding.read(cx, bytes);
     }
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
         self.decoding.pull(cx)
@@ -176,30 +184,11 @@ impl Handler for Compression {
         self.decoding.finish(cx, true);
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
-        self.compressing.write(cx, &bytes, done);
-    }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
-        self.compressing.flush(cx);
-    }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
-        self.compressing.end(cx);
-        cx.close_with(cause, done);
-    }
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
-        self.compressing.end(cx);
-        cx.shut_down_output_with(done);
-    }
-    /// What follows comes from another segment: the stream ends here, with everything that was written.
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
-        self.compressing.end(cx);
-    }
     fn leftover(&mut self) -> Leftover<BytesMut> {
         self.decoding.leftover()
     }
-    fn name(&self) -> &'static str {
-        self.compressing.compressor.format().name()
-    }
+
+    compressing_hooks!();
 }
 
 impl fmt::Debug for Compression {
