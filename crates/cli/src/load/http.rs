@@ -1,4 +1,4 @@
-//! One connection of the load on an HTTP server: keeps `depth` requests on their way and compares every answer.
+//! What a connection of the load on an HTTP server asks, and what has to be answered.
 //!
 //! ```text
 //!   GET  ── as the first answer was, before the load began ──▶ status 2xx, the same bytes
@@ -6,16 +6,14 @@
 //! ```
 
 use super::{
-    course::{Course, Order, Problem},
-    pattern::Pattern,
+    course::{Course, Problem},
+    pattern::Supply,
+    stage::{Load, Talk},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, Method, Uri, header};
-use netwright::{
-    CloseCause, Context, Fault, Handler, WritePromise,
-    http::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart},
-};
-use std::{convert::Infallible, sync::Arc, time::Instant};
+use netwright::http::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart};
+use std::sync::Arc;
 
 /// What is asked, and what has to be answered. One for all connections.
 #[derive(Debug)]
@@ -43,44 +41,25 @@ impl Question {
     }
 }
 
-/// Behind the HTTP codec: takes orders from outside, asks and checks answers.
-pub(super) struct HttpLoad {
-    course: Course,
+/// Behind the HTTP codec: asks, and checks answers.
+pub(super) struct Questions {
     question: Arc<Question>,
-    pattern: Pattern,
-    room: BytesMut,
-    /// Bytes of all bodies that were sent.
-    sent: u64,
+    supply: Supply,
+    /// How long a body is that is sent.
+    size: usize,
     /// Answers that came whole, and bytes of the body that comes.
     answers: u64,
     got: u64,
 }
 
-impl HttpLoad {
-    pub(super) fn new(course: Course, question: Arc<Question>) -> Self {
-        let pattern = Pattern::of_connection(course.number);
-        Self { course, question, pattern, room: BytesMut::new(), sent: 0, answers: 0, got: 0 }
+impl Questions {
+    pub(super) fn load(course: Course, question: Arc<Question>) -> Load<Self> {
+        let (supply, size) = (Supply::of_connection(course.number), course.shared.size);
+        Load::new(course, Self { question, supply, size, answers: 0, got: 0 })
     }
 
-    fn fill_up(&mut self, cx: &mut Context<'_, Self>, now: Instant) {
-        while self.course.has_room() {
-            let body = match self.question.expected {
-                Expected::Same(_) => Bytes::new(),
-                Expected::Echo => {
-                    self.room.resize(self.course.shared.size, 0);
-                    self.pattern.fill(self.sent, &mut self.room);
-                    self.sent += self.course.shared.size as u64;
-                    self.room.split().freeze()
-                }
-            };
-            cx.write(HttpPart::Whole(self.question.head(), body));
-            self.course.sent(now);
-        }
-        cx.flush();
-    }
-
-    fn check_head(&self, head: &ReplyHead) -> Result<(), String> {
-        if self.course.on_their_way() == 0 {
+    fn check_head(&self, course: &Course, head: &ReplyHead) -> Result<(), String> {
+        if course.on_their_way() == 0 {
             return Err("nobody asked for it".to_owned());
         }
         if !head.status.is_success() {
@@ -93,7 +72,7 @@ impl HttpLoad {
     fn len(&self) -> u64 {
         match &self.question.expected {
             Expected::Same(body) => body.len() as u64,
-            Expected::Echo => self.course.shared.size as u64,
+            Expected::Echo => self.size as u64,
         }
     }
 
@@ -111,7 +90,7 @@ impl HttpLoad {
                     .flatten()
                     .map(|at| (at, expected[at]))
             }
-            Expected::Echo => self.pattern.first_difference(self.answers * self.len() + from, bytes),
+            Expected::Echo => self.supply.pattern.first_difference(self.answers * self.len() + from, bytes),
         };
         match different {
             None => Ok(()),
@@ -122,15 +101,16 @@ impl HttpLoad {
         }
     }
 
-    fn check(&mut self, part: ReplyPart) -> Result<bool, String> {
+    /// Whether an answer is whole with this.
+    fn check(&mut self, course: &Course, part: ReplyPart) -> Result<bool, String> {
         match part {
             HttpPart::Whole(head, body) => {
-                self.check_head(&head)?;
+                self.check_head(course, &head)?;
                 self.check_body(&body)?;
                 head.recycle();
                 self.check_end()
             }
-            HttpPart::Head(head) => self.check_head(&head).map(|()| false),
+            HttpPart::Head(head) => self.check_head(course, &head).map(|()| false),
             HttpPart::Data(bytes) => self.check_body(&bytes).map(|()| false),
             HttpPart::End(_) => self.check_end(),
             HttpPart::File(_) | HttpPart::Interim(_) => Ok(false),
@@ -145,67 +125,38 @@ impl HttpLoad {
         self.answers += 1;
         Ok(true)
     }
-
-    fn close_if_done(&mut self, cx: &mut Context<'_, Self>) {
-        if self.course.is_done() {
-            cx.close();
-        }
-    }
 }
 
-impl Handler for HttpLoad {
+impl Talk for Questions {
     type Read = ReplyPart;
-    type ReadOut = Infallible;
-    type Write = Order;
-    type WriteOut = RequestPart;
+    type Write = RequestPart;
+    const MISSING: &'static str = "answers";
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart) {
-        if self.course.has_failed() {
-            return;
-        }
-        match self.check(part) {
-            Ok(false) => {}
-            Ok(true) => {
-                let now = Instant::now();
-                self.course.came_back(1, now);
-                self.fill_up(cx, now);
-                self.close_if_done(cx);
-            }
-            Err(why) => {
-                self.course.fail(Problem::Answer { number: self.answers + 1, why });
-                cx.close();
-            }
-        }
+    fn say(&mut self, _: &Course) -> RequestPart {
+        let body = match self.question.expected {
+            Expected::Same(_) => Bytes::new(),
+            Expected::Echo => self.supply.next(self.size),
+        };
+        HttpPart::Whole(self.question.head(), body)
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, order: Order, done: WritePromise) {
-        match order {
-            Order::Go => self.fill_up(cx, Instant::now()),
-            Order::Finish => {
-                self.course.finish();
-                self.close_if_done(cx);
-            }
-        }
-        done.succeed();
-    }
-
-    /// Comes again as the cause of the end.
-    fn error(&mut self, _: &mut Context<'_, Self>, _: Fault) {}
-
-    fn inactive(&mut self, _: &mut Context<'_, Self>, cause: CloseCause) {
-        let missing = self.course.on_their_way() as u64;
-        self.course.end(cause, missing, "answers");
+    fn judge(&mut self, course: &Course, part: ReplyPart) -> Result<usize, Problem> {
+        let whole = self.check(course, part);
+        whole.map(usize::from).map_err(|why| Problem::Answer { number: self.answers + 1, why })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::course::{Outcome, Shared};
+    use crate::load::course::{Order, Outcome, Shared};
     use netwright::{EmbeddedChannel, http::HttpClient, pipeline};
-    use std::sync::{
-        atomic::Ordering,
-        mpsc::{Receiver, channel},
+    use std::{
+        convert::Infallible,
+        sync::{
+            atomic::Ordering,
+            mpsc::{Receiver, channel},
+        },
     };
 
     type Client = EmbeddedChannel<Infallible, Order>;
@@ -215,7 +166,7 @@ mod tests {
         let (outcome, outcomes) = channel();
         let host = HeaderValue::from_static("a");
         let question = Arc::new(Question { path: Uri::from_static("/x"), host, expected });
-        let load = HttpLoad::new(Course::new(shared.clone(), outcome), question);
+        let load = Questions::load(Course::new(shared.clone(), outcome), question);
         (EmbeddedChannel::new(pipeline().add(HttpClient::new()).add(load)), shared, outcomes)
     }
 

@@ -6,19 +6,21 @@
 //! | file | what |
 //! | --- | --- |
 //! | `target` | what it is aimed at, and how connections to it are made |
-//! | `client`, `http`, `websocket` | one connection |
-//! | `course` | what these have in common |
+//! | `stage` | one connection |
+//! | `echo`, `http`, `websocket` | what it says and makes of the answers |
+//! | `course` | what it has under way, and how it ended |
 //! | `pattern` | the bytes they send |
 //! | `report` | what it all came to |
 //!
 //! The load is closed: a connection sends when something came back. So a server that stalls gets fewer requests, and
 //! percentiles say what these connections saw, not what a stream of independent users would see.
 
-mod client;
 mod course;
+mod echo;
 mod http;
 mod pattern;
 mod report;
+mod stage;
 mod target;
 mod websocket;
 

@@ -1,5 +1,7 @@
 //! The bytes of a connection: pseudo-random, different for each, and known at every position without a memory.
 
+use bytes::{Bytes, BytesMut};
+
 /// An odd number that spreads well: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 const WORD: usize = size_of::<u64>();
@@ -49,6 +51,27 @@ impl Pattern {
             }
             at += to - from;
         }
+    }
+}
+
+/// The stream of a connection, handed out message by message.
+pub(super) struct Supply {
+    pub(super) pattern: Pattern,
+    room: BytesMut,
+    /// Bytes handed out so far.
+    pub(super) given: u64,
+}
+
+impl Supply {
+    pub(super) fn of_connection(number: u64) -> Self {
+        Self { pattern: Pattern::of_connection(number), room: BytesMut::new(), given: 0 }
+    }
+
+    pub(super) fn next(&mut self, size: usize) -> Bytes {
+        self.room.resize(size, 0); // takes its memory back once the message before is sent
+        self.pattern.fill(self.given, &mut self.room);
+        self.given += size as u64;
+        self.room.split().freeze()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{
     CONNECT_LIMIT,
-    client::LoadClient,
     course::{Course, Order, Outcome, Shared},
-    http::{Expected, HttpLoad, Question},
+    echo::Echo,
+    http::{Expected, Question, Questions},
     websocket::{Opening, Wanted},
 };
 use crate::{address::refuse_local, failure::Failure};
@@ -110,7 +110,7 @@ impl Target {
                 let shared = shared(size.unwrap_or(super::SIZE));
                 let all = shared.clone();
                 let client = builder().pipeline(move || {
-                    pipeline().last(LoadClient::new(Course::new(all.clone(), outcome.clone())))
+                    pipeline().last(Echo::load(Course::new(all.clone(), outcome.clone())))
                 })?;
                 Ok((client, shared))
             }
@@ -129,7 +129,7 @@ impl Target {
                     Arc::new(Question { path: url.path.clone(), host: url.host.clone(), expected });
                 let make = move || {
                     let course = Course::new(all.clone(), outcome.clone());
-                    pipeline().add(HttpClient::new()).last(HttpLoad::new(course, question.clone()))
+                    pipeline().add(HttpClient::new()).last(Questions::load(course, question.clone()))
                 };
                 Ok((url.client(group, make)?, shared))
             }

@@ -3,14 +3,15 @@
 //!
 //! ```text
 //!   ( joint ) ──▶ [ HttpClient ] ──▶ [ Opening ]      101 and the right proof: switch.to
-//!       └───────▶ [ WebSocket ] ──▶ [ WsLoad ]        what was ordered meanwhile is known here
+//!       └───────▶ [ WebSocket ] ──▶ [ Load ]          what was ordered meanwhile is known here
 //! ```
 
 use super::{
     course::{Course, Order, Problem},
-    pattern::Pattern,
+    pattern::Supply,
+    stage::{Load, Talk},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use netwright::{
     CloseCause, Context, Fault, Handler, WritePromise,
     http::{HttpPart, ReplyPart, RequestPart},
@@ -18,7 +19,7 @@ use netwright::{
     pipeline::Switch,
     websocket::{Config, Message, Request, WebSocket, new_key},
 };
-use std::{convert::Infallible, sync::Arc, time::Instant};
+use std::{convert::Infallible, sync::Arc};
 
 /// What is asked for, and how the connection is set up then. One for all connections.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Handler for Opening {
         match self.wanted.request.check(&self.key, &head) {
             Ok(_) => {
                 let socket = WebSocket::client(self.wanted.config.clone());
-                self.switch.to(pipeline().add(socket).last(WsLoad::new(course, self.go)));
+                self.switch.to(pipeline().add(socket).last(Messages::load(course).ordered(self.go)));
             }
             Err(error) => {
                 course.fail(Problem::Refused(error.to_string()));
@@ -92,101 +93,50 @@ impl Handler for Opening {
     }
 }
 
-/// Behind the WebSocket stage: takes orders from outside, sends and checks messages.
-struct WsLoad {
-    course: Course,
-    pattern: Pattern,
-    go: bool,
-    room: BytesMut,
-    sent: u64,
+/// Behind the WebSocket stage: sends and checks messages.
+struct Messages {
+    supply: Supply,
     received: u64,
 }
 
-impl WsLoad {
-    fn new(course: Course, go: bool) -> Self {
-        let pattern = Pattern::of_connection(course.number);
-        Self { course, pattern, go, room: BytesMut::new(), sent: 0, received: 0 }
+impl Messages {
+    fn load(course: Course) -> Load<Self> {
+        let supply = Supply::of_connection(course.number);
+        Load::new(course, Self { supply, received: 0 })
     }
 
-    fn fill_up(&mut self, cx: &mut Context<'_, Self>, now: Instant) {
-        let size = self.course.shared.size;
-        while self.course.has_room() {
-            self.room.resize(size, 0);
-            self.pattern.fill(self.sent * size as u64, &mut self.room);
-            self.sent += 1;
-            cx.write(Message::Binary(self.room.split().freeze()));
-            self.course.sent(now);
-        }
-        cx.flush();
-    }
-
-    fn check(&self, message: &Message) -> Result<(), String> {
+    fn check(&self, course: &Course, message: &Message) -> Result<(), String> {
         let Message::Binary(bytes) = message else { return Err("it is not binary".to_owned()) };
-        let size = self.course.shared.size;
-        if self.received == self.sent {
+        let size = course.shared.size;
+        if course.on_their_way() == 0 {
             return Err("nobody asked for it".to_owned());
         }
         if bytes.len() != size {
             return Err(format!("it has {} bytes instead of {size}", bytes.len()));
         }
-        match self.pattern.first_difference(self.received * size as u64, bytes) {
+        match self.supply.pattern.first_difference(self.received * size as u64, bytes) {
             None => Ok(()),
             Some((at, expected)) => {
                 Err(format!("byte {at} is {:#04x} instead of {expected:#04x}", bytes[at]))
             }
         }
     }
-
-    fn close_if_done(&mut self, cx: &mut Context<'_, Self>) {
-        if self.course.is_done() {
-            cx.close();
-        }
-    }
 }
 
-impl Handler for WsLoad {
+impl Talk for Messages {
     type Read = Message;
-    type ReadOut = Infallible;
-    type Write = Order;
-    type WriteOut = Message;
+    type Write = Message;
+    const MISSING: &'static str = "messages";
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
-        if self.go {
-            self.fill_up(cx, Instant::now());
-        }
+    fn say(&mut self, course: &Course) -> Message {
+        Message::Binary(self.supply.next(course.shared.size))
     }
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, message: Message) {
-        if self.course.has_failed() {
-            return;
-        }
-        if let Err(why) = self.check(&message) {
-            self.course.fail(Problem::Answer { number: self.received + 1, why });
-            return cx.close();
-        }
-        self.received += 1;
-        let now = Instant::now();
-        self.course.came_back(1, now);
-        self.fill_up(cx, now);
-        self.close_if_done(cx);
-    }
-
-    fn write(&mut self, cx: &mut Context<'_, Self>, order: Order, done: WritePromise) {
-        match order {
-            Order::Go => self.fill_up(cx, Instant::now()),
-            Order::Finish => {
-                self.course.finish();
-                self.close_if_done(cx);
-            }
-        }
-        done.succeed();
-    }
-
-    /// Comes again as the cause of the end.
-    fn error(&mut self, _: &mut Context<'_, Self>, _: Fault) {}
-
-    fn inactive(&mut self, _: &mut Context<'_, Self>, cause: CloseCause) {
-        self.course.end(cause, self.sent - self.received, "messages");
+    fn judge(&mut self, course: &Course, message: Message) -> Result<usize, Problem> {
+        let number = self.received + 1;
+        self.check(course, &message).map_err(|why| Problem::Answer { number, why })?;
+        self.received = number;
+        Ok(1)
     }
 }
 
