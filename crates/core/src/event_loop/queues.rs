@@ -43,14 +43,15 @@ const AT_FIRST: usize = 16;
 /// What is to be run next.
 pub(super) struct Queued {
     pub(super) work: Work,
-    /// Whether it holds a place in the inbox's count, to be given back through [`Queues::done`].
-    pub(super) counted: bool,
+    /// How many places in the inbox's count it holds, one or none, to be given back through [`Queues::done`]. A number, because
+    /// that is what becomes of it, and because a whole word is moved along with the rest.
+    pub(super) places: usize,
 }
 
 impl Queued {
     /// Something without a place.
     pub(super) fn free(work: Work) -> Self {
-        Self { work, counted: false }
+        Self { work, places: 0 }
     }
 }
 
@@ -166,30 +167,28 @@ impl Queues {
 
     /// Queues a task that has a place, by [`count_place`](Self::count_place).
     pub(super) fn submit_counted(&self, work: Work) {
-        self.submit_with(work, self.limited);
+        self.submit_with(work, usize::from(self.limited));
     }
 
     /// Queues a task to which the limit does not apply.
     pub(super) fn submit(&self, work: Work) {
-        self.submit_with(work, false);
+        self.submit_with(work, 0);
     }
 
     #[inline]
-    fn submit_with(&self, work: Work, counted: bool) {
+    fn submit_with(&self, work: Work, places: usize) {
         if self.has_outside() {
-            return self.submit_behind_others(work, counted);
+            return self.submit_behind_others(work, places);
         }
         self.unmarked.set(self.unmarked.get() + 1);
-        if counted {
-            self.placed.set(self.placed.get() + 1);
-        }
-        self.submitted.borrow_mut().push_back(Queued { work, counted });
+        self.placed.set(self.placed.get() + places);
+        self.submitted.borrow_mut().push_back(Queued { work, places });
     }
 
     #[inline(never)] // keeps the common way short
-    fn submit_behind_others(&self, work: Work, counted: bool) {
-        if self.mark(counted) {
-            self.submitted.borrow_mut().push_back(Queued { work, counted: true });
+    fn submit_behind_others(&self, work: Work, places: usize) {
+        if self.mark(places > 0) {
+            self.submitted.borrow_mut().push_back(Queued { work, places: 1 });
         } else {
             self.push_own(work); // the inbox is closed: no order is left to keep
         }
@@ -230,11 +229,9 @@ impl Queues {
             return self.next_from_inbox();
         }
         self.unmarked.set(unmarked - 1);
-        let queued = self.submitted.borrow_mut().pop_front();
-        if queued.as_ref().is_some_and(|queued| queued.counted) {
-            self.placed.set(self.placed.get() - 1);
-        }
-        queued
+        let queued = self.submitted.borrow_mut().pop_front()?;
+        self.placed.set(self.placed.get() - queued.places);
+        Some(queued)
     }
 
     fn next_from_inbox(&self) -> Option<Queued> {
@@ -242,16 +239,23 @@ impl Queues {
         self.shared.figures.tasks_from_outside.add(1);
         let work = match task {
             Task::Run(run) => Work::Run(run),
+            other => self.other_than_a_task(other),
+        };
+        Some(Queued { work, places: 1 })
+    }
+
+    #[inline(never)] // keeps the common way short
+    fn other_than_a_task(&self, task: Task) -> Work {
+        match task {
+            Task::Run(run) => Work::Run(run),
             Task::Poll(task) => Work::Poll(task),
             Task::Call(token) => Work::Call(token),
             Task::Rebuild(promise) => Work::Rebuild(promise),
             Task::Nudge => Work::Nudge,
             Task::Mark => self.take_marked(),
-        };
-        Some(Queued { work, counted: true })
+        }
     }
 
-    #[inline(never)] // as above
     fn take_marked(&self) -> Work {
         self.shared.figures.tasks_from_outside.take_back(1);
         let marked = self.submitted.borrow_mut().pop_front();

@@ -435,12 +435,11 @@ impl Runner {
         let mut last_kind = TaskKind::Task;
         let mut turn = Turn::Submitted;
         while run < BATCH
-            && let Some(Queued { work, counted: has_place }) = local.next(&mut turn)
+            && let Some(Queued { work, places }) = local.next(&mut turn)
         {
-            last_kind = work.kind();
-            run_one(local, work);
+            last_kind = run_one(local, work);
             run += 1;
-            counted += usize::from(has_place);
+            counted += places;
             if counted > 0 && local.queues.is_limited() {
                 local.queues.done(std::mem::take(&mut counted));
             }
@@ -549,7 +548,7 @@ impl Runner {
         let mut turn = Turn::Submitted;
         while local.has_tasks() {
             match local.next(&mut turn) {
-                Some(Queued { work, counted }) => {
+                Some(Queued { work, places }) => {
                     // A source that is called has its end to come to, also now.
                     if shared.requests.is_to_end_now() && !matches!(work, Work::Call(_)) {
                         forget(&local, work);
@@ -557,7 +556,7 @@ impl Runner {
                         run_one(&local, work);
                         shared.figures.tasks_run.add(1);
                     }
-                    local.queues.done(usize::from(counted));
+                    local.queues.done(places);
                 }
                 None => std::thread::yield_now(), // a submitter was admitted at the last moment
             }
@@ -612,19 +611,34 @@ fn spin_for_task(shared: &Shared) -> bool {
     shared.inbox.pending() > 0
 }
 
-fn run_one(local: &Rc<Local>, work: Work) {
+/// Tells which kind it was, which is known here without another look.
+fn run_one(local: &Rc<Local>, work: Work) -> TaskKind {
     match work {
         Work::Run(run) => {
             local.contain(TaskKind::Task, run);
+            TaskKind::Task
         }
-        Work::Poll(task) => local.futures.poll(local, task),
-        Work::Timer(timer) => timer.fire(local),
-        Work::Call(token) => local.deliver(Event { token, ready: Ready::NONE }),
+        Work::Poll(task) => {
+            local.futures.poll(local, task);
+            TaskKind::Future
+        }
+        Work::Timer(timer) => {
+            timer.fire(local);
+            TaskKind::Timer
+        }
+        Work::Call(token) => {
+            local.deliver(Event { token, ready: Ready::NONE });
+            TaskKind::Io
+        }
         Work::Rebuild(promise) => {
             local.rebuilds.borrow_mut().push(promise);
             local.shared.requests.ask(REBUILD);
+            TaskKind::Task
         }
-        Work::Nudge => drop(local.shared.requests.take(WAKE)),
+        Work::Nudge => {
+            local.shared.requests.take(WAKE);
+            TaskKind::Task
+        }
     }
 }
 
