@@ -123,38 +123,18 @@ impl Error for CloseCause {
     }
 }
 
-/// Ends that come every day, kept once for each thread: a conversation that ends in order allocates nothing for that.
-struct Kept {
-    requested: Rc<CloseCause>,
-    closed: [Rc<WriteError>; 2],
-}
-
 thread_local! {
-    static KEPT: Kept = Kept {
-        requested: Rc::new(CloseCause::Requested),
-        closed: [CloseCause::Requested, CloseCause::PeerClosed].map(|cause| Rc::new(WriteError::Closed(cause))),
-    };
+    /// The end that comes every day, kept once for each thread: a conversation that ends in order allocates nothing for that.
+    static REQUESTED: Rc<CloseCause> = Rc::new(CloseCause::Requested);
 }
 
 impl CloseCause {
     /// The cause in the room of a pointer.
     pub(super) fn kept(self) -> Rc<Self> {
         match self {
-            Self::Requested => KEPT.try_with(|kept| kept.requested.clone()).unwrap_or_else(|_| Rc::new(self)),
+            Self::Requested => REQUESTED.try_with(Rc::clone).unwrap_or_else(|_| Rc::new(self)),
             other => Rc::new(other),
         }
-    }
-}
-
-impl WriteError {
-    /// That the channel has ended, in the room of a pointer.
-    pub(super) fn closed(cause: &CloseCause) -> Rc<Self> {
-        let common = match cause {
-            CloseCause::Requested => KEPT.try_with(|kept| kept.closed[0].clone()).ok(),
-            CloseCause::PeerClosed => KEPT.try_with(|kept| kept.closed[1].clone()).ok(),
-            _ => None,
-        };
-        common.unwrap_or_else(|| Rc::new(Self::Closed(cause.clone())))
     }
 }
 

@@ -97,6 +97,7 @@ impl LocalLoop {
     }
 
     /// A source that was [lent](Self::lend) does not come back.
+    #[inline]
     pub(crate) fn release(&self, token: Token) {
         self.local.release(token);
     }
@@ -108,11 +109,13 @@ impl LocalLoop {
     }
 
     /// Takes a source out of the loop, for another one that calls it.
+    #[inline]
     pub(crate) fn lend(&self, token: Token) -> Option<Box<dyn Source>> {
         self.local.lend(token)
     }
 
     /// Puts it back, unless it was let go meanwhile.
+    #[inline]
     pub(crate) fn give_back(&self, token: Token, source: Box<dyn Source>) {
         self.local.give_back(token, source);
     }

@@ -45,6 +45,14 @@ impl News {
     }
 }
 
+/// How a child has ended.
+pub(super) struct Finish {
+    /// Nothing is left to be done; otherwise it ends by itself.
+    pub(super) finished: bool,
+    /// The credit that nobody has taken back.
+    pub(super) credit: usize,
+}
+
 /// A child of a stage: a channel that its parent drives, in place of a socket. Lent by [`Children::with`](super::Children::with).
 ///
 /// Who drives it brings what the peer said ([`received`](Self::received), [`read_complete`](Self::read_complete),
@@ -323,8 +331,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     // ---- the end ----
 
     /// The child has ended. What was not asked for is delivered as on every channel that has ended; but not if the conversation
-    /// was broken off. Returns the credit that nobody has taken back.
-    pub(super) fn finish(&mut self, cause: CloseCause) -> usize {
+    /// was broken off.
+    pub(super) fn finish(&mut self, cause: CloseCause) -> Finish {
         self.alone = true;
         self.family.leave();
         self.read_complete();
@@ -338,8 +346,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if std::mem::take(&mut self.input_ends) {
             self.host.input_closed();
         }
-        self.host.closed(cause);
-        credit
+        Finish { finished: self.host.closed(cause), credit }
     }
 
     /// Whether nothing is left to be done: it has ended, and its pipeline knows.

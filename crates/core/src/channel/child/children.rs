@@ -3,6 +3,7 @@
 use super::{
     super::{AnyShared, Channel, ChannelCore, ChannelId, CloseCause},
     Child, ChildError, ChildSettings, Family, ParentChannel,
+    child::Finish,
     family::{Kind, make_handle},
     store::Store,
 };
@@ -125,8 +126,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Kind for Of<P, R, W> {
         if child.is_alone() {
             return false; // it ends by itself
         }
-        child.finish(cause);
-        let finished = child.is_finished();
+        let finished = child.finish(cause).finished;
         if finished {
             child.remove();
         }
@@ -349,8 +349,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
             return None;
         };
         let in_order = matches!(cause, CloseCause::Requested | CloseCause::PeerClosed);
-        let credit = child.finish(cause);
-        if child.is_finished() {
+        let Finish { finished, credit } = child.finish(cause);
+        if finished {
             // If not, it ends by itself.
             let again =
                 in_order && self.store.len() < self.settings.keep && child.start_over(&self.settings.host);

@@ -71,7 +71,7 @@ impl ChannelCore {
     pub(in crate::channel) fn has_too_many_answers(&self) -> bool {
         self.room.unsettled > 0
             && self.unrest.delivered.is(Delivered::IN_CALL)
-            && self.account.ended().is_none()
+            && !self.account.has_ended()
             && !self.account.is_writable()
     }
 
@@ -105,7 +105,7 @@ impl ChannelCore {
     /// What was asked for is carried out: whether nothing more follows from it, as nearly always.
     #[inline]
     pub(in crate::channel) fn comes_to_rest(&mut self) -> bool {
-        let rest = (self.account.is_calm() || self.room.unsettled == 0 && self.account.ended().is_some())
+        let rest = (self.account.is_calm() || self.room.unsettled == 0 && self.account.has_ended())
             && !self.room.is_told_full()
             && !self.unrest.is_waiting()
             && !self.demand.is_paused();

@@ -9,9 +9,10 @@ use super::{
 use crate::pipeline::Inbound;
 
 impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
-    /// The socket is closed. Tells everybody, in order: writers, whoever waits for the end, the pipeline.
-    pub fn closed(&mut self, cause: CloseCause) {
-        self.inside.closed(self.pipe.as_any(), cause);
+    /// The socket is closed. Tells everybody, in order: writers, whoever waits for the end, the pipeline. Returns whether it
+    /// [is finished](Self::is_finished) with that.
+    pub fn closed(&mut self, cause: CloseCause) -> bool {
+        self.inside.closed(self.pipe.as_any(), cause)
     }
 
     /// Drops the messages of a channel that has ended and that nobody has asked for, and tells the pipeline of the end. For
@@ -29,9 +30,9 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> Drop for HostOf<Q, M> {
 }
 
 impl<M: Parcel> Inside<M> {
-    fn closed(&mut self, pipe: &mut dyn AnyPipe<M>, cause: CloseCause) {
+    fn closed(&mut self, pipe: &mut dyn AnyPipe<M>, cause: CloseCause) -> bool {
         if self.ended {
-            return;
+            return self.is_finished(pipe);
         }
         // A stage nearer to the wire may close behind messages that are still to be read: that is no reason to drop them.
         let unwanted = self.core.wishes.wants_no_more || matches!(cause, CloseCause::ShutDown);
@@ -48,9 +49,9 @@ impl<M: Parcel> Inside<M> {
         }
         if unwanted {
             self.forsake(pipe);
-        } else {
-            self.look_again_later(pipe);
+            return self.is_finished(pipe);
         }
+        self.look_again_later(pipe)
     }
 
     pub(super) fn forsake(&mut self, pipe: &mut dyn AnyPipe<M>) {
@@ -81,13 +82,16 @@ impl<M: Parcel> Inside<M> {
         self.look_again_later(pipe);
     }
 
-    fn look_again_later(&mut self, pipe: &dyn AnyPipe<M>) {
-        if !self.is_finished(pipe) {
+    /// Unless it is finished, which it returns.
+    fn look_again_later(&mut self, pipe: &dyn AnyPipe<M>) -> bool {
+        let finished = self.is_finished(pipe);
+        if !finished {
             self.core.unrest.delivered.take(Delivered::SINCE_LOOK);
             if let Some(time) = self.forsaken_after.time() {
                 self.core.arm(HOST, time);
             }
         }
+        finished
     }
 
     /// Nobody who has a handle finds the channel on its loop any more.

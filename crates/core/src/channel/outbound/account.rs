@@ -29,11 +29,26 @@ pub(crate) struct Account {
     above: bool,
     /// What [`take_flip`](Self::take_flip) said last.
     reported: bool,
+    /// Whether something is taken in.
+    end: End,
     /// The bits that a user has set to "not writable".
     user_bits: u32,
-    /// Why nothing is taken in any more.
-    ended: Option<Rc<WriteError>>,
+    /// Why nothing is taken in any more, if that has to be kept.
+    why: Option<Rc<WriteError>>,
 }
+
+/// Ends that come every day have nothing to keep: a conversation that ends in order pays for neither memory nor counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    Requested,
+    PeerClosed,
+    /// It is in [`Account::why`].
+    Kept,
+}
+
+static REQUESTED: WriteError = WriteError::Closed(CloseCause::Requested);
+static PEER_CLOSED: WriteError = WriteError::Closed(CloseCause::PeerClosed);
 
 impl Account {
     pub(crate) fn new(marks: WaterMarks) -> Self {
@@ -45,8 +60,9 @@ impl Account {
             marks,
             above: false,
             reported: true,
+            end: End::NotYet,
             user_bits: 0,
-            ended: None,
+            why: None,
         }
     }
 
@@ -122,14 +138,14 @@ impl Account {
     /// Whether more should be written: not while too much is pending, nor while a user's bit forbids it, nor ever again
     /// once it has ended.
     pub(crate) fn is_writable(&self) -> bool {
-        self.ended.is_none() && !self.above && self.user_bits == 0
+        !self.has_ended() && !self.above && self.user_bits == 0
     }
 
     /// The new state, if writability has changed since this was last asked. A change there and back is none.
     #[inline]
     pub(crate) fn take_flip(&mut self) -> Option<bool> {
         let writable = !self.above && self.user_bits == 0;
-        if writable == self.reported || self.ended.is_some() {
+        if writable == self.reported || self.has_ended() {
             return None;
         }
         self.reported = writable;
@@ -187,23 +203,48 @@ impl Account {
 
     // ---- whether it is over ----
 
+    /// Whether nothing is taken in any more.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end != End::NotYet
+    }
+
     /// Why nothing is taken in any more, if so.
     #[inline]
     pub(crate) fn ended(&self) -> Option<&WriteError> {
-        self.ended.as_deref()
+        match self.end {
+            End::NotYet => None,
+            End::Requested => Some(&REQUESTED),
+            End::PeerClosed => Some(&PEER_CLOSED),
+            End::Kept => self.why.as_deref(),
+        }
     }
 
     /// Ends with the channel, of which nothing waits.
     pub(crate) fn end_with(&mut self, cause: &CloseCause) {
-        if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
-            self.ended = Some(WriteError::closed(cause));
+        if !self.may_end() {
+            return;
+        }
+        match cause {
+            CloseCause::Requested => self.end = End::Requested,
+            CloseCause::PeerClosed => self.end = End::PeerClosed,
+            other => self.keep(WriteError::Closed(other.clone())),
+        }
+    }
+
+    pub(crate) fn end(&mut self, error: WriteError) {
+        if self.may_end() {
+            self.keep(error);
         }
     }
 
     /// The first error stays, except that a close comes on top of an output that was shut down.
-    pub(crate) fn end(&mut self, error: WriteError) {
-        if matches!(self.ended.as_deref(), None | Some(WriteError::OutputShutDown)) {
-            self.ended = Some(Rc::new(error));
-        }
+    #[inline]
+    fn may_end(&self) -> bool {
+        !self.has_ended() || matches!(self.why.as_deref(), Some(WriteError::OutputShutDown))
+    }
+
+    fn keep(&mut self, error: WriteError) {
+        (self.end, self.why) = (End::Kept, Some(Rc::new(error)));
     }
 }

@@ -170,7 +170,7 @@ impl<M: Parcel> Outbound<'_, M> {
     /// If the queue has ended, `message` is released and `promise` fails at once.
     #[inline(always)]
     pub fn push(&mut self, message: M, promise: WritePromise) {
-        if self.account.ended().is_some() {
+        if self.account.has_ended() {
             return self.refuse(message, promise);
         }
         let entry = Entry { rest: message, promise };
