@@ -4,10 +4,24 @@
 //! Version numbers say little: containers forbid system calls, limits are too low, kernels are patched. So every operation
 //! that a backend stands on is tried once, small, and within a time limit.
 
-use crate::{Backend, Client, ConnectError, Server};
+use crate::{
+    Backend, Server, StreamOptions,
+    socket::{self, ConnectSettings},
+    stream::{Adoption, Carried, ChannelSettings, adopt},
+};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, Channel, EventLoopGroup, FileRegion, Outgoing, pipeline};
-use std::{fmt, fs::File, io, sync::mpsc, thread, time::Duration};
+use netwright_core::{
+    AppContext, Application, Channel, EventLoopGroup, FileRegion, IntoPipeline, LocalLoop, Outgoing, pipeline,
+};
+use std::{
+    collections::VecDeque,
+    fmt,
+    fs::File,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
 
 /// Nothing here takes milliseconds unless something is wrong.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,22 +66,22 @@ pub struct ProbeStep {
 impl Probe {
     /// Tries a backend now. Takes a few milliseconds on loopback; [`Backend::choose`] remembers what came of it.
     pub fn run(backend: Backend) -> Self {
-        let (told, steps) = mpsc::channel();
+        let steps = Told::default();
         // A thread of its own: the caller may be an event loop, which must not wait for another.
         let prober = thread::Builder::new().name("netwright-probe".to_owned());
-        let started = prober.spawn(move || try_all(backend, &told));
+        let trial = Trial { told: steps.clone() };
         let mut probe = Self { backend, steps: Vec::new() };
-        if let Err(error) = started {
+        if let Err(error) = prober.spawn(move || try_all(backend, &trial)) {
             probe.steps.push(ProbeStep { what: "a thread to try it on", result: Err(error.to_string()) });
             return probe;
         }
         let mut trying = "start";
         loop {
-            match steps.recv_timeout(PATIENCE) {
-                Ok(News::Trying(what)) => trying = what,
-                Ok(News::Done(result)) => probe.steps.push(ProbeStep { what: trying, result }),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return probe,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
+            match steps.hear() {
+                Some(News::Trying(what)) => trying = what,
+                Some(News::Done(result)) => probe.steps.push(ProbeStep { what: trying, result }),
+                Some(News::Over) => return probe,
+                None => {
                     let result = Err(format!("no answer within {PATIENCE:?}"));
                     probe.steps.push(ProbeStep { what: trying, result });
                     return probe;
@@ -100,38 +114,73 @@ impl fmt::Display for Probe {
 enum News {
     Trying(&'static str),
     Done(Result<(), String>),
+    Over,
 }
 
-/// Says what it is about to do, does it, says how it went.
-struct Trial<'a> {
-    told: &'a mpsc::Sender<News>,
-}
+/// What threads tell one that waits for it. A channel of the standard library is three kinds of channels in every program that asks
+/// for the best backend.
+struct Told<T>(Arc<(Mutex<VecDeque<T>>, Condvar)>);
 
-impl Trial<'_> {
-    fn step<T, E: fmt::Display>(&self, what: &'static str, act: impl FnOnce() -> Result<T, E>) -> Option<T> {
-        let _ = self.told.send(News::Trying(what));
-        match act() {
-            Ok(value) => {
-                let _ = self.told.send(News::Done(Ok(())));
-                Some(value)
-            }
-            Err(error) => {
-                let _ = self.told.send(News::Done(Err(error.to_string())));
-                None
-            }
-        }
+impl<T> Told<T> {
+    fn say(&self, news: T) {
+        self.lock().push_back(news);
+        self.0.1.notify_one();
+    }
+
+    /// `None` if there is no news for longer than anything takes.
+    fn hear(&self) -> Option<T> {
+        let waiting = self.0.1.wait_timeout_while(self.lock(), PATIENCE, |news| news.is_empty());
+        waiting.unwrap_or_else(PoisonError::into_inner).0.pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn try_all(backend: Backend, told: &mpsc::Sender<News>) -> Option<()> {
-    let trial = Trial { told };
-    let group = trial.step("set up an event loop", || backend.event_loops(1))?;
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for Told<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// Says what it is about to do, does it, says how it went; and that it is over, however that came about.
+struct Trial {
+    told: Told<News>,
+}
+
+impl Trial {
+    fn step<T>(&self, what: &'static str, act: impl FnOnce() -> Result<T, String>) -> Option<T> {
+        self.told.say(News::Trying(what));
+        let (value, result) = match act() {
+            Ok(value) => (Some(value), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        self.told.say(News::Done(result));
+        value
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.told.say(News::Over);
+    }
+}
+
+fn try_all(backend: Backend, trial: &Trial) -> Option<()> {
+    let group = trial.step("set up an event loop", || backend.event_loops(1).map_err(in_words))?;
     trial.step("wake it up", || {
-        group.next().spawn(async {}).map_err(|_| "refused")?.wait().map_err(|_| "lost")
+        group.next().submit(|| ()).map_err(|_| "refused")?.wait().map_err(|_| "lost".to_owned())
     })?;
     let server = trial.step("listen", || {
-        let echo = |_: &_| pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze()));
-        Server::builder().group(group.clone()).pipeline(echo).bind("127.0.0.1:0").wait()
+        let echo = |_: &_| pipeline().app(Prober(None));
+        Server::builder().group(group.clone()).pipeline(echo).bind("127.0.0.1:0").wait().map_err(in_words)
     })?;
     let (channel, answers) = trial.step("connect and accept", || connect(&group, &server))?;
     trial.step("send and receive", || {
@@ -149,32 +198,74 @@ fn try_all(backend: Backend, told: &mpsc::Sender<News>) -> Option<()> {
         expect(&answers, 4)
     })?;
     trial.step("send a file", || {
-        let (region, len) = some_file().map_err(|error| error.to_string())?;
+        let (region, len) = some_file().map_err(in_words)?;
         channel.write_and_flush(region);
         expect(&answers, len)
     })?;
-    trial.step("close", || channel.close().wait())?;
+    trial.step("close", || channel.close().wait().map_err(in_words))?;
     Some(())
 }
 
-/// Counts what comes back.
-struct Hears(mpsc::Sender<usize>);
+fn in_words(error: impl fmt::Display) -> String {
+    error.to_string()
+}
 
-impl Application for Hears {
+/// How many bytes have come back, or that no more will.
+type Answers = Told<Option<usize>>;
+
+/// Both ends of the connection, so that there is one pipeline to be compiled: sends everything back, or counts what comes.
+struct Prober(Option<Answers>);
+
+impl Application for Prober {
     type Read = BytesMut;
     type Write = Outgoing;
-    fn read(&mut self, _: &mut AppContext<'_, Self>, bytes: BytesMut) {
-        let _ = self.0.send(bytes.len());
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        match &self.0 {
+            Some(answers) => answers.say(Some(bytes.len())),
+            None => cx.write_and_flush(bytes.freeze()),
+        }
     }
 }
 
-type Connected = (Channel<Outgoing>, mpsc::Receiver<usize>);
+impl Drop for Prober {
+    fn drop(&mut self) {
+        if let Some(answers) = &self.0 {
+            answers.say(None);
+        }
+    }
+}
 
-fn connect(group: &EventLoopGroup, server: &Server) -> Result<Connected, ConnectError> {
-    let (told, answers) = mpsc::channel();
-    let client =
-        Client::builder().group(group.clone()).pipeline(move || pipeline().app(Hears(told.clone())))?;
-    let channel = client.connect(server.address()).wait()?;
+/// One attempt at one address that is known: by the means of a client, and without what a client has for names and many addresses, which
+/// a program that only listens has no use for.
+fn connect(group: &EventLoopGroup, server: &Server) -> Result<(Channel<Outgoing>, Answers), String> {
+    let (answers, connected) = (Answers::default(), Told::default());
+    let (prober, told, address) =
+        (Prober(Some(answers.clone())), connected.clone(), server.address().clone());
+    let begun = group.next().execute(move || {
+        let Some(local) = LocalLoop::current() else { return };
+        let (here, failed) = (local.clone(), told.clone());
+        let settings = ConnectSettings { from: None, limit: PATIENCE, options: StreamOptions::default() };
+        let done = move |result: io::Result<socket2::Socket>| {
+            let channel = result.and_then(|socket| {
+                let adoption = Adoption {
+                    local: &here,
+                    carried: Carried::Socket(socket),
+                    peer: None,
+                    #[cfg(unix)]
+                    credentials: None,
+                    settings: &ChannelSettings::default(),
+                };
+                let pipeline = IntoPipeline::<Outgoing>::into_pipeline(pipeline().app(prober));
+                adopt(adoption, pipeline, |_| None)
+            });
+            told.say(channel);
+        };
+        if let Err(error) = socket::connect(&local, address, &settings, Box::new(done)) {
+            failed.say(Err(error));
+        }
+    });
+    begun.map_err(in_words)?;
+    let channel = connected.hear().ok_or("neither connected nor refused")?.map_err(in_words)?;
     Ok((channel, answers))
 }
 
@@ -185,9 +276,10 @@ fn some_file() -> io::Result<(FileRegion, usize)> {
     Ok((FileRegion::new(file, 0, len), len as usize))
 }
 
-fn expect(answers: &mpsc::Receiver<usize>, mut bytes: usize) -> Result<(), String> {
+fn expect(answers: &Answers, mut bytes: usize) -> Result<(), String> {
     while bytes > 0 {
-        let came = answers.recv().map_err(|_| format!("the connection ended {bytes} bytes too early"))?;
+        let came = answers.hear().ok_or_else(|| format!("{bytes} bytes did not come back"))?;
+        let came = came.ok_or_else(|| format!("the connection ended {bytes} bytes too early"))?;
         bytes = bytes.checked_sub(came).ok_or("more came back than was sent")?;
     }
     Ok(())
