@@ -25,7 +25,7 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use bytes::{Bytes, BytesMut};
-    use netwright::{AppContext, Application, Server, Workers, event_loops, pipeline};
+    use netwright::{AppContext, Application, Server, Workers, event_loops, pipeline, pipeline::Place};
     use netwright_benches::{
         Rounds, Scale, Table, Target,
         load::Load,
@@ -128,11 +128,11 @@ mod linux {
         rounds: u32,
     }
 
-    impl Application for Here {
+    impl<P: Place> Application<P> for Here {
         type Read = BytesMut;
         type Write = Bytes;
 
-        fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut AppContext<'_, Self, P>, bytes: BytesMut) {
             self.state = black_box(work(self.state, self.rounds));
             cx.write_and_flush(bytes.freeze());
         }

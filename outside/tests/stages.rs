@@ -6,7 +6,7 @@ use netwright::{
     Workers, WritePromise,
     codec::{LineFrames, Utf8},
     pipeline,
-    pipeline::{StageTimer, Switch},
+    pipeline::{OnWorker, Place, StageTimer, Switch},
 };
 use outside::{MANY, assert_same, dial, exchange, in_time, loops, pattern, settle};
 use std::{
@@ -19,17 +19,17 @@ use std::{
 /// Turns over every bit, both ways.
 struct Veil;
 
-impl Handler for Veil {
+impl<P: Place> Handler<P> for Veil {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, mut bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, mut bytes: BytesMut) {
         bytes.iter_mut().for_each(|byte| *byte = !*byte);
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, bytes: Bytes, done: WritePromise) {
         cx.write_with(bytes.iter().map(|byte| !byte).collect::<Bytes>(), done);
     }
 }
@@ -259,14 +259,14 @@ fn an_application_on_workers_answers_in_order() {
 
 struct Capitals;
 
-impl Application for Capitals {
+impl Application<OnWorker> for Capitals {
     type Read = Bytes;
     type Write = Bytes;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: Bytes) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, line: Bytes) {
         cx.write_and_flush(line.to_ascii_uppercase());
     }
-    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
         cx.close_when_flushed();
     }
 }

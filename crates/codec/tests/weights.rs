@@ -67,7 +67,7 @@ fn what_an_encoder_says_of_its_messages_counts_in_every_stage_made_of_it() {
     assert_eq!(held(&codec((LineDecoder::max(10), Letters))), 5);
     assert_eq!(held(&encode_messages(Notes).passing::<Bytes>()), 5);
     assert_eq!(held(&message_codec((Frames, Notes))), 5);
-    assert_eq!(Lifted::WEIGHT.held(&(7, Letter(5))), 5);
+    assert_eq!(<Lifted as Handler>::WEIGHT.held(&(7, Letter(5))), 5);
 }
 
 #[test]

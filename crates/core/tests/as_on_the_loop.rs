@@ -4,7 +4,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Context, EmbeddedChannel, EventLoop, Fault, Handler, Host,
-    HostSettings, Leftover, LocalLoop, Segment, StageTimer, Switch, Workers, WritePromise, driver, pipeline,
+    HostSettings, Leftover, LocalLoop, OnWorker, Place, Segment, StageTimer, Switch, Workers, WritePromise,
+    driver, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -49,16 +50,16 @@ struct Lines {
     given: Arc<AtomicUsize>,
 }
 
-impl Handler for Lines {
+impl<P: Place> Handler<P> for Lines {
     type Read = BytesMut;
     type ReadOut = String;
     type Write = String;
     type WriteOut = Bytes;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, _: &mut Context<'_, Self, P>, bytes: BytesMut) {
         self.rest.extend_from_slice(&bytes);
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<String> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<String> {
         if self.rest.first() == Some(&b'!') {
             cx.close_because(CloseCause::Fault(Fault::new("not a line")));
             self.rest.clear();
@@ -69,7 +70,7 @@ impl Handler for Lines {
         self.given.fetch_add(1, Ordering::Relaxed);
         Some(String::from_utf8(line.to_vec()).unwrap())
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, line: String, done: WritePromise) {
         cx.write_with(Bytes::from(line + "\n"), done);
     }
     fn leftover(&mut self) -> Leftover<BytesMut> {
@@ -80,16 +81,16 @@ impl Handler for Lines {
 /// Passes lines on.
 struct Pass;
 
-impl Handler for Pass {
+impl Handler<OnWorker> for Pass {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, line: String) {
         cx.fire_read(line);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, line: String, done: WritePromise) {
         cx.write_with(line, done);
     }
 }
@@ -97,14 +98,14 @@ impl Handler for Pass {
 /// Sends lines back, and says goodbye.
 struct Echo;
 
-impl Application for Echo {
+impl<P: Place> Application<P> for Echo {
     type Read = String;
     type Write = String;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, P>, line: String) {
         cx.write_and_flush(line);
     }
-    fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn leaving(&mut self, cx: &mut AppContext<'_, Self, P>) {
         cx.write_and_flush("goodbye".into());
     }
 }
@@ -146,22 +147,22 @@ struct Gated {
     late: Arc<AtomicUsize>,
 }
 
-impl Application for Gated {
+impl Application<OnWorker> for Gated {
     type Read = String;
     type Write = String;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, line: String) {
         self.late.fetch_add(usize::from(self.left), Ordering::Relaxed);
         self.gate.recv().unwrap();
         cx.write_and_flush(line);
     }
-    fn timer(&mut self, _: &mut AppContext<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, _: &mut AppContext<'_, Self, OnWorker>, _: StageTimer) {
         self.late.fetch_add(usize::from(self.left), Ordering::Relaxed);
     }
-    fn event(&mut self, _: &mut AppContext<'_, Self>, _: netwright_core::Event) {
+    fn event(&mut self, _: &mut AppContext<'_, Self, OnWorker>, _: netwright_core::Event) {
         self.late.fetch_add(usize::from(self.left), Ordering::Relaxed);
     }
-    fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn leaving(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
         self.left = true;
         cx.arm(Duration::from_secs(1));
         cx.write_and_flush("goodbye".into());
@@ -423,14 +424,14 @@ impl<P: Segment<BytesMut, Bytes>> driver::Source for Hosted<P> {
 /// Tells on which loop its channel is.
 struct Where(mpsc::Sender<String>);
 
-impl Application for Where {
+impl Application<OnWorker> for Where {
     type Read = BytesMut;
     type Write = Bytes;
 
-    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn active(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
         self.0.send(cx.view().event_loop().name().to_owned()).unwrap();
     }
-    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+    fn read(&mut self, _: &mut AppContext<'_, Self, OnWorker>, _: BytesMut) {}
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, CloseCause, Context, Either, EmbeddedChannel, HalfClosure, Handler,
-    HostSettings, Outgoing, Peer, Workers, WritePromise, pipeline,
+    HostSettings, Outgoing, Peer, Place, Workers, WritePromise, pipeline,
 };
 use std::{cell::RefCell, future::pending, rc::Rc};
 
@@ -13,16 +13,16 @@ use HalfClosure::{Needs, Passes, Refuses};
 /// A filter that says this.
 struct Says(HalfClosure);
 
-impl Handler for Says {
+impl<P: Place> Handler<P> for Says {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
     fn half_closure(&self) -> HalfClosure {

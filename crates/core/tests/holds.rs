@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use netwright_core::{
-    Context, EmbeddedChannel, Handler, Hold, Kept, Outgoing, StageCaller, Switch, Workers, WritePromise,
-    pipeline,
+    Context, EmbeddedChannel, Handler, Hold, Kept, OnWorker, Outgoing, StageCaller, Switch, Workers,
+    WritePromise, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -183,17 +183,17 @@ fn the_guards_of_a_stage_that_has_left_change_nothing_any_more() {
 }
 
 /// Takes guards on a worker, and lets some of them go there.
-struct OnWorker {
+struct Elsewhere {
     kept: Option<Hold>,
 }
 
-impl Handler for OnWorker {
+impl Handler<OnWorker> for Elsewhere {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: BytesMut) {
         drop((cx.hold(), cx.hold_input(), cx.keep(1 << 20)));
         let at_once = cx.hold();
         at_once.release(cx);
@@ -202,7 +202,7 @@ impl Handler for OnWorker {
         }
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: Outgoing, done: WritePromise) {
         self.kept = None;
         cx.write_with(bytes, done);
     }
@@ -211,7 +211,7 @@ impl Handler for OnWorker {
 #[test]
 fn guards_that_are_dropped_on_a_worker_let_go_however_early() {
     let workers = Workers::new(1).unwrap();
-    let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, OnWorker { kept: None }));
+    let mut channel = EmbeddedChannel::new(pipeline().add_on(&workers, Elsewhere { kept: None }));
     let settle = |channel: &mut Embedded| {
         while channel.run().is_busy() {
             thread::yield_now();

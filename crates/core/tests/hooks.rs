@@ -4,8 +4,8 @@
 use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, Children, CloseCause, Context, Either, EmbeddedChannel, Event, Fault,
-    HalfClosure, Handler, InboundOnly, InboundStage, Leftover, OnWorkers, Outgoing, Segment, StageCaller,
-    StageTimer, Switch, Weight, Workers, WritePromise, inbound, on_workers, pipeline,
+    HalfClosure, Handler, InboundOnly, InboundStage, Leftover, OnLoop, OnWorker, OnWorkers, Outgoing, Place,
+    Segment, StageCaller, StageTimer, Switch, Weight, Workers, WritePromise, inbound, on_workers, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -36,22 +36,23 @@ fn every_wrapper_has_every_hook_of_its_trait() {
     let all = functions(include_str!("../src/pipeline/handler.rs"), "pub trait Handler");
     assert!(all.len() >= 21, "{all:?}");
     for (wrapper, source, block) in [
-        ("Option", optional, "Handler for Option<H>"),
-        ("Either", optional, "Handler for Either<A, B>"),
+        ("Option", optional, "Handler<P> for Option<H>"),
+        ("Either", optional, "Handler<P> for Either<A, B>"),
         ("OnWorkers", workers, "Handler for OnWorkers<H>"),
     ] {
         assert_eq!(functions(source, block), all, "{wrapper}");
     }
     for (smaller, wrapper) in [
-        ("pub trait Application", "Handler for ApplicationStage<A>"),
-        ("pub trait InboundOnly", "Handler for InboundStage<D>"),
-        ("pub trait OutboundOnly", "Handler for OutboundStage<E>"),
+        ("pub trait Application", "Handler<P> for ApplicationStage<A>"),
+        ("pub trait InboundOnly", "Handler<P> for InboundStage<D>"),
+        ("pub trait OutboundOnly", "Handler<P> for OutboundStage<E>"),
     ] {
         let missing: Vec<_> =
             functions(simple, smaller).difference(&functions(simple, wrapper)).cloned().collect();
         assert!(missing.is_empty(), "{wrapper} does not pass on {missing:?}");
     }
-    for (wrapper, source) in [("Handler for ObserverStage<O>", simple), ("Handler for SlotStage<R, W>", slot)]
+    for (wrapper, source) in
+        [("Handler<P> for ObserverStage<O>", simple), ("Handler<P> for SlotStage<R, W>", slot)]
     {
         let forwarded = functions(source, wrapper);
         for hook in functions(simple, "pub trait Observer") {
@@ -100,42 +101,44 @@ const QUIET: [&str; 12] = [
 #[test]
 fn the_handler_of_the_tour_notes_every_hook() {
     let all = functions(include_str!("../src/pipeline/handler.rs"), "pub trait Handler");
-    let mut noted = functions(include_str!("hooks.rs"), "\nimpl Handler for Notes {");
+    let mut noted = functions(include_str!("hooks.rs"), "\nimpl<P: Place> Handler<P> for Notes<P> {");
     noted.extend(QUIET.map(str::to_owned));
     assert_eq!(noted, all);
 }
 
 type Log = Arc<Mutex<Vec<String>>>;
+/// The way back to a handler, once it has been added.
+type Back<P> = Arc<Mutex<Option<StageCaller<Notes<P>, P>>>>;
 
 /// Writes down every hook.
-struct Notes {
+struct Notes<P: Place> {
     log: Log,
     rest: Option<BytesMut>,
-    back: Arc<Mutex<Option<StageCaller<Notes>>>>,
+    back: Back<P>,
 }
 
-impl Notes {
+impl<P: Place> Notes<P> {
     fn note(&self, what: &str) {
         self.log.lock().unwrap().push(what.to_owned());
     }
 }
 
-impl Handler for Notes {
+impl<P: Place> Handler<P> for Notes<P> {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn added(&mut self, cx: &mut Context<'_, Self>) {
+    fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("added");
         cx.arm(Duration::from_secs(1));
         *self.back.lock().unwrap() = Some(cx.caller());
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("active");
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         self.note("read");
         match &bytes[..] {
             b"keep" => self.rest = Some(bytes),
@@ -143,58 +146,58 @@ impl Handler for Notes {
             _ => cx.fire_read(bytes),
         }
     }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<BytesMut> {
+    fn pull(&mut self, _: &mut Context<'_, Self, P>) -> Option<BytesMut> {
         self.note("pull");
         None
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("read_complete");
         cx.fire_read_complete();
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
         self.note("event");
         cx.fire_event(event);
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
         self.note("writability");
         cx.fire_writability(writable);
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("input_closed");
         cx.fire_input_closed();
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         self.note("error");
         cx.fire_error(fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.note("inactive");
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, bytes: Outgoing, done: WritePromise) {
         self.note("write");
         cx.write_with(bytes, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("flush");
         cx.flush();
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
         self.note("close");
         cx.close_with(cause, done);
     }
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         self.note("shut_down_output");
         cx.shut_down_output_with(done);
     }
-    fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, _: &mut Context<'_, Self, P>, _: StageTimer) {
         self.note("timer");
     }
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+    fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("leaving");
         cx.write_and_flush("goodbye");
     }
-    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+    fn panicked(&mut self, cx: &mut Context<'_, Self, P>) {
         self.note("panicked");
         cx.write_and_flush("sorry");
     }
@@ -218,11 +221,11 @@ fn settle<R: 'static, W: 'static>(channel: &mut EmbeddedChannel<R, W>) -> &mut E
 }
 
 /// Everything that can happen to a handler, and what it wrote down. Asked for a message it is more often on workers.
-fn tour<H>(wrap: impl Fn(Notes) -> H + 'static, workers: &Workers) -> (Vec<String>, Vec<u8>)
+fn tour<H, P: Place>(wrap: impl Fn(Notes<P>) -> H + 'static, workers: &Workers) -> (Vec<String>, Vec<u8>)
 where
     H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
 {
-    let (log, back) = (Log::default(), Arc::default());
+    let (log, back) = (Log::default(), Arc::<Mutex<Option<StageCaller<Notes<P>, P>>>>::default());
     let notes = || Notes { log: log.clone(), rest: None, back: Arc::clone(&back) };
     let mut sent = Vec::new();
 
@@ -234,7 +237,7 @@ where
     settle(&mut channel).block_output(true).write_outbound(vec![0; 100_000]);
     settle(&mut channel).block_output(false);
     settle(&mut channel).advance(Duration::from_secs(1));
-    let caller: StageCaller<Notes> = back.lock().unwrap().clone().unwrap();
+    let caller: StageCaller<Notes<P>, P> = back.lock().unwrap().clone().unwrap();
     caller.call(|notes, _| notes.note("called"));
     let mut listed = settle(&mut channel).channel().stages();
     assert_eq!(settle(&mut channel).is_open().then(|| listed.wait().unwrap()[0].name), Some("its own name"));
@@ -275,7 +278,7 @@ fn a_wrapped_handler_is_told_what_it_would_be_told_alone() {
     let workers = Workers::new(1).unwrap();
     let (seen, sent) = tour(|notes| notes, &workers);
     assert_eq!(sent, b"sorrygoodbyekeep");
-    for hook in functions(include_str!("hooks.rs"), "\nimpl Handler for Notes {") {
+    for hook in functions(include_str!("hooks.rs"), "\nimpl<P: Place> Handler<P> for Notes<P> {") {
         let apart = QUIET.contains(&hook.as_str()) || ["error", "pull"].contains(&hook.as_str());
         assert!(apart || seen.contains(&hook), "{hook}: {seen:?}");
     }
@@ -283,8 +286,8 @@ fn a_wrapped_handler_is_told_what_it_would_be_told_alone() {
     let on = workers.clone();
     let bare = (seen, sent);
     assert_eq!(tour(Some, &workers), bare, "an option");
-    assert_eq!(tour(Either::<Notes, Option<Notes>>::Left, &workers), bare, "the one");
-    assert_eq!(tour(Either::<Option<Notes>, Notes>::Right, &workers), bare, "the other");
+    assert_eq!(tour(Either::<Notes<OnLoop>, Option<Notes<OnLoop>>>::Left, &workers), bare, "the one");
+    assert_eq!(tour(Either::<Option<Notes<OnLoop>>, Notes<OnLoop>>::Right, &workers), bare, "the other");
     assert_eq!(tour(move |notes| on_workers(&on, notes), &workers), bare, "on workers");
     let on = workers.clone();
     assert_eq!(tour(move |notes| Some(on_workers(&on, Some(notes))), &workers), bare, "and in each other");
@@ -352,6 +355,27 @@ impl Handler for Answers {
     }
 }
 
+/// Answers in its way what is asked of a handler before it goes to its worker.
+struct Elsewhere;
+
+impl Handler<OnWorker> for Elsewhere {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+    const WEIGHT: Weight<Outgoing> = Weight::of(|_| 7);
+
+    fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: Outgoing, done: WritePromise) {
+        cx.write_with(bytes, done);
+    }
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
+    }
+}
+
 #[test]
 fn what_is_asked_of_a_wrapper_its_handler_answers() {
     fn check<H: Handler<Write = Outgoing>>(mut wrapped: H) {
@@ -366,9 +390,9 @@ fn what_is_asked_of_a_wrapper_its_handler_answers() {
     check(Either::<Option<Answers>, Answers>::Right(Answers));
     assert!(None::<Answers>.start_over(), "nobody has nothing to forget");
     // A handler on workers is not there to be asked but for what its type says.
-    assert!(OnWorkers::<Answers>::WEIGHT.is_said());
+    assert!(OnWorkers::<Elsewhere>::WEIGHT.is_said());
     let workers = Workers::new(1).unwrap();
-    assert_eq!(on_workers(&workers, Answers).half_closure(), HalfClosure::Needs);
+    assert_eq!(on_workers(&workers, Elsewhere).half_closure(), HalfClosure::Needs);
 }
 
 #[test]
@@ -455,7 +479,7 @@ fn a_wrapped_handler_hears_of_its_children() {
 #[test]
 fn an_error_reaches_a_wrapped_handler() {
     let workers = Workers::new(1).unwrap();
-    fn check<H>(workers: &Workers, wrap: impl FnOnce(Notes) -> H)
+    fn check<H, P: Place>(workers: &Workers, wrap: impl FnOnce(Notes<P>) -> H)
     where
         H: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
     {
@@ -480,7 +504,7 @@ fn an_error_reaches_a_wrapped_handler() {
     let on = workers.clone();
     check(&workers, |notes| notes);
     check(&workers, Some);
-    check(&workers, Either::<Notes, Option<Notes>>::Left);
-    check(&workers, Either::<Option<Notes>, Notes>::Right);
+    check(&workers, Either::<Notes<OnLoop>, Option<Notes<OnLoop>>>::Left);
+    check(&workers, Either::<Option<Notes<OnLoop>>, Notes<OnLoop>>::Right);
     check(&workers, |notes| on_workers(&on, notes));
 }

@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, Hold, Kept, Leftover,
-    Outgoing, Peer, StageTimer, Switch, Workers, WritePromise, pipeline,
+    OnWorker, Outgoing, Peer, StageTimer, Switch, Workers, WritePromise, pipeline,
 };
 use std::{cell::RefCell, rc::Rc, sync::mpsc, time::Duration};
 
@@ -432,10 +432,10 @@ fn a_tail_that_gives_way_and_closes_the_channel_has_closed_it() {
 #[test]
 fn a_stage_on_workers_that_is_full_does_not_hold_up_the_segment_that_takes_its_place() {
     struct Slow(mpsc::Receiver<()>);
-    impl Application for Slow {
+    impl Application<OnWorker> for Slow {
         type Read = BytesMut;
         type Write = Outgoing;
-        fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {
+        fn read(&mut self, _: &mut AppContext<'_, Self, OnWorker>, _: BytesMut) {
             self.0.recv().ok(); // until it is let go
         }
     }

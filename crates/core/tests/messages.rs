@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, CloseCause, Context, ENTRY_OVERHEAD, EmbeddedChannel, Handler, Host,
-    HostSettings, LocalLoop, ManualLoop, Peer, Switch, WaterMarks, Weight, Workers, WriteError, WritePromise,
-    Written, pipeline,
+    HostSettings, LocalLoop, ManualLoop, Peer, Place, Switch, WaterMarks, Weight, Workers, WriteError,
+    WritePromise, Written, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -56,16 +56,16 @@ fn asked() -> Asked {
 /// Passes everything on: what it reads the test reads, what the test writes it writes.
 struct Through;
 
-impl Handler for Through {
+impl<P: Place> Handler<P> for Through {
     type Read = Question;
     type ReadOut = Question;
     type Write = Answer;
     type WriteOut = Answer;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, question: Question) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, question: Question) {
         cx.fire_read(question);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, answer: Answer, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, answer: Answer, done: WritePromise) {
         cx.write_with(answer, done);
     }
 }

@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ApplicationStage, CloseCause, Context, Either, EmbeddedChannel, Handler,
-    Outgoing, PromiseError, StageError, Switch, Workers, WritePromise, pipeline,
+    AppContext, Application, ApplicationStage, Channel, CloseCause, Context, Either, EmbeddedChannel,
+    Handler, Outgoing, Place, PromiseError, StageCaller, StageError, Switch, Workers, WritePromise, pipeline,
 };
 use std::{thread, time::Duration};
 
@@ -16,17 +16,17 @@ struct Meter {
     read: usize,
 }
 
-impl Handler for Meter {
+impl<P: Place> Handler<P> for Meter {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         self.read += bytes.len();
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }
@@ -165,8 +165,12 @@ fn handlers_find_other_stages_and_their_calls_run_when_they_have_returned() {
 
 #[test]
 fn inside_an_option_an_either_or_workers_it_is_the_handler_that_is_found() {
-    let ask = |channel: &mut EmbeddedChannel<_, Outgoing>| {
-        let mut read = channel.channel().stage::<Meter>("meter").unwrap().ask(|meter, _| meter.read);
+    /// What the meter has read, by a way to it.
+    fn ask<R: 'static, P: Place>(
+        channel: &mut EmbeddedChannel<R, Outgoing>,
+        find: impl FnOnce(&Channel<Outgoing>, &str) -> Result<StageCaller<Meter, P>, StageError>,
+    ) -> usize {
+        let mut read = find(channel.channel(), "meter").unwrap().ask(|meter, _| meter.read);
         let begun = std::time::Instant::now();
         loop {
             if let Some(read) = channel.run().channel().is_writable().then(|| read.try_take()).flatten() {
@@ -175,19 +179,42 @@ fn inside_an_option_an_either_or_workers_it_is_the_handler_that_is_found() {
             assert!(begun.elapsed() < PATIENCE, "an answer comes");
             thread::yield_now();
         }
-    };
+    }
     let mut there =
         EmbeddedChannel::new(pipeline().add(Some(Meter { read: 1 })).named("meter").app(Echo::default()));
-    assert_eq!(ask(&mut there), 1);
+    assert_eq!(ask(&mut there, Channel::stage), 1);
     let either = Either::<Option<Meter>, Meter>::Left(Some(Meter { read: 2 }));
-    assert_eq!(ask(&mut EmbeddedChannel::new(pipeline().add(either).named("meter").app(Echo::default()))), 2);
+    let mut one_of_two = EmbeddedChannel::new(pipeline().add(either).named("meter").app(Echo::default()));
+    assert_eq!(ask(&mut one_of_two, Channel::stage), 2);
     let workers = Workers::new(1).unwrap();
     let on_workers = pipeline().add_on(&workers, Meter { read: 3 }).named("meter").app(Echo::default());
-    assert_eq!(ask(&mut EmbeddedChannel::new(on_workers)), 3);
+    assert_eq!(ask(&mut EmbeddedChannel::new(on_workers), Channel::stage_on_workers), 3);
 
     let absent = EmbeddedChannel::new(pipeline().add(None::<Meter>).named("meter").app(Echo::default()));
     let error = absent.channel().stage::<Meter>("meter").unwrap_err().to_string();
     assert!(error.starts_with(r#"the stage "meter" is nothing, not "#), "{error}");
+}
+
+#[test]
+fn a_stage_that_runs_elsewhere_is_told_from_one_of_another_type() {
+    let workers = Workers::new(1).unwrap();
+    let stages =
+        pipeline().add_on(&workers, Meter { read: 3 }).named("there").add(Meter { read: 4 }).named("here");
+    let mut channel = EmbeddedChannel::new(stages.handle(|cx, _| {
+        assert!(cx.view().stage_on_workers::<Meter>("there").is_ok());
+        let error = cx.view().stage::<Meter>("there").unwrap_err();
+        assert_eq!(error, StageError::OtherPlace { name: "there", on_workers: true });
+        cx.write_and_flush("looked");
+    }));
+    let error = channel.channel().stage::<Meter>("there").unwrap_err();
+    assert_eq!(error.to_string(), r#"the stage "there" runs on workers: it is found by `stage_on_workers`"#);
+    let error = channel.channel().stage_on_workers::<Meter>("here").unwrap_err();
+    assert_eq!(error.to_string(), r#"the stage "here" runs on its channel's loop: it is found by `stage`"#);
+    channel.write_inbound("look");
+    while channel.run().is_busy() {
+        thread::yield_now();
+    }
+    assert_eq!(channel.outbound_bytes(), b"looked");
 }
 
 /// Gives way to an echo when it reads `next`.

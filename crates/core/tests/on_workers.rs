@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, StageTimer, Workers,
-    WritePromise, pipeline,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Event, Handler, OnWorker, StageTimer,
+    Workers, WritePromise, pipeline,
 };
 use std::{
     sync::{Arc, Mutex, mpsc},
@@ -54,39 +54,39 @@ impl Relay {
     }
 }
 
-impl Handler for Relay {
+impl Handler<OnWorker> for Relay {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn added(&mut self, _: &mut Context<'_, Self>) {
+    fn added(&mut self, _: &mut Context<'_, Self, OnWorker>) {
         self.see("added");
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, OnWorker>) {
         self.see("active");
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, msg: BytesMut) {
         if let Some(gate) = &self.gate {
             gate.recv().unwrap();
         }
         self.see(format!("read {}", msg.len()));
         cx.fire_read(msg);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, msg: Bytes, done: WritePromise) {
         self.see(format!("write {}", msg.len()));
         cx.write_with(msg, done);
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, OnWorker>, event: Event) {
         self.see("event");
         cx.fire_event(event);
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, OnWorker>, _: StageTimer) {
         self.see("timer");
         cx.write_and_flush(Bytes::from("tick"));
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, OnWorker>, cause: CloseCause) {
         self.see(format!("inactive: {cause}"));
         cx.fire_inactive(cause);
     }
@@ -195,20 +195,19 @@ fn writes_from_outside_pass_through_the_worker_before_the_close_behind_them() {
 /// Blocks, arms a timer, panics: what a handler may do wrong or right there.
 struct Trouble;
 
-impl Application for Trouble {
+impl Application<OnWorker> for Trouble {
     type Read = BytesMut;
     type Write = Bytes;
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, msg: BytesMut) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, msg: BytesMut) {
         match &msg[..] {
             b"panic" => panic!("no such row"),
-            b"spawn" => drop(cx.spawn(async {}, |_, _, ()| ())),
             b"timer" => drop(cx.arm(Duration::from_secs(1))),
             b"handle" => cx.channel().write_and_flush(Bytes::from("by the handle")),
             b"caller" => cx.caller().call(|_, cx| cx.write_and_flush(Bytes::from("called back"))),
             _ => cx.close(),
         }
     }
-    fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, _: StageTimer) {
         cx.write_and_flush(Bytes::from("tick"));
     }
 }
@@ -224,15 +223,6 @@ fn a_panic_on_the_worker_closes_the_channel_with_its_message() {
     until(&mut channel, |channel| !channel.is_open());
     let Some(CloseCause::Panicked(message)) = channel.channel().close_cause() else { panic!() };
     assert_eq!(message, "no such row");
-}
-
-#[test]
-fn a_future_asked_for_on_a_worker_is_an_error_that_says_why() {
-    let mut channel = trouble(&Workers::new(1).unwrap());
-    channel.write_inbound(b"spawn");
-    until(&mut channel, |channel| !channel.is_open());
-    let cause = channel.channel().close_cause().unwrap().to_string();
-    assert!(cause.contains("a stage on workers"), "{cause}");
 }
 
 #[test]

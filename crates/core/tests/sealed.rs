@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, EmbeddedChannel, Event, Handler,
-    Leftover, Outgoing, Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
+    Leftover, OnWorker, Outgoing, Peer, Switch, Workers, WriteError, WritePromise, Written, pipeline,
 };
 use std::{
     cell::RefCell,
@@ -364,10 +364,10 @@ fn async_tails_have_handles_of_their_own_type() {
 #[test]
 fn a_stage_on_workers_has_a_handle_of_its_own_type() {
     struct Far;
-    impl Application for Far {
+    impl Application<OnWorker> for Far {
         type Read = BytesMut;
         type Write = String;
-        fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, bytes: BytesMut) {
             cx.channel().write_and_flush(format!("{} far away", bytes.len()));
         }
     }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, CloseCause, Context, Either, EmbeddedChannel, Handler, InboundOnly,
-    InboundStage, Observer, OutboundOnly, OutboundStage, Peer, Switch, WaterMarks, Weight, Workers,
+    InboundStage, Observer, OutboundOnly, OutboundStage, Peer, Place, Switch, WaterMarks, Weight, Workers,
     WritePromise, inbound, observe, outbound, pipeline, slot,
 };
 use std::{
@@ -25,17 +25,17 @@ const HEAVY: usize = 6_600;
 /// Takes letters, and says what they weigh.
 struct Post;
 
-impl Handler for Post {
+impl<P: Place> Handler<P> for Post {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Letter;
     type WriteOut = Bytes;
     const WEIGHT: Weight<Letter> = Weight::of(|letter| letter.0);
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, _: Letter, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, _: Letter, done: WritePromise) {
         cx.write_with(Bytes::from_static(b"l"), done);
     }
 }
@@ -43,16 +43,16 @@ impl Handler for Post {
 /// Passes everything on, and says nothing.
 struct Through;
 
-impl Handler for Through {
+impl<P: Place> Handler<P> for Through {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Letter;
     type WriteOut = Letter;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, letter: Letter, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, letter: Letter, done: WritePromise) {
         cx.write_with(letter, done);
     }
 }
@@ -197,7 +197,7 @@ fn a_type_of_which_nobody_says_anything_counts_for_its_own_size() {
 }
 
 /// Writes heavy letters while there is room.
-fn fill(cx: &mut AppContext<'_, Fills>) -> usize {
+fn fill<P: Place>(cx: &mut AppContext<'_, Fills, P>) -> usize {
     let mut written = 0;
     while cx.is_writable() && written < 1000 {
         cx.write(Letter(HEAVY));
@@ -208,10 +208,10 @@ fn fill(cx: &mut AppContext<'_, Fills>) -> usize {
 
 struct Fills(Arc<Mutex<Vec<usize>>>);
 
-impl Application for Fills {
+impl<P: Place> Application<P> for Fills {
     type Read = BytesMut;
     type Write = Letter;
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, P>, _: BytesMut) {
         let written = fill(cx);
         self.0.lock().unwrap().push(written);
     }

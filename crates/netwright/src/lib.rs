@@ -146,10 +146,11 @@ pub mod pipeline {
     pub use netwright_core::{
         AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either,
         Ending, Event, HalfClosure, Handler, Hold, InboundOnly, InboundStage, IntoPipeline, Joint, Kept,
-        Leftover, Link, Observer, ObserverStage, OffloadError, OnWorkers, Open, OutboundOnly, OutboundStage,
-        Outcome, Peer, PeerReader, PeerWriter, PipelineBuilder, Sealed, Segment, SendHandler, Serve, Service,
-        Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, inbound,
-        observe, on_workers, outbound, pipeline, slot,
+        Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker, OnWorkers, Open,
+        OutboundOnly, OutboundStage, Outcome, Peer, PeerReader, PeerWriter, PipelineBuilder, Place, Sealed,
+        Segment, SendApplication, SendHandler, Serve, Service, Slot, SlotStage, StageCaller, StageError,
+        StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers, outbound, pipeline,
+        slot,
     };
 }
 

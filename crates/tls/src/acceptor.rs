@@ -37,7 +37,7 @@ pub(crate) struct Shared {
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Resolved, Fault>>>>;
-pub(crate) type AsyncResolver = Box<dyn Fn(Hello) -> Answer + Send + Sync>;
+pub(crate) type AsyncResolver = Arc<dyn Fn(Hello) -> Answer + Send + Sync>;
 
 impl Acceptor {
     /// Starts to say how.
@@ -157,7 +157,7 @@ impl AcceptorBuilder {
     where
         F: Future<Output = Result<Resolved, Fault>> + 'static,
     {
-        self.asynchronous = Some(Box::new(move |hello| Box::pin(resolve(hello))));
+        self.asynchronous = Some(Arc::new(move |hello| Box::pin(resolve(hello))));
         self
     }
 

@@ -31,8 +31,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, Hold, Kept, Leftover, Outgoing, Promise, SharedPromised, StageTimer,
-    WriteError, WritePromise, promise,
+    CloseCause, Context, Fault, Handler, Hold, Kept, Leftover, Outgoing, Place, Promise, SharedPromised,
+    StageTimer, WriteError, WritePromise, promise,
 };
 use rustls::{AlertDescription, server::Acceptor as HelloReader};
 use rustls_pki_types::ServerName;
@@ -223,7 +223,7 @@ impl Tls {
     }
 
     /// What has come is a part of something: the rest may come, if it is not too long for that.
-    fn wait_for_more(&mut self, cx: &mut Context<'_, Self>) {
+    fn wait_for_more<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         let (max, got) = (self.limits.handshake_max, self.inbox.len());
         if got <= max {
             if got > 0 && self.phase == Phase::Open && self.unfinished.is_none() {
@@ -240,7 +240,7 @@ impl Tls {
     }
 
     /// A record had begun when this was armed. If that is not whole it never will be, unless nobody wants to read it.
-    fn look_for_unfinished(&mut self, cx: &mut Context<'_, Self>, taken: u32) {
+    fn look_for_unfinished<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, taken: u32) {
         let (limit, got) = (self.limits.record_deadline, self.inbox.len());
         if got == 0 {
             self.unfinished = None;
@@ -255,14 +255,14 @@ impl Tls {
     // ---- the end ----
 
     /// Fails before there is a connection that could say so itself.
-    fn refuse(&mut self, cx: &mut Context<'_, Self>, alert: AlertDescription, error: TlsError) {
+    fn refuse<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, alert: AlertDescription, error: TlsError) {
         cx.write(Bytes::copy_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]));
         cx.flush();
         self.fail(cx, error);
     }
 
     /// Fails: the alert, if there is one, is written already.
-    fn fail(&mut self, cx: &mut Context<'_, Self>, error: TlsError) {
+    fn fail<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, error: TlsError) {
         if self.phase == Phase::Over {
             return;
         }
@@ -273,14 +273,14 @@ impl Tls {
     }
 
     /// Ends without a goodbye: a peer that got one would take what has come for all there was.
-    fn break_off(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn break_off<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         let error = TlsError::ClosedInHandshake(cause.clone());
         self.over(cx, error, &WriteError::Closed(cause.clone()));
         cx.close_because(cause);
     }
 
     /// Nothing is read or written any more.
-    fn over(&mut self, cx: &mut Context<'_, Self>, why: TlsError, unwritten: &WriteError) {
+    fn over<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, why: TlsError, unwritten: &WriteError) {
         self.let_go(cx);
         self.phase = Phase::Over;
         if let Some(mut setup) = self.setup.take() {
@@ -309,7 +309,7 @@ impl Tls {
     }
 
     /// The peer has said that it sends no more.
-    fn peer_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn peer_closed<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         self.input_closed = true;
         self.inbox.clear();
         if self.lives_on(cx) {
@@ -320,12 +320,12 @@ impl Tls {
         cx.caller().call(Self::end_if_idle);
     }
 
-    fn lives_on(&self, cx: &Context<'_, Self>) -> bool {
+    fn lives_on<P: Place>(&self, cx: &Context<'_, Self, P>) -> bool {
         self.half_closure.unwrap_or_else(|| cx.view().allows_half_closure())
     }
 
     /// Ends the connection when the peer has taken its answers: it has said that it sends no more, not that it does not read.
-    fn end_if_idle(&mut self, cx: &mut Context<'_, Self>) {
+    fn end_if_idle<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         if self.phase != Phase::Open || self.ending.is_none() {
             return;
         }
@@ -350,7 +350,7 @@ impl Tls {
     }
 
     /// Says that we send no more, once.
-    fn say_goodbye(&mut self, cx: &mut Context<'_, Self>) {
+    fn say_goodbye<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         if std::mem::replace(&mut self.output_closed, true) {
             return;
         }
@@ -363,7 +363,7 @@ impl Tls {
         }
     }
 
-    fn shut_down(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         self.say_goodbye(cx);
         let counted = self.queue.fail_all(&WriteError::OutputShutDown);
         self.let_go_of(cx, counted);
@@ -371,13 +371,13 @@ impl Tls {
     }
 }
 
-impl Handler for Tls {
+impl<P: Place> Handler<P> for Tls {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         let waits = self.first_in_clear && self.setup.as_ref().is_some_and(|setup| setup.is_client());
         if !waits {
             self.begin(cx);
@@ -385,7 +385,7 @@ impl Handler for Tls {
         cx.fire_active();
     }
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         let news = bytes.len();
         match self.phase {
             Phase::Over => {}
@@ -398,7 +398,7 @@ impl Handler for Tls {
         }
     }
 
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<BytesMut> {
         if self.phase != Phase::Open {
             return None;
         }
@@ -426,7 +426,7 @@ impl Handler for Tls {
         None
     }
 
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         match self.phase {
             Phase::Over => cx.fire_input_closed(),
             Phase::Open if self.input_closed => {} // told already
@@ -441,7 +441,7 @@ impl Handler for Tls {
         }
     }
 
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         let cause = match self.phase {
             Phase::Open if !self.input_closed && matches!(cause, CloseCause::PeerClosed) => {
                 CloseCause::Fault(Fault::new(TlsError::Truncated { unfinished: self.inbox.len() }))
@@ -459,7 +459,7 @@ impl Handler for Tls {
         cx.fire_inactive(cause);
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, message: Outgoing, done: WritePromise) {
         if self.phase == Phase::Over {
             return done.fail(WriteError::Closed(CloseCause::Requested));
         }
@@ -476,7 +476,7 @@ impl Handler for Tls {
         self.queue.push(Entry { message, done, counted });
     }
 
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.queue.flush();
         if self.phase == Phase::Open && self.queue.has_flushed() {
             self.drain(cx);
@@ -487,7 +487,7 @@ impl Handler for Tls {
         }
     }
 
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
         if self.phase == Phase::Open {
             self.say_goodbye(cx);
         }
@@ -498,7 +498,7 @@ impl Handler for Tls {
         cx.close_with(cause, done);
     }
 
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         match self.phase {
             Phase::Over => cx.shut_down_output_with(done),
             Phase::Open if !self.queue.has_flushed() => self.shut_down(cx, done),
@@ -507,7 +507,7 @@ impl Handler for Tls {
         }
     }
 
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {
         if self.ending == Some(timer) {
             self.close(cx, CloseCause::PeerClosed, WritePromise::untracked());
         } else if let Some((of, taken)) = self.unfinished

@@ -243,14 +243,14 @@ fn connect(group: &EventLoopGroup, server: &Server) -> Result<(Channel<Outgoing>
         (Prober(Some(answers.clone())), connected.clone(), server.address().clone());
     let begun = group.next().execute(move || {
         let Some(local) = LocalLoop::current() else { return };
-        let (here, failed) = (local.clone(), told.clone());
+        let (here, failed, peer) = (local.clone(), told.clone(), address.clone());
         let settings = ConnectSettings { from: None, limit: PATIENCE, options: StreamOptions::default() };
         let done = move |result: io::Result<socket2::Socket>| {
             let channel = result.and_then(|socket| {
                 let adoption = Adoption {
                     local: &here,
                     carried: Carried::Socket(socket),
-                    peer: None,
+                    peer,
                     #[cfg(unix)]
                     credentials: None,
                     settings: &ChannelSettings::default(),

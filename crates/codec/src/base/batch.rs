@@ -14,7 +14,7 @@
 
 use super::Encoder;
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Context, Handler, WriteError, WritePromise};
+use netwright_core::{Context, Handler, Place, WriteError, WritePromise};
 use std::ops::{Deref, DerefMut};
 
 /// Messages up to this length are copied together; longer ones pass as they are. Copying 4 KiB costs less than a piece
@@ -80,14 +80,15 @@ impl Batch {
 
     /// Encodes and writes a message.
     #[inline]
-    pub(crate) fn write<H, E>(
+    pub(crate) fn write<H, E, P>(
         &mut self,
-        cx: &mut Context<'_, H>,
+        cx: &mut Context<'_, H, P>,
         encoder: &mut E,
         message: E::Message,
         done: WritePromise,
     ) where
-        H: Handler<WriteOut = Bytes>,
+        H: Handler<P, WriteOut = Bytes>,
+        P: Place,
         E: Encoder,
     {
         if done.is_tracked() {
@@ -110,14 +111,15 @@ impl Batch {
         }
     }
 
-    fn write_tracked<H, E>(
+    fn write_tracked<H, E, P>(
         &mut self,
-        cx: &mut Context<'_, H>,
+        cx: &mut Context<'_, H, P>,
         encoder: &mut E,
         message: E::Message,
         mut done: WritePromise,
     ) where
-        H: Handler<WriteOut = Bytes>,
+        H: Handler<P, WriteOut = Bytes>,
+        P: Place,
         E: Encoder,
     {
         self.pass_on(cx);
@@ -144,7 +146,7 @@ impl Batch {
 
     /// Passes on what was gathered.
     #[inline]
-    pub(crate) fn pass_on<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>) {
+    pub(crate) fn pass_on<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         if !self.pieces.is_empty() {
             self.pass_pieces(cx);
         }
@@ -154,7 +156,7 @@ impl Batch {
     }
 
     #[cold]
-    fn pass_pieces<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>) {
+    fn pass_pieces<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         for piece in std::mem::take(&mut self.pieces) {
             cx.write(piece);
         }

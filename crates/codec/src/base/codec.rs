@@ -5,7 +5,7 @@ use super::{
     decoding::{Decoding, decoding_hooks},
 };
 use bytes::{Bytes, BytesMut};
-use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WritePromise};
+use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Place, Weight, WritePromise};
 use std::fmt;
 
 /// Both ways between bytes and messages: whatever is a [`Decoder`] and an [`Encoder`], and a pair of the two.
@@ -58,7 +58,7 @@ impl<C> Coded<C> {
     }
 }
 
-impl<C: Codec> Handler for Coded<C> {
+impl<C: Codec, P: Place> Handler<P> for Coded<C> {
     type Read = BytesMut;
     type ReadOut = C::Item;
     type Write = C::Message;
@@ -67,10 +67,10 @@ impl<C: Codec> Handler for Coded<C> {
 
     decoding_hooks!();
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, message: C::Message, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, message: C::Message, done: WritePromise) {
         self.batch.write(cx, &mut self.decoding.decoder, message, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.batch.pass_on(cx);
         cx.flush();
     }

@@ -15,7 +15,7 @@
 
 use super::{DecodeError, Decoder, intake::Intake};
 use bytes::BytesMut;
-use netwright_core::{CloseCause, Context, Handler, Leftover, Outgoing, WritePromise};
+use netwright_core::{CloseCause, Context, Handler, Leftover, Outgoing, Place, WritePromise};
 use std::{fmt, marker::PhantomData};
 
 /// A [`Decoder`] as a stage. What is written passes: bytes and files, or what [`passing`](Decode::passing) says.
@@ -64,7 +64,7 @@ impl<D: Decoder, W> Decode<D, W> {
     }
 }
 
-impl<D: Decoder, W: 'static> Handler for Decode<D, W> {
+impl<D: Decoder, W: 'static, P: Place> Handler<P> for Decode<D, W> {
     type Read = BytesMut;
     type ReadOut = D::Item;
     type Write = W;
@@ -72,7 +72,7 @@ impl<D: Decoder, W: 'static> Handler for Decode<D, W> {
 
     decoding_hooks!();
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
     }
 }
@@ -86,17 +86,17 @@ impl<D: fmt::Debug, W> fmt::Debug for Decode<D, W> {
 /// The hooks of a stage on the way in, if all of that is done by its field `decoding`: for bytes, or for messages.
 macro_rules! decoding_hooks {
     () => {
-        fn read(&mut self, cx: &mut Context<'_, Self>, msg: Self::Read) {
+        fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: Self::Read) {
             self.decoding.read(cx, msg);
         }
-        fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+        fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<Self::ReadOut> {
             self.decoding.pull(cx)
         }
-        fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+        fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
             self.decoding.finish(cx, false);
             cx.fire_input_closed();
         }
-        fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
             self.decoding.finish(cx, true);
             cx.fire_inactive(cause);
         }
@@ -128,16 +128,17 @@ impl<D: Decoder> Decoding<D> {
     }
 
     #[inline]
-    pub(crate) fn read<H: Handler>(&mut self, _: &mut Context<'_, H>, bytes: BytesMut) {
+    pub(crate) fn read<H: Handler<P>, P: Place>(&mut self, _: &mut Context<'_, H, P>, bytes: BytesMut) {
         if !self.ended {
             self.intake.feed(bytes);
         }
     }
 
     #[inline]
-    pub(crate) fn pull<H>(&mut self, cx: &mut Context<'_, H>) -> Option<D::Item>
+    pub(crate) fn pull<H, P>(&mut self, cx: &mut Context<'_, H, P>) -> Option<D::Item>
     where
-        H: Handler<ReadOut = D::Item>,
+        H: Handler<P, ReadOut = D::Item>,
+        P: Place,
     {
         if self.ended {
             return None;
@@ -154,9 +155,10 @@ impl<D: Decoder> Decoding<D> {
     }
 
     /// The stream has ended: what can still be made of the rest, which nobody gets otherwise.
-    pub(crate) fn finish<H>(&mut self, cx: &mut Context<'_, H>, closed: bool)
+    pub(crate) fn finish<H, P>(&mut self, cx: &mut Context<'_, H, P>, closed: bool)
     where
-        H: Handler<ReadOut = D::Item>,
+        H: Handler<P, ReadOut = D::Item>,
+        P: Place,
     {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -176,7 +178,7 @@ impl<D: Decoder> Decoding<D> {
         self.intake = Intake::default();
     }
 
-    fn raise<H: Handler>(&mut self, cx: &mut Context<'_, H>, error: DecodeError, open: bool) {
+    fn raise<H: Handler<P>, P: Place>(&mut self, cx: &mut Context<'_, H, P>, error: DecodeError, open: bool) {
         if error.is_fatal() {
             self.ended = true;
             self.intake = Intake::default();
@@ -196,7 +198,7 @@ impl<D: Decoder> Decoding<D> {
 
 /// Raises an error, and closes the channel if nothing sensible can follow, also if somebody takes care of the error.
 #[cold]
-pub(super) fn raise<H: Handler>(cx: &mut Context<'_, H>, error: DecodeError, open: bool) {
+pub(super) fn raise<H: Handler<P>, P: Place>(cx: &mut Context<'_, H, P>, error: DecodeError, open: bool) {
     let fatal = error.is_fatal();
     let fault = error.into_fault();
     cx.fire_error(fault.clone());

@@ -2,7 +2,7 @@
 
 use super::{Batch, Encoder};
 use bytes::{Bytes, BytesMut};
-use netwright_core::{Context, Handler, Weight, WritePromise};
+use netwright_core::{Context, Handler, Place, Weight, WritePromise};
 use std::{fmt, marker::PhantomData};
 
 /// An [`Encoder`] as a stage. What is read passes; as [`BytesMut`], or what [`passing`](Encode::passing) says.
@@ -41,20 +41,20 @@ impl<E: Encoder, R> Encode<E, R> {
     }
 }
 
-impl<E: Encoder, R: 'static> Handler for Encode<E, R> {
+impl<E: Encoder, R: 'static, P: Place> Handler<P> for Encode<E, R> {
     type Read = R;
     type ReadOut = R;
     type Write = E::Message;
     type WriteOut = Bytes;
     const WEIGHT: Weight<E::Message> = E::WEIGHT;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         cx.fire_read(msg);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, message: E::Message, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, message: E::Message, done: WritePromise) {
         self.batch.write(cx, &mut self.encoder, message, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.batch.pass_on(cx);
         cx.flush();
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    Address, Context, Envelope, Event, Fault, Handler, Leftover, Weight, WriteError, WritePromise,
+    Address, Context, Envelope, Event, Fault, Handler, Leftover, Place, Weight, WriteError, WritePromise,
 };
 use std::{collections::VecDeque, fmt, marker::PhantomData};
 
@@ -98,7 +98,7 @@ where
     A: Clone + Send + 'static,
     E: From<(A, Bytes)> + 'static,
 {
-    fn open(&mut self, cx: &mut Context<'_, Self>, datagram: D) {
+    fn open<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, datagram: D) {
         let (from, bytes) = datagram.into();
         if let Err(error) = self.codec.decode(bytes, &mut self.ready) {
             cx.fire_event(Event::new(NotDecoded { from: from.clone(), fault: error.into_fault() }));
@@ -107,7 +107,7 @@ where
     }
 }
 
-impl<D, C, A, E> Handler for Lift<D, C, A, E>
+impl<D, C, A, E, P: Place> Handler<P> for Lift<D, C, A, E>
 where
     D: Into<(A, BytesMut)> + 'static,
     C: MessageDecoder<In = BytesMut> + MessageEncoder<Out = Bytes>,
@@ -121,14 +121,14 @@ where
     const WEIGHT: Weight<Self::Write> =
         Weight::of(|(_, message)| <C as MessageEncoder>::WEIGHT.held(message));
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, datagram: D) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, datagram: D) {
         if !self.ready.is_empty() {
             return self.waiting.push_back(datagram);
         }
         self.open(cx, datagram);
     }
 
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<Self::ReadOut> {
         loop {
             if let Some(message) = self.ready.pop() {
                 let from = if self.ready.is_empty() { self.from.take() } else { self.from.clone() };
@@ -142,7 +142,7 @@ where
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, (to, message): Self::Write, mut done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, (to, message): Self::Write, mut done: WritePromise) {
         let mut out = Messages::new();
         if let Err(fault) = self.codec.encode(message, &mut out) {
             return match done.is_tracked() {

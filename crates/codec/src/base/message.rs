@@ -13,7 +13,9 @@ use super::{
     decoding::{decoding_hooks, raise},
     short_name,
 };
-use netwright_core::{CloseCause, Context, Fault, Handler, Leftover, Weight, WriteError, WritePromise};
+use netwright_core::{
+    CloseCause, Context, Fault, Handler, Leftover, Place, Weight, WriteError, WritePromise,
+};
 use std::{collections::VecDeque, fmt, marker::PhantomData};
 
 /// What a message becomes: nothing, one message or several.
@@ -314,7 +316,7 @@ impl<D: MessageDecoder, W> DecodeMessages<D, W> {
     }
 }
 
-impl<D: MessageDecoder, W: 'static> Handler for DecodeMessages<D, W> {
+impl<D: MessageDecoder, W: 'static, P: Place> Handler<P> for DecodeMessages<D, W> {
     type Read = D::In;
     type ReadOut = D::Out;
     type Write = W;
@@ -322,7 +324,7 @@ impl<D: MessageDecoder, W: 'static> Handler for DecodeMessages<D, W> {
 
     decoding_hooks!();
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
         cx.write_with(msg, done);
     }
 }
@@ -357,17 +359,17 @@ impl<E: MessageEncoder, R> EncodeMessages<E, R> {
     }
 }
 
-impl<E: MessageEncoder, R: 'static> Handler for EncodeMessages<E, R> {
+impl<E: MessageEncoder, R: 'static, P: Place> Handler<P> for EncodeMessages<E, R> {
     type Read = R;
     type ReadOut = R;
     type Write = E::In;
     type WriteOut = E::Out;
     const WEIGHT: Weight<E::In> = E::WEIGHT;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         cx.fire_read(msg);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, message: E::In, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, message: E::In, done: WritePromise) {
         write(&mut self.encoder, cx, message, done);
     }
     fn name(&self) -> &'static str {
@@ -390,7 +392,7 @@ pub struct MessageCoded<C: MessageDecoder> {
     decoding: MessageDecoding<C>,
 }
 
-impl<C: MessageDecoder + MessageEncoder> Handler for MessageCoded<C> {
+impl<C: MessageDecoder + MessageEncoder, P: Place> Handler<P> for MessageCoded<C> {
     type Read = <C as MessageDecoder>::In;
     type ReadOut = <C as MessageDecoder>::Out;
     type Write = <C as MessageEncoder>::In;
@@ -399,7 +401,7 @@ impl<C: MessageDecoder + MessageEncoder> Handler for MessageCoded<C> {
 
     decoding_hooks!();
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, message: Self::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, message: Self::Write, done: WritePromise) {
         write(&mut self.decoding.decoder, cx, message, done);
     }
 }
@@ -422,9 +424,10 @@ impl<D: MessageDecoder> MessageDecoding<D> {
         Self { decoder, ready: Messages::new(), error: None, waiting: VecDeque::new(), ended: false }
     }
 
-    fn read<H>(&mut self, cx: &mut Context<'_, H>, message: D::In)
+    fn read<H, P>(&mut self, cx: &mut Context<'_, H, P>, message: D::In)
     where
-        H: Handler<ReadOut = D::Out>,
+        H: Handler<P, ReadOut = D::Out>,
+        P: Place,
     {
         if self.ended {
             return;
@@ -441,9 +444,10 @@ impl<D: MessageDecoder> MessageDecoding<D> {
         }
     }
 
-    fn pull<H>(&mut self, cx: &mut Context<'_, H>) -> Option<D::Out>
+    fn pull<H, P>(&mut self, cx: &mut Context<'_, H, P>) -> Option<D::Out>
     where
-        H: Handler<ReadOut = D::Out>,
+        H: Handler<P, ReadOut = D::Out>,
+        P: Place,
     {
         loop {
             if let Some(message) = self.ready.pop() {
@@ -459,9 +463,10 @@ impl<D: MessageDecoder> MessageDecoding<D> {
     }
 
     /// No more will come. Everything has been pulled by now: an event waits for it.
-    fn finish<H>(&mut self, cx: &mut Context<'_, H>, closed: bool)
+    fn finish<H, P>(&mut self, cx: &mut Context<'_, H, P>, closed: bool)
     where
-        H: Handler<ReadOut = D::Out>,
+        H: Handler<P, ReadOut = D::Out>,
+        P: Place,
     {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -476,7 +481,7 @@ impl<D: MessageDecoder> MessageDecoding<D> {
     }
 
     #[inline]
-    fn raise<H: Handler<ReadOut = D::Out>>(&mut self, cx: &mut Context<'_, H>) {
+    fn raise<H: Handler<P, ReadOut = D::Out>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         if let Some(error) = self.error.take() {
             self.ended |= error.is_fatal();
             raise(cx, error, true);
@@ -492,10 +497,11 @@ impl<D: MessageDecoder> MessageDecoding<D> {
     }
 }
 
-fn write<E, H>(encoder: &mut E, cx: &mut Context<'_, H>, message: E::In, mut done: WritePromise)
+fn write<E, H, P>(encoder: &mut E, cx: &mut Context<'_, H, P>, message: E::In, mut done: WritePromise)
 where
     E: MessageEncoder,
-    H: Handler<WriteOut = E::Out>,
+    H: Handler<P, WriteOut = E::Out>,
+    P: Place,
 {
     let mut out = Messages::new();
     let result = encoder.encode(message, &mut out).and_then(|()| match out.pop() {

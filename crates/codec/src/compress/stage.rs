@@ -20,7 +20,7 @@ use super::{CompressError, Compressor, DecompressLimits, Decompressor, Flush, St
 use crate::base::Decoding;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, Fault, Handler, InvalidArgument, Leftover, WriteError, WritePromise,
+    CloseCause, Context, Fault, Handler, InvalidArgument, Leftover, Place, WriteError, WritePromise,
 };
 use std::{fmt, marker::PhantomData};
 
@@ -70,22 +70,22 @@ impl<R> Compress<R> {
 /// The hooks of a stage on the way out, all of which is done by its field `compressing`.
 macro_rules! compressing_hooks {
     () => {
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, P>, bytes: Bytes, done: WritePromise) {
             self.compressing.write(cx, &bytes, done);
         }
-        fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
             self.compressing.flush(cx);
         }
-        fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
             self.compressing.end(cx);
             cx.close_with(cause, done);
         }
-        fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+        fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
             self.compressing.end(cx);
             cx.shut_down_output_with(done);
         }
         /// What follows comes from another segment: the stream ends here, with everything that was written.
-        fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+        fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {
             self.compressing.end(cx);
         }
         fn name(&self) -> &'static str {
@@ -94,16 +94,16 @@ macro_rules! compressing_hooks {
     };
 }
 
-impl<R: 'static> Handler for Compress<R> {
+impl<R: 'static, P: Place> Handler<P> for Compress<R> {
     type Read = R;
     type ReadOut = R;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         cx.fire_read(msg);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.compressing.inactive(&cause);
         cx.fire_inactive(cause);
     }
@@ -163,23 +163,23 @@ impl Compression {
     }
 }
 
-impl Handler for Compression {
+impl<P: Place> Handler<P> for Compression {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, bytes: BytesMut) {
         self.decoding.read(cx, bytes);
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<BytesMut> {
         self.decoding.pull(cx)
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         self.decoding.finish(cx, false);
         cx.fire_input_closed();
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.compressing.inactive(&cause);
         self.decoding.finish(cx, true);
         cx.fire_inactive(cause);
@@ -217,9 +217,10 @@ impl Compressing {
         Self { compressor, out: BytesMut::new(), unflushed: false, waiting: Vec::new(), ended: false }
     }
 
-    fn write<H>(&mut self, cx: &mut Context<'_, H>, bytes: &[u8], mut done: WritePromise)
+    fn write<H, P>(&mut self, cx: &mut Context<'_, H, P>, bytes: &[u8], mut done: WritePromise)
     where
-        H: Handler<WriteOut = Bytes>,
+        H: Handler<P, WriteOut = Bytes>,
+        P: Place,
     {
         if self.ended {
             return done.fail(WriteError::OutputShutDown);
@@ -240,7 +241,7 @@ impl Compressing {
         }
     }
 
-    fn flush<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>) {
+    fn flush<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         if std::mem::take(&mut self.unflushed)
             && let Err(error) = self.run(cx, &[], Flush::Sync)
         {
@@ -251,7 +252,7 @@ impl Compressing {
     }
 
     /// Ends the stream, if there is one.
-    fn end<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>) {
+    fn end<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
@@ -276,9 +277,15 @@ impl Compressing {
     }
 
     /// Puts bytes in, and passes on what comes out but for the last, unfinished piece.
-    fn run<H>(&mut self, cx: &mut Context<'_, H>, mut bytes: &[u8], flush: Flush) -> Result<(), CompressError>
+    fn run<H, P>(
+        &mut self,
+        cx: &mut Context<'_, H, P>,
+        mut bytes: &[u8],
+        flush: Flush,
+    ) -> Result<(), CompressError>
     where
-        H: Handler<WriteOut = Bytes>,
+        H: Handler<P, WriteOut = Bytes>,
+        P: Place,
     {
         loop {
             let room = PIECE - self.out.len();
@@ -294,7 +301,7 @@ impl Compressing {
     }
 
     /// Passes on what is there, and the promises of all messages in it: each is done when the piece is.
-    fn pass_on<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>) {
+    fn pass_on<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>) {
         let piece = std::mem::take(&mut self.out).freeze();
         let mut waiting = self.waiting.drain(..);
         match waiting.next() {
@@ -309,7 +316,7 @@ impl Compressing {
 
     /// The library failed: the stream cannot be ended any more, so the channel is.
     #[cold]
-    fn fail<H: Handler<WriteOut = Bytes>>(&mut self, cx: &mut Context<'_, H>, fault: Fault) {
+    fn fail<H: Handler<P, WriteOut = Bytes>, P: Place>(&mut self, cx: &mut Context<'_, H, P>, fault: Fault) {
         self.ended = true;
         self.unflushed = false;
         self.out = BytesMut::new();

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     driver::Token,
     event_loop::{EventLoop, LocalLoop, SourceCaller},
-    pipeline::{Handler, NamedStage, StageCaller, StageError, Tasks},
+    pipeline::{Handler, NamedStage, Place, StageCaller, StageError, Tasks},
 };
 use std::{
     any::Any,
@@ -224,8 +224,8 @@ impl ChannelCore {
     }
 
     /// The way to the stage of this name.
-    pub(crate) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
-        let stage = self.side().lock().unwrap_or_else(PoisonError::into_inner).stage::<H>(name)?;
+    pub(crate) fn stage<H: Handler<P>, P: Place>(&self, name: &str) -> Result<StageCaller<H, P>, StageError> {
+        let stage = self.side().lock().unwrap_or_else(PoisonError::into_inner).stage::<H, P>(name)?;
         Ok(self.caller(stage))
     }
 
@@ -351,7 +351,7 @@ impl ChannelCore {
         }
     }
 
-    pub(crate) fn caller<H: Handler>(&self, stage: u32) -> StageCaller<H> {
+    pub(crate) fn caller<H: Handler<P>, P: Place>(&self, stage: u32) -> StageCaller<H, P> {
         let channel = self.source_caller();
         StageCaller { table: self.side().clone(), channel, stage, handler: PhantomData }
     }

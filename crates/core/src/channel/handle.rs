@@ -19,7 +19,7 @@ use super::{
 use crate::{
     arena::Key,
     event_loop::EventLoop,
-    pipeline::{Event, Handler, Slot, StageCaller, StageError, StageInfo},
+    pipeline::{Event, Handler, OnWorker, Slot, StageCaller, StageError, StageInfo},
     promise::{PromiseError, Promised, promise},
 };
 use std::{
@@ -555,6 +555,18 @@ impl<W: 'static> Channel<W> {
     /// # Errors
     /// No stage has this name now, or the one that has it is of another type: the error names what there is.
     pub fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
+        shared!(self.way, shared => shared.stage(name))
+    }
+
+    /// [`stage`](Self::stage) for one that [runs on workers](crate::PipelineBuilder::add_on): what it is called with runs there, with the
+    /// context that a stage has there.
+    ///
+    /// # Errors
+    /// As those of [`stage`](Self::stage).
+    pub fn stage_on_workers<H: Handler<OnWorker>>(
+        &self,
+        name: &str,
+    ) -> Result<StageCaller<H, OnWorker>, StageError> {
         shared!(self.way, shared => shared.stage(name))
     }
 

@@ -19,7 +19,7 @@ use crate::{
     arena::{Arena, Key},
     driver::Token,
     event_loop::{EventLoop, LoopRef},
-    pipeline::{Event, Handler, StageCaller, StageError, StageInfo},
+    pipeline::{Event, Handler, Place, StageCaller, StageError, StageInfo},
     promise::{Promise, PromiseError},
     task_error::{self, catch, discard, discard_each, tell},
 };
@@ -220,8 +220,8 @@ impl<W> ChannelShared<W> {
     }
 
     /// The way to the stage of this name.
-    pub(super) fn stage<H: Handler>(&self, name: &str) -> Result<StageCaller<H>, StageError> {
-        let stage = self.side().stage::<H>(name)?;
+    pub(super) fn stage<H: Handler<P>, P: Place>(&self, name: &str) -> Result<StageCaller<H, P>, StageError> {
+        let stage = self.side().stage::<H, P>(name)?;
         let channel = self.token.get().map(|token| self.event_loop.caller(*token));
         let table = self.side.clone();
         Ok(StageCaller { table, channel, stage, handler: PhantomData })

@@ -7,7 +7,7 @@
 //! A call finds its stage by a number that is never used again. If the stage has left, or the channel has ended, the
 //! closure is dropped, not run.
 
-use super::{Context, Handler};
+use super::{Context, Handler, OnLoop, Place};
 use crate::{
     channel::SideTable,
     event_loop::SourceCaller,
@@ -32,10 +32,10 @@ pub enum Signal {
 
 /// A closure for the handler `H`.
 #[allow(clippy::type_complexity)] // a closure and its two arguments
-pub(crate) struct Call<H: Handler>(Box<dyn FnOnce(&mut H, &mut Context<'_, H>) + Send>);
+pub(crate) struct Call<H: Handler<P>, P: Place>(Box<dyn FnOnce(&mut H, &mut Context<'_, H, P>) + Send>);
 
-impl<H: Handler> Call<H> {
-    pub(crate) fn run(self, handler: &mut H, cx: &mut Context<'_, H>) {
+impl<H: Handler<P>, P: Place> Call<H, P> {
+    pub(crate) fn run(self, handler: &mut H, cx: &mut Context<'_, H, P>) {
         (self.0)(handler, cx);
     }
 }
@@ -69,18 +69,18 @@ impl<H: Handler> Call<H> {
 /// channel.write_inbound(b"hello");
 /// assert_eq!(channel.read_outbound().unwrap(), "HELLO");
 /// ```
-pub struct StageCaller<H: Handler> {
+pub struct StageCaller<H: Handler<P>, P: Place = OnLoop> {
     pub(crate) table: SideTable,
     pub(crate) channel: Option<SourceCaller>,
     pub(crate) stage: u32,
-    pub(crate) handler: PhantomData<fn(H)>,
+    pub(crate) handler: PhantomData<fn(H, P)>,
 }
 
-impl<H: Handler> StageCaller<H> {
+impl<H: Handler<P>, P: Place> StageCaller<H, P> {
     /// Has the closure run on the channel's loop with the handler and its context, after the calls before it.
-    pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H>) + Send + 'static) {
+    pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H, P>) + Send + 'static) {
         let Some(channel) = &self.channel else { return }; // the channel had ended when this caller was made
-        let call: Box<dyn Any + Send> = Box::new(Call::<H>(Box::new(call)));
+        let call: Box<dyn Any + Send> = Box::new(Call::<H, P>(Box::new(call)));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let left = table.call((self.stage, call), |rare, call| rare.calls.push(call));
         drop(table);
@@ -92,7 +92,7 @@ impl<H: Handler> StageCaller<H> {
     }
 }
 
-impl<H: Handler> StageCaller<H> {
+impl<H: Handler<P>, P: Place> StageCaller<H, P> {
     /// [`call`](Self::call) with an answer. If the stage or the channel has gone, or goes before its turn comes, the answer is
     /// [`Abandoned`](PromiseError::Abandoned).
     ///
@@ -108,7 +108,7 @@ impl<H: Handler> StageCaller<H> {
     /// ```
     pub fn ask<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&mut H, &mut Context<'_, H>) -> T + Send + 'static,
+        call: impl FnOnce(&mut H, &mut Context<'_, H, P>) -> T + Send + 'static,
     ) -> Promised<T, PromiseError> {
         let (promise, answer) = promise();
         self.call(move |handler, cx| promise.succeed(call(handler, cx)));
@@ -116,14 +116,14 @@ impl<H: Handler> StageCaller<H> {
     }
 }
 
-impl<H: Handler> Clone for StageCaller<H> {
+impl<H: Handler<P>, P: Place> Clone for StageCaller<H, P> {
     fn clone(&self) -> Self {
         let Self { table, channel, stage, .. } = self;
         Self { table: table.clone(), channel: channel.clone(), stage: *stage, handler: PhantomData }
     }
 }
 
-impl<H: Handler> fmt::Debug for StageCaller<H> {
+impl<H: Handler<P>, P: Place> fmt::Debug for StageCaller<H, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StageCaller").field("stage", &self.stage).finish_non_exhaustive()
     }

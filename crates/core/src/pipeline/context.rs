@@ -1,6 +1,8 @@
 //! What a handler can do while it runs.
 
-use super::{Event, Handler, Hold, Inbound, Job, Kept, Op, Ops, StageCaller, StageTimer, segment::Next};
+use super::{
+    Event, Handler, Hold, Inbound, Job, Kept, OnLoop, Op, Ops, Place, StageCaller, StageTimer, segment::Next,
+};
 use crate::{
     channel::{
         Carries, Channel, ChannelCore, ChildError, CloseCause, Family, Fault, ParentChannel, TailEnded, What,
@@ -16,6 +18,9 @@ use std::{any::TypeId, convert::Infallible, rc::Rc, time::Duration};
 /// `fire_…` goes on towards the application, at once. `write`, `flush` and `close` go towards the wire: they are queued
 /// at the boundary to the stage before, in order, and carried out when that stage is free. The verbs mean the same here, on a
 /// [`Channel`] and on a [`Peer`](crate::Peer): `docs/verbs.md` has them in a table.
+///
+/// `P` is the [place](Place) where the handler runs. Nearly everything works everywhere. Futures ([`spawn`](Self::spawn), [`offload`](Self::offload),
+/// [`schedule`](Self::schedule)) and [children](crate::Children) belong to a loop, and are there for handlers [`OnLoop`].
 ///
 /// ```
 /// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
@@ -46,14 +51,14 @@ use std::{any::TypeId, convert::Infallible, rc::Rc, time::Duration};
 /// assert_eq!(channel.outbound_bytes(), b"pong");
 /// assert_eq!(channel.read_inbound().unwrap(), "hello");
 /// ```
-pub struct Context<'a, H: Handler> {
+pub struct Context<'a, H: Handler<P>, P: Place = OnLoop> {
     pub(super) next: &'a mut dyn Next<H::ReadOut>,
     pub(super) ops: &'a mut Ops<H::WriteOut>,
     pub(super) core: &'a mut ChannelCore,
     pub(super) stage: u32,
 }
 
-impl<H: Handler> Context<'_, H> {
+impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     // ---- towards the application ----
 
     /// Passes a message on.
@@ -254,11 +259,6 @@ impl<H: Handler> Context<'_, H> {
         self.core.disarm(self.stage, timer)
     }
 
-    /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.
-    pub(crate) fn tail_ended(&mut self, how: TailEnded) {
-        self.core.tail_ended(how);
-    }
-
     /// Gives demand back as it was found.
     pub(crate) fn restore_demand(&mut self, flowing: bool) {
         if flowing { self.resume() } else { self.pause() }
@@ -274,6 +274,30 @@ impl<H: Handler> Context<'_, H> {
         self.core.handle()
     }
 
+    // ---- the way back ----
+
+    /// Calls this handler back later, from any thread.
+    pub fn caller(&self) -> StageCaller<H, P> {
+        self.core.caller(self.stage)
+    }
+
+    // ---- the channel ----
+
+    /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
+    /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has
+    /// ended: then there is room too, for what is written only fails, and [`close_cause`](crate::ChannelView::close_cause) tells why.
+    pub fn is_writable(&self) -> bool {
+        self.core.is_writable()
+    }
+}
+
+/// What belongs to a loop.
+impl<H: Handler> Context<'_, H> {
+    /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.
+    pub(crate) fn tail_ended(&mut self, how: TailEnded) {
+        self.core.tail_ended(how);
+    }
+
     /// Takes something to be polled on this stage.
     pub(crate) fn spawn_job(&mut self, job: impl Job<H> + 'static) {
         self.core.spawn(self.stage, Box::pin(job));
@@ -285,21 +309,5 @@ impl<H: Handler> Context<'_, H> {
         found: impl FnOnce(ParentChannel, LocalLoop, Token, u32) -> Family,
     ) -> Result<Rc<Family>, ChildError> {
         self.core.found_family(self.stage, found)
-    }
-
-    // ---- the way back ----
-
-    /// Calls this handler back later, from any thread.
-    pub fn caller(&self) -> StageCaller<H> {
-        self.core.caller(self.stage)
-    }
-
-    // ---- the channel ----
-
-    /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
-    /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has
-    /// ended: then there is room too, for what is written only fails, and [`close_cause`](crate::ChannelView::close_cause) tells why.
-    pub fn is_writable(&self) -> bool {
-        self.core.is_writable()
     }
 }

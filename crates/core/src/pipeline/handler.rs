@@ -1,6 +1,6 @@
 //! The handler: one job on the way of a byte.
 
-use super::{Context, Event, Leftover, Target, caller::Call, task::Running};
+use super::{Context, Event, Leftover, OnLoop, Place, Target, caller::Call};
 use crate::channel::{CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
@@ -48,8 +48,11 @@ pub struct StageTimer(pub(crate) u32);
 /// Every method but [`read`](Self::read) and [`write`](Self::write) has a default that passes things on untouched. For
 /// handlers that look one way only there are [`Application`](super::Application), [`Observer`](super::Observer),
 /// [`InboundOnly`](super::InboundOnly) and [`OutboundOnly`](super::OutboundOnly).
+///
+/// `impl Handler for X` is a handler on its channel's loop. One that blocks, and is put [on workers](super::PipelineBuilder::add_on), is
+/// `impl Handler<OnWorker> for X`; one that can run in either [place](Place) is `impl<P: Place> Handler<P> for X`.
 #[allow(unused_variables)]
-pub trait Handler: Sized + 'static {
+pub trait Handler<P: Place = OnLoop>: Sized + 'static {
     /// Arrives from the wire side.
     type Read: 'static;
     /// Goes on towards the application.
@@ -98,15 +101,15 @@ pub trait Handler: Sized + 'static {
 
     /// The handler has become part of a pipeline; nothing else happened to it before. What it fires here arrives when the
     /// stages behind it have been added too.
-    fn added(&mut self, cx: &mut Context<'_, Self>) {}
+    fn added(&mut self, cx: &mut Context<'_, Self, P>) {}
 
     /// The channel is connected.
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         cx.fire_active();
     }
 
     /// A message. A handler that makes several out of it keeps them and answers [`pull`](Self::pull).
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: Self::Read);
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: Self::Read);
 
     /// The next message that the handler can make out of what it has read; `None` when it needs more.
     ///
@@ -114,74 +117,74 @@ pub trait Handler: Sized + 'static {
     /// next one is asked for. None is asked for while reading is paused, but for one when an event comes: whether the
     /// event has to wait for a message shows only then, and that message is held. If there is none, it is asked again when
     /// reading goes on.
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<Self::ReadOut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<Self::ReadOut> {
         cx.never_pulls();
         None
     }
 
     /// The transport has delivered all that it had for now.
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
         cx.fire_read_complete();
     }
 
     /// A stage in front of this one has something to say.
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
         cx.fire_event(event);
     }
 
     /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`). The latter also when
     /// the channel ends while somebody may wait for that ([`close_cause`](super::ChannelView::close_cause) tells), and to whoever was told in its own call that
     /// there is none ([`Context::is_writable`]): so `true` may follow `true`.
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
         cx.fire_writability(writable);
     }
 
     /// The peer sends no more, but may still read. Only if a stage [needs](Self::half_closure) to hear of it; otherwise the channel
     /// closes.
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         cx.fire_input_closed();
     }
 
     /// Something went wrong. An error that reaches the end of the pipeline closes the channel.
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         cx.fire_error(fault);
     }
 
     /// The channel has ended. What is written from now on fails.
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         cx.fire_inactive(cause);
     }
 
     /// A message to be written. Passed on with its promise, which otherwise reports it as abandoned.
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Self::Write, done: WritePromise);
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: Self::Write, done: WritePromise);
 
     /// What was written so far should be sent.
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         cx.flush();
     }
 
     /// The channel should be closed. A handler that has something to send first does it here.
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
         cx.close_with(cause, done);
     }
 
     /// The peer should be told that no more will come, once what was flushed is sent. A handler that has something to send
     /// first does it here.
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         cx.shut_down_output_with(done);
     }
 
     /// A timer of this stage is due.
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {}
+    fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {}
 
     /// Children of this stage have run by themselves, because of a timer, a future or a command of another thread, and have
     /// something to say: [`Children::next_ready`](crate::Children::next_ready) tells who.
-    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {}
+    fn children_ready(&mut self, cx: &mut Context<'_, Self, P>) {}
 
     /// A closure for this handler has come back through its [`StageCaller`](super::StageCaller).
     #[doc(hidden)]
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
-        if let Ok(call) = call.downcast::<Call<Self>>() {
+    fn called(&mut self, cx: &mut Context<'_, Self, P>, call: Box<dyn Any + Send>) {
+        if let Ok(call) = call.downcast::<Call<Self, P>>() {
             call.run(self, cx);
         }
     }
@@ -189,15 +192,13 @@ pub trait Handler: Sized + 'static {
     /// Whose calls [`called`](Self::called) takes: those of the handler inside, where one wraps another.
     #[doc(hidden)]
     fn target(&self) -> Target {
-        Target::of::<Self>()
+        Target::of::<Self, P>()
     }
 
     /// One of this handler's futures has to be polled.
     #[doc(hidden)]
-    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
-        if let Ok(task) = task.downcast::<Running<Self>>() {
-            task.poll(self, cx);
-        }
+    fn polled(&mut self, cx: &mut Context<'_, Self, P>, task: Box<dyn Any>) {
+        P::polled(self, cx, task);
     }
 
     /// Whether something is on its way through this stage that will come out later, so that the pipeline has to live on.
@@ -227,12 +228,12 @@ pub trait Handler: Sized + 'static {
     /// The segment that the handler is part of is about to be exchanged, on a channel that goes on. What it kept can still
     /// be written, and a handler that paused can resume for its successor; holds, timers and futures end by themselves.
     /// Stages behind it have left before. What it fires is lost.
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {}
+    fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {}
 
     /// A stage of this channel has panicked, and the channel is about to be closed. What is written and flushed here is tried to
     /// be sent first, so that a peer can be told; it is not waited for. Stages behind this one have been asked before. Nothing
     /// else happens to the handler before it is removed.
-    fn panicked(&mut self, cx: &mut Context<'_, Self>) {}
+    fn panicked(&mut self, cx: &mut Context<'_, Self, P>) {}
 
     /// The conversation is over, and another one may begin with the same stages: [`active`](Self::active) comes again, in place of
     /// [`removed`](Self::removed). A handler that can take it forgets all that it knows of the last one, and says so. Its timers,

@@ -11,7 +11,7 @@
 //!    one [`Kept`] that stays.
 //! 3. A guard may go to any thread and be dropped there, or on the worker where its stage runs.
 
-use super::{Context, Handler};
+use super::{Context, Handler, Place};
 use crate::{
     channel::{ChannelCore, SideTable, What},
     event_loop::SourceCaller,
@@ -31,7 +31,7 @@ impl ToStage {
     }
 
     /// Whether it leads to the stage whose context this is.
-    fn is_to<H: Handler>(&self, cx: &Context<'_, H>) -> bool {
+    fn is_to<H: Handler<P>, P: Place>(&self, cx: &Context<'_, H, P>) -> bool {
         self.stage == cx.stage && cx.core.is_side(&self.table)
     }
 
@@ -90,7 +90,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(super) fn take<H: Handler>(cx: &mut Context<'_, H>, what: What) -> Self {
+    pub(super) fn take<H: Handler<P>, P: Place>(cx: &mut Context<'_, H, P>, what: What) -> Self {
         cx.core.take(cx.stage, what, 1);
         Self { way: ToStage::of(cx.core, cx.stage), what }
     }
@@ -98,7 +98,7 @@ impl Hold {
     /// Lets go at once. Dropped, it lets go as soon as the channel's loop comes to it.
     ///
     /// The context is that of the stage that holds: a guard of another one lets go as if it was dropped.
-    pub fn release<H: Handler>(self, cx: &mut Context<'_, H>) {
+    pub fn release<H: Handler<P>, P: Place>(self, cx: &mut Context<'_, H, P>) {
         if self.way.is_to(cx) {
             cx.core.give_back(cx.stage, self.what, 1);
             self.forget();
@@ -169,7 +169,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new<H: Handler>(cx: &mut Context<'_, H>, bytes: usize) -> Self {
+    pub(super) fn new<H: Handler<P>, P: Place>(cx: &mut Context<'_, H, P>, bytes: usize) -> Self {
         let mut kept = Self { way: ToStage::of(cx.core, cx.stage), bytes: 0 };
         kept.add(cx, bytes);
         kept
@@ -181,7 +181,7 @@ impl Kept {
     }
 
     /// So many more are kept. The context is that of the stage that keeps them: with another one nothing happens.
-    pub fn add<H: Handler>(&mut self, cx: &mut Context<'_, H>, bytes: usize) {
+    pub fn add<H: Handler<P>, P: Place>(&mut self, cx: &mut Context<'_, H, P>, bytes: usize) {
         if bytes > 0 && self.way.is_to(cx) {
             self.bytes += bytes;
             cx.core.take(self.way.stage, What::Pending, bytes);
@@ -189,7 +189,7 @@ impl Kept {
     }
 
     /// So many have been passed on, or never will be; at most as many as there are.
-    pub fn sub<H: Handler>(&mut self, cx: &mut Context<'_, H>, bytes: usize) {
+    pub fn sub<H: Handler<P>, P: Place>(&mut self, cx: &mut Context<'_, H, P>, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         if bytes > 0 && self.way.is_to(cx) {
             self.bytes -= bytes;

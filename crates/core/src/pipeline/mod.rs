@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `handler` | [`Handler`], one job on the way of a byte |
+//! | `place` | [`Place`], where a stage runs, as a type |
 //! | `context` | [`Context`], what a handler can do while it runs |
 //! | `hold` | [`Hold`] and [`Kept`], what a stage holds back until it lets go |
 //! | `view` | [`ChannelView`], what a handler can see of its channel |
@@ -36,6 +37,7 @@ mod named;
 mod on_workers;
 mod op;
 mod optional;
+mod place;
 mod sealed;
 mod segment;
 mod simple;
@@ -55,10 +57,11 @@ pub use joint::{Joint, Switch};
 pub use leftover::Leftover;
 pub(crate) use named::NamedStage;
 pub use named::{Names, StageError, Target};
-pub use on_workers::{OnWorkers, SendHandler, on_workers};
+pub use on_workers::{OnWorkers, SendApplication, SendHandler, on_workers};
 pub use op::Op;
 pub(crate) use op::Ops;
 pub use optional::Either;
+pub use place::{OnLoop, OnWorker, Place};
 pub use sealed::Sealed;
 pub(crate) use segment::{Boundary, Next};
 pub use segment::{End, Out, Segment, StageInfo, Writes};

@@ -12,6 +12,7 @@
 //!
 //! A name costs a place in that table, once for each channel, and nothing for a message.
 
+use super::Place;
 use std::{any::TypeId, fmt};
 
 /// What calls to a stage are made for: its handler, or the one inside that wraps nothing.
@@ -20,17 +21,18 @@ use std::{any::TypeId, fmt};
 pub struct Target {
     id: TypeId,
     name: &'static str,
+    on_workers: bool,
 }
 
 impl Target {
-    /// Calls for `H`.
-    pub fn of<H: 'static>() -> Self {
-        Self { id: TypeId::of::<H>(), name: std::any::type_name::<H>() }
+    /// Calls for `H` where it runs.
+    pub fn of<H: 'static, P: Place>() -> Self {
+        Self { id: TypeId::of::<H>(), name: std::any::type_name::<H>(), on_workers: P::IS_WORKER }
     }
 
     /// No calls: there is no handler.
     pub(crate) fn nobody() -> Self {
-        Self { id: TypeId::of::<()>(), name: "nothing" }
+        Self { id: TypeId::of::<()>(), name: "nothing", on_workers: false }
     }
 }
 
@@ -61,16 +63,19 @@ impl NamedStage {
         }
     }
 
-    /// The number of the stage of this name, if it takes calls for `H`.
-    pub(crate) fn find<H: 'static>(stages: &[Self], name: &str) -> Result<u32, StageError> {
+    /// The number of the stage of this name, if it takes calls for `H` where that runs.
+    pub(crate) fn find<H: 'static, P: Place>(stages: &[Self], name: &str) -> Result<u32, StageError> {
         let Some(found) = stages.iter().find(|known| known.name == name) else {
             let known = stages.iter().map(|known| (known.name, known.target.name)).collect();
             return Err(StageError::Unknown { name: name.to_owned(), known });
         };
-        let wanted = Target::of::<H>();
-        if found.target != wanted {
+        let wanted = Target::of::<H, P>();
+        if found.target.id != wanted.id {
             let (name, found, wanted) = (found.name, found.target.name, wanted.name);
             return Err(StageError::OtherType { name, found, wanted });
+        }
+        if found.target.on_workers != wanted.on_workers {
+            return Err(StageError::OtherPlace { name: found.name, on_workers: found.target.on_workers });
         }
         Ok(found.stage)
     }
@@ -106,6 +111,13 @@ pub enum StageError {
         /// What was asked for.
         wanted: &'static str,
     },
+    /// The stage of this name runs elsewhere, so that calls to it have another context.
+    OtherPlace {
+        /// The name.
+        name: &'static str,
+        /// Whether it runs on workers, or on its channel's loop.
+        on_workers: bool,
+    },
     /// Two stages of one channel have the same name. The channel is closed with this as the cause.
     Duplicate {
         /// The name.
@@ -134,6 +146,12 @@ impl fmt::Display for StageError {
             }
             Self::OtherType { name, found, wanted } => {
                 write!(f, "the stage {name:?} is {found}, not {wanted}")
+            }
+            Self::OtherPlace { name, on_workers: true } => {
+                write!(f, "the stage {name:?} runs on workers: it is found by `stage_on_workers`")
+            }
+            Self::OtherPlace { name, on_workers: false } => {
+                write!(f, "the stage {name:?} runs on its channel's loop: it is found by `stage`")
             }
             Self::Duplicate { name, first, second } => {
                 write!(f, "two stages are named {name:?}: {first} and {second}")

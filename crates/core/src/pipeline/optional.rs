@@ -2,15 +2,16 @@
 //!
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
-use super::{Context, Event, Handler, Leftover, Ops, StageTimer, Target, segment::Next};
+use super::{Context, Event, Handler, Leftover, Ops, Place, StageTimer, Target, segment::Next};
 use crate::channel::{ChannelCore, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
 /// Lends a context to the handler inside: the same boundary, seen by another handler of the same types.
-fn lend<'a, O, H>(cx: &'a mut Context<'_, O>) -> Context<'a, H>
+fn lend<'a, O, H, P>(cx: &'a mut Context<'_, O, P>) -> Context<'a, H, P>
 where
-    O: Handler,
-    H: Handler<ReadOut = O::ReadOut, WriteOut = O::WriteOut>,
+    O: Handler<P>,
+    H: Handler<P, ReadOut = O::ReadOut, WriteOut = O::WriteOut>,
+    P: Place,
 {
     let next: &mut dyn Next<H::ReadOut> = &mut *cx.next;
     let ops: &mut Ops<H::WriteOut> = &mut *cx.ops;
@@ -28,9 +29,9 @@ where
 /// let verbose = false;
 /// let pipeline = pipeline().add(verbose.then(|| observe(Log)));
 /// ```
-impl<H, R: 'static, W: 'static> Handler for Option<H>
+impl<H, R: 'static, W: 'static, P: Place> Handler<P> for Option<H>
 where
-    H: Handler<Read = R, ReadOut = R, Write = W, WriteOut = W>,
+    H: Handler<P, Read = R, ReadOut = R, Write = W, WriteOut = W>,
 {
     type Read = R;
     type ReadOut = R;
@@ -38,24 +39,24 @@ where
     type WriteOut = W;
     const WEIGHT: Weight<W> = H::WEIGHT;
 
-    fn added(&mut self, cx: &mut Context<'_, Self>) {
+    fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(handler) = self {
             handler.added(&mut lend(cx));
         }
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         match self {
             Some(handler) => handler.active(&mut lend(cx)),
             None => cx.fire_active(),
         }
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         match self {
             Some(handler) => handler.read(&mut lend(cx), msg),
             None => cx.fire_read(msg),
         }
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<R> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<R> {
         match self {
             Some(handler) => handler.pull(&mut lend(cx)),
             None => {
@@ -64,61 +65,61 @@ where
             }
         }
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
         match self {
             Some(handler) => handler.read_complete(&mut lend(cx)),
             None => cx.fire_read_complete(),
         }
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
         match self {
             Some(handler) => handler.event(&mut lend(cx), event),
             None => cx.fire_event(event),
         }
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
         match self {
             Some(handler) => handler.writability(&mut lend(cx), writable),
             None => cx.fire_writability(writable),
         }
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         match self {
             Some(handler) => handler.input_closed(&mut lend(cx)),
             None => cx.fire_input_closed(),
         }
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         match self {
             Some(handler) => handler.error(&mut lend(cx), fault),
             None => cx.fire_error(fault),
         }
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         match self {
             Some(handler) => handler.inactive(&mut lend(cx), cause),
             None => cx.fire_inactive(cause),
         }
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
         match self {
             Some(handler) => handler.write(&mut lend(cx), msg, done),
             None => cx.write_with(msg, done),
         }
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         match self {
             Some(handler) => handler.flush(&mut lend(cx)),
             None => cx.flush(),
         }
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
         match self {
             Some(handler) => handler.close(&mut lend(cx), cause, done),
             None => cx.close_with(cause, done),
         }
     }
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         match self {
             Some(handler) => handler.shut_down_output(&mut lend(cx), done),
             None => cx.shut_down_output_with(done),
@@ -136,12 +137,12 @@ where
     fn half_closure(&self) -> HalfClosure {
         self.as_ref().map_or(HalfClosure::Passes, Handler::half_closure)
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {
         if let Some(handler) = self {
             handler.timer(&mut lend(cx), timer);
         }
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+    fn called(&mut self, cx: &mut Context<'_, Self, P>, call: Box<dyn Any + Send>) {
         if let Some(handler) = self {
             handler.called(&mut lend(cx), call); // callers are made by the handler inside
         }
@@ -149,22 +150,22 @@ where
     fn target(&self) -> Target {
         self.as_ref().map_or_else(Target::nobody, Handler::target)
     }
-    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+    fn polled(&mut self, cx: &mut Context<'_, Self, P>, task: Box<dyn Any>) {
         if let Some(handler) = self {
             handler.polled(&mut lend(cx), task);
         }
     }
-    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+    fn children_ready(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(handler) = self {
             handler.children_ready(&mut lend(cx));
         }
     }
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+    fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(handler) = self {
             handler.leaving(&mut lend(cx));
         }
     }
-    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+    fn panicked(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(handler) = self {
             handler.panicked(&mut lend(cx));
         }
@@ -220,7 +221,7 @@ pub enum Either<A, B> {
 }
 
 /// Calls the same method of whichever it is.
-fn heavier<A: Handler, B: Handler<Write = A::Write>>(msg: &A::Write) -> usize {
+fn heavier<A: Handler<P>, B: Handler<P, Write = A::Write>, P: Place>(msg: &A::Write) -> usize {
     A::WEIGHT.held(msg).max(B::WEIGHT.held(msg))
 }
 
@@ -233,10 +234,10 @@ macro_rules! either {
     };
 }
 
-impl<A, B> Handler for Either<A, B>
+impl<A, B, P: Place> Handler<P> for Either<A, B>
 where
-    A: Handler,
-    B: Handler<Read = A::Read, ReadOut = A::ReadOut, Write = A::Write, WriteOut = A::WriteOut>,
+    A: Handler<P>,
+    B: Handler<P, Read = A::Read, ReadOut = A::ReadOut, Write = A::Write, WriteOut = A::WriteOut>,
 {
     type Read = A::Read;
     type ReadOut = A::ReadOut;
@@ -244,51 +245,51 @@ where
     type WriteOut = A::WriteOut;
     /// Which of the two it is, is not known by the type: what the heavier says counts.
     const WEIGHT: Weight<A::Write> = match (A::WEIGHT.is_said(), B::WEIGHT.is_said()) {
-        (true, true) => Weight::of(heavier::<A, B>),
+        (true, true) => Weight::of(heavier::<A, B, P>),
         (true, false) => A::WEIGHT,
         _ => B::WEIGHT,
     };
 
-    fn added(&mut self, cx: &mut Context<'_, Self>) {
+    fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, added);
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, active);
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: A::Read) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: A::Read) {
         either!(self, cx, read, msg);
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<A::ReadOut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<A::ReadOut> {
         either!(self, cx, pull)
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, read_complete);
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
         either!(self, cx, event, event);
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
         either!(self, cx, writability, writable);
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, input_closed);
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         either!(self, cx, error, fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         either!(self, cx, inactive, cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: A::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: A::Write, done: WritePromise) {
         either!(self, cx, write, msg, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, flush);
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
         either!(self, cx, close, cause, done);
     }
-    fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
         either!(self, cx, shut_down_output, done);
     }
     fn is_busy(&self) -> bool {
@@ -315,10 +316,10 @@ where
             Self::Right(handler) => handler.half_closure(),
         }
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {
         either!(self, cx, timer, timer);
     }
-    fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
+    fn called(&mut self, cx: &mut Context<'_, Self, P>, call: Box<dyn Any + Send>) {
         either!(self, cx, called, call);
     }
     fn target(&self) -> Target {
@@ -327,16 +328,16 @@ where
             Self::Right(handler) => handler.target(),
         }
     }
-    fn polled(&mut self, cx: &mut Context<'_, Self>, task: Box<dyn Any>) {
+    fn polled(&mut self, cx: &mut Context<'_, Self, P>, task: Box<dyn Any>) {
         either!(self, cx, polled, task);
     }
-    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+    fn children_ready(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, children_ready);
     }
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+    fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, leaving);
     }
-    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+    fn panicked(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, panicked);
     }
     fn start_over(&mut self) -> bool {

@@ -6,8 +6,10 @@
 //! | [`Observer`] | looks on | seen, passed on | seen, passed on |
 //! | [`InboundOnly`] | a decoder | changed | passes through |
 //! | [`OutboundOnly`] | an encoder | passes through | changed |
+//!
+//! As with [`Handler`], each is one for loops unless it names its [place](Place). An [`Observer`] does nothing that would depend on it.
 
-use super::{Context, Event, Handler, Leftover, StageTimer};
+use super::{Context, Event, Handler, Leftover, OnLoop, Place, StageTimer};
 use crate::channel::{Channel, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::{
     convert::Infallible,
@@ -34,7 +36,9 @@ use std::{
 ///
 /// EmbeddedChannel::new(pipeline().app(Echo)).write_inbound("hello");
 /// ```
-pub type AppContext<'a, A> = Context<'a, ApplicationStage<A>>;
+///
+/// That of an application on workers is an `AppContext<'_, Self, OnWorker>`; see [`Place`].
+pub type AppContext<'a, A, P = OnLoop> = Context<'a, ApplicationStage<A>, P>;
 
 /// The last stage of a pipeline: reads messages, writes answers. What is written from outside passes it untouched.
 ///
@@ -53,38 +57,38 @@ pub type AppContext<'a, A> = Context<'a, ApplicationStage<A>>;
 /// }
 /// ```
 #[allow(unused_variables)]
-pub trait Application: Sized + 'static {
+pub trait Application<P: Place = OnLoop>: Sized + 'static {
     /// What arrives.
     type Read: 'static;
     /// What is written.
     type Write: 'static;
 
     /// The channel is connected.
-    fn active(&mut self, cx: &mut AppContext<'_, Self>) {}
+    fn active(&mut self, cx: &mut AppContext<'_, Self, P>) {}
     /// A message.
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, msg: Self::Read);
+    fn read(&mut self, cx: &mut AppContext<'_, Self, P>, msg: Self::Read);
     /// The transport has delivered all for now.
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {}
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self, P>) {}
     /// A stage in front has something to say.
-    fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {}
+    fn event(&mut self, cx: &mut AppContext<'_, Self, P>, event: Event) {}
     /// There is too much to be sent, or room again.
-    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {}
+    fn writability(&mut self, cx: &mut AppContext<'_, Self, P>, writable: bool) {}
     /// The peer sends no more. Only if a stage [needs](Self::half_closure) to hear of it; otherwise the channel closes.
-    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {}
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self, P>) {}
     /// Something went wrong. By default the channel closes with this as the cause.
-    fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut AppContext<'_, Self, P>, fault: Fault) {
         cx.fire_error(fault);
     }
     /// The channel has ended.
-    fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {}
+    fn inactive(&mut self, cx: &mut AppContext<'_, Self, P>, cause: CloseCause) {}
     /// A timer of this stage is due.
-    fn timer(&mut self, cx: &mut AppContext<'_, Self>, timer: StageTimer) {}
+    fn timer(&mut self, cx: &mut AppContext<'_, Self, P>, timer: StageTimer) {}
     /// Whether an answer to something that was read is still to come; see [`Handler::owes`].
     fn owes(&self) -> bool {
         false
     }
     /// Children of this stage have something to say; see [`Handler::children_ready`].
-    fn children_ready(&mut self, cx: &mut AppContext<'_, Self>) {}
+    fn children_ready(&mut self, cx: &mut AppContext<'_, Self, P>) {}
     /// Another conversation may begin; see [`Handler::start_over`].
     fn start_over(&mut self) -> bool {
         false
@@ -94,7 +98,7 @@ pub trait Application: Sized + 'static {
         HalfClosure::Passes
     }
     /// The segment that the application is part of is about to be exchanged; see [`Handler::leaving`].
-    fn leaving(&mut self, cx: &mut AppContext<'_, Self>) {}
+    fn leaving(&mut self, cx: &mut AppContext<'_, Self, P>) {}
     /// The handler leaves its pipeline.
     fn removed(&mut self) {}
 }
@@ -135,46 +139,46 @@ impl<A> DerefMut for ApplicationStage<A> {
     }
 }
 
-impl<A: Application> Handler for ApplicationStage<A> {
+impl<A: Application<P>, P: Place> Handler<P> for ApplicationStage<A> {
     type Read = A::Read;
     type ReadOut = Infallible;
     type Write = A::Write;
     type WriteOut = A::Write;
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.active(cx);
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: A::Read) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: A::Read) {
         self.0.read(cx, msg);
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.read_complete(cx);
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
         self.0.event(cx, event);
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
         self.0.writability(cx, writable);
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.input_closed(cx);
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         self.0.error(cx, fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.0.inactive(cx, cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: A::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: A::Write, done: WritePromise) {
         cx.write_with(msg, done);
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {
         self.0.timer(cx, timer);
     }
     fn owes(&self) -> bool {
         self.0.owes()
     }
-    fn children_ready(&mut self, cx: &mut Context<'_, Self>) {
+    fn children_ready(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.children_ready(cx);
     }
     fn start_over(&mut self) -> bool {
@@ -183,7 +187,7 @@ impl<A: Application> Handler for ApplicationStage<A> {
     fn half_closure(&self) -> HalfClosure {
         self.0.half_closure()
     }
-    fn leaving(&mut self, cx: &mut Context<'_, Self>) {
+    fn leaving(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.leaving(cx);
     }
     fn removed(&mut self) {
@@ -194,7 +198,7 @@ impl<A: Application> Handler for ApplicationStage<A> {
     }
 }
 
-impl<A: Application> Context<'_, ApplicationStage<A>> {
+impl<A: Application<P>, P: Place> Context<'_, ApplicationStage<A>, P> {
     /// The channel's handle, to be given to others: what they write enters the pipeline here.
     pub fn channel(&self) -> Channel<A::Write> {
         self.core.handle().expect("an application is the last stage, so its channel takes what it writes")
@@ -338,33 +342,33 @@ pub fn observe<O: Observer>(observer: O) -> ObserverStage<O> {
 /// ```
 pub struct ObserverStage<O>(O);
 
-impl<O: Observer> Handler for ObserverStage<O> {
+impl<O: Observer, P: Place> Handler<P> for ObserverStage<O> {
     type Read = O::Read;
     type ReadOut = O::Read;
     type Write = O::Write;
     type WriteOut = O::Write;
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.sees_active();
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: O::Read) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: O::Read) {
         self.0.sees_read(&msg);
         cx.fire_read(msg);
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         self.0.sees_error(&fault);
         cx.fire_error(fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.0.sees_inactive(&cause);
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: O::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: O::Write, done: WritePromise) {
         self.0.sees_write(&msg);
         cx.write_with(msg, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.sees_flush();
         cx.flush();
     }
@@ -404,7 +408,7 @@ impl<O: Observer> Handler for ObserverStage<O> {
 /// assert_eq!((channel.read_inbound(), channel.read_inbound()), (Some(1), Some(2)));
 /// ```
 #[allow(unused_variables)]
-pub trait InboundOnly: Sized + 'static {
+pub trait InboundOnly<P: Place = OnLoop>: Sized + 'static {
     /// Arrives from the wire side.
     type Read: 'static;
     /// Goes on towards the application.
@@ -413,17 +417,17 @@ pub trait InboundOnly: Sized + 'static {
     type Write: 'static;
 
     /// A message; see [`Handler::read`].
-    fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, msg: Self::Read);
+    fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>, P>, msg: Self::Read);
     /// The next message that can be made of what was read; see [`Handler::pull`].
-    fn pull(&mut self, cx: &mut Context<'_, InboundStage<Self>>) -> Option<Self::ReadOut> {
+    fn pull(&mut self, cx: &mut Context<'_, InboundStage<Self>, P>) -> Option<Self::ReadOut> {
         None
     }
     /// The peer sends no more: what can still be made of the rest goes on first; see [`Handler::input_closed`].
-    fn input_closed(&mut self, cx: &mut Context<'_, InboundStage<Self>>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, InboundStage<Self>, P>) {
         cx.fire_input_closed();
     }
     /// The channel has ended: what can still be made of the rest goes on first.
-    fn inactive(&mut self, cx: &mut Context<'_, InboundStage<Self>>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, InboundStage<Self>, P>, cause: CloseCause) {
         cx.fire_inactive(cause);
     }
     /// What was read and not used.
@@ -456,7 +460,7 @@ pub trait InboundOnly: Sized + 'static {
 /// channel.write_inbound("hello");
 /// assert_eq!(channel.read_inbound(), Some(5));
 /// ```
-pub fn inbound<D: InboundOnly>(decoder: D) -> InboundStage<D> {
+pub fn inbound<D>(decoder: D) -> InboundStage<D> {
     InboundStage(decoder)
 }
 
@@ -479,25 +483,25 @@ pub fn inbound<D: InboundOnly>(decoder: D) -> InboundStage<D> {
 /// ```
 pub struct InboundStage<D>(D);
 
-impl<D: InboundOnly> Handler for InboundStage<D> {
+impl<D: InboundOnly<P>, P: Place> Handler<P> for InboundStage<D> {
     type Read = D::Read;
     type ReadOut = D::ReadOut;
     type Write = D::Write;
     type WriteOut = D::Write;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: D::Read) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: D::Read) {
         self.0.read(cx, msg);
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<D::ReadOut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<D::ReadOut> {
         self.0.pull(cx)
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.input_closed(cx);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         self.0.inactive(cx, cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: D::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: D::Write, done: WritePromise) {
         cx.write_with(msg, done);
     }
     fn leftover(&mut self) -> Leftover<D::Read> {
@@ -534,7 +538,7 @@ impl<D: InboundOnly> Handler for InboundStage<D> {
 /// channel.write_outbound(258);
 /// assert_eq!(channel.outbound_bytes(), [0, 0, 1, 2]);
 /// ```
-pub trait OutboundOnly: Sized + 'static {
+pub trait OutboundOnly<P: Place = OnLoop>: Sized + 'static {
     /// Passes towards the application.
     type Read: 'static;
     /// Arrives from the application side.
@@ -546,9 +550,9 @@ pub trait OutboundOnly: Sized + 'static {
     const WEIGHT: Weight<Self::Write> = Weight::unsaid();
 
     /// A message to be written; see [`Handler::write`].
-    fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, msg: Self::Write, done: WritePromise);
+    fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>, P>, msg: Self::Write, done: WritePromise);
     /// What was written so far should be sent.
-    fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>>) {
+    fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>, P>) {
         cx.flush();
     }
     /// Another conversation may begin; see [`Handler::start_over`].
@@ -577,7 +581,7 @@ pub trait OutboundOnly: Sized + 'static {
 /// channel.write_outbound("hello".to_owned());
 /// assert_eq!(channel.outbound_bytes(), b"HELLO");
 /// ```
-pub fn outbound<E: OutboundOnly>(encoder: E) -> OutboundStage<E> {
+pub fn outbound<E>(encoder: E) -> OutboundStage<E> {
     OutboundStage(encoder)
 }
 
@@ -600,20 +604,20 @@ pub fn outbound<E: OutboundOnly>(encoder: E) -> OutboundStage<E> {
 /// ```
 pub struct OutboundStage<E>(E);
 
-impl<E: OutboundOnly> Handler for OutboundStage<E> {
+impl<E: OutboundOnly<P>, P: Place> Handler<P> for OutboundStage<E> {
     type Read = E::Read;
     type ReadOut = E::Read;
     type Write = E::Write;
     type WriteOut = E::WriteOut;
     const WEIGHT: Weight<E::Write> = E::WEIGHT;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: E::Read) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: E::Read) {
         cx.fire_read(msg);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: E::Write, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: E::Write, done: WritePromise) {
         self.0.write(cx, msg, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.flush(cx);
     }
     fn start_over(&mut self) -> bool {

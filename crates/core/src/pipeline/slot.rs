@@ -3,7 +3,7 @@
 //!
 //! An empty slot costs one relaxed load per message.
 
-use super::{Context, Handler, Observer};
+use super::{Context, Handler, Observer, Place};
 use crate::channel::{CloseCause, Fault, WritePromise};
 use std::{
     fmt,
@@ -137,46 +137,46 @@ impl<R: 'static, W: 'static> SlotStage<R, W> {
     }
 }
 
-impl<R: 'static, W: 'static> Handler for SlotStage<R, W> {
+impl<R: 'static, W: 'static, P: Place> Handler<P> for SlotStage<R, W> {
     type Read = R;
     type ReadOut = R;
     type Write = W;
     type WriteOut = W;
 
-    fn added(&mut self, cx: &mut Context<'_, Self>) {
+    fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         cx.core.publish_slot(self.name, Box::new(Slot { shared: self.shared.clone() }));
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(observer) = self.current() {
             observer.sees_active();
         }
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         if let Some(observer) = self.current() {
             observer.sees_read(&msg);
         }
         cx.fire_read(msg);
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         if let Some(observer) = self.current() {
             observer.sees_error(&fault);
         }
         cx.fire_error(fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
         if let Some(observer) = self.current() {
             observer.sees_inactive(&cause);
         }
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
         if let Some(observer) = self.current() {
             observer.sees_write(&msg);
         }
         cx.write_with(msg, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(observer) = self.current() {
             observer.sees_flush();
         }

@@ -311,7 +311,7 @@ impl fmt::Display for OffloadError {
 
 impl std::error::Error for OffloadError {}
 
-/// Straight-line work of a handler.
+/// Straight-line work of a handler on its loop.
 impl<H: Handler> Context<'_, H> {
     /// Runs a future on this channel's loop, then calls back with its output. It need not be `Send`. When the stage leaves
     /// or the channel ends, it is dropped.

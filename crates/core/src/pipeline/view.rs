@@ -1,6 +1,6 @@
 //! What a stage can see of its channel.
 
-use super::{Context, Handler, StageCaller, StageError, segment::Next};
+use super::{Context, Handler, OnWorker, Place, StageCaller, StageError, segment::Next};
 use crate::{
     channel::{Address, ChannelCore, ChannelId, CloseCause, HalfClosure, ParentChannel},
     event_loop::EventLoop,
@@ -23,7 +23,7 @@ pub struct ChannelView<'a, R> {
     pub(super) next: &'a dyn Next<R>,
 }
 
-impl<H: Handler> Context<'_, H> {
+impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     /// What there is to be seen of the channel: addresses, its number, its loop, figures, how it ended, stages by their names.
     pub fn view(&self) -> ChannelView<'_, H::ReadOut> {
         ChannelView { core: self.core, next: self.next }
@@ -112,6 +112,14 @@ impl<'a, R> ChannelView<'a, R> {
     /// The stage that was [given this name](crate::PipelineBuilder::named): what it is called with runs when this call has returned.
     /// See [`Channel::stage`](crate::Channel::stage) for what `K` is, and for the errors.
     pub fn stage<K: Handler>(&self, name: &str) -> Result<StageCaller<K>, StageError> {
+        self.core.stage(name)
+    }
+
+    /// [`stage`](Self::stage) for one that [runs on workers](crate::PipelineBuilder::add_on).
+    pub fn stage_on_workers<K: Handler<OnWorker>>(
+        &self,
+        name: &str,
+    ) -> Result<StageCaller<K, OnWorker>, StageError> {
         self.core.stage(name)
     }
 }

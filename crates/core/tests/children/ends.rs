@@ -1,7 +1,8 @@
 use crate::support::{In, Out, Parent, data, echo, end};
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ChannelState, CloseCause, Event, Outgoing, Workers, WriteError, pipeline,
+    AppContext, Application, ChannelState, CloseCause, Event, OnWorker, Outgoing, Workers, WriteError,
+    pipeline,
 };
 use std::{
     sync::{Arc, Mutex, mpsc},
@@ -210,11 +211,11 @@ struct Heavy {
     go: mpsc::Receiver<()>,
 }
 
-impl Application for Heavy {
+impl Application<OnWorker> for Heavy {
     type Read = BytesMut;
     type Write = Outgoing;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, bytes: BytesMut) {
         self.arrived.send(()).unwrap();
         self.go.recv().unwrap();
         cx.write_and_flush(bytes.freeze());

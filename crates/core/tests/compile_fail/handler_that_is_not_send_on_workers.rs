@@ -1,15 +1,15 @@
 //! A handler that holds an `Rc` cannot run on workers.
 
 use bytes::{Bytes, BytesMut};
-use netwright_core::{AppContext, Application, Workers, pipeline};
+use netwright_core::{AppContext, Application, OnWorker, Workers, pipeline};
 use std::rc::Rc;
 
 struct Counts(Rc<u32>);
 
-impl Application for Counts {
+impl Application<OnWorker> for Counts {
     type Read = BytesMut;
     type Write = Bytes;
-    fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+    fn read(&mut self, _: &mut AppContext<'_, Self, OnWorker>, _: BytesMut) {}
 }
 
 fn main() {

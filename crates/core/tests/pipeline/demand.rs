@@ -191,20 +191,20 @@ fn messages_fired_from_inside_one_call_are_held_from_the_pause_on() {
 /// Behind `Lines`: turns some lines into what their name says.
 struct Turn;
 
-impl Handler for Turn {
+impl Handler<Here> for Turn {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
         match line.as_str() {
             "error" => cx.fire_error(io::Error::other("made")),
             "event" => cx.fire_event(Event::new("made")),
             _ => cx.fire_read(line),
         }
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
         cx.write_with(line, done);
     }
 }
@@ -314,20 +314,20 @@ fn while_paused_a_decoder_gives_out_one_message_at_most_however_many_events_come
         messages: VecDeque<String>,
         given: Shared<u32>,
     }
-    impl Handler for Asked {
+    impl Handler<Here> for Asked {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, _: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, _: &mut Context<'_, Self, Here>, line: String) {
             self.messages.extend(line.split_whitespace().map(str::to_owned));
         }
-        fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+        fn pull(&mut self, _: &mut Context<'_, Self, Here>) -> Option<String> {
             let message = self.messages.pop_front()?;
             self.given.set(self.given.get() + 1);
             Some(message)
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
     }
@@ -423,16 +423,16 @@ fn nothing_is_read_before_it_is_asked_for_if_reading_does_not_start_by_itself() 
 fn a_stage_in_the_middle_may_pause_too() {
     /// Lets one line through for each `resume` from outside.
     struct Gate;
-    impl Handler for Gate {
+    impl Handler<Here> for Gate {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_read(line);
             cx.pause();
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
     }
@@ -450,17 +450,17 @@ fn a_stage_in_the_middle_may_pause_too() {
 fn a_message_passed_on_after_the_pause_of_the_same_call_is_held() {
     /// Pauses first, then passes on.
     struct Late;
-    impl Handler for Late {
+    impl Handler<Here> for Late {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.pause();
             cx.fire_read(line);
             cx.fire_event(Event::new("passed on"));
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
     }
@@ -595,17 +595,17 @@ struct Settles {
     guard: Option<Hold>,
 }
 
-impl Handler for Settles {
+impl Handler<Here> for Settles {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.guard = Some(cx.insist());
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         if self.settled {
             return cx.fire_read(bytes);
         }
@@ -618,10 +618,10 @@ impl Handler for Settles {
             }
         }
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, _: netwright_core::StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, Here>, _: netwright_core::StageTimer) {
         self.guard.take().unwrap().release(cx);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, msg: Bytes, done: WritePromise) {
         cx.write_with(msg, done);
     }
 }
@@ -660,20 +660,20 @@ fn a_stage_that_holds_stops_delivery_whatever_the_application_asks_for() {
 #[derive(Default)]
 struct Keeps(Vec<Bytes>, Option<Kept>);
 
-impl Handler for Keeps {
+impl Handler<Here> for Keeps {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, _: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, msg: Bytes, _: WritePromise) {
         self.1.get_or_insert_with(|| cx.keep(0)).add(cx, msg.len());
         self.0.push(msg);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, Here>) {
         for msg in self.0.drain(..) {
             self.1.as_mut().unwrap().sub(cx, msg.len());
             cx.write(msg);
@@ -698,17 +698,17 @@ fn what_a_stage_keeps_counts_as_pending() {
 #[derive(Default)]
 struct Enough(Option<Hold>);
 
-impl Handler for Enough {
+impl Handler<Here> for Enough {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         self.0 = Some(cx.hold_input());
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
         if let Some(hold) = self.0.take() {
             hold.release(cx);
         }
@@ -734,22 +734,22 @@ fn a_stage_that_holds_input_stops_the_transport_and_not_what_is_inside() {
 #[derive(Default)]
 struct SaysWhenEmpty(Option<BytesMut>);
 
-impl Handler for SaysWhenEmpty {
+impl Handler<Here> for SaysWhenEmpty {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, _: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         self.0 = Some(bytes);
     }
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, Here>) -> Option<BytesMut> {
         if self.0.is_none() && !cx.view().is_paused() {
             cx.write_and_flush(Bytes::from_static(b"go on"));
         }
         self.0.take()
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }

@@ -112,18 +112,18 @@ fn a_close_from_inside_tells_its_promise_when_the_channel_is_closed() {
 fn a_handler_may_say_something_before_the_close_it_was_asked_for() {
     /// Ends every conversation politely.
     struct Polite;
-    impl Handler for Polite {
+    impl Handler<Here> for Polite {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_read(line);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
-        fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
             cx.write_and_flush("bye".into());
             cx.close_with(cause, done);
         }
@@ -141,22 +141,22 @@ fn a_handler_may_put_the_close_off() {
     /// Closes five seconds after it was asked to.
     #[derive(Default)]
     struct Slow(Option<(CloseCause, WritePromise)>);
-    impl Handler for Slow {
+    impl Handler<Here> for Slow {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = Bytes;
         type WriteOut = Bytes;
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
             cx.write_with(bytes, done);
         }
-        fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
             self.0 = Some((cause, done));
             cx.arm(ms(5000));
         }
-        fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
+        fn timer(&mut self, cx: &mut Context<'_, Self, Here>, _: StageTimer) {
             let (cause, done) = self.0.take().unwrap();
             cx.close_with(cause, done);
         }
@@ -175,15 +175,15 @@ fn a_handler_may_put_the_close_off() {
 fn an_error_that_nobody_takes_care_of_closes_the_channel_with_it() {
     /// Finds fault with everything.
     struct Grumpy;
-    impl Handler for Grumpy {
+    impl Handler<Here> for Grumpy {
         type Read = BytesMut;
         type ReadOut = String;
         type Write = String;
         type WriteOut = Bytes;
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             cx.fire_error(io::Error::new(io::ErrorKind::InvalidData, format!("{} bytes", bytes.len())));
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(Bytes::from(line), done);
         }
     }

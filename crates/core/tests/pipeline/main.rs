@@ -43,8 +43,11 @@ mod support;
 mod timers;
 mod write;
 
-use netwright_core::{EmbeddedChannel, pipeline};
+use netwright_core::{EmbeddedChannel, OnLoop, pipeline};
 use support::*;
+
+/// Where the stages run.
+type Here = OnLoop;
 
 /// What makes sense only if every stage is on the loop: see `pipeline_on_workers`, which runs everything else.
 macro_rules! on_the_loop_only {

@@ -49,16 +49,16 @@ fn a_stage_that_is_absent_passes_everything_on() {
 fn errors_and_events_pass_an_absent_stage_too() {
     /// Turns lines into errors and events.
     struct Turn;
-    impl Handler for Turn {
+    impl Handler<Here> for Turn {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_event(Event::new("news"));
             cx.fire_error(Fault::new(line));
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
     }
@@ -99,21 +99,21 @@ fn one_of_two_decoders_is_pulled() {
 fn timers_of_an_optional_stage_come_back_to_it() {
     /// Says when its time has come.
     struct Alarm(Log);
-    impl Handler for Alarm {
+    impl Handler<Here> for Alarm {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn added(&mut self, cx: &mut Context<'_, Self>) {
+        fn added(&mut self, cx: &mut Context<'_, Self, Here>) {
             cx.arm(ms(5));
         }
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_read(line);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
-        fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+        fn timer(&mut self, _: &mut Context<'_, Self, Here>, _: StageTimer) {
             self.0.add("ring");
         }
     }
@@ -171,22 +171,22 @@ fn stages_are_listed_from_the_wire_on_with_what_they_have_read_and_written() {
 #[test]
 fn names_leave_out_paths_and_types() {
     struct Generic<T>(PhantomData<T>);
-    impl<T: 'static> netwright_core::InboundOnly for Generic<T> {
+    impl<T: 'static> netwright_core::InboundOnly<Here> for Generic<T> {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = String;
-        fn read(&mut self, cx: &mut Context<'_, netwright_core::InboundStage<Self>>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, netwright_core::InboundStage<Self>, Here>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
     }
     struct Encode;
-    impl netwright_core::OutboundOnly for Encode {
+    impl netwright_core::OutboundOnly<Here> for Encode {
         type Read = BytesMut;
         type Write = String;
         type WriteOut = Bytes;
         fn write(
             &mut self,
-            cx: &mut Context<'_, netwright_core::OutboundStage<Self>>,
+            cx: &mut Context<'_, netwright_core::OutboundStage<Self>, Here>,
             line: String,
             done: WritePromise,
         ) {

@@ -136,11 +136,11 @@ fn operations_pass_every_stage_in_the_order_in_which_they_were_issued() {
 fn events_keep_their_place_among_messages() {
     /// Announces every line.
     struct Announce;
-    impl InboundOnly for Announce {
+    impl InboundOnly<Here> for Announce {
         type Read = String;
         type ReadOut = String;
         type Write = String;
-        fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>, Here>, line: String) {
             cx.fire_event(Event::new("before"));
             cx.fire_read(line);
             cx.fire_event(Event::new("after"));
@@ -171,11 +171,11 @@ fn events_keep_their_place_among_messages() {
 fn messages_behind_an_event_do_not_overtake_it_either() {
     /// Tells the number of lines between two words.
     struct Between;
-    impl InboundOnly for Between {
+    impl InboundOnly<Here> for Between {
         type Read = String;
         type ReadOut = String;
         type Write = String;
-        fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>, Here>, line: String) {
             cx.fire_read(line.clone());
             cx.fire_event(Event::new("between"));
             cx.fire_read(line);
@@ -197,21 +197,21 @@ fn what_a_stage_fires_on_read_complete_comes_before_read_complete() {
     /// Keeps the last line until the transport has no more.
     #[derive(Default)]
     struct Last(Option<String>);
-    impl Handler for Last {
+    impl Handler<Here> for Last {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, _: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, _: &mut Context<'_, Self, Here>, line: String) {
             self.0 = Some(line);
         }
-        fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        fn read_complete(&mut self, cx: &mut Context<'_, Self, Here>) {
             if let Some(line) = self.0.take() {
                 cx.fire_read(line);
             }
             cx.fire_read_complete();
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
     }
@@ -231,40 +231,44 @@ fn a_handler_is_never_called_while_it_runs() {
         calls: Shared<u32>,
     }
     impl Alone {
-        fn alone<H: Handler>(&self, cx: &mut Context<'_, H>, call: impl FnOnce(&mut Context<'_, H>)) {
+        fn alone<H: Handler<Here>>(
+            &self,
+            cx: &mut Context<'_, H, Here>,
+            call: impl FnOnce(&mut Context<'_, H, Here>),
+        ) {
             assert!(!std::mem::replace(&mut *self.running.lock(), true), "called while it runs");
             call(cx);
             self.running.set(false);
             self.calls.set(self.calls.get() + 1);
         }
     }
-    impl Handler for Alone {
+    impl Handler<Here> for Alone {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn active(&mut self, cx: &mut Context<'_, Self>) {
+        fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
             self.alone(cx, |cx| cx.fire_active());
         }
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             self.alone(cx, |cx| cx.fire_read(line));
         }
-        fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+        fn read_complete(&mut self, cx: &mut Context<'_, Self, Here>) {
             self.alone(cx, |cx| cx.fire_read_complete());
         }
-        fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+        fn writability(&mut self, cx: &mut Context<'_, Self, Here>, writable: bool) {
             self.alone(cx, |cx| cx.fire_writability(writable));
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             self.alone(cx, |cx| cx.write_with(line, done));
         }
-        fn flush(&mut self, cx: &mut Context<'_, Self>) {
+        fn flush(&mut self, cx: &mut Context<'_, Self, Here>) {
             self.alone(cx, |cx| cx.flush());
         }
-        fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+        fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
             self.alone(cx, |cx| cx.close_with(cause, done));
         }
-        fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        fn inactive(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause) {
             self.alone(cx, |cx| cx.fire_inactive(cause));
         }
     }
@@ -291,22 +295,22 @@ fn a_handler_is_never_called_while_it_runs() {
 fn writes_in_added_and_active_reach_the_wire_in_that_order_from_the_first_stage_on() {
     /// Introduces itself.
     struct Eager(&'static str);
-    impl Handler for Eager {
+    impl Handler<Here> for Eager {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = Bytes;
         type WriteOut = Bytes;
-        fn added(&mut self, cx: &mut Context<'_, Self>) {
+        fn added(&mut self, cx: &mut Context<'_, Self, Here>) {
             cx.write_and_flush(Bytes::from(format!("{} added, ", self.0)));
         }
-        fn active(&mut self, cx: &mut Context<'_, Self>) {
+        fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
             cx.write_and_flush(Bytes::from(format!("{} active, ", self.0)));
             cx.fire_active();
         }
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }
@@ -330,29 +334,29 @@ fn what_a_stage_writes_when_asked_for_a_message_is_carried_out_although_it_has_n
     struct Refuses {
         due: bool,
     }
-    impl Handler for Refuses {
+    impl Handler<Here> for Refuses {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = Bytes;
         type WriteOut = Bytes;
-        fn active(&mut self, cx: &mut Context<'_, Self>) {
+        fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
             cx.arm(ms(10));
             cx.fire_active();
         }
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
-        fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+        fn timer(&mut self, _: &mut Context<'_, Self, Here>, _: StageTimer) {
             self.due = true;
         }
-        fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<BytesMut> {
+        fn pull(&mut self, cx: &mut Context<'_, Self, Here>) -> Option<BytesMut> {
             if std::mem::take(&mut self.due) {
                 cx.write_and_flush(Bytes::from_static(b"too slow"));
                 cx.close();
             }
             None
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
             cx.write_with(bytes, done);
         }
     }

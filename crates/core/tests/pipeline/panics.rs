@@ -18,20 +18,20 @@ impl Mine {
     }
 }
 
-impl Handler for Mine {
+impl Handler<Here> for Mine {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn added(&mut self, _: &mut Context<'_, Self>) {
+    fn added(&mut self, _: &mut Context<'_, Self, Here>) {
         self.step_on("added");
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.step_on("active");
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
         self.step_on("read");
         match line.as_str() {
             "timer" => _ = cx.arm(ms(1)),
@@ -39,47 +39,47 @@ impl Handler for Mine {
             _ => cx.fire_read(line),
         }
     }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+    fn pull(&mut self, _: &mut Context<'_, Self, Here>) -> Option<String> {
         self.step_on("pull");
         None
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.step_on("read_complete");
         cx.fire_read_complete();
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, Here>, event: Event) {
         self.step_on("event");
         cx.fire_event(event);
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, Here>, writable: bool) {
         self.step_on("writability");
         cx.fire_writability(writable);
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.step_on("input_closed");
         cx.fire_input_closed();
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, Here>, fault: Fault) {
         self.step_on("error");
         cx.fire_error(fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause) {
         self.step_on("inactive");
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
         self.step_on("write");
         cx.write_with(line, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.step_on("flush");
         cx.flush();
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
         self.step_on("close");
         cx.close_with(cause, done);
     }
-    fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, _: &mut Context<'_, Self, Here>, _: StageTimer) {
         self.step_on("timer");
     }
 }
@@ -87,20 +87,20 @@ impl Handler for Mine {
 /// In front of the mine: raises errors and events, which else only come by accident.
 struct Provoke;
 
-impl Handler for Provoke {
+impl Handler<Here> for Provoke {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
         match line.as_str() {
             "raise" => cx.fire_error(Fault::new("provoked")),
             "event" => cx.fire_event(Event::new("provoked")),
             _ => cx.fire_read(line),
         }
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
         cx.write_with(line, done);
     }
 }
@@ -279,15 +279,15 @@ fn a_message_that_cannot_be_turned_into_bytes_without_a_panic_costs_its_channel_
     }
     /// Writes stubborn messages.
     struct Sender;
-    impl Handler for Sender {
+    impl Handler<Here> for Sender {
         type Read = BytesMut;
         type ReadOut = BytesMut;
         type Write = String;
         type WriteOut = Stubborn;
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             cx.fire_read(bytes);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, _: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, _: String, done: WritePromise) {
             cx.write_with(Stubborn, done);
         }
     }
@@ -309,15 +309,15 @@ fn the_stages_of_a_broken_pipeline_still_hear_that_they_leave() {
 #[test]
 fn a_panic_in_removed_does_not_keep_the_others_from_leaving() {
     struct Clings;
-    impl Handler for Clings {
+    impl Handler<Here> for Clings {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_read(line);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
         fn removed(&mut self) {
@@ -337,19 +337,19 @@ fn a_panic_in_removed_does_not_keep_the_others_from_leaving() {
 /// Has something to say when a stage panics.
 struct Speaks(&'static str, Log);
 
-impl Handler for Speaks {
+impl Handler<Here> for Speaks {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
         cx.fire_read(line);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
         cx.write_with(format!("{}({line})", self.0), done);
     }
-    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+    fn panicked(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.1.add(self.0);
         cx.write(format!("{} is sorry", self.0));
         cx.flush();
@@ -377,18 +377,18 @@ fn stages_may_say_something_when_one_has_panicked_and_what_the_one_wrote_is_not_
 #[test]
 fn a_panic_in_last_words_ends_there() {
     struct Worse;
-    impl Handler for Worse {
+    impl Handler<Here> for Worse {
         type Read = String;
         type ReadOut = String;
         type Write = String;
         type WriteOut = String;
-        fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
             cx.fire_read(line);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(line, done);
         }
-        fn panicked(&mut self, _: &mut Context<'_, Self>) {
+        fn panicked(&mut self, _: &mut Context<'_, Self, Here>) {
             std::panic::resume_unwind(Box::new("and again"))
         }
     }

@@ -1,6 +1,6 @@
 //! Stages and applications for all of these tests.
 
-use super::{EmbeddedChannel, pipeline};
+use super::{EmbeddedChannel, Here, pipeline};
 pub(crate) use bytes::{Buf, Bytes, BytesMut};
 pub(crate) use netwright_core::{
     AppContext, Application, CloseCause, Context, Event, Fault, Handler, HostSettings, StageTimer,
@@ -104,22 +104,22 @@ pub(crate) struct Lines {
     pub(crate) rest: BytesMut,
 }
 
-impl Handler for Lines {
+impl Handler<Here> for Lines {
     type Read = BytesMut;
     type ReadOut = String;
     type Write = String;
     type WriteOut = Bytes;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, _: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         self.rest.extend_from_slice(&bytes);
     }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+    fn pull(&mut self, _: &mut Context<'_, Self, Here>) -> Option<String> {
         let end = self.rest.iter().position(|&byte| byte == b'\n')?;
         let line = self.rest.split_to(end);
         self.rest.advance(1);
         Some(String::from_utf8(line.to_vec()).unwrap())
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
         cx.write_with(Bytes::from(line + "\n"), done);
     }
 }
@@ -130,19 +130,19 @@ pub(crate) struct Words {
     pub(crate) words: std::collections::VecDeque<String>,
 }
 
-impl Handler for Words {
+impl Handler<Here> for Words {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, _: &mut Context<'_, Self, Here>, line: String) {
         self.words.extend(line.split_whitespace().map(str::to_owned));
     }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+    fn pull(&mut self, _: &mut Context<'_, Self, Here>) -> Option<String> {
         self.words.pop_front()
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, word: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, word: String, done: WritePromise) {
         cx.write_with(word, done);
     }
 }
@@ -150,18 +150,18 @@ impl Handler for Words {
 /// Passes on every word of a line from inside one call, with no regard for anybody.
 pub(crate) struct Burst;
 
-impl Handler for Burst {
+impl Handler<Here> for Burst {
     type Read = String;
     type ReadOut = String;
     type Write = String;
     type WriteOut = String;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, line: String) {
         for word in line.split_whitespace() {
             cx.fire_read(word.to_owned());
         }
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, word: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, word: String, done: WritePromise) {
         cx.write_with(word, done);
     }
 }
@@ -183,56 +183,56 @@ impl<R, W> Spy<R, W> {
     }
 }
 
-impl<R: Show + 'static, W: Show + 'static> Handler for Spy<R, W> {
+impl<R: Show + 'static, W: Show + 'static> Handler<Here> for Spy<R, W> {
     type Read = R;
     type ReadOut = R;
     type Write = W;
     type WriteOut = W;
 
-    fn added(&mut self, _: &mut Context<'_, Self>) {
+    fn added(&mut self, _: &mut Context<'_, Self, Here>) {
         self.saw("added");
     }
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.saw("active");
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: R) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, msg: R) {
         self.saw(format_args!("read {}", msg.show()));
         cx.fire_read(msg);
     }
-    fn read_complete(&mut self, cx: &mut Context<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.saw("read_complete");
         cx.fire_read_complete();
     }
-    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut Context<'_, Self, Here>, event: Event) {
         self.saw("event");
         cx.fire_event(event);
     }
-    fn writability(&mut self, cx: &mut Context<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut Context<'_, Self, Here>, writable: bool) {
         self.saw(format_args!("writability {writable}"));
         cx.fire_writability(writable);
     }
-    fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.saw("input_closed");
         cx.fire_input_closed();
     }
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut Context<'_, Self, Here>, fault: Fault) {
         self.saw(format_args!("error {fault}"));
         cx.fire_error(fault);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause) {
         self.saw(format_args!("inactive {cause}"));
         cx.fire_inactive(cause);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: W, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, msg: W, done: WritePromise) {
         self.saw(format_args!("write {}", msg.show()));
         cx.write_with(msg, done);
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, Here>) {
         self.saw("flush");
         cx.flush();
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
         self.saw("close");
         cx.close_with(cause, done);
     }
@@ -273,7 +273,7 @@ impl fmt::Display for Call {
     }
 }
 
-pub(crate) type Cx<'a, 'b> = &'a mut AppContext<'b, Script>;
+pub(crate) type Cx<'a, 'b> = &'a mut AppContext<'b, Script, Here>;
 
 /// The last stage: writes down every call, then does what the test says. It reads and writes lines.
 pub(crate) struct Script {
@@ -309,44 +309,44 @@ impl Script {
         self
     }
 
-    fn call(&mut self, cx: &mut AppContext<'_, Self>, call: &Call) {
+    fn call(&mut self, cx: &mut AppContext<'_, Self, Here>, call: &Call) {
         self.log.add(format_args!("app {call}"));
         (self.then)(cx, call);
     }
 }
 
-impl Application for Script {
+impl Application<Here> for Script {
     type Read = String;
     type Write = String;
 
-    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn active(&mut self, cx: &mut AppContext<'_, Self, Here>) {
         self.call(cx, &Call::Active);
     }
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, Here>, line: String) {
         self.call(cx, &Call::Read(line));
     }
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self, Here>) {
         self.call(cx, &Call::ReadComplete);
     }
-    fn event(&mut self, cx: &mut AppContext<'_, Self>, event: Event) {
+    fn event(&mut self, cx: &mut AppContext<'_, Self, Here>, event: Event) {
         self.call(cx, &Call::Event(event));
     }
-    fn writability(&mut self, cx: &mut AppContext<'_, Self>, writable: bool) {
+    fn writability(&mut self, cx: &mut AppContext<'_, Self, Here>, writable: bool) {
         self.call(cx, &Call::Writability(writable));
     }
-    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self, Here>) {
         self.call(cx, &Call::InputClosed);
     }
-    fn error(&mut self, cx: &mut AppContext<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut AppContext<'_, Self, Here>, fault: Fault) {
         self.call(cx, &Call::Error(fault.clone()));
         if !self.keeps_errors {
             cx.fire_error(fault);
         }
     }
-    fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut AppContext<'_, Self, Here>, cause: CloseCause) {
         self.call(cx, &Call::Inactive(cause));
     }
-    fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+    fn timer(&mut self, cx: &mut AppContext<'_, Self, Here>, _: StageTimer) {
         self.call(cx, &Call::Timer);
     }
     fn removed(&mut self) {

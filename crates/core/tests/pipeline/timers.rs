@@ -7,22 +7,22 @@ struct Clock {
     name: &'static str,
     log: Log,
     #[allow(clippy::type_complexity)]
-    start: Box<dyn FnMut(&mut Context<'_, Clock>) + Send>,
+    start: Box<dyn FnMut(&mut Context<'_, Clock, Here>) + Send>,
     #[allow(clippy::type_complexity)]
-    ring: Box<dyn FnMut(&mut Context<'_, Clock>, StageTimer) + Send>,
+    ring: Box<dyn FnMut(&mut Context<'_, Clock, Here>, StageTimer) + Send>,
 }
 
 fn clock(
     name: &'static str,
     log: &Log,
-    start: impl FnMut(&mut Context<'_, Clock>) + Send + 'static,
-    ring: impl FnMut(&mut Context<'_, Clock>, StageTimer) + Send + 'static,
+    start: impl FnMut(&mut Context<'_, Clock, Here>) + Send + 'static,
+    ring: impl FnMut(&mut Context<'_, Clock, Here>, StageTimer) + Send + 'static,
 ) -> Clock {
     Clock { name, log: log.clone(), start: Box::new(start), ring: Box::new(ring) }
 }
 
 /// Arms timers with these many milliseconds.
-fn arming<const N: usize>(delays: [u64; N]) -> impl FnMut(&mut Context<'_, Clock>) + Send + 'static {
+fn arming<const N: usize>(delays: [u64; N]) -> impl FnMut(&mut Context<'_, Clock, Here>) + Send + 'static {
     move |cx| {
         for delay in delays {
             cx.arm(ms(delay));
@@ -30,27 +30,27 @@ fn arming<const N: usize>(delays: [u64; N]) -> impl FnMut(&mut Context<'_, Clock
     }
 }
 
-impl Handler for Clock {
+impl Handler<Here> for Clock {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn active(&mut self, cx: &mut Context<'_, Self>) {
+    fn active(&mut self, cx: &mut Context<'_, Self, Here>) {
         (self.start)(cx);
         cx.fire_active();
     }
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
         cx.write_with(bytes, done);
     }
-    fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
+    fn timer(&mut self, cx: &mut Context<'_, Self, Here>, timer: StageTimer) {
         self.log.add(self.name);
         (self.ring)(cx, timer);
     }
-    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+    fn inactive(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause) {
         self.log.add("inactive");
         (self.start)(cx);
         cx.fire_inactive(cause);
@@ -73,7 +73,7 @@ fn a_timer_comes_on_time_and_never_early() {
 #[test]
 fn timers_come_in_the_order_of_their_time_each_to_its_own_stage() {
     let log = Log::default();
-    let silent = |_: &mut Context<'_, Clock>, _| ();
+    let silent = |_: &mut Context<'_, Clock, Here>, _| ();
     let stages = pipeline()
         .add(clock("one", &log, arming([30, 10]), silent))
         .add(clock("two", &log, arming([20]), silent))
@@ -227,24 +227,24 @@ fn a_decoder_may_have_a_message_ready_when_its_timer_comes() {
         gathered: String,
         due: bool,
     }
-    impl Handler for Batch {
+    impl Handler<Here> for Batch {
         type Read = BytesMut;
         type ReadOut = String;
         type Write = String;
         type WriteOut = Bytes;
-        fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
             if self.gathered.is_empty() {
                 cx.arm(ms(10));
             }
             self.gathered += &bytes.show();
         }
-        fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+        fn pull(&mut self, _: &mut Context<'_, Self, Here>) -> Option<String> {
             std::mem::take(&mut self.due).then(|| std::mem::take(&mut self.gathered))
         }
-        fn timer(&mut self, _: &mut Context<'_, Self>, _: StageTimer) {
+        fn timer(&mut self, _: &mut Context<'_, Self, Here>, _: StageTimer) {
             self.due = true;
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(Bytes::from(line), done);
         }
     }

@@ -181,23 +181,23 @@ struct PingPong {
     left: Shared<u32>,
 }
 
-impl Handler for PingPong {
+impl Handler<Here> for PingPong {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, bytes: Bytes, done: WritePromise) {
         cx.write_with(bytes, done);
         if self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
             cx.flush();
         }
     }
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, Here>) {
         if self.left.get() > 0 {
             cx.write(Bytes::from(format!("{} ", self.left.get())));
         }
@@ -322,15 +322,15 @@ fn a_goodbye_written_before_an_error_is_passed_on_is_sent() {
     });
     /// Finds everything wrong.
     struct Strict;
-    impl Handler for Strict {
+    impl Handler<Here> for Strict {
         type Read = BytesMut;
         type ReadOut = String;
         type Write = String;
         type WriteOut = Bytes;
-        fn read(&mut self, cx: &mut Context<'_, Self>, _: BytesMut) {
+        fn read(&mut self, cx: &mut Context<'_, Self, Here>, _: BytesMut) {
             cx.fire_error(io::Error::other("not understood"));
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, Here>, line: String, done: WritePromise) {
             cx.write_with(Bytes::from(line), done);
         }
     }
@@ -457,11 +457,16 @@ fn shutting_down_the_output_sends_what_was_flushed_and_refuses_what_comes_later(
 fn a_handler_that_drops_a_message_abandons_its_promise() {
     /// Lets only short lines through.
     struct Short;
-    impl OutboundOnly for Short {
+    impl OutboundOnly<Here> for Short {
         type Read = String;
         type Write = String;
         type WriteOut = String;
-        fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, line: String, done: WritePromise) {
+        fn write(
+            &mut self,
+            cx: &mut Context<'_, OutboundStage<Self>, Here>,
+            line: String,
+            done: WritePromise,
+        ) {
             if line.len() < 5 {
                 cx.write_with(line, done);
             }
@@ -480,11 +485,16 @@ fn a_handler_that_drops_a_message_abandons_its_promise() {
 fn a_stage_that_cannot_encode_fails_the_promise_and_raises_the_error_itself() {
     /// Knows letters only.
     struct Letters;
-    impl OutboundOnly for Letters {
+    impl OutboundOnly<Here> for Letters {
         type Read = String;
         type Write = String;
         type WriteOut = String;
-        fn write(&mut self, cx: &mut Context<'_, OutboundStage<Self>>, line: String, done: WritePromise) {
+        fn write(
+            &mut self,
+            cx: &mut Context<'_, OutboundStage<Self>, Here>,
+            line: String,
+            done: WritePromise,
+        ) {
             if line.chars().all(char::is_alphabetic) {
                 return cx.write_with(line, done);
             }
@@ -513,15 +523,20 @@ fn an_encoder_may_gather_many_messages_into_one_piece_at_the_flush() {
         batch: BytesMut,
         done: Vec<WritePromise>,
     }
-    impl OutboundOnly for Gather {
+    impl OutboundOnly<Here> for Gather {
         type Read = BytesMut;
         type Write = String;
         type WriteOut = Bytes;
-        fn write(&mut self, _: &mut Context<'_, OutboundStage<Self>>, line: String, done: WritePromise) {
+        fn write(
+            &mut self,
+            _: &mut Context<'_, OutboundStage<Self>, Here>,
+            line: String,
+            done: WritePromise,
+        ) {
             self.batch.extend_from_slice(line.as_bytes());
             self.done.push(done);
         }
-        fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>>) {
+        fn flush(&mut self, cx: &mut Context<'_, OutboundStage<Self>, Here>) {
             if !self.batch.is_empty() {
                 let written = cx.write_tracked(self.batch.split().freeze());
                 let done = std::mem::take(&mut self.done);
@@ -550,18 +565,18 @@ fn an_encoder_may_gather_many_messages_into_one_piece_at_the_flush() {
 /// Says something when it is asked to close.
 struct LastWords;
 
-impl Handler for LastWords {
+impl Handler<Here> for LastWords {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Bytes;
     type WriteOut = Bytes;
-    fn read(&mut self, cx: &mut Context<'_, Self>, msg: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, Here>, msg: BytesMut) {
         cx.fire_read(msg);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Bytes, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, Here>, msg: Bytes, done: WritePromise) {
         cx.write_with(msg, done);
     }
-    fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
+    fn close(&mut self, cx: &mut Context<'_, Self, Here>, cause: CloseCause, done: WritePromise) {
         cx.write_and_flush(Bytes::from(", goodbye"));
         cx.close_with(cause, done);
     }

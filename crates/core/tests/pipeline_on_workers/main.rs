@@ -35,8 +35,12 @@ mod timers;
 #[path = "../pipeline/write.rs"]
 mod write;
 
+use netwright_core::OnWorker;
 use on_workers::{EmbeddedChannel, pipeline};
 use support::*;
+
+/// Where the stages run.
+type Here = OnWorker;
 
 macro_rules! on_the_loop_only {
     ($($item:item)*) => {};

@@ -2,12 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    self as core, Application, ApplicationStage, Carries, Channel, ClosureStage, Complete, Context, Finished,
-    Handler, HostSettings, Link, ManualLoop, OnWorkers, Open, Outgoing, PipelineBuilder, Segment,
+    self as core, ApplicationStage, Carries, Channel, ClosureStage, Complete, Context, Finished, Handler,
+    HostSettings, Link, ManualLoop, OnWorkers, Open, Outgoing, PipelineBuilder, Segment, SendApplication,
     SendHandler, Workers,
     internal::{CarriedBy, Collector},
 };
-use std::{thread, time::Duration};
+use std::{convert::Infallible, thread, time::Duration};
 
 thread_local! {
     /// One thread: what is removed in order is told so in order, and an empty task is behind everything before it.
@@ -42,16 +42,25 @@ impl Building<()> {
 impl<S, H: Handler> Building<(S, H)> {
     pub(crate) fn add<K>(self, handler: K) -> Building<((S, H), OnWorkers<K>)>
     where
-        K: SendHandler + Handler<Read = H::ReadOut>,
+        K: SendHandler<Read = H::ReadOut>,
         H::Write: Carries<K::WriteOut>,
     {
         Building(self.0.add_on(&workers(), handler))
     }
 
-    pub(crate) fn app<A>(self, application: A) -> Building<((S, H), OnWorkers<ApplicationStage<A>>), Complete>
+    pub(crate) fn app<A, M: 'static>(
+        self,
+        application: A,
+    ) -> Building<
+        (
+            (S, H),
+            impl Handler<Read = H::ReadOut, ReadOut = Infallible, Write = M, WriteOut = M> + use<S, H, A, M>,
+        ),
+        Complete,
+    >
     where
-        A: Application<Read = H::ReadOut, Write: Send> + Send,
-        H: Handler<ReadOut: Send, Write: Carries<A::Write>>,
+        A: SendApplication<Read = H::ReadOut, Write = M>,
+        H::Write: Carries<M>,
     {
         Building(self.0.app_on(&workers(), application))
     }

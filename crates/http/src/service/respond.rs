@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Response, Uri, Version};
-use netwright_core::{AppContext, Application, Event};
+use netwright_core::{AppContext, Application, Event, Place};
 
 /// Bodies that are put together unless told otherwise.
 const BODY_MAX: usize = 1 << 20;
@@ -125,14 +125,14 @@ where
     B: Into<Bytes> + 'static,
 {
     #[inline(always)]
-    fn answer(&mut self, cx: &mut AppContext<'_, Self>, head: RequestHead, body: Bytes) {
+    fn answer<P: Place>(&mut self, cx: &mut AppContext<'_, Self, P>, head: RequestHead, body: Bytes) {
         let request = Received { head, body };
         cx.write((self.answer)(&request).into());
         request.head.recycle();
     }
 }
 
-impl<F, B> Application for Respond<F>
+impl<F, B, P: Place> Application<P> for Respond<F>
 where
     F: FnMut(&Received) -> Response<B> + 'static,
     B: Into<Bytes> + 'static,
@@ -140,7 +140,7 @@ where
     type Read = RequestPart;
     type Write = ReplyPart;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, P>, part: RequestPart) {
         match part {
             // Nearly all of them: no need to put anything together.
             HttpPart::Whole(head, body) if body.len() <= self.body_max => {
@@ -154,11 +154,11 @@ where
         }
     }
 
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self, P>) {
         cx.flush();
     }
 
-    fn event(&mut self, _: &mut AppContext<'_, Self>, event: Event) {
+    fn event(&mut self, _: &mut AppContext<'_, Self, P>, event: Event) {
         if event.get::<RequestRefused>().is_some() {
             self.collect.give_up();
         }

@@ -10,7 +10,7 @@
 //! 2. A reply of our own is written when all before it are over, and not sooner.
 
 use crate::{HttpPart, ReplyHead, ReplyPart};
-use netwright_core::{Context, Handler};
+use netwright_core::{Context, Handler, Place};
 use std::collections::VecDeque;
 
 pub(crate) struct Turns<T>(VecDeque<Turn<T>>);
@@ -35,9 +35,10 @@ impl<T> Turns<T> {
     }
 
     /// A request is answered here. Written at once if it is its turn.
-    pub(crate) fn answer<H>(&mut self, cx: &mut Context<'_, H>, reply: ReplyPart)
+    pub(crate) fn answer<H, P>(&mut self, cx: &mut Context<'_, H, P>, reply: ReplyPart)
     where
-        H: Handler<WriteOut = ReplyPart>,
+        H: Handler<P, WriteOut = ReplyPart>,
+        P: Place,
     {
         let waits = !self.0.is_empty();
         self.0.push_back(Turn::Ours(Box::new(reply)));
@@ -49,9 +50,10 @@ impl<T> Turns<T> {
 
     /// The request that came last is answered here after all; its reply must not have begun. Written when it is its turn.
     #[cfg(feature = "compress")]
-    pub(crate) fn answer_last<H>(&mut self, cx: &mut Context<'_, H>, reply: ReplyPart)
+    pub(crate) fn answer_last<H, P>(&mut self, cx: &mut Context<'_, H, P>, reply: ReplyPart)
     where
-        H: Handler<WriteOut = ReplyPart>,
+        H: Handler<P, WriteOut = ReplyPart>,
+        P: Place,
     {
         self.0.pop_back();
         self.answer(cx, reply);
@@ -74,9 +76,10 @@ impl<T> Turns<T> {
     }
 
     /// The reply is over; replies of ours that are next are written behind it. Tells what was noted.
-    pub(crate) fn done<H>(&mut self, cx: &mut Context<'_, H>) -> Option<T>
+    pub(crate) fn done<H, P>(&mut self, cx: &mut Context<'_, H, P>) -> Option<T>
     where
-        H: Handler<WriteOut = ReplyPart>,
+        H: Handler<P, WriteOut = ReplyPart>,
+        P: Place,
     {
         if !matches!(self.0.front(), Some(Turn::Theirs(_))) {
             return None; // somebody answers what was not asked; the codec has an opinion about that
@@ -94,9 +97,10 @@ impl<T> Turns<T> {
         })
     }
 
-    fn write_ours<H>(&mut self, cx: &mut Context<'_, H>)
+    fn write_ours<H, P>(&mut self, cx: &mut Context<'_, H, P>)
     where
-        H: Handler<WriteOut = ReplyPart>,
+        H: Handler<P, WriteOut = ReplyPart>,
+        P: Place,
     {
         while matches!(self.0.front(), Some(Turn::Ours(_))) {
             if let Some(Turn::Ours(reply)) = self.0.pop_front() {

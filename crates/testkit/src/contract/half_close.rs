@@ -7,8 +7,8 @@ use super::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, CloseCause, HalfClosure, Outgoing, Peer, PromiseError, Workers, WriteError,
-    pipeline, promise,
+    AppContext, Application, CloseCause, HalfClosure, Outgoing, Peer, Place, PromiseError, Workers,
+    WriteError, pipeline, promise,
 };
 use netwright_transport::StreamOptions;
 use std::{
@@ -81,14 +81,14 @@ fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(setup: Setup
 /// Answers lines, on a worker.
 struct Answers;
 
-impl Application for Answers {
+impl<P: Place> Application<P> for Answers {
     type Read = String;
     type Write = String;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, line: String) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, P>, line: String) {
         cx.write(line);
     }
-    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self, P>) {
         cx.flush();
     }
 }

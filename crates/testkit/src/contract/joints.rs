@@ -9,8 +9,8 @@ use super::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Leftover, Outgoing, Switch,
-    WriteError, WritePromise,
+    AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Leftover, Outgoing, Place,
+    Switch, WriteError, WritePromise,
     detect::{Detect, http, prefix},
     pipeline,
 };
@@ -36,22 +36,22 @@ type Way = Switch<Infallible>;
 #[derive(Default)]
 pub(super) struct Lines(BytesMut);
 
-impl Handler for Lines {
+impl<P: Place> Handler<P> for Lines {
     type Read = BytesMut;
     type ReadOut = String;
     type Write = String;
     type WriteOut = Outgoing;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, _: &mut Context<'_, Self, P>, bytes: BytesMut) {
         self.0.extend_from_slice(&bytes);
     }
-    fn pull(&mut self, _: &mut Context<'_, Self>) -> Option<String> {
+    fn pull(&mut self, _: &mut Context<'_, Self, P>) -> Option<String> {
         let end = self.0.iter().position(|&byte| byte == b'\n')?;
         let line = self.0.split_to(end);
         self.0.advance(1);
         Some(String::from_utf8_lossy(&line).into_owned())
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, line: String, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, line: String, done: WritePromise) {
         cx.write_with(Bytes::from(line + "\n"), done);
     }
     fn leftover(&mut self) -> Leftover<BytesMut> {

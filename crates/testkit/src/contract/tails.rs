@@ -15,8 +15,8 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, Outgoing, Peer, PromiseError,
-    TaskKind, Workers, WriteError, Written, observe, pipeline, promise,
+    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, OnWorker, Outgoing, Peer,
+    PromiseError, TaskKind, Workers, WriteError, Written, observe, pipeline, promise,
 };
 use netwright_transport::StreamOptions;
 use std::{
@@ -389,13 +389,13 @@ impl Observer for TellsEnd {
 }
 
 /// Sends everything back, from a worker.
-struct OnWorker;
+struct Elsewhere;
 
-impl Application for OnWorker {
+impl Application<OnWorker> for Elsewhere {
     type Read = BytesMut;
     type Write = Outgoing;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, bytes: BytesMut) {
         cx.write_and_flush(bytes.freeze());
     }
 }
@@ -407,7 +407,7 @@ fn workers_that_die_under_a_stage_close_its_channel_with_the_reason(setup: Setup
     let ends = telling();
     let tell = ends.tell.clone();
     let mut bound = builder
-        .pipeline(move |_| pipeline().add(observe(TellsEnd(tell.clone()))).app_on(&stage_on, OnWorker))
+        .pipeline(move |_| pipeline().add(observe(TellsEnd(tell.clone()))).app_on(&stage_on, Elsewhere))
         .bind(setup.listen_at());
     let running = Running { setup, server: bound.soon().unwrap(), loops };
     let mut stream = running.dial();

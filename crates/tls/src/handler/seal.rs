@@ -13,7 +13,8 @@ use crate::{
 };
 use bytes::Bytes;
 use netwright_core::{
-    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Kept, Outgoing, Special, WriteError, WritePromise,
+    CloseCause, Context, ENTRY_OVERHEAD, Fault, FileRegion, Kept, Outgoing, Place, Special, WriteError,
+    WritePromise,
 };
 
 /// Plaintext that is encrypted at once. What is more waits until this is sent, so that a large file or message takes no
@@ -25,7 +26,7 @@ const UNTOLD_MAX: usize = 4 * 1024;
 
 impl Tls {
     /// So many bytes wait here. The channel is told when they are worth it: what is flushed at once is not.
-    pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+    pub(super) fn keep<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, bytes: usize) {
         self.kept += bytes;
         let untold = self.kept - self.told();
         if untold > UNTOLD_MAX {
@@ -33,7 +34,7 @@ impl Tls {
         }
     }
 
-    pub(super) fn let_go_of(&mut self, cx: &mut Context<'_, Self>, bytes: usize) {
+    pub(super) fn let_go_of<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, bytes: usize) {
         self.kept -= bytes;
         let kept = self.kept;
         if let Some(told) = &mut self.told
@@ -49,7 +50,7 @@ impl Tls {
     }
 
     /// Encrypts what was flushed, up to one batch: the next one follows when that is on its way.
-    pub(super) fn drain(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn drain<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         if self.batch_under_way {
             return;
         }
@@ -82,7 +83,7 @@ impl Tls {
 
     /// What was sent before it is lost, so the rest is not sent either. Who waits for it hears of it now: the end of the channel
     /// may come behind messages that are only read when it is over.
-    fn lose_rest(&mut self, cx: &mut Context<'_, Self>, error: &WriteError) {
+    fn lose_rest<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, error: &WriteError) {
         let counted = self.queue.fail_all(error);
         self.let_go_of(cx, counted);
         if let Some(done) = self.shutting_down.take() {
@@ -90,9 +91,9 @@ impl Tls {
         }
     }
 
-    pub(super) fn drain_with(
+    pub(super) fn drain_with<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         gathered: &mut Vec<u8>,
         room: &mut usize,
     ) {
@@ -122,9 +123,9 @@ impl Tls {
     }
 
     /// Small messages are put together, so that they share a record; of large ones as much is encrypted as there is room.
-    pub(super) fn put(
+    pub(super) fn put<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         gathered: &mut Vec<u8>,
         mut bytes: Bytes,
         done: WritePromise,
@@ -149,7 +150,12 @@ impl Tls {
     }
 
     /// The rest of a message, for the next batch.
-    pub(super) fn put_back(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
+    pub(super) fn put_back<P: Place>(
+        &mut self,
+        cx: &mut Context<'_, Self, P>,
+        message: Outgoing,
+        done: WritePromise,
+    ) {
         if self.phase != Phase::Open {
             return done.fail(WriteError::Closed(CloseCause::Requested));
         }
@@ -158,9 +164,9 @@ impl Tls {
         self.queue.put_back(Entry { message, done, counted: bytes });
     }
 
-    pub(super) fn seal_gathered(
+    pub(super) fn seal_gathered<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         gathered: &mut Vec<u8>,
         done: WritePromise,
     ) {
@@ -173,9 +179,9 @@ impl Tls {
     }
 
     /// Reads and encrypts as much of a file as there is room for.
-    pub(super) fn put_file(
+    pub(super) fn put_file<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         buffer: &mut Vec<u8>,
         mut region: Box<FileRegion>,
         done: WritePromise,
@@ -212,7 +218,12 @@ impl Tls {
     }
 
     /// Encrypts and passes on.
-    pub(super) fn seal(&mut self, cx: &mut Context<'_, Self>, plain: &[u8], mut done: WritePromise) {
+    pub(super) fn seal<P: Place>(
+        &mut self,
+        cx: &mut Context<'_, Self, P>,
+        plain: &[u8],
+        mut done: WritePromise,
+    ) {
         let mut pieces = plain.chunks(SEAL_MAX).peekable();
         while let Some(piece) = pieces.next() {
             let Some(connection) = &mut self.connection else { return };

@@ -10,7 +10,7 @@ use crate::{
     connection::{Connection, Driven, Progress, drive},
     hello::{is_before_tls_1_2, looks_like_answer, looks_like_tls, server_name_in},
 };
-use netwright_core::{CloseCause, Context, Event};
+use netwright_core::{CloseCause, Context, Event, Place};
 use rustls::{
     AlertDescription, PeerIncompatible, client::UnbufferedClientConnection,
     server::UnbufferedServerConnection,
@@ -18,7 +18,7 @@ use rustls::{
 use std::sync::Arc;
 
 impl Tls {
-    pub(super) fn begin(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn begin<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         let Some(setup) = &mut self.setup else { return };
         if self.phase != Phase::Idle {
             return;
@@ -43,7 +43,7 @@ impl Tls {
     }
 
     /// More has come, `news` of it not seen by anybody.
-    pub(super) fn shake_hands(&mut self, cx: &mut Context<'_, Self>, news: Option<usize>) {
+    pub(super) fn shake_hands<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, news: Option<usize>) {
         let Some(setup) = &mut self.setup else { return };
         if !setup.is_tls {
             let looks = match setup.side {
@@ -71,7 +71,7 @@ impl Tls {
     }
 
     /// Reads the ClientHello on the side: who decides about certificates wants to know it, and rustls gets it afterwards.
-    pub(super) fn read_hello(&mut self, cx: &mut Context<'_, Self>, news: Option<usize>) {
+    pub(super) fn read_hello<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, news: Option<usize>) {
         let Some(setup) = &mut self.setup else { return };
         let max = setup.common.limits.hello_max;
         let all = self.inbox.len();
@@ -121,11 +121,11 @@ impl Tls {
         match &acceptor.0.resolver {
             None => self.accept(cx, Resolved::Default),
             Some(resolve) => {
-                let answer = resolve(hello);
+                let resolve = resolve.clone();
                 self.phase = Phase::Resolving;
                 setup.held = Some(cx.hold());
                 self.inbox.come_to_rest();
-                cx.spawn(answer, |tls, cx, answer| {
+                let then = |tls: &mut Self, cx: &mut Context<'_, Self, P>, answer| {
                     if tls.phase == Phase::Resolving {
                         tls.let_go(cx);
                         match answer {
@@ -135,13 +135,14 @@ impl Tls {
                             }
                         }
                     }
-                });
+                };
+                P::spawn_with(cx, move || resolve(hello), then);
             }
         }
     }
 
     /// It is known how this client is to be served.
-    pub(super) fn accept(&mut self, cx: &mut Context<'_, Self>, resolved: Resolved) {
+    pub(super) fn accept<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, resolved: Resolved) {
         let Some(setup) = &mut self.setup else { return };
         let Side::Server(acceptor) = &setup.side else { return };
         let config = match resolved {
@@ -160,10 +161,10 @@ impl Tls {
         }
     }
 
-    /// Takes the handshake on, here or on a worker.
-    pub(super) fn run(&mut self, cx: &mut Context<'_, Self>, connection: Box<Connection>) {
+    /// Takes the handshake on, here or on a worker: if this is one, here.
+    pub(super) fn run<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, connection: Box<Connection>) {
         let workers = self.setup.as_ref().and_then(|setup| setup.common.workers.clone());
-        let Some(workers) = workers.filter(|_| self.inbox.has_news()) else {
+        let Some(workers) = workers.filter(|_| !P::IS_WORKER && self.inbox.has_news()) else {
             return self.run_here(cx, connection);
         };
         let inbox = std::mem::take(&mut self.inbox);
@@ -178,7 +179,7 @@ impl Tls {
                 Err(refused) => Err(refused.why.to_string()),
             }
         };
-        cx.spawn(back, |tls, cx, driven| {
+        let then = |tls: &mut Self, cx: &mut Context<'_, Self, P>, driven| {
             if tls.phase != Phase::Away {
                 return; // the deadline was faster
             }
@@ -188,15 +189,16 @@ impl Tls {
                 Ok(driven) => tls.came_back(cx, driven),
                 Err(why) => tls.refuse(cx, AlertDescription::InternalError, TlsError::Workers(why)),
             }
-        });
+        };
+        P::spawn_with(cx, move || back, then);
     }
 
-    pub(super) fn run_here(&mut self, cx: &mut Context<'_, Self>, connection: Box<Connection>) {
+    pub(super) fn run_here<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, connection: Box<Connection>) {
         let driven = drive(connection, std::mem::take(&mut self.inbox));
         self.came_back(cx, driven);
     }
 
-    pub(super) fn came_back(&mut self, cx: &mut Context<'_, Self>, driven: Driven) {
+    pub(super) fn came_back<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, driven: Driven) {
         let later = std::mem::replace(&mut self.inbox, driven.inbox);
         let news = !later.is_empty();
         self.inbox.append(later);
@@ -220,7 +222,7 @@ impl Tls {
     }
 
     /// The handshake is done.
-    pub(super) fn opened(&mut self, cx: &mut Context<'_, Self>, progress: Progress) {
+    pub(super) fn opened<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, progress: Progress) {
         let (Some(mut setup), Some(connection)) = (self.setup.take(), &self.connection) else { return };
         self.phase = Phase::Open;
         if let Some(insists) = setup.insists.take() {
@@ -245,7 +247,7 @@ impl Tls {
         }
     }
 
-    pub(super) fn let_go(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn let_go<P: Place>(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(setup) = &mut self.setup
             && let Some(held) = setup.held.take()
         {

@@ -18,8 +18,6 @@ pub enum ChildError {
     ParentEnded,
     /// The loop takes no more channels: it shuts down.
     Refused(RefusedWhy),
-    /// A stage on workers has no loop, and so no children.
-    OnWorkers,
 }
 
 impl fmt::Display for ChildError {
@@ -27,7 +25,6 @@ impl fmt::Display for ChildError {
         match self {
             Self::ParentEnded => f.write_str("the parent of the child has ended"),
             Self::Refused(why) => write!(f, "the event loop takes no child: {why}"),
-            Self::OnWorkers => f.write_str("a stage on workers has no event loop that could run a child"),
         }
     }
 }

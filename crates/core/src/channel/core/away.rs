@@ -1,7 +1,7 @@
 //! What goes along with a stage to its worker, and what it asks of its channel from there.
 
 use super::{
-    super::{Account, ChannelId, CloseCause, Fault, WaterMarks, WriteError},
+    super::{Account, ChannelId, CloseCause, WaterMarks, WriteError},
     ChannelCore, Demand, Given, Home, Room, SideTable, Unrest, What, Wishes,
 };
 use crate::{
@@ -49,7 +49,6 @@ pub(crate) enum Asked {
     Disarm(StageTimer),
     /// It was told that there is no room because of what it wrote, and has to be told when there is.
     Room,
-    Fail(Fault),
 }
 
 impl Known {

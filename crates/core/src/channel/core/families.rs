@@ -29,8 +29,7 @@ impl ChannelCore {
         stage: u32,
         found: impl FnOnce(ParentChannel, LocalLoop, Token, u32) -> Family,
     ) -> Result<Rc<Family>, ChildError> {
-        let Home::Here(local) = &self.home else { return Err(ChildError::OnWorkers) };
-        let (Some(token), false) = (self.token(), self.has_ended()) else {
+        let (Home::Here(local), Some(token), false) = (&self.home, self.token(), self.has_ended()) else {
             return Err(ChildError::ParentEnded);
         };
         let (local, caller) = (local.clone(), local.caller(token));

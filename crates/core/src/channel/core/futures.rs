@@ -1,6 +1,6 @@
 //! Futures of stages: where they live, and which of them want to be polled.
 
-use super::{super::Fault, Asked, ChannelCore, Home};
+use super::{ChannelCore, Home};
 use crate::{
     arena::Key,
     pipeline::{Handler, Job, StageTask, TaskWaker},
@@ -16,15 +16,9 @@ impl ChannelCore {
     /// Takes a future of a stage; its first poll comes in a turn of its own. Dropped if the channel has ended.
     pub(crate) fn spawn<H: Handler>(&mut self, stage: u32, job: Pin<Box<dyn Job<H>>>) -> StageTask {
         let task = self.extras.get_or_insert_default().tasks.insert(stage, job);
-        match (self.token(), &mut self.home) {
+        match (self.token(), &self.home) {
             (Some(token), Home::Here(local)) => local.call_soon(token),
-            (None, Home::Here(_)) => self.drop_tasks(0),
-            (_, Home::Away(away)) => {
-                away.asked.push(Asked::Fail(Fault::new(
-                    "a future was spawned by a stage on workers, which has no loop",
-                )));
-                self.drop_tasks(0);
-            }
+            _ => self.drop_tasks(0),
         }
         task
     }

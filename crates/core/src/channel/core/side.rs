@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     arena::Key,
-    pipeline::{Handler, NamedStage, StageError},
+    pipeline::{Handler, NamedStage, Place, StageError},
     task_error::discard_each,
 };
 use std::{
@@ -121,12 +121,12 @@ impl Side {
         self.rare.get_or_insert_default()
     }
 
-    /// The number of the stage of this name, if it takes calls for `H`.
-    pub(crate) fn stage<H: Handler>(&self, name: &str) -> Result<u32, StageError> {
+    /// The number of the stage of this name, if it takes calls for `H` where that runs.
+    pub(crate) fn stage<H: Handler<P>, P: Place>(&self, name: &str) -> Result<u32, StageError> {
         if self.gone {
             return Err(StageError::ChannelGone);
         }
-        NamedStage::find::<H>(self.rare.as_ref().map_or(&[], |rare| &rare.stages), name)
+        NamedStage::find::<H, P>(self.rare.as_ref().map_or(&[], |rare| &rare.stages), name)
     }
 
     /// What is there of it, without making it.

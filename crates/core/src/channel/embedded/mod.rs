@@ -284,14 +284,14 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     ///
     /// ```
     /// use netwright_core::{EmbeddedChannel, Workers, inbound, pipeline};
-    /// # use netwright_core::{Context, InboundOnly, InboundStage};
+    /// # use netwright_core::{Context, InboundOnly, InboundStage, OnWorker};
     /// # use bytes::{Bytes, BytesMut};
     /// # struct Counts;
-    /// # impl InboundOnly for Counts {
+    /// # impl InboundOnly<OnWorker> for Counts {
     /// #     type Read = BytesMut;
     /// #     type ReadOut = usize;
     /// #     type Write = Bytes;
-    /// #     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>>, bytes: BytesMut) { cx.fire_read(bytes.len()); }
+    /// #     fn read(&mut self, cx: &mut Context<'_, InboundStage<Self>, OnWorker>, bytes: BytesMut) { cx.fire_read(bytes.len()); }
     /// # }
     ///
     /// let workers = Workers::new(1)?;

@@ -5,7 +5,7 @@
 //!            [ stage behind ] ◀── ( OnWorkers ) ◀ ─ ─ what it fired, wrote and asked for ─ ─ ┘
 //! ```
 //! Always true:
-//! 1. But for its thread, the handler cannot tell where it runs. One call at a time is under way; everything that it causes
+//! 1. But for its thread and its [place](super::Place), the handler cannot tell where it runs. One call at a time is under way; everything that it causes
 //!    has happened, down to the wire, before the next message or event is looked at.
 //! 2. While a call is under way nothing is delivered anywhere in the channel (`Demand::depart`): the transport stops reading,
 //!    decoders are not asked, events wait at the boundary where they are. What the application said about demand stays as
@@ -19,59 +19,44 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
+//! | `send` | which handlers and applications can run there |
 //! | `stage` | the stage on the loop |
 //! | `worker` | the handler's side, on a worker |
 
+mod send;
 mod stage;
 mod worker;
 
+pub use self::send::{SendApplication, SendHandler};
 use self::{
     stage::{More, Phase},
     worker::{Item, Shared},
 };
-use super::{Application, ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
+use super::{ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
 use crate::{
     channel::{Carries, HalfClosure},
     workers::Workers,
 };
-use std::{collections::VecDeque, sync::Arc};
-
-/// A handler that can run on workers: it may be sent to another thread, and so may everything that crosses.
-///
-/// ```
-/// use netwright_core::{Application, AppContext, PipelineBuilder, SendHandler, Workers, pipeline, Handler};
-/// use bytes::{Bytes, BytesMut};
-///
-/// /// Puts any handler of bytes that may go to another thread on workers.
-/// fn heavy<H>(workers: &Workers, handler: H) -> impl Handler<Read = BytesMut, Write = Bytes>
-/// where
-///     H: SendHandler + Handler<Read = BytesMut, Write = Bytes>,
-/// {
-///     netwright_core::on_workers(workers, handler)
-/// }
-/// ```
-pub trait SendHandler: Handler<Read: Send, ReadOut: Send, Write: Send, WriteOut: Send> + Send {}
-
-impl<H: Handler<Read: Send, ReadOut: Send, Write: Send, WriteOut: Send> + Send> SendHandler for H {}
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 /// A handler on workers, as a stage. See [`PipelineBuilder::add_on`].
 ///
 /// ```
-/// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, Workers, on_workers, pipeline};
+/// use netwright_core::{Context, EmbeddedChannel, Handler, OnWorker, WritePromise, Workers, on_workers, pipeline};
 /// use bytes::{Bytes, BytesMut};
 ///
 /// /// Something that takes its time.
 /// struct Shouts;
-/// impl Handler for Shouts {
+/// impl Handler<OnWorker> for Shouts {
 ///     type Read = BytesMut;
 ///     type ReadOut = BytesMut;
 ///     type Write = Bytes;
 ///     type WriteOut = Bytes;
-///     fn read(&mut self, cx: &mut Context<'_, Self>, mut bytes: BytesMut) {
+///     fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, mut bytes: BytesMut) {
 ///         bytes.make_ascii_uppercase();
 ///         cx.fire_read(bytes);
 ///     }
-///     fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Bytes, done: WritePromise) {
+///     fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: Bytes, done: WritePromise) {
 ///         cx.write_with(bytes, done);
 ///     }
 /// }
@@ -151,6 +136,9 @@ pub struct OnWorkers<H: SendHandler> {
     refused: Option<OffloadError>,
 }
 
+// What a stage writes has a parameter of its own (`M`), and the application's stage is not named: so that of a handler that is not for
+// workers the compiler says just that, and not what follows from it.
+
 #[allow(clippy::type_complexity)] // the type is the list of stages: it grows with them
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// Adds a stage that runs on workers: in order for each channel, side by side for different ones. For handlers that
@@ -160,20 +148,21 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// has happened before the next. So a message costs a way to a worker and back, some ten microseconds, which only work that takes
     /// longer is worth.
     ///
-    /// Its context can do what others can, with one exception: futures ([`Context::spawn`](super::Context::spawn), [`Context::offload`](super::Context::offload),
-    /// [`Context::schedule`](super::Context::schedule)) belong to a loop, and asking for one from here is an error of the pipeline. A handler on
-    /// workers may simply wait; for later there is [`Context::arm`](super::Context::arm).
+    /// The handler is one [for workers](super::OnWorker), or for [every place](super::Place), and its context has what works there. That is
+    /// what others have but for futures ([`Context::spawn`](super::Context::spawn), [`Context::offload`](super::Context::offload),
+    /// [`Context::schedule`](super::Context::schedule)) and [children](crate::Children), which belong to a loop. A handler on workers may simply wait; for later
+    /// there is [`Context::arm`](super::Context::arm).
     ///
     /// ```
-    /// use netwright_core::{AppContext, Application, EmbeddedChannel, Workers, pipeline};
+    /// use netwright_core::{AppContext, Application, EmbeddedChannel, OnWorker, Workers, pipeline};
     /// use bytes::{Bytes, BytesMut};
     ///
     /// struct Slow;
     ///
-    /// impl Application for Slow {
+    /// impl Application<OnWorker> for Slow {
     ///     type Read = BytesMut;
     ///     type Write = Bytes;
-    ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, query: BytesMut) {
+    ///     fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, query: BytesMut) {
     ///         // ask a database, and wait for it
     ///         cx.write_and_flush(query.freeze());
     ///     }
@@ -191,29 +180,36 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// assert_eq!(answer, "select");
     /// # Ok::<(), netwright_core::WorkersError>(())
     /// ```
-    pub fn add_on<K>(self, workers: &Workers, handler: K) -> PipelineBuilder<((S, H), OnWorkers<K>)>
+    pub fn add_on<K, M>(self, workers: &Workers, handler: K) -> PipelineBuilder<((S, H), OnWorkers<K>)>
     where
-        K: SendHandler + Handler<Read = H::ReadOut>,
-        H::Write: Carries<K::WriteOut>,
+        K: SendHandler<Read = H::ReadOut, WriteOut = M>,
+        H::Write: Carries<M>,
     {
         self.add(on_workers(workers, handler))
     }
 
     /// Adds the last stage, an application that runs on workers. See [`add_on`](Self::add_on).
-    pub fn app_on<A>(
+    pub fn app_on<A, M>(
         self,
         workers: &Workers,
         application: A,
-    ) -> PipelineBuilder<((S, H), OnWorkers<ApplicationStage<A>>), Complete>
+    ) -> PipelineBuilder<
+        (
+            (S, H),
+            impl Handler<Read = H::ReadOut, ReadOut = Infallible, Write = M, WriteOut = M> + use<S, H, A, M>,
+        ),
+        Complete,
+    >
     where
-        A: Application<Read = H::ReadOut, Write: Send> + Send,
-        H: Handler<ReadOut: Send, Write: Carries<A::Write>>,
+        A: SendApplication<Read = H::ReadOut, Write = M>,
+        H::Write: Carries<M>,
+        M: 'static,
     {
         self.add(on_workers(workers, ApplicationStage(application))).complete()
     }
 }
 
-#[allow(clippy::should_implement_trait)] // stages are added, not summed
+#[allow(clippy::should_implement_trait, clippy::type_complexity)] // stages are added, not summed; as above
 impl PipelineBuilder<()> {
     /// Adds the stage next to the wire, on workers.
     pub fn add_on<K>(self, workers: &Workers, handler: K) -> PipelineBuilder<((), OnWorkers<K>)>
@@ -228,9 +224,15 @@ impl PipelineBuilder<()> {
         self,
         workers: &Workers,
         application: A,
-    ) -> PipelineBuilder<((), OnWorkers<ApplicationStage<A>>), Complete>
+    ) -> PipelineBuilder<
+        (
+            (),
+            impl Handler<Read = A::Read, ReadOut = Infallible, Write = A::Write, WriteOut = A::Write> + use<A>,
+        ),
+        Complete,
+    >
     where
-        A: Application<Read: Send, Write: Send> + Send,
+        A: SendApplication,
     {
         self.add(on_workers(workers, ApplicationStage(application))).complete()
     }

@@ -9,7 +9,8 @@ use crate::{
         Asked, CloseCause, ENTRY_OVERHEAD, Fault, HalfClosure, Weight, What, WriteError, WritePromise,
     },
     pipeline::{
-        Context, Event, Handler, Inbound, Leftover, OffloadError, Op, StageTimer, Target, caller::Call,
+        Context, Event, Handler, Inbound, Leftover, OffloadError, OnLoop, Op, StageTimer, Target,
+        caller::Call,
     },
 };
 use std::{any::Any, panic::resume_unwind, sync::Arc};
@@ -164,7 +165,6 @@ fn grant<H: Handler>(cx: &mut Context<'_, H>, asked: Asked) {
         Asked::Arm(timer, delay) => cx.core.arm_as(cx.stage, timer, delay),
         Asked::Disarm(timer) => drop(cx.disarm(timer)),
         Asked::Room => cx.core.expects_room(),
-        Asked::Fail(fault) => cx.fire_error(fault),
     }
 }
 
@@ -251,7 +251,7 @@ where
         }
     }
     fn called(&mut self, cx: &mut Context<'_, Self>, call: Box<dyn Any + Send>) {
-        match call.downcast::<Call<Self>>() {
+        match call.downcast::<Call<Self, OnLoop>>() {
             Ok(call) => call.run(self, cx),
             // Callers that the handler made, or one inside of it, lead back to it.
             Err(call) if self.phase == Phase::Running => self.post(cx, Item::Call(call)),

@@ -7,7 +7,7 @@ use crate::{
         WritePromise,
     },
     event_loop::{LoopRef, SourceCaller},
-    pipeline::{Context, Handler, Inbound, Next, Op, Ops, StageCaller, StageTimer},
+    pipeline::{Context, Handler, Inbound, Next, OnWorker, Op, Ops, StageCaller, StageTimer},
     refused::RefusedWhy,
     task_error::catch,
     workers::Lane,
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// What goes to the handler.
-pub(super) enum Item<H: Handler> {
+pub(super) enum Item<H: Handler<OnWorker>> {
     Added,
     Event(Inbound),
     Read(H::Read),
@@ -34,7 +34,7 @@ pub(super) enum Item<H: Handler> {
     LastWords,
 }
 
-impl<H: Handler> Item<H> {
+impl<H: Handler<OnWorker>> Item<H> {
     /// Whether it comes from the application side: several of these in a row are carried out in a row.
     pub(super) fn is_operation(&self) -> bool {
         matches!(self, Self::Write(..) | Self::Flush | Self::Close(..) | Self::ShutDownOutput(_))
@@ -60,7 +60,7 @@ impl<H: Handler> Item<H> {
 }
 
 /// What comes back from it.
-pub(super) enum Output<H: Handler> {
+pub(super) enum Output<H: Handler<OnWorker>> {
     Read(H::ReadOut),
     Event(Inbound),
     Op(Op<H::WriteOut>),
@@ -76,7 +76,7 @@ pub(super) enum Output<H: Handler> {
 }
 
 /// How a batch came to its end.
-pub(super) enum End<H: Handler> {
+pub(super) enum End<H: Handler<OnWorker>> {
     Done,
     Panicked(String),
     /// The workers did not run it.
@@ -84,7 +84,7 @@ pub(super) enum End<H: Handler> {
 }
 
 /// Items that are handed over together, and what the loop knew then.
-pub(super) struct Batch<H: Handler> {
+pub(super) struct Batch<H: Handler<OnWorker>> {
     pub(super) items: Vec<Item<H>>,
     pub(super) known: Known,
 }
@@ -301,13 +301,17 @@ impl<H: SendHandler> Worker<H> {
 }
 
 /// What a handler returns.
-enum Answer<H: Handler> {
+enum Answer<H: Handler<OnWorker>> {
     None,
     Pulled(Option<H::ReadOut>),
     Left(Vec<H::Read>),
 }
 
-fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) -> Answer<H> {
+fn call<H: Handler<OnWorker>>(
+    handler: &mut H,
+    cx: &mut Context<'_, H, OnWorker>,
+    item: Item<H>,
+) -> Answer<H> {
     match item {
         Item::Added => handler.added(cx),
         Item::Event(Inbound::Active) => handler.active(cx),
@@ -335,16 +339,16 @@ fn call<H: Handler>(handler: &mut H, cx: &mut Context<'_, H>, item: Item<H>) -> 
 }
 
 /// The way on from a handler on a worker: noted, in order with what it asks of its channel.
-struct Gathered<'a, H: Handler>(&'a mut Vec<Output<H>>);
+struct Gathered<'a, H: Handler<OnWorker>>(&'a mut Vec<Output<H>>);
 
-impl<H: Handler> Gathered<'_, H> {
+impl<H: Handler<OnWorker>> Gathered<'_, H> {
     fn note(&mut self, core: &mut ChannelCore, output: Output<H>) {
         self.0.extend(core.take_asked().into_iter().map(Output::Asked));
         self.0.push(output);
     }
 }
 
-impl<H: Handler> Next<H::ReadOut> for Gathered<'_, H> {
+impl<H: Handler<OnWorker>> Next<H::ReadOut> for Gathered<'_, H> {
     /// The channel that went along knows.
     fn half_closure(&self) -> HalfClosure {
         HalfClosure::Passes

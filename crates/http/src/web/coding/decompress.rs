@@ -22,7 +22,7 @@ use crate::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use netwright_codec::{DecompressError, DecompressLimits, Decompressor, State};
-use netwright_core::{Context, Event, Handler, WritePromise};
+use netwright_core::{Context, Event, Handler, Place, WritePromise};
 use std::collections::VecDeque;
 
 /// What is unpacked at a time.
@@ -92,9 +92,9 @@ impl RequestDecompression {
     }
 
     /// A request begins. Gives its head to be passed on, unless it was answered.
-    fn begin(
+    fn begin<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         mut head: RequestHead,
         body: Option<Bytes>,
     ) -> Option<RequestPart> {
@@ -140,7 +140,7 @@ impl RequestDecompression {
         Ok(None)
     }
 
-    fn refuse(&mut self, cx: &mut Context<'_, Self>, error: DecompressError) {
+    fn refuse<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, error: DecompressError) {
         self.phase = Phase::Over;
         self.decompressor = None;
         self.input = Bytes::new();
@@ -160,19 +160,19 @@ impl RequestDecompression {
     }
 }
 
-impl Handler for RequestDecompression {
+impl<P: Place> Handler<P> for RequestDecompression {
     type Read = RequestPart;
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = ReplyPart;
 
-    fn read(&mut self, _: &mut Context<'_, Self>, part: RequestPart) {
+    fn read(&mut self, _: &mut Context<'_, Self, P>, part: RequestPart) {
         if self.phase != Phase::Over {
             self.queue.push_back(part);
         }
     }
 
-    fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<RequestPart> {
+    fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<RequestPart> {
         loop {
             match self.unpack() {
                 Ok(Some(piece)) => return Some(HttpPart::Data(piece)),
@@ -213,7 +213,7 @@ impl Handler for RequestDecompression {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, part: ReplyPart, done: WritePromise) {
         match self.turns.current() {
             Some(begun) => *begun |= !matches!(part, HttpPart::Interim(_)),
             None if self.phase == Phase::Over => return, // to a request that was refused meanwhile

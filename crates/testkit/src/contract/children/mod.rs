@@ -9,7 +9,8 @@ use super::{
 use board::{Board, echoed, frame};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, ChannelGroup, CloseCause, Segment, Workers, WriteError, pipeline,
+    AppContext, Application, Channel, ChannelGroup, CloseCause, OnWorker, Segment, Workers, WriteError,
+    pipeline,
 };
 use std::{
     io::Write,
@@ -272,11 +273,11 @@ struct Works {
     go: Arc<AtomicUsize>,
 }
 
-impl Application for Works {
+impl Application<OnWorker> for Works {
     type Read = BytesMut;
     type Write = Bytes;
 
-    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, bytes: BytesMut) {
         self.begun.send(()).unwrap_or_default();
         while self.go.load(Ordering::Acquire) == 0 {
             thread::yield_now();

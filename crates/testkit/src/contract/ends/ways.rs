@@ -5,7 +5,7 @@ use crate::contract::{Behaviour, Need, Setup, support::Soon};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, Channel, ChannelGroup, CloseCause, Context, Handler, Hold, InboundOnly,
-    InboundStage, Outgoing, Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
+    InboundStage, OnWorker, Outgoing, Peer, Promised, StageTimer, Switch, WritePromise, inbound, pipeline,
 };
 use netwright_transport::{BindError, Server};
 use std::{convert::Infallible, num::NonZeroUsize};
@@ -294,12 +294,12 @@ fn offloaded_work(place: ServerAt) -> Bound {
 
 fn a_stage_on_workers(place: ServerAt) -> Bound {
     struct Blocks(Watch, Guard);
-    impl Handler for Blocks {
+    impl Handler<OnWorker> for Blocks {
         type Read = u8;
         type ReadOut = u8;
         type Write = Outgoing;
         type WriteOut = Outgoing;
-        fn read(&mut self, cx: &mut Context<'_, Self>, byte: u8) {
+        fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, byte: u8) {
             if byte == b'1' {
                 self.0.waits();
             }
@@ -307,7 +307,7 @@ fn a_stage_on_workers(place: ServerAt) -> Bound {
             let _ = &self.1;
             cx.fire_read(byte);
         }
-        fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, msg: Outgoing, done: WritePromise) {
             cx.write_with(msg, done);
         }
     }
@@ -322,10 +322,10 @@ fn a_stage_on_workers(place: ServerAt) -> Bound {
 
 fn an_application_on_workers(place: ServerAt) -> Bound {
     struct Blocks(Watch, Guard);
-    impl Application for Blocks {
+    impl Application<OnWorker> for Blocks {
         type Read = u8;
         type Write = Outgoing;
-        fn read(&mut self, cx: &mut AppContext<'_, Self>, byte: u8) {
+        fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, byte: u8) {
             if byte == b'1' {
                 self.0.waits();
             }

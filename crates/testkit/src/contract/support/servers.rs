@@ -4,8 +4,8 @@ use super::{Hold, PATIENCE, Peer, Script, Soon, assert_quiet, settle, wait_until
 use crate::contract::{Model, Setup, Variation};
 use bytes::BytesMut;
 use netwright_core::{
-    Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, Outcome, Outgoing,
-    Termination, Workers, WorkersFigures, WritePromise, pipeline,
+    Address, AppContext, Application, Context, EventLoop, EventLoopGroup, Handler, OnWorker, Outcome,
+    Outgoing, Termination, Workers, WorkersFigures, WritePromise, pipeline,
 };
 use netwright_transport::{Client, ClientBuilder, Server, ServerBuilder, ThreadPerChannel};
 use std::{net::SocketAddr, time::Duration};
@@ -268,16 +268,16 @@ impl Running {
 /// Passes everything on, in both directions.
 struct Pass;
 
-impl Handler for Pass {
+impl Handler<OnWorker> for Pass {
     type Read = BytesMut;
     type ReadOut = BytesMut;
     type Write = Outgoing;
     type WriteOut = Outgoing;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: BytesMut) {
         cx.fire_read(bytes);
     }
-    fn write(&mut self, cx: &mut Context<'_, Self>, bytes: Outgoing, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, bytes: Outgoing, done: WritePromise) {
         cx.write_with(bytes, done);
     }
 }

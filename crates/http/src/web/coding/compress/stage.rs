@@ -19,7 +19,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, header};
 use netwright_codec::{CompressError, Compressor, Flush};
-use netwright_core::{CloseCause, Context, Fault, Handler, WriteError, WritePromise};
+use netwright_core::{CloseCause, Context, Fault, Handler, Place, WriteError, WritePromise};
 use std::{error::Error, fmt};
 
 /// What a head says when its body is coded. The tag is for both forms from now on, so it cannot be a strong one.
@@ -77,13 +77,13 @@ impl fmt::Debug for Now {
     }
 }
 
-impl Handler for ReplyCompressionStage {
+impl<P: Place> Handler<P> for ReplyCompressionStage {
     type Read = RequestPart;
     type ReadOut = RequestPart;
     type Write = ReplyPart;
     type WriteOut = ReplyPart;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, part: RequestPart) {
+    fn read(&mut self, cx: &mut Context<'_, Self, P>, part: RequestPart) {
         if let HttpPart::Head(head) | HttpPart::Whole(head, _) = &part {
             let bodiless = head.method == Method::HEAD || head.method == Method::CONNECT;
             let coding =
@@ -93,7 +93,7 @@ impl Handler for ReplyCompressionStage {
         cx.fire_read(part);
     }
 
-    fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, done: WritePromise) {
+    fn write(&mut self, cx: &mut Context<'_, Self, P>, part: ReplyPart, done: WritePromise) {
         let over = ends(&part);
         match part {
             HttpPart::Interim(_) => return cx.write_with(part, done),
@@ -123,7 +123,7 @@ impl Handler for ReplyCompressionStage {
         }
     }
 
-    fn flush(&mut self, cx: &mut Context<'_, Self>) {
+    fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.settle(cx, true);
         if matches!(self.now, Now::Coded { unflushed: true, .. }) {
             self.bring_out(cx, Flush::Sync);
@@ -137,9 +137,9 @@ impl ReplyCompressionStage {
         Self { compression, turns: Turns::default(), now: Now::Between }
     }
 
-    fn whole(
+    fn whole<P: Place>(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self, P>,
         mut head: ReplyHead,
         mut body: Bytes,
         done: WritePromise,
@@ -158,7 +158,7 @@ impl ReplyCompressionStage {
         cx.write_with(HttpPart::Whole(head, body), done);
     }
 
-    fn head(&mut self, cx: &mut Context<'_, Self>, mut head: ReplyHead, done: WritePromise) {
+    fn head<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, mut head: ReplyHead, done: WritePromise) {
         self.settle(cx, false); // a head behind a head is for the codec to refuse
         let mut coding = Coding::Identity;
         if self.compression.is_for(&head, None) {
@@ -173,7 +173,7 @@ impl ReplyCompressionStage {
     }
 
     /// Lets a head go that was held: to be followed by coded pieces, or as it is.
-    fn settle(&mut self, cx: &mut Context<'_, Self>, coded: bool) {
+    fn settle<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, coded: bool) {
         if !matches!(self.now, Now::Held(..)) {
             return;
         }
@@ -186,7 +186,7 @@ impl ReplyCompressionStage {
     }
 
     /// Writes what was put in and has not come out, if the reply is coded.
-    fn bring_out(&mut self, cx: &mut Context<'_, Self>, flush: Flush) {
+    fn bring_out<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, flush: Flush) {
         let Now::Coded { compressor, unflushed } = &mut self.now else { return };
         *unflushed = false;
         match squeeze(compressor, &[], flush) {
@@ -196,7 +196,7 @@ impl ReplyCompressionStage {
         }
     }
 
-    fn data(&mut self, cx: &mut Context<'_, Self>, data: Bytes, done: WritePromise) {
+    fn data<P: Place>(&mut self, cx: &mut Context<'_, Self, P>, data: Bytes, done: WritePromise) {
         let Now::Coded { compressor, unflushed } = &mut self.now else {
             return cx.write_with(HttpPart::Data(data), done);
         };
@@ -218,8 +218,8 @@ impl ReplyCompressionStage {
 /// A reply that has begun cannot be completed. Its connection ends, whatever anybody behind makes of errors: with the end of the
 /// reply, a part of it would be taken for the whole.
 #[cold]
-fn give_up(
-    cx: &mut Context<'_, ReplyCompressionStage>,
+fn give_up<P: Place>(
+    cx: &mut Context<'_, ReplyCompressionStage, P>,
     error: impl Error + Send + Sync + 'static,
     done: WritePromise,
 ) {
