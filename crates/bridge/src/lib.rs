@@ -48,6 +48,7 @@
 //! it to `cx.spawn` and has the output back on its loop.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // What all bridges share is not used up by one of them.
 #![cfg_attr(not(any(feature = "tokio", feature = "futures")), allow(dead_code))]
 

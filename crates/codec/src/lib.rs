@@ -18,6 +18,7 @@
 //! A codec of one's own is a [`Decoder`], an [`Encoder`] or both, and becomes a stage by [`decode`], [`encode`] or [`codec`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod base;
 #[cfg(feature = "_compress")]

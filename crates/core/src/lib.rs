@@ -52,6 +52,7 @@
 //! - What a loop knows about itself: [`LoopFigures`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
 mod arena;

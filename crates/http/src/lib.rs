@@ -26,6 +26,7 @@
 //! - A client with a pool of connections: `client::WebClient` (feature `client`, `http-client` of `netwright`); with `https` (feature `tls`, `https` of `netwright`).
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod authority;
 mod body;

@@ -9,6 +9,8 @@
 //!   every transport.
 //! - `hostile`, behind the feature of that name: peers that do everything they should not, drawn from a seed.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod allocations;
 // What a full queue, a reset before accept or a descriptor limit look like is the system's affair, and the contract says how
 // Linux has it. What of it holds on Windows, and what does not and why, is in `contract/windows.rs`.

@@ -66,6 +66,7 @@
 //! is read and answered costs the two allocations of rustls, one for each record.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acceptor;
 mod alpn;

@@ -29,6 +29,7 @@
 //! Not here: loops and pipelines (`netwright-core`), protocols (their own crates, which never see a transport).
 
 #![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attributes;
 #[cfg(feature = "blocking")]

@@ -66,6 +66,7 @@
 //!   ([`HttpLimits`](netwright_http::HttpLimits)), and to [`Request::deadline`] on a client.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod close;
 mod config;
