@@ -154,12 +154,10 @@ impl FilePieces {
 
     /// An empty buffer with room for `len` bytes.
     fn buffer(&mut self, len: usize) -> BytesMut {
-        if len == READ
-            && let Some(free) = self.lent.iter_mut().rposition(|buffer| buffer.try_reclaim(READ))
-        {
-            return self.lent.swap_remove(free);
+        match self.lent.iter_mut().rposition(|buffer| buffer.try_reclaim(len)) {
+            Some(free) => self.lent.swap_remove(free),
+            None => BytesMut::with_capacity(len),
         }
-        BytesMut::with_capacity(len)
     }
 }
 
