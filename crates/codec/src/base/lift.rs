@@ -24,14 +24,23 @@ use std::{collections::VecDeque, fmt, marker::PhantomData};
 /// [`EachDatagram`].
 ///
 /// ```
-/// use bytes::BytesMut;
+/// use bytes::{Bytes, BytesMut};
 /// use netwright_codec::{EachDatagram, Lift, LineDecoder, LineEncoder};
-/// use netwright_core::{Address, Handler};
+/// use netwright_core::{Address, EmbeddedChannel, pipeline};
+/// use std::net::SocketAddr;
 ///
 /// // `Datagram` of netwright-transport converts into this.
 /// type Came = (Address, BytesMut);
 /// let lines = Lift::<Came, _>::new(EachDatagram((LineDecoder::max(100), LineEncoder::lf())));
-/// # let _ = lines.name();
+/// let echo = pipeline().add(lines).handle(|cx, (from, line): (Address, Bytes)| cx.write_and_flush((from, line)));
+///
+/// let mut channel = EmbeddedChannel::of_messages(echo);
+/// let somebody = Address::Ip(SocketAddr::from(([127, 0, 0, 1], 4711)));
+/// channel.receive((somebody.clone(), BytesMut::from("one\ntwo\n")));
+/// for line in ["one\n", "two\n"] {
+///     let answer = channel.read_outbound().unwrap();
+///     assert_eq!((answer.to, &answer.bytes[..]), (Some(somebody.clone()), line.as_bytes()));
+/// }
 /// ```
 pub struct Lift<D, C: MessageDecoder, A = Address, E = Envelope> {
     codec: C,
