@@ -15,14 +15,17 @@ use super::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, CloseCause, LocalLoop, Observer, OnWorker, Outgoing, Peer,
-    PromiseError, TaskKind, Workers, WriteError, Written, observe, pipeline, promise,
+    AppContext, Application, Channel, CloseCause, Context, Event, Handler, LocalLoop, Observer, OnWorker,
+    Outgoing, Peer, PromiseError, TaskKind, Workers, WriteError, WritePromise, Written, observe, pipeline,
+    promise,
 };
 use netwright_transport::StreamOptions;
 use std::{
+    cell::OnceCell,
     future::pending,
     io::{ErrorKind, Write},
     mem,
+    rc::Rc,
     sync::{
         Mutex,
         mpsc::{self, Receiver, Sender},
@@ -38,6 +41,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_tail_that_never_reads_stops_its_peer_by_the_system_and_not_by_our_memory),
     behaviour!(a_tail_that_never_reads_ends_with_an_idle_peer),
     behaviour!(a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order),
+    behaviour!(what_a_handle_wrote_before_it_woke_a_tail_is_sent_before_the_end_of_that_closes_the_channel),
     behaviour!(a_tail_that_gives_up_waiting_for_its_write_has_written_it_or_not_at_all),
     behaviour!(a_tail_that_panics_costs_its_own_channel_and_nothing_else),
     behaviour!(a_tail_that_blocks_its_thread_is_the_loops_longest_task),
@@ -236,6 +240,55 @@ fn a_tail_that_never_waits_for_its_writes_has_them_all_sent_in_order(setup: Setu
     running.assert_quiet();
     expect(&mut late, &pattern(PIECES * PIECE));
     wait_until(|| channel.is_writable(), || "room".to_owned());
+}
+
+/// Uses handles while the loop carries out what handles asked for, which is when another thread may be as well.
+struct Meanwhile<F>(Option<F>);
+
+impl<F: FnOnce() + 'static> Handler for Meanwhile<F> {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+    fn read(&mut self, cx: &mut Context<'_, Self>, msg: BytesMut) {
+        cx.fire_read(msg);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn event(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+        match self.0.take() {
+            Some(call) => call(),
+            None => cx.fire_event(event),
+        }
+    }
+}
+
+fn what_a_handle_wrote_before_it_woke_a_tail_is_sent_before_the_end_of_that_closes_the_channel(setup: Setup) {
+    let begun = telling();
+    let tell = begun.tell.clone();
+    let (builder, _loops) = setup.server();
+    let mut bound = builder
+        .pipeline(move |_| {
+            let (tell, own) = (tell.clone(), Rc::new(OnceCell::<Channel>::new()));
+            let (done, told) = promise::<(), PromiseError>();
+            let handle = own.clone();
+            let meanwhile = Meanwhile(Some(move || {
+                handle.get().unwrap().write_and_flush("written before");
+                done.succeed(());
+            }));
+            pipeline().add(meanwhile).serve(move |peer: Bare| async move {
+                own.set(peer.channel()).unwrap();
+                tell.send(peer.channel()).unwrap();
+                told.await
+            })
+        })
+        .bind(setup.listen_at());
+    let server = bound.soon().unwrap();
+    let mut stream = setup.dial(server.address());
+    begun.next().fire_event(Event::new("go on"));
+    expect(&mut stream, b"written before");
+    expect_end(&mut stream);
 }
 
 fn a_tail_that_gives_up_waiting_for_its_write_has_written_it_or_not_at_all(setup: Setup) {

@@ -1,6 +1,6 @@
 //! What the pipeline wants of the transport: a flush, or the end.
 //!
-//! | wish | said by | gone by |
+//! | wish | set by | read by |
 //! | --- | --- | --- |
 //! | `flush` | the host, when a flush reaches the wire, or the transport has room for what was flushed | the transport (`take_flush`) |
 //! | `close`, `close_done` | `request_close`: a close that reached the wire, an error that nobody took, a panic | the transport (`take_close`); the end tells those who wait |
@@ -8,6 +8,7 @@
 //! | `at_once` | `close_at_once` | the transport: nobody is waited for |
 //! | `close_when_flushed` | `Context`, `Peer`, handles; an async tail that ended (`tail_ended`) | `take_close`, when all is sent |
 //! | `tail_ended` | an async tail that ended by itself | an exchange of its segment, which takes the wish back; `take_close`, for the cause |
+//! | `heard_out` | the host, before it looks whether everything is sent behind a tail that ended | the host: handles are heard once, so that who goes on writing holds no end up |
 //! | `last_words` | `take_close`, when that close sets out through the stages | `take_close`: what they flush goes first |
 //! | `wants_no_more` | the last stage that closes, an owner of a handle, an error that nobody took | the end: what is held is dropped |
 //! | `shut_down_output`, `shut_down_done` | the host, when it reached the wire | writes: they come too late; the transport (`take_output_shutdown`) |
@@ -38,6 +39,8 @@ pub(crate) struct Wishes {
     pub(crate) close_when_flushed: bool,
     /// That is because an async tail has ended, and not if it has given way to another segment.
     pub(crate) tail_ended: TailEnded,
+    /// What handles asked for before that has been carried out.
+    pub(crate) heard_out: bool,
     /// That close is on its way: what stages flush because of it is sent before.
     pub(crate) last_words: bool,
     /// The close waits for nobody: neither for workers nor for what stages have to say to the peer.
@@ -56,6 +59,7 @@ impl Wishes {
         debug_assert!(self.close_done.is_empty() && self.shut_down_done.is_empty(), "the end has told them");
         (self.flush, self.close_when_flushed, self.tail_ended) = (false, false, TailEnded::Not);
         (self.last_words, self.at_once, self.closing) = (false, false, false);
+        self.heard_out = false;
         (self.wants_no_more, self.shut_down_output) = (false, false);
         self.close = None;
     }
@@ -78,6 +82,7 @@ impl ChannelCore {
     pub(crate) fn tail_ended(&mut self, how: TailEnded) {
         self.wishes.wants_no_more = true;
         self.wishes.tail_ended = if self.wishes.close_when_flushed { TailEnded::Not } else { how };
+        self.wishes.heard_out = false;
         self.wishes.close_when_flushed = true;
     }
 
