@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -79,23 +79,33 @@ enum Phase {
 
 /// Open connections by number.
 #[derive(Clone, Default)]
-pub(crate) struct Live {
-    state: Arc<Mutex<State>>,
-    cut_slow: Arc<AtomicU64>,
+pub(crate) struct Live(Arc<Books>);
+
+#[derive(Default)]
+struct Books {
+    state: Mutex<State>,
+    /// Seats that are taken: by connections that are open, and by those on their way to their loops.
+    seats: AtomicUsize,
+    cut_slow: AtomicU64,
 }
 
-impl Live {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A place among the connections of a server, from the accept to the end of the channel. Given back when it is dropped.
+pub(crate) struct Seat(Live);
 
-    /// Counts a connection until the guard is dropped.
-    pub(crate) fn enter<W: Send + 'static>(&self, channel: &Channel<W>) -> Guard {
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.0.seats.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Seat {
+    /// Counts a connection as open until the guard is dropped.
+    pub(crate) fn enter<W: Send + 'static>(self, channel: &Channel<W>) -> Guard {
         self.enter_open(channel.id(), Box::new(channel.clone()), channel)
     }
 
-    fn enter_open(&self, id: ChannelId, kept: Box<dyn Open>, channel: &dyn Open) -> Guard {
-        let mut state = self.lock();
+    fn enter_open(self, id: ChannelId, kept: Box<dyn Open>, channel: &dyn Open) -> Guard {
+        let mut state = self.0.lock();
         state.channels.insert(id, kept);
         let phase = state.phase;
         state.cut += usize::from(phase >= Phase::Over);
@@ -106,12 +116,25 @@ impl Live {
             Phase::Over => channel.close(CloseCause::ShutDown),
             Phase::Now => channel.close_now(CloseCause::ShutDown),
         }
-        Guard { place: Some((self.clone(), id)), lease: None }
+        Guard { place: Some((self, id)), lease: None }
+    }
+}
+
+impl Live {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for one connection more; none if as many as there may be are taken.
+    pub(crate) fn seat(&self, max: usize) -> Option<Seat> {
+        let one_more = |taken: usize| (taken < max).then_some(taken + 1);
+        let taken = self.0.seats.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.is_ok().then(|| Seat(self.clone()))
     }
 
     /// How many were cut because their peer was too slow.
     pub(crate) fn cut_slow(&self) -> u64 {
-        self.cut_slow.load(Ordering::Relaxed)
+        self.0.cut_slow.load(Ordering::Relaxed)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -196,7 +219,7 @@ impl Live {
 /// Dropped with its channel: leaves the list, and gives back a thread that was the channel's alone.
 #[derive(Default)]
 pub(crate) struct Guard {
-    place: Option<(Live, ChannelId)>,
+    place: Option<(Seat, ChannelId)>,
     /// Boxed, because most channels have none.
     lease: Option<Box<Lease>>,
 }
@@ -204,8 +227,8 @@ pub(crate) struct Guard {
 impl Guard {
     /// The channel is cut because its peer is too slow.
     pub(crate) fn count_slow(&self) {
-        if let Some((live, _)) = &self.place {
-            live.cut_slow.fetch_add(1, Ordering::Relaxed);
+        if let Some((seat, _)) = &self.place {
+            seat.0.0.cut_slow.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -217,9 +240,11 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some((live, id)) = self.place.take() else { return };
+        let Some((seat, id)) = self.place.take() else { return };
+        let live = seat.0.clone();
         let mut state = live.lock();
         let gone = state.channels.remove(&id);
+        drop(seat); // while it is locked: whoever sees that the connection has gone can have its seat
         let last = state.channels.is_empty();
         let (waiting, until_empty) = match last {
             true => (std::mem::take(&mut state.waiting), std::mem::take(&mut state.until_empty)),

@@ -35,6 +35,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(a_server_listens_on_ipv6).needs(&[Need::Network]).not(VARIED),
     behaviour!(the_pipeline_is_made_once_for_each_connection_and_knows_the_peer).not(VARIED),
     behaviour!(connections_that_wait_are_all_accepted_however_many).shows(&[61]).not(VARIED),
+    behaviour!(a_server_that_is_full_refuses_further_connections_and_takes_some_again_when_others_end)
+        .not(VARIED),
+    behaviour!(a_connection_that_cannot_be_set_up_takes_no_place_of_another).not(VARIED),
     behaviour!(a_server_that_stops_listening_keeps_its_connections).not(VARIED),
     behaviour!(a_peer_that_resets_before_it_is_accepted_begins_and_ends_once_and_others_are_served)
         .needs(&[Need::Reset])
@@ -173,6 +176,48 @@ fn connections_that_wait_are_all_accepted_however_many(setup: Setup) {
         expect(stream, b"waiting");
     }
     assert_eq!(running.server.figures().accepted, 100);
+}
+
+fn a_server_that_is_full_refuses_further_connections_and_takes_some_again_when_others_end(setup: Setup) {
+    let (builder, _loops) = setup.server();
+    let mut running = builder.connections_max(3).pipeline(|_| pipeline().app(Echo)).bind(setup.listen_at());
+    let server = running.soon().unwrap();
+    let served = || {
+        let mut peer = setup.dial(server.address());
+        round_trip(&mut peer, b"hello");
+        peer
+    };
+    let mut peers: Vec<Peer> = (0..3).map(|_| served()).collect();
+    for refused in 1..=2 {
+        // A peer that connects by a channel may hear of the reset before it is connected.
+        let read = setup.try_dial(server.address()).and_then(|mut peer| peer.read(&mut [0; 1]));
+        assert!(!matches!(read, Ok(1..)), "it was served");
+        wait_until(|| server.figures().refused_full == refused, || format!("{:?}", server.figures()));
+    }
+    peers.iter_mut().for_each(|peer| round_trip(peer, b"still here"));
+    assert_eq!(server.figures().open, 3);
+
+    drop(peers.pop());
+    wait_until(|| server.figures().open == 2, || "one of them has left".to_owned());
+    peers.push(served());
+    assert_eq!((server.figures().open, server.figures().refused_full), (3, 2));
+}
+
+fn a_connection_that_cannot_be_set_up_takes_no_place_of_another(setup: Setup) {
+    let (builder, _loops) = setup.server();
+    let made = AtomicUsize::new(0);
+    let mut bound = builder
+        .connections_max(1)
+        .pipeline(move |_| {
+            assert!(made.fetch_add(1, Ordering::Relaxed) > 0, "the first one is not to be");
+            pipeline().app(Echo)
+        })
+        .bind(setup.listen_at());
+    let server = bound.soon().unwrap();
+    expect_end(&mut setup.dial(server.address()));
+    let mut peer = setup.dial(server.address());
+    round_trip(&mut peer, b"hello");
+    assert_eq!((server.figures().open, server.figures().refused_full), (1, 0));
 }
 
 fn a_server_that_stops_listening_keeps_its_connections(setup: Setup) {

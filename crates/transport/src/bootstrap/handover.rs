@@ -6,6 +6,8 @@
 //!                    └─▶ its inbox ─▶ adopted: a channel                       none left: reset, and counted ◀┘
 //!                              └─▶ the loop ends first: reset, and counted
 //! ```
+//! Before any of that a connection takes a seat, which it keeps until its channel has ended; if none is left (`connections_max`), it is refused.
+//!
 //! Always true: a connection is adopted once, or refused with a reset and counted once, whichever way it is lost: one that
 //! is dropped on its way is refused by that.
 
@@ -13,7 +15,12 @@ use super::{
     hosts::Homes,
     observer::{Refusal, Watch},
 };
-use crate::{blocking::Lease, socket::ListenerFigures, stream::Carried};
+use crate::{
+    blocking::Lease,
+    live::{Live, Seat},
+    socket::ListenerFigures,
+    stream::Carried,
+};
 use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy, internal::catch};
 use std::{
     io,
@@ -25,7 +32,7 @@ use std::{
 
 /// Makes a channel of an accepted connection, on the loop of the calling thread.
 pub(super) type Adopt =
-    Arc<dyn Fn(&LocalLoop, Carried, Address, Option<Lease>) -> io::Result<()> + Send + Sync>;
+    Arc<dyn Fn(&LocalLoop, Carried, Address, Option<Lease>, Seat) -> io::Result<()> + Send + Sync>;
 
 /// What an acceptor does with its connections.
 pub(super) struct Handover {
@@ -33,6 +40,9 @@ pub(super) struct Handover {
     /// Where connections live; none: where they are accepted.
     pub(super) hosts: Option<Homes>,
     pub(super) figures: Arc<ListenerFigures>,
+    pub(super) live: Live,
+    /// How many connections there may be at a time.
+    pub(super) connections_max: usize,
     pub(super) adopt: Adopt,
     pub(super) waiting: Waiting,
     pub(super) watch: Option<Arc<Watch>>,
@@ -42,12 +52,16 @@ impl Handover {
     pub(super) fn accepted(&mut self, connection: Carried, peer: Address) {
         let parcel = Parcel {
             connection: Some((connection, peer)),
+            seat: self.live.seat(self.connections_max),
             lease: None,
             adopt: self.adopt.clone(),
             figures: self.figures.clone(),
             place: None,
             watch: self.watch.clone(),
         };
+        if parcel.seat.is_none() {
+            return parcel.refuse(Refusal::Full { connections_max: self.connections_max });
+        }
         match &self.hosts {
             None => parcel.unpack(&self.local),
             Some(hosts) => hand_over(parcel, hosts, &self.local, &mut self.waiting),
@@ -164,6 +178,8 @@ impl Drop for OnItsWay {
 /// A connection on its way.
 struct Parcel {
     connection: Option<(Carried, Address)>,
+    /// None: all are taken, and it is refused.
+    seat: Option<Seat>,
     /// The thread that it gets for itself, if so.
     lease: Option<Lease>,
     adopt: Adopt,
@@ -179,10 +195,11 @@ impl Parcel {
             return; // it takes no channel any more
         }
         self.place = None;
+        let Some(seat) = self.seat.take() else { return };
         let Some((connection, peer)) = self.connection.take() else { return };
         let (from, lease) = (peer.clone(), self.lease.take());
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch(|| (self.adopt)(local, connection, peer, lease)) {
+        match catch(|| (self.adopt)(local, connection, peer, lease, seat)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up");
@@ -202,6 +219,7 @@ impl Parcel {
     /// The peer learns that it was refused, and whoever looks at the figures or looks on.
     fn refuse_with(&mut self, why: Refusal) {
         let Some((connection, peer)) = self.connection.take() else { return };
+        self.seat = None; // before the peer knows, who may come again at once
         tracing::warn!(%peer, %why, "an accepted connection was refused");
         why.count(&self.figures); // first: the peer may look when it knows
         connection.reset();

@@ -23,6 +23,7 @@ use super::{
     observer::{Refusal, Watch},
 };
 use crate::{
+    live::Live,
     socket::{ListenerFigures, Reception},
     stream::Carried,
 };
@@ -50,6 +51,8 @@ pub(super) struct Plan {
     pub(super) hosts: Homes,
     pub(super) entrances: EntranceSettings,
     pub(super) waiting_max: usize,
+    pub(super) connections_max: usize,
+    pub(super) live: Live,
     pub(super) adopt: Adopt,
     pub(super) observer: Option<Arc<dyn ServerObserver>>,
     pub(super) figures: Arc<ListenerFigures>,
@@ -172,6 +175,8 @@ impl Listening {
             local: local.clone(),
             hosts: (!stay).then(|| plan.hosts.clone()),
             figures: plan.figures.clone(),
+            live: plan.live.clone(),
+            connections_max: plan.connections_max,
             adopt: plan.adopt.clone(),
             waiting: Waiting::at_most(plan.waiting_max),
             watch: watch.clone(),

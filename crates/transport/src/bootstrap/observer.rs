@@ -96,6 +96,11 @@ pub enum Refusal {
         /// How many may wait for one loop.
         waiting_max: usize,
     },
+    /// As many connections as are allowed ([`connections_max`](super::ServerBuilder::connections_max)) are open.
+    Full {
+        /// How many may be open.
+        connections_max: usize,
+    },
     /// Its options could not be set, or its loop could not take it.
     Setup(Arc<io::Error>),
     /// The function that makes the pipeline panicked, with these words.
@@ -109,6 +114,7 @@ impl Refusal {
             Self::NoDescriptor | Self::NoThread(_) => Some(&figures.refused),
             Self::LoopsEnded => Some(&figures.refused_ended),
             Self::Stalled { .. } => Some(&figures.refused_stalled),
+            Self::Full { .. } => Some(&figures.refused_full),
             Self::Setup(_) | Self::Panicked(_) => None,
         }
     }
@@ -128,6 +134,9 @@ impl fmt::Display for Refusal {
             Self::LoopsEnded => f.write_str("its loop has ended"),
             Self::Stalled { waiting_max } => {
                 write!(f, "{waiting_max} connections wait for every loop that could host it")
+            }
+            Self::Full { connections_max } => {
+                write!(f, "{connections_max} connections are open, and no more are allowed")
             }
             Self::Setup(error) => write!(f, "it could not be set up: {error}"),
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),

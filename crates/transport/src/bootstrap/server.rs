@@ -85,6 +85,7 @@ pub struct ServerBuilder {
     acceptors: Option<EventLoopGroup>,
     shared_port: bool,
     waiting_max: usize,
+    connections_max: usize,
     listener: ListenerOptions,
     settings: ChannelSettings,
     addresses: Vec<String>,
@@ -119,9 +120,33 @@ impl ServerBuilder {
     /// many wait is stalled, and others are chosen; where all are, a connection is refused with a reset, and counted
     /// ([`ServerFigures::refused_stalled`]). Default: 1,024.
     #[doc(alias = "backlog")]
-    #[doc(alias = "max connections")]
     pub fn waiting_max(mut self, connections: usize) -> Self {
         self.waiting_max = connections;
+        self
+    }
+
+    /// How many connections may be open at a time, those on their way to their loops included. Further ones are refused with a
+    /// reset, and counted ([`ServerFigures::refused_full`]). To let them wait instead, see [`Server::pause_accepting`]. Default: as many as
+    /// the process has descriptors for.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Client, Server};
+    ///
+    /// let server = Server::builder().connections_max(1).pipeline(|_| pipeline().handle(|_, _| {})).bind("local:for-one").wait()?;
+    /// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+    /// let first = client.connect(server.address()).wait()?;
+    /// if let Ok(second) = client.connect(server.address()).wait() {
+    ///     second.closed().wait()?; // cut at once
+    /// }
+    /// assert!(first.close_cause().is_none());
+    /// assert_eq!(server.figures().refused_full, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "max connections")]
+    #[doc(alias = "connection limit")]
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.connections_max = connections;
         self
     }
 
@@ -162,14 +187,14 @@ impl ServerBuilder {
         P: IntoPipeline<T>,
         T: Send + 'static,
     {
-        let (live, settings) = (Live::default(), Arc::new(self.settings.for_loops()));
-        let counted = live.clone();
-        let adopt: Adopt = Arc::new(move |local, carried, peer, lease| {
+        let settings = Arc::new(self.settings.for_loops());
+        let adopt: Adopt = Arc::new(move |local, carried, peer, lease, seat| {
             let (accepted, adoption) = prepare(local, carried, peer, &settings)?;
+            let seat = seat; // given back before the connection if `make` panics: its peer may come again at once
             let pipeline = make(&accepted).into_pipeline();
-            adopt(adoption, pipeline, |channel| Some(counted.enter(channel).with(lease))).map(drop)
+            adopt(adoption, pipeline, |channel| Some(seat.enter(channel).with(lease))).map(drop)
         });
-        BoundPipeline { builder: self, adopt, live }
+        BoundPipeline { builder: self, adopt, live: Live::default() }
     }
 }
 
@@ -270,6 +295,8 @@ impl BoundPipeline {
                 acceptors: accepting,
             },
             waiting_max: builder.waiting_max,
+            connections_max: builder.connections_max,
+            live: live.clone(),
             adopt,
             observer: builder.observer,
             figures: Arc::new(ListenerFigures::default()),
@@ -364,6 +391,8 @@ pub struct ServerFigures {
     pub refused_ended: u64,
     /// Connections refused because too many waited for every loop that could host them.
     pub refused_stalled: u64,
+    /// Connections refused because as many as are [allowed](ServerBuilder::connections_max) were open.
+    pub refused_full: u64,
     /// Connections cut because their peer did not take what waited for it fast enough.
     pub cut_slow: u64,
     /// How often accepting failed.
@@ -381,6 +410,7 @@ impl Server {
             acceptors: None,
             shared_port: false,
             waiting_max: WAITING_MAX,
+            connections_max: usize::MAX,
             listener: ListenerOptions::new(),
             settings: ChannelSettings::default(),
             addresses: Vec::new(),
@@ -428,6 +458,7 @@ impl Server {
             refused: figures.refused.load(Ordering::Relaxed),
             refused_ended: figures.refused_ended.load(Ordering::Relaxed),
             refused_stalled: figures.refused_stalled.load(Ordering::Relaxed),
+            refused_full: figures.refused_full.load(Ordering::Relaxed),
             cut_slow: self.inner.live.cut_slow(),
             accept_failures: figures.failures.load(Ordering::Relaxed),
             paused: figures.paused.load(Ordering::Relaxed),

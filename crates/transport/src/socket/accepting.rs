@@ -38,6 +38,8 @@ pub(crate) struct ListenerFigures {
     pub(crate) refused_ended: AtomicU64,
     /// By loops for which too many wait.
     pub(crate) refused_stalled: AtomicU64,
+    /// Because as many as are allowed were open.
+    pub(crate) refused_full: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) paused: AtomicBool,
     /// Accepting is to rest until somebody says otherwise.
