@@ -59,6 +59,9 @@ pub(crate) struct Inner {
     file: Option<fs::File>,
     pub(super) path: Arc<Path>,
     pub(super) workers: Option<Workers>,
+    /// For what it was opened.
+    read: bool,
+    write: bool,
     append: bool,
     at_open: fs::Metadata,
     #[cfg_attr(not(all(target_os = "linux", feature = "uring")), allow(dead_code))]
@@ -98,6 +101,8 @@ impl File {
             file: Some(file),
             path: path.clone(),
             workers: options.workers.clone(),
+            read: options.read,
+            write: options.write,
             append: options.append,
             at_open,
             prompt,
@@ -141,7 +146,7 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// [`FileError`]; also for more than 1 GiB at a time.
+    /// [`FileError`]; [`FileError::Misuse`] for more than 1 GiB at a time, and if the file was not opened for reading.
     pub fn read_at(&self, offset: u64, len: usize) -> Promised<BytesMut, FileError> {
         self.read(offset, len, BytesMut::new)
     }
@@ -165,7 +170,7 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// [`FileError`]; also for more than 1 GiB at a time.
+    /// As for [`read_at`](Self::read_at).
     pub fn read_into(&self, offset: u64, buffer: BytesMut) -> Promised<BytesMut, FileError> {
         self.read(offset, buffer.capacity() - buffer.len(), || buffer)
     }
@@ -176,8 +181,9 @@ impl File {
         len: usize,
         buffer: impl FnOnce() -> BytesMut,
     ) -> Promised<BytesMut, FileError> {
+        let not_for_that = (!self.inner().read).then(|| "it was not opened for reading".to_owned());
         let too_long = (len > READ_MAX).then(|| format!("at most {READ_MAX} bytes are read at a time"));
-        if let Some(why) = too_long.or_else(|| beyond_all_files(offset, len)) {
+        if let Some(why) = not_for_that.or(too_long).or_else(|| beyond_all_files(offset, len)) {
             return self.misuse(FileAction::Read { offset, len }, why);
         }
         if len == 0 {
@@ -189,13 +195,17 @@ impl File {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
-    /// [`FileError`], which also tells how much was written before; [`FileError::Misuse`] if the file was opened for appending:
-    /// then the system decides where.
+    /// [`FileError`], which also tells how much was written before; [`FileError::Misuse`] if the file was not opened for writing, or was
+    /// opened for appending: then the system decides where.
     pub fn write_all_at(&self, offset: u64, bytes: impl Into<Bytes>) -> Promised<(), FileError> {
         let bytes = bytes.into();
         let len = bytes.len();
-        let appends = self.inner().append.then(|| "it was opened for appending".to_owned());
-        if let Some(why) = appends.or_else(|| beyond_all_files(offset, len)) {
+        let not_for_that = match self.inner() {
+            inner if inner.append => Some("it was opened for appending".to_owned()),
+            inner if !inner.write => Some("it was not opened for writing".to_owned()),
+            _ => None,
+        };
+        if let Some(why) = not_for_that.or_else(|| beyond_all_files(offset, len)) {
             return self.misuse(FileAction::Write { offset, len }, why);
         }
         self.write(Some(offset), bytes)

@@ -6,7 +6,7 @@
 //!        │                              everywhere else
 //!        └──────── Promised ◀── told on the loop, or by the worker ──┘
 //!
-//!   File::pieces ─▶ FilePieces, 64 KiB each, two of them read ahead ─▶ Channel::write_from, Peer::write_from, a body of HTTP
+//!   File::pieces ─▶ FilePieces, 64 KiB each, read ahead ─▶ Channel::write_from, Peer::write_from, a body of HTTP
 //! ```
 //!
 //! A disk may take milliseconds for what is not in the system's cache, and a loop that waits for it serves nobody meanwhile. So what is

@@ -27,7 +27,7 @@ const READ: usize = 3 * PIECE;
 /// How many buffers are remembered, of those that somebody may still hold.
 const BUFFERS: usize = 4;
 
-/// A part of a file, piece by piece of 64 KiB, three of them read while three are taken. Made by [`File::pieces`].
+/// A part of a file in pieces of 64 KiB: three are read ahead while the three before them are taken. Made by [`File::pieces`].
 ///
 /// A [`ByteSource`]: write it to a channel or a peer ([`Channel::write_from`](netwright_core::Channel::write_from)), also through
 /// TLS, or make a body of it. Unlike [`FileRegion`](netwright_core::FileRegion), for which the system may have to wait for the

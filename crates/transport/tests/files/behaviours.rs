@@ -30,6 +30,7 @@ in_every_way!(
     what_is_appended_stands_behind_what_was_there,
     what_is_appended_at_the_same_time_is_not_mixed,
     options_decide_what_becomes_of_what_was_there,
+    what_a_file_was_not_opened_for_is_refused_in_words,
     a_file_can_be_synced_and_closed,
     a_file_that_is_shared_is_not_closed_before_its_last_handle,
     a_close_waits_for_what_is_under_way,
@@ -130,8 +131,6 @@ mod behaviour {
         assert_eq!(std::fs::read(&path).unwrap(), b"Content");
         writes().truncate(true).open(&path).await?;
         assert_eq!(std::fs::read(&path).unwrap(), b"");
-        let error = writes().open(&path).await?.read_at(0, 1).await.unwrap_err();
-        assert!(matches!(error, FileError::Failed { .. }), "{error}");
 
         let contradictions = [
             OpenOptions::new(),
@@ -144,6 +143,27 @@ mod behaviour {
             assert!(matches!(error, FileError::Misuse { .. }), "{error}");
         }
         assert!(!folder.join("never").exists());
+        Ok(())
+    }
+
+    pub(super) async fn what_a_file_was_not_opened_for_is_refused_in_words(folder: PathBuf) -> Outcome {
+        let path = folder.join("file");
+        std::fs::write(&path, "content").unwrap();
+        let reads = File::open(&path).await?;
+        let writes = OpenOptions::new().write(true).open(&path).await?;
+        let appends = OpenOptions::new().append(true).open(&path).await?;
+        let errors = [
+            (reads.write_all_at(0, "C").await, "it was not opened for writing"),
+            (writes.read_at(0, 1).await.map(drop), "it was not opened for reading"),
+            (appends.read_at(0, 1).await.map(drop), "it was not opened for reading"),
+            (appends.write_all_at(0, "C").await, "it was opened for appending"),
+        ];
+        for (result, why) in errors {
+            let error = result.unwrap_err();
+            assert!(matches!(error, FileError::Misuse { .. }), "{error}");
+            assert!(error.to_string().ends_with(why), "{error}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"content");
         Ok(())
     }
 
