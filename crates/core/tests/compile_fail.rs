@@ -53,6 +53,8 @@ fn one_mistake_is_one_error() {
         ("future", include_str!("compile_fail/future_on_a_worker.stderr")),
         ("child", include_str!("compile_fail/child_of_a_stage_on_workers.stderr")),
         ("builder", include_str!("compile_fail/builder_for_one_thread.stderr")),
+        ("outcome", include_str!("compile_fail/outcome_of_a_tail.stderr")),
+        ("application", include_str!("compile_fail/application_as_a_stage.stderr")),
         ("no end", include_str!("compile_fail/no_last_stage.stderr")),
         ("read", include_str!("compile_fail/mismatched_stage.stderr")),
         ("write", include_str!("compile_fail/mismatched_write.stderr")),

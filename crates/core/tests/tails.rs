@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    CloseCause, Context, EmbeddedChannel, Event, Handler, LocalLoop, Outgoing, Peer, Selected, ShuttingDown,
-    WritePromise, pipeline, select, time,
+    CloseCause, Context, EmbeddedChannel, Event, Fault, Handler, LocalLoop, Outgoing, Peer, Selected,
+    ShuttingDown, WriteError, WritePromise, pipeline, select, time,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -437,4 +437,30 @@ fn a_read_tells_the_cause_that_came_through_the_pipeline_also_if_writers_heard_a
     channel.run().write_inbound(b"ab").close_by_peer();
     channel.advance(Duration::from_secs(1));
     assert_eq!(*seen.borrow(), ["a", "b", "unhandled error: something was missing"]);
+}
+
+#[test]
+fn a_send_that_fails_ends_the_function_with_what_ended_the_channel() {
+    async fn greet(mut peer: Bare) -> Result<(), CloseCause> {
+        peer.send("hello").await?;
+        peer.shut_down_output();
+        peer.send("too late").await?; // not because of an end: the error itself is the cause
+        Ok(())
+    }
+    let mut channel: Channel = EmbeddedChannel::new(pipeline().serve(greet));
+    assert_eq!(channel.run().outbound_bytes(), b"hello");
+    match channel.channel().close_cause() {
+        Some(CloseCause::Fault(fault)) => {
+            assert!(
+                matches!(fault.downcast_ref::<WriteError>(), Some(WriteError::OutputShutDown)),
+                "{fault}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(CloseCause::from(WriteError::Closed(CloseCause::Reset(7))), CloseCause::Reset(7)));
+    let fault = Fault::new("not so");
+    assert!(
+        matches!(CloseCause::from(WriteError::Fault(fault)), CloseCause::Fault(fault) if fault.to_string() == "not so")
+    );
 }

@@ -123,6 +123,23 @@ impl Error for CloseCause {
     }
 }
 
+impl From<Fault> for CloseCause {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// For `?` behind a write in an async tail: a write that failed because the channel has ended gives the cause of that end.
+impl From<WriteError> for CloseCause {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Closed(cause) => cause,
+            WriteError::Fault(fault) => Self::Fault(fault),
+            other => Self::Fault(Fault::new(other)),
+        }
+    }
+}
+
 thread_local! {
     /// The end that comes every day, kept once for each thread: a conversation that ends in order allocates nothing for that.
     static REQUESTED: Rc<CloseCause> = Rc::new(CloseCause::Requested);

@@ -51,6 +51,15 @@ pub struct StageTimer(pub(crate) u32);
 ///
 /// `impl Handler for X` is a handler on its channel's loop. One that blocks, and is put [on workers](super::PipelineBuilder::add_on), is
 /// `impl Handler<OnWorker> for X`; one that can run in either [place](Place) is `impl<P: Place> Handler<P> for X`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stage: it does not implement `Handler`",
+    label = "not a `Handler`",
+    note = "an `Application` is added by `.app(…)`, a closure by `.handle(…)`, an async function by `.serve(…)`",
+    note = "an `Observer` is added by `.add(observe(…))`, a `Decoder` with its `Encoder` by `.add(codec(…))`, one alone by `decode(…)`, `encode(…)`",
+    note = "the context of an `Application` is `AppContext<'_, Self>`, and its stage is called `ApplicationStage<…>`"
+)]
+#[doc(alias = "middleware")]
+#[doc(alias = "filter")]
 #[allow(unused_variables)]
 pub trait Handler<P: Place = OnLoop>: Sized + 'static {
     /// Arrives from the wire side.
@@ -132,7 +141,7 @@ pub trait Handler<P: Place = OnLoop>: Sized + 'static {
         cx.fire_event(event);
     }
 
-    /// So much waits to be sent that one should write no more (`false`), or there is room again (`true`). The latter also when
+    /// So much waits to be sent that the handler should stop writing (`false`), or there is room again (`true`). The latter also when
     /// the channel ends while somebody may wait for that ([`close_cause`](super::ChannelView::close_cause) tells), and to whoever was told in its own call that
     /// there is none ([`Context::is_writable`]): so `true` may follow `true`.
     fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {

@@ -4,8 +4,8 @@ use super::{Link, PipelineBuilder, Sealed, Segment, Whole, segment::Writes};
 use crate::channel::{CarriedBy, Outgoing};
 use bytes::BytesMut;
 
-/// A whole pipeline: its stages fit one another, and it has a last one. What servers, clients, joints and hosts run, and the
-/// type of whatever takes or returns one.
+/// A complete pipeline: its stages fit one another, and it has a last one. Servers, clients, joints and hosts run one. In a function's
+/// signature, write `impl IntoPipeline<T>` for a pipeline that it takes or returns.
 ///
 /// `T` is what can be written to its channel from outside, at its far end: what the last stage takes. The other two are the wire's
 /// side, and need no mention where that is a transport of bytes: what the pipeline reads, and what takes what it writes.
@@ -20,7 +20,7 @@ use bytes::BytesMut;
 ///
 /// /// Takes any pipeline of bytes.
 /// fn embedded<T: 'static>(pipeline: impl IntoPipeline<T>) -> EmbeddedChannel<(), T> {
-///     EmbeddedChannel::with_joint(pipeline)
+///     EmbeddedChannel::of(pipeline)
 /// }
 ///
 /// let mut channel = embedded(echo());

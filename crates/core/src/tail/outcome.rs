@@ -3,7 +3,10 @@
 use crate::channel::{CloseCause, Fault};
 use std::error::Error;
 
-/// The output of an async tail: `()`, or a `Result` whose error becomes the channel's close cause.
+/// What an async function at the end of a pipeline may return: `()`, or a `Result<(), E>` whose error becomes the channel's close cause.
+///
+/// `E` is [`CloseCause`] for a function that only reads and writes. One that does other things too returns
+/// `Box<dyn Error + Send + Sync>`, into which `?` turns every error; a `CloseCause` in such a box stays what it is.
 ///
 /// ```
 /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
@@ -17,6 +20,11 @@ use std::error::Error;
 /// let cause = channel.channel().close_cause().unwrap();
 /// assert!(matches!(&cause, CloseCause::Fault(fault) if fault.to_string() == "no more for today"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "an async function at the end of a pipeline cannot return `{Self}`",
+    label = "has to return `()` or `Result<(), E>`",
+    note = "`E` is `CloseCause`, or any error that converts into `Box<dyn Error + Send + Sync>`"
+)]
 pub trait Outcome {
     #[doc(hidden)]
     fn into_result(self) -> Result<(), CloseCause>;

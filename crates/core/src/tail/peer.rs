@@ -31,7 +31,7 @@ use std::{
 /// async fn greet(mut peer: Peer) -> Result<(), CloseCause> {
 ///     peer.write(Bytes::from("who is there? ")).await?;
 ///     let Some(name) = peer.read().await? else { return Ok(()) }; // sends no more
-///     peer.send(Bytes::from([b"hello, ", &name[..]].concat())).await.map_err(|_| CloseCause::Requested)?; // taken by the system
+///     peer.send(Bytes::from([b"hello, ", &name[..]].concat())).await?; // taken by the system
 ///     Ok(())
 /// }
 ///

@@ -52,7 +52,8 @@ pub struct EmbeddedChannel<R, W, I = BytesMut, O = Bytes> {
 
 /// Of bytes.
 impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
-    /// A connected channel that runs this pipeline.
+    /// A connected channel that runs this pipeline. For a pipeline that a function returns as `impl IntoPipeline<W>` there is
+    /// [`of`](EmbeddedChannel::of).
     pub fn new<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
         H: Handler<ReadOut = R, Write = W>,
@@ -76,8 +77,8 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
         Self::embed(inbound, |local| Host::new(local, segment, settings))
     }
 
-    /// A connected channel whose pipeline ends in a joint, or is sealed. Nothing is collected: what is behind a joint ends
-    /// there.
+    /// A connected channel whose pipeline ends in a joint, or is sealed: [`of`](EmbeddedChannel::of), with any type for what is never
+    /// collected.
     pub fn with_joint(pipeline: impl IntoPipeline<W>) -> Self {
         Self::with_joint_and_settings(pipeline, HostSettings::default())
     }
@@ -96,6 +97,26 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// Everything that was sent and not yet read, as one.
     pub fn outbound_bytes(&mut self) -> Vec<u8> {
         std::iter::from_fn(|| self.read_outbound()).flatten().collect()
+    }
+}
+
+/// Of bytes, with any complete pipeline.
+impl<W: 'static> EmbeddedChannel<(), W> {
+    /// A connected channel that runs a complete pipeline of any type, such as one that a function returns as `impl IntoPipeline<W>`. Its last stage
+    /// passes nothing on, so [`read_inbound`](Self::read_inbound) has nothing to give.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, IntoPipeline, Outgoing, pipeline};
+    ///
+    /// fn echo() -> impl IntoPipeline<Outgoing> {
+    ///     pipeline().handle(|cx, bytes| cx.write_and_flush(bytes))
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::of(echo());
+    /// assert_eq!(channel.write_inbound("hello").outbound_bytes(), b"hello");
+    /// ```
+    pub fn of(pipeline: impl IntoPipeline<W>) -> Self {
+        Self::with_joint(pipeline)
     }
 }
 
