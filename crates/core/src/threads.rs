@@ -30,6 +30,9 @@ const STACK_MIN: usize = 64 * 1024;
 
 /// How threads are made: the size of their stacks, what runs first and last on each of them, or who makes them at all.
 ///
+/// The examples make loops for tasks and timers. For a group that can host sockets begin with `Backend::group` instead of
+/// `EventLoopGroup::builder`.
+///
 /// For the threads of an [`EventLoopGroup`](crate::EventLoopGroup), of a single [`EventLoop`](crate::EventLoop), of
 /// [`Workers`](crate::Workers), and of a thread for each channel. Loops with a factory start their threads when they are built,
 /// so that what cannot be had is an error then; without one a loop's thread starts with its first task.
@@ -70,7 +73,7 @@ pub struct ThreadFactory {
 }
 
 impl ThreadFactory {
-    /// Threads as they are when nothing is said.
+    /// Makes threads as the standard library does, until something else is set.
     pub fn new() -> Self {
         Self::default()
     }

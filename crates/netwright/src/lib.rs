@@ -51,13 +51,17 @@
 //!
 //! What nearly every program uses is here, and in the [`prelude`]; all the rest is in modules by area.
 //!
+//! The examples on the pages of items import from the crates that this one is made of, because they are tested there:
+//! `use netwright_core::{EmbeddedChannel, pipeline};`. In your program the same names are in `netwright` and its modules; the search on this page
+//! says in which.
+//!
 //! | what you look for | where |
 //! | --- | --- |
-//! | servers: addresses, most connections, pausing, graceful shutdown, figures | [`Server`], [`server`] |
+//! | servers: addresses, a limit on connections (max connections), pausing, graceful shutdown, figures | [`Server`], [`server`] |
 //! | clients, connection pools, reconnecting | [`Client`], [`client`] |
 //! | UDP and Unix datagrams, multicast | [`Datagrams`], [`datagram`] |
 //! | what you write: handlers, applications, middleware (a stage between others), async functions | [`Handler`], [`Application`], [`Peer`], [`pipeline`](mod@pipeline) |
-//! | what you hold, from any thread: writing, back pressure (water marks), groups and broadcasts, the cause of an end | [`Channel`], [`ChannelGroup`], [`channel`] |
+//! | what you hold, from any thread: writing, backpressure (water marks), groups and broadcasts, the cause of an end | [`Channel`], [`ChannelGroup`], [`channel`] |
 //! | frames, text, serialisation, compression | [`codec`] |
 //! | loops, timers, tasks, futures, how threads are made and how they wait; which backend | [`EventLoop`], [`EventLoopGroup`], [`Backend`], [`event_loop`]; [`time`] |
 //! | work that blocks | [`Workers`], [`workers`]; a thread for each channel: `event_loop::ThreadPerChannel` |
@@ -71,8 +75,8 @@
 //! | transports and drivers of one's own | [`transport`] |
 //!
 //! # Features
-//! Those of the first line are on unless `default-features = false` says otherwise; none of the others is. The documentation of the parts names features as the part has them; where it is another name here, both
-//! are said.
+//! Those of the first line are on by default; all others are off. The pages of items name features as the crate that has the item names them. Where the feature has
+//! another name here, both are named.
 //!
 //! | feature | what it adds |
 //! | --- | --- |
@@ -123,7 +127,7 @@ pub mod prelude {
     };
 }
 
-/// Channels as others hold them: handles for any thread, groups, what can be sent, what waits to be sent (back pressure), and why they end.
+/// Channels as other code holds them: handles for any thread, groups, what can be sent, what waits to be sent (backpressure), and why they end.
 pub mod channel {
     #[doc(inline)]
     pub use netwright_core::{
@@ -188,7 +192,7 @@ pub mod promise {
     };
 }
 
-/// Servers: where they listen, who looks on, what they refuse (most connections), their figures and their end (graceful shutdown).
+/// Servers: addresses, observers, refused connections, figures, and graceful shutdown.
 pub mod server {
     #[doc(inline)]
     pub use netwright_transport::{

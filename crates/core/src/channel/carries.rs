@@ -10,7 +10,7 @@
 use super::{Envelope, FileRegion, Outgoing};
 use bytes::{Bytes, BytesMut};
 
-/// A message that `M` becomes when it is written: itself, and of bytes whatever bytes are made of.
+/// A message type as which an `M` can be written: `M` itself, and for types of bytes also text, vectors and buffers.
 ///
 /// Whoever takes [`Outgoing`] or [`Bytes`] is given text, vectors and buffers as they are; whoever takes `Outgoing` also files. The
 /// same between stages: one that writes `Bytes` fits behind one that takes `Outgoing`.

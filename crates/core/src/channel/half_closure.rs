@@ -39,10 +39,10 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HalfClosure {
-    /// It is all the same to this stage. If it is to all, the channel ends when the answers that wait are taken.
+    /// This stage does not care. If no stage does, the channel ends when the answers that wait have been sent.
     #[default]
     Passes,
-    /// There may still be something to say: the pipeline hears [`input_closed`](crate::Handler::input_closed), and ends the channel
+    /// This stage may still write something: the pipeline hears [`input_closed`](crate::Handler::input_closed), and ends the channel
     /// itself.
     Needs,
     /// The protocol has no such end: the channel ends, whoever else would need it.

@@ -347,7 +347,8 @@ impl<W: 'static> Channel<W> {
         }
     }
 
-    /// Whether there is room to write.
+    /// Whether there is room to write: fewer bytes wait to be sent than the high water mark. [`writable`](Self::writable) waits for it.
+    #[doc(alias = "backpressure")]
     pub fn is_writable(&self) -> bool {
         self.way.is_writable()
     }

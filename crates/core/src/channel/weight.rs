@@ -26,7 +26,7 @@ use std::{
 /// No message counts for more, whatever is said of it: sums of many stay sums.
 const HEAVIEST: usize = usize::MAX >> 16;
 
-/// How many bytes messages of a type hold, as the stage says that takes them: [`Handler::WEIGHT`](crate::Handler::WEIGHT).
+/// How many bytes of memory messages of a type hold. The stage that takes such messages says so, in [`Handler::WEIGHT`](crate::Handler::WEIGHT).
 ///
 /// While they wait, messages count for as much: a writer on another thread is told by
 /// [`Channel::is_writable`](crate::Channel::is_writable) that there is too much, and a handler by

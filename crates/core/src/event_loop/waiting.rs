@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// How the loops of a group wait when they have nothing to do.
 ///
+/// The example is a group for tasks and timers. For one that can host sockets begin with `Backend::group` instead of
+/// `EventLoopGroup::builder`.
+///
 /// What ends a wait is the same for all: I/O, a task, a timer, a shutdown. They differ in how soon the loop is there.
 ///
 /// ```
@@ -28,14 +31,14 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum WaitStrategy {
-    /// Sleeps until there is something to do. Costs nothing while there is not, and some microseconds when there is: for all
-    /// but a few.
+    /// Sleeps until there is something to do. An idle loop costs nothing, and waking up takes some microseconds. Right for nearly all
+    /// programs.
     #[default]
     Block,
-    /// Looks out for something for so long after the last thing that it did, then sleeps. For loops whose next message comes
+    /// Spins for this long after the last thing that it did, then sleeps. For loops whose next message comes
     /// soon after the last, on machines with a core to spare. Zero is the same as [`Block`](Self::Block).
     SpinThenBlock(Duration),
-    /// Never sleeps: a core for each loop, all the time. With more such loops than cores they are in each other's way.
+    /// Never sleeps: each loop occupies a core all the time. Have fewer such loops than cores.
     Spin,
 }
 

@@ -224,6 +224,8 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     // ---- what a stage holds back: let go when what is returned is dropped, at the latest when the stage leaves ----
 
     /// Stops delivery, whatever the application asks for: this stage has no room for another message. Holds of several stages add up.
+    #[doc(alias = "rate limit")]
+    #[doc(alias = "backpressure")]
     pub fn hold(&mut self) -> Hold {
         Hold::take(self, What::Hold)
     }
@@ -291,7 +293,7 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     }
 }
 
-/// What belongs to a loop.
+// What belongs to a loop.
 impl<H: Handler> Context<'_, H> {
     /// An async tail has ended: the channel closes once everything that was flushed is sent, if no other segment goes on.
     pub(crate) fn tail_ended(&mut self, how: TailEnded) {

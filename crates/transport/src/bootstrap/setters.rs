@@ -28,22 +28,24 @@ macro_rules! channel_setters {
             self
         }
 
-        #[doc = concat!("When a ", $channel, " is told that too much waits to be sent. Default: 32 and 64 KiB.")]
+        #[doc = concat!("Backpressure: with more bytes than the high mark waiting to be sent, a ", $channel, " is not writable, until they are fewer than the low mark.")]
+        /// Default: 32 and 64 KiB.
+        #[doc(alias = "backpressure")]
         pub fn water_marks(mut self, marks: netwright_core::WaterMarks) -> Self {
             self.settings.host.water_marks = marks;
             self
         }
 
-        /// Whether reading pauses while more waits to be sent than the high water mark, if it was written in answer to what was
-        /// read. Default: yes, so that a peer that sends and does not read cannot make us keep its answers. See
+        /// Whether reading pauses while more answers than the high water mark wait to be sent. Answers are what is written in
+        /// reaction to what was read. Default: yes, so that a peer that sends without reading cannot make us buffer its answers. See
         /// [`HostSettings::hold_back`](netwright_core::HostSettings).
         pub fn hold_back(mut self, hold_back: bool) -> Self {
             self.settings.host.hold_back = hold_back;
             self
         }
 
-        /// How long messages that nobody asks for are kept after the peer has gone. Default: a minute. Each message that is asked
-        /// for counts anew.
+        /// How long messages that were read are kept after the end of the connection while the application does not ask for them.
+        /// Default: a minute, which starts again with each message that it asks for.
         pub fn forsaken_after(mut self, time: std::time::Duration) -> Self {
             self.settings.host.forsaken_after = time;
             self
@@ -89,25 +91,25 @@ macro_rules! stream_setters {
             self
         }
 
-        /// Whether connections read by themselves. Default: yes. If not, nothing is read before somebody asks (`Context::request`).
-        /// Async last stages ask when they want a message; handlers and applications have to ask themselves, and stock ones that
-        /// answer everything, such as a closure of HTTP or files, leave that to a stage in front of them.
+        /// Whether connections begin to read by themselves. Default: yes. If not, nothing is read before a stage asks for it (`Context::request`,
+        /// `Context::resume`). Async functions ask by reading. Handlers and applications have to ask themselves. Ready-made last
+        /// stages, such as those that answer HTTP requests, do not ask: put a stage in front of them that does.
         pub fn auto_read(mut self, auto: bool) -> Self {
             self.settings.host.auto_read = auto;
             self
         }
 
-        /// How fast a peer has to take what waits for it. Who does not is cut with
+        /// How fast a peer has to take what waits to be sent to it. The connection of a slower peer is closed with
         #[doc = concat!("[`CloseCause::TooSlow`](netwright_core::CloseCause::TooSlow)", $cut_slow, ".")]
-        /// Default: [`LeastRate::default`](netwright_core::LeastRate::default); `None`: a peer may keep what waits for it
-        /// waiting for ever.
+        /// Default: [`LeastRate::default`](netwright_core::LeastRate::default). `None` sets no limit.
+        #[doc(alias = "timeout")]
         pub fn least_rate(mut self, rate: impl Into<Option<netwright_core::LeastRate>>) -> Self {
             self.settings.host.least_rate = rate.into();
             self
         }
 
-        /// Whether a connection lives on when its peer sends no more, whatever its stages say. Default: as they
-        /// [say](netwright_core::Handler::half_closure), and it ends if none needs to hear of it.
+        /// Whether a connection stays open when its peer sends no more; overrules the stages. Default: the stages
+        /// [decide](netwright_core::Handler::half_closure), and the connection ends if none of them still needs it.
         pub fn half_closure(mut self, allowed: bool) -> Self {
             self.settings.host.half_closure = Some(allowed);
             self

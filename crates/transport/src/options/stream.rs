@@ -61,6 +61,7 @@ impl StreamOptions {
         nodelay(nodelay: bool);
 
         /// `SO_KEEPALIVE`: probes a silent peer, by default after two hours. Default: off, unless a time is given.
+        #[doc(alias = "keep-alive")]
         keepalive(probe: bool);
 
         /// `TCP_KEEPIDLE`: silence before the first probe; turns `keepalive` on. Whole seconds, 1 to 32,767. Not on

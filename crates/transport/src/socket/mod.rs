@@ -52,6 +52,6 @@ use std::io;
 pub(crate) fn no_driver() -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
-        "this event loop has no readiness driver: build its group with `event_loops`, or give it a `ReadinessSeed`",
+        "this event loop has no readiness driver: make its group by `event_loops(n)`, or by `Backend::group` for settings of its own (`EventLoopGroup` alone makes loops without sockets)",
     )
 }

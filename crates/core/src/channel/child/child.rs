@@ -223,7 +223,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     }
 }
 
-/// For its siblings and its loop.
+// For its siblings and its loop.
 impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     pub(super) fn host(&self) -> &Host<P, W, R, Weighed<W>> {
         &self.host

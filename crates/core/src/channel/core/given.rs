@@ -1,7 +1,7 @@
 //! What was said of a channel when it was made, and holds for its life: set by the host from its settings, once; for a stage on a
 //! worker, from what the loop knew.
 //!
-//! | what | gone by |
+//! | what | read by |
 //! | --- | --- |
 //! | `half_closure` | the host and `ChannelView::allows_half_closure`: are the stages asked |
 //! | `whole_messages` | the host, when a message reaches the line: is an empty one sent |

@@ -1,6 +1,6 @@
 //! Whether there is room to write, as stages see it, and who has to be told that there is again.
 //!
-//! | what | said by | gone by |
+//! | what | set by | read by |
 //! | --- | --- | --- |
 //! | `unsettled`: bytes written in this call that the queue has not seen | `Context::write…` | `is_writable`; the host, when the call is over |
 //! | `told_full`: somebody heard that there is no room because of them | `is_writable`; a stage on workers, by what it brings back | the host, which tells it of room; the queue, when it has news itself |

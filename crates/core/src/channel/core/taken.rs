@@ -1,4 +1,5 @@
-//! What single stages take of a channel, and give back at the latest when they leave.
+//! What single stages take of a channel, and give back at the latest when they leave. There are no flags here: what is taken is in the list of
+//! `channel/taken.rs`, and its sums are in `demand` (holds, insists, work on workers) and in the account (kept bytes).
 
 use super::{super::taken::What, Asked, ChannelCore, TailEnded};
 use std::sync::PoisonError;

@@ -1,6 +1,6 @@
-//! What waits inside of a pipeline: who says so, and who goes by it.
+//! What waits inside of a pipeline: who sets it, and who reads it.
 //!
-//! | what | said by | gone by |
+//! | what | set by | read by |
 //! | --- | --- | --- |
 //! | something waits ([`waits`](Unrest::waits), [`may_wait`](Unrest::may_wait)) | boundaries and joints that keep a message or an event, stages whose handler may have one to give; whoever lets delivery go on: `resume`, `request`, what a stage gives back | the host, which walks through the stages only then ([`is_waiting`](Unrest::is_waiting)); its walk says what is left ([`looked`](Unrest::looked)) |
 //! | the handler never has a message to give ([`never_pulls`](Unrest::never_pulls)) | `Handler::pull` as it is by default, or a wrapper with nobody inside, while it is asked | the stage, or the worker, that asks ([`asks`](Unrest::asks), [`is_never_asked_again`](Unrest::is_never_asked_again)) |

@@ -1,4 +1,13 @@
-//! What a host is but for its pipeline, and all that follows from a call of that.
+//! A host without its pipeline, and everything that follows from a call of the pipeline.
+//!
+//! | flag | set by | read by |
+//! | --- | --- | --- |
+//! | `was_active` | `HostOf::begin`, when the pipeline is told that the channel is connected | `ends.rs`: is the pipeline told of an end |
+//! | `ended` | `ends.rs`, when the socket is closed | all that asks whether the channel still takes or sends something |
+//! | `silent` | a panic (`break_down`), and `HostOf::remove` | all that calls the pipeline: it is not called any more |
+//! | `removed` | `HostOf::remove` | the same, so that the pipeline is told once; `over.rs` |
+//!
+//! `over.rs` clears the first two when another conversation begins with the same stages.
 
 use super::{
     super::{
