@@ -119,7 +119,7 @@ pub use workers::{
 #[doc(hidden)]
 pub mod internal {
     pub use crate::{
-        channel::{AnyPipe, CarriedBy, Collector, Inside, Pipe, PipeOf},
+        channel::{AnyPipe, CarriedBy, Collector, Inside, Kin, Pipe, PipeOf},
         pipeline::{End, Inbound, Names, Nest, Op, Out, Signal, Target, Writes},
         task_error::catch,
     };

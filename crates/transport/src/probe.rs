@@ -6,8 +6,9 @@
 
 use crate::{
     Backend, Server, StreamOptions,
+    live::Guard,
     socket::{self, ConnectSettings},
-    stream::{Adoption, Carried, ChannelSettings, adopt},
+    stream::{Adoption, Carried, adopt},
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
@@ -253,10 +254,10 @@ fn connect(group: &EventLoopGroup, server: &Server) -> Result<(Channel<Outgoing>
                     peer,
                     #[cfg(unix)]
                     credentials: None,
-                    settings: &ChannelSettings::default(),
+                    settings: &Arc::default(),
                 };
                 let pipeline = IntoPipeline::<Outgoing>::into_pipeline(pipeline().app(prober));
-                adopt(adoption, pipeline, |_| None)
+                adopt(adoption, pipeline, Guard::default())
             });
             told.say(channel);
         };

@@ -18,6 +18,7 @@ use super::{
     child::{Family, ParentChannel},
     demand::Demand,
     inlet::Inlet,
+    kin::Kin,
     shared::{AnyShared, ChannelShared, find},
     taken::{Taken, What},
     weight::Weight,
@@ -79,6 +80,8 @@ pub(crate) struct ChannelCore {
     token: u64,
     /// Whose child this is, if it is one.
     pub(super) family: Option<Rc<Family>>,
+    /// The channels of the same server, if its handle is made when it is asked for.
+    pub(super) kin: Option<Arc<Kin>>,
     /// What most channels never have: one pointer until one does.
     extras: Option<Box<Extras>>,
     last_timer: u32,
@@ -121,6 +124,7 @@ impl ChannelCore {
             side: OnceCell::new(),
             token: 0,
             family: None,
+            kin: None,
             extras: None,
             last_timer: 0,
             last_stage: 0,
@@ -131,12 +135,19 @@ impl ChannelCore {
         self.handle = OnceCell::from(handle);
     }
 
-    /// The handle, of any type. A child's is made when somebody asks for it.
+    /// The handle, of any type. That of a child, and of a server's channel, is made when somebody asks for it.
     fn any_handle(&self) -> Option<&Arc<dyn AnyShared>> {
-        match &self.family {
-            Some(family) => Some(self.handle.get_or_init(|| family.handle_of(self))),
-            None => self.handle.get(),
+        match (&self.family, &self.kin) {
+            (Some(family), _) => Some(self.handle.get_or_init(|| family.handle_of(self))),
+            (None, Some(kin)) => Some(self.handle.get_or_init(|| kin.handle_of(self))),
+            (None, None) => self.handle.get(),
         }
+    }
+
+    /// Whether somebody has asked for a handle.
+    #[inline]
+    pub(super) fn has_handle(&self) -> bool {
+        self.handle.get().is_some()
     }
 
     /// The channel's own handle, if it has one by now: not that of a sealed segment.
@@ -168,6 +179,9 @@ impl ChannelCore {
 
     /// Another segment has come to the far end: what messages count for there.
     pub(crate) fn tail_weighs<W: 'static>(&self, weight: Weight<W>) {
+        if self.kin.is_some() {
+            self.any_handle(); // it differs from its kin now, and only a handle remembers that
+        }
         let Some(handle) = self.handle.get().map(|handle| handle.as_any()) else { return };
         if let Some(shared) = handle.downcast_ref::<ChannelShared<W>>() {
             shared.weight.say(weight);

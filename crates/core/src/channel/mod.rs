@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `handle`, `closed`, `waiting` | [`Channel`], what every thread may ask of a channel; its end; who waits for it |
 //! | `shared` | what handles and the loop share |
+//! | `kin` | what the channels of one server share, so that most of them need no handle |
 //! | `inlet` | where messages enter that are written to a sealed segment |
 //! | `host` | [`Host`], a channel without its socket; transports drive it |
 //! | `core`, `demand` | what every stage can reach: timers, wishes to the transport; whether messages may be delivered |
@@ -40,6 +41,7 @@ mod handle;
 mod host;
 mod id;
 mod inlet;
+mod kin;
 mod least_rate;
 mod outbound;
 mod outgoing;
@@ -69,6 +71,7 @@ pub use handle::{Channel, ChannelState, ShuttingDown};
 pub use host::{AnyHost, AnyPipe, Host, HostOf, HostSettings, Inside, Pipe, PipeOf};
 pub use id::ChannelId;
 pub(crate) use inlet::Inlet;
+pub use kin::Kin;
 pub use least_rate::{LeastRate, Pace};
 pub(crate) use outbound::{Account, MessageLine};
 pub use outbound::{

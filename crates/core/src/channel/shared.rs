@@ -10,7 +10,7 @@
 //! 2. Nobody else's code runs under the lock: messages, promises, listeners and wakers are let go outside of it.
 
 use super::{
-    Address, ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
+    ChannelId, ChannelState, CloseCause, WriteError, WritePromise,
     child::ParentChannel,
     core::{Addresses, Side, SideTable, Whereabouts},
     weight::SaidOnce,
@@ -240,10 +240,6 @@ impl<W> ChannelShared<W> {
         if waiting {
             self.event_loop.call(token);
         }
-    }
-
-    pub(super) fn activate(&self, local: Option<Address>, peer: Option<Address>) {
-        self.side().whereabouts = Whereabouts::At((local, peer));
     }
 
     pub(super) fn take_commands(&self) -> Vec<Command<W>> {

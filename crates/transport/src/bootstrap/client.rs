@@ -88,7 +88,7 @@ impl ClientBuilder {
         Ok(Client {
             inner: Arc::new(Inner {
                 hosts,
-                settings: self.settings.for_loops(),
+                settings: Arc::new(self.settings.for_loops()),
                 options: self.settings.options,
                 timeout: self.timeout,
                 from: self.from,
@@ -159,13 +159,13 @@ struct Arrived<'a> {
     carried: Carried,
     peer: Address,
     lease: Option<Lease>,
-    settings: &'a ChannelSettings,
+    settings: &'a Arc<ChannelSettings>,
     timeout: Duration,
 }
 
 struct Inner<W> {
     hosts: Homes,
-    settings: ChannelSettings,
+    settings: Arc<ChannelSettings>,
     /// As they were given: what cannot be had of a connection is refused by its name.
     options: StreamOptions,
     timeout: Duration,
@@ -356,8 +356,8 @@ where
     let Arrived { local, carried, peer, lease, settings, timeout } = arrived;
     let pipeline = catch(|| make().into_pipeline()).map_err(ConnectError::Panicked)?;
     let adoption = Adoption::new(local, carried, peer.clone(), settings);
-    let guard = |_: &_| lease.map(|lease| Guard::default().with(Some(lease)));
-    adopt(adoption, pipeline, guard).map_err(|error| ConnectError::io(peer, timeout, error))
+    adopt(adoption, pipeline, Guard::default().with(lease))
+        .map_err(|error| ConnectError::io(peer, timeout, error))
 }
 
 /// The addresses to try, in order.

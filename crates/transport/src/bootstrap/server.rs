@@ -18,11 +18,11 @@ use crate::{
     options::ListenerOptions,
     resolve::{Resolve, look_up},
     socket::{self, ListenerFigures},
-    stream::{Adoption, Carried, ChannelSettings, adopt},
+    stream::{Adoption, Carried, ChannelSettings, adopt_kin},
 };
 use netwright_core::{
     Address, EventLoop, EventLoopGroup, IntoPipeline, LocalLoop, PromiseError, Promised, SharedPromised,
-    promise, time,
+    internal::Kin, promise, time,
 };
 use std::{
     fmt, io,
@@ -187,12 +187,12 @@ impl ServerBuilder {
         P: IntoPipeline<T>,
         T: Send + 'static,
     {
-        let settings = Arc::new(self.settings.for_loops());
+        let (settings, kin) = (Arc::new(self.settings.for_loops()), Kin::of::<T>());
         let adopt: Adopt = Arc::new(move |local, carried, peer, lease, seat| {
             let (accepted, adoption) = prepare(local, carried, peer, &settings)?;
             let seat = seat; // given back before the connection if `make` panics: its peer may come again at once
             let pipeline = make(&accepted).into_pipeline();
-            adopt(adoption, pipeline, |channel| Some(seat.enter(channel).with(lease))).map(drop)
+            adopt_kin(adoption, pipeline, &kin, |channel| seat.enter(channel).with(lease))
         });
         BoundPipeline { builder: self, adopt, live: Live::default() }
     }
@@ -203,7 +203,7 @@ fn prepare<'a>(
     local: &'a LocalLoop,
     carried: Carried,
     peer: Address,
-    settings: &'a ChannelSettings,
+    settings: &'a Arc<ChannelSettings>,
 ) -> io::Result<(Accepted, Adoption<'a>)> {
     if let Carried::Socket(socket) = &carried {
         settings.options.apply(socket, socket::domain(&peer)?).map_err(io::Error::other)?;

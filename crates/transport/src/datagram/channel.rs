@@ -400,7 +400,7 @@ where
         while self.host.take_flush() && !self.blocked {
             match self.send_flushed() {
                 Wrote::All => self.retry_after = RETRY[0],
-                Wrote::Blocked => self.wait_for_room(),
+                Wrote::Blocked | Wrote::Sending => self.wait_for_room(),
                 Wrote::Enough => {
                     self.host.wants_flush_again();
                     self.call_again();

@@ -14,12 +14,12 @@ use crate::{
 };
 use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, Host, HostOf, LocalLoop, Outgoing, Segment,
+    Address, Channel, Host, HostOf, LocalLoop, Outgoing, Segment, SourceCaller,
     driver::{Source, Token},
-    internal::{CarriedBy, PipeOf},
+    internal::{CarriedBy, Kin, PipeOf},
 };
 use socket2::Socket;
-use std::{io, rc::Rc, time::Duration};
+use std::{io, rc::Rc, sync::Arc, time::Duration};
 
 /// What a listener accepted or a client opened.
 pub(crate) enum Carried {
@@ -60,7 +60,7 @@ pub(crate) struct Adoption<'a> {
     /// Who the peer is, if it is known.
     #[cfg(unix)]
     pub(crate) credentials: Option<PeerCredentials>,
-    pub(crate) settings: &'a ChannelSettings,
+    pub(crate) settings: &'a Arc<ChannelSettings>,
 }
 
 impl<'a> Adoption<'a> {
@@ -68,7 +68,7 @@ impl<'a> Adoption<'a> {
         local: &'a LocalLoop,
         carried: Carried,
         peer: Address,
-        settings: &'a ChannelSettings,
+        settings: &'a Arc<ChannelSettings>,
     ) -> Self {
         Self {
             local,
@@ -81,33 +81,54 @@ impl<'a> Adoption<'a> {
     }
 }
 
-/// Takes a connection into the loop of the calling thread and makes its channel active. `introduce` sees the handle
-/// before anything happens to the channel; what it returns is dropped with the channel.
-pub(crate) fn adopt<P, W>(
-    adoption: Adoption<'_>,
-    pipeline: P,
-    introduce: impl FnOnce(&Channel<P::Tail>) -> Option<Guard>,
-) -> io::Result<Channel<P::Tail>>
+/// Takes a connection into the loop of the calling thread and makes its channel active: somebody holds it. `guard` is dropped
+/// with it.
+pub(crate) fn adopt<P, W>(adoption: Adoption<'_>, pipeline: P, guard: Guard) -> io::Result<Channel<P::Tail>>
 where
     P: Segment<BytesMut, W>,
     W: CarriedBy<Outgoing>,
 {
+    let host = Host::new(adoption.local.clone(), pipeline, adoption.settings.host);
+    let channel = host.channel();
+    begin(adoption, host, |_| guard)?;
+    Ok(channel)
+}
+
+/// The same for one of many channels that nobody holds unless a stage hands its handle on. `introduce` is told how the channel is
+/// called before anything happens to it; what it returns is dropped with the channel.
+pub(crate) fn adopt_kin<P, W>(
+    adoption: Adoption<'_>,
+    pipeline: P,
+    kin: &Arc<Kin>,
+    introduce: impl FnOnce(SourceCaller) -> Guard,
+) -> io::Result<()>
+where
+    P: Segment<BytesMut, W>,
+    W: CarriedBy<Outgoing>,
+{
+    let host = Host::of_kin(adoption.local.clone(), pipeline, &adoption.settings.host, kin);
+    begin(adoption, host, introduce)
+}
+
+fn begin<Q: PipeOf<BytesMut, Outgoing> + 'static>(
+    adoption: Adoption<'_>,
+    mut host: HostOf<Q>,
+    introduce: impl FnOnce(SourceCaller) -> Guard,
+) -> io::Result<()> {
     let Adoption { local, settings, .. } = adoption;
     let plan = adoption.plan()?;
-    let host = Host::new(local.clone(), pipeline, settings.host);
-    let channel = host.channel();
-    channel.attach(&settings.attributes);
-    channel.attach(&plan.attributes);
+    host.attach(&settings.attributes);
+    host.attach(&plan.attributes);
+    let place = local.place().map_err(io::Error::from)?;
+    let token = place.token();
     let seat = Seat {
         host,
         local,
         settings,
-        guard: introduce(&channel),
+        guard: introduce(local.caller(token)),
         local_end: plan.local,
         peer: Some(plan.peer),
     };
-    let place = local.place().map_err(io::Error::from)?;
-    let token = place.token();
     let source = match plan.stream.open(local, token)? {
         Opened::Socket(stream) => seat.take(stream, token),
         #[cfg(all(target_os = "linux", feature = "uring"))]
@@ -115,15 +136,15 @@ where
         Opened::Other(stream) => seat.take(stream, token),
     };
     place.fill(source);
-    Ok(channel)
+    Ok(())
 }
 
 /// What a channel needs beside its stream.
 struct Seat<'a, H> {
     host: H,
     local: &'a LocalLoop,
-    settings: &'a ChannelSettings,
-    guard: Option<Guard>,
+    settings: &'a Arc<ChannelSettings>,
+    guard: Guard,
     local_end: Option<Address>,
     peer: Option<Address>,
 }

@@ -18,12 +18,12 @@ use super::{
     pace::{Found, LOOK, Watched},
     share::Share,
 };
-use crate::live::Guard;
+use crate::live::{Guard, Phase};
 use netwright_core::{
-    Address, AnyHost, CloseCause, LeastRate, LocalLoop, SourceTimer, WriteError,
+    Address, AnyHost, CloseCause, Event as UserEvent, LocalLoop, ShuttingDown, SourceTimer, WriteError,
     driver::{Event, Ready, Token},
 };
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 /// A peer that sends no more has had its time for its answers. No signal of a stage: these have numbers of stages in them.
 const END_DUE: u64 = u64::MAX;
@@ -52,12 +52,9 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     lingering: Option<Box<Lingering<S>>>,
     /// A peer that did not take everything at once.
     watched: Option<Box<Watched>>,
-    least_rate: Option<LeastRate>,
+    /// Those of all channels of its server or client.
+    settings: Arc<ChannelSettings>,
     token: Token,
-    /// How many seconds a close may wait for the peer.
-    linger: u16,
-    /// How long a peer that sends no more may take for its answers.
-    answers_within: Duration,
     /// There may be something to read.
     readable: bool,
     /// The peer's end has been seen: read until it comes.
@@ -80,12 +77,14 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     incomplete: bool,
     /// No more can be sent for now.
     blocked: bool,
+    /// The peer was too slow: nobody waits for it any more.
+    is_cut: bool,
     /// A call for the next turn is under way.
     called: bool,
     /// In which turn it was asked for.
-    called_in: u64,
-    /// The last turn in which it has read all that it may.
-    has_read_in: u64,
+    called_in: u32,
+    /// The last turn in which it has read all that it may. Of turns the lower half of the number will do, to tell one from the others.
+    has_read_in: u32,
     /// Keeps whoever counts connections informed: dropped with the channel.
     guard: Guard,
     /// Last, so that its type need not be known.
@@ -98,18 +97,16 @@ impl<S: Stream, H> StreamChannel<S, H> {
         local: LocalLoop,
         stream: S,
         token: Token,
-        settings: &ChannelSettings,
-        guard: Option<Guard>,
+        settings: &Arc<ChannelSettings>,
+        guard: Guard,
     ) -> Self {
         Self {
             local,
             stream: Some(stream),
             lingering: None,
             watched: None,
-            least_rate: settings.host.least_rate,
+            settings: settings.clone(),
             token,
-            linger: settings.linger,
-            answers_within: settings.host.forsaken_after,
             readable: false,
             ending: false,
             broken: false,
@@ -121,10 +118,11 @@ impl<S: Stream, H> StreamChannel<S, H> {
             output_ended: false,
             incomplete: false,
             blocked: false,
+            is_cut: false,
             called: false,
             called_in: 0,
             has_read_in: 0,
-            guard: guard.unwrap_or_default(),
+            guard,
             host,
         }
     }
@@ -135,7 +133,23 @@ impl<S: Stream> StreamChannel<S> {
     pub(super) fn begin(&mut self, local: Option<Address>, peer: Option<Address>) {
         self.host.register(self.token);
         self.host.activate(local, peer);
+        self.heed();
         self.act();
+    }
+
+    /// Does what the server wants of all its connections.
+    fn heed(&mut self) {
+        match self.guard.news() {
+            None | Some(Phase::Open) => {}
+            Some(Phase::Draining) => self.host.tell(UserEvent::new(ShuttingDown)),
+            Some(Phase::Over) => self.host.close_because(CloseCause::ShutDown),
+            Some(Phase::Now) => self.host.close_now(CloseCause::ShutDown),
+        }
+    }
+
+    /// The turn of its loop, as far as one has to be told from another.
+    fn turn(&self) -> u32 {
+        self.local.turn() as u32
     }
 
     /// Does everything that can be done now.
@@ -209,7 +223,7 @@ impl<S: Stream> StreamChannel<S> {
 
     fn call_again(&mut self) {
         if !std::mem::replace(&mut self.called, true) {
-            self.called_in = self.local.turn();
+            self.called_in = self.turn();
             self.local.call(self.token);
         }
     }
@@ -217,14 +231,14 @@ impl<S: Stream> StreamChannel<S> {
     /// There is more to be read, and others are to have their turns before.
     #[cold]
     fn wait_for_turn(&mut self) {
-        self.has_read_in = self.local.turn();
+        self.has_read_in = self.turn();
         self.call_again();
     }
 
     /// Whether it is called once more in a turn of which it has had its share: for a command, or by a future.
     #[cold]
     fn has_read_enough(&self) -> bool {
-        self.has_read_in == self.local.turn()
+        self.has_read_in == self.turn()
     }
 
     // ---- reading ----
@@ -324,7 +338,7 @@ impl<S: Stream> StreamChannel<S> {
         let waits = self.host.is_busy() || self.host.is_answering();
         if waits {
             if self.end_waits.is_none() {
-                self.end_waits = Some(self.local.arm(self.token, self.answers_within, END_DUE));
+                self.end_waits = Some(self.local.arm(self.token, self.settings.host.forsaken_after, END_DUE));
             }
             return;
         }
@@ -357,6 +371,7 @@ impl<S: Stream> StreamChannel<S> {
             let Some(stream) = &mut self.stream else { return };
             match stream.send(&mut self.host.outbound()) {
                 Ok(Wrote::All) => self.drained(),
+                Ok(Wrote::Sending) => self.blocked = true,
                 Ok(Wrote::Blocked) => self.block(),
                 Ok(Wrote::Enough) => {
                     self.host.wants_flush_again();
@@ -375,10 +390,18 @@ impl<S: Stream> StreamChannel<S> {
     fn block(&mut self) {
         self.blocked = true;
         if self.watched.is_none()
-            && let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream)
+            && let (Some(rate), Some(stream)) = (self.settings.host.least_rate, &mut self.stream)
         {
             let watched = Watched::begin(rate, stream, &self.host.outbound(), &self.local, self.token);
             self.watched = Some(watched);
+        }
+    }
+
+    /// What is being sent may have come to wait for the peer.
+    #[cold]
+    fn look_at_send(&mut self) {
+        if self.stream.as_ref().is_some_and(Stream::waits_for_peer) {
+            self.block();
         }
     }
 
@@ -403,11 +426,11 @@ impl<S: Stream> StreamChannel<S> {
     /// The peer is too slow: what the system keeps for it goes as well.
     #[cold]
     fn cut_off(&mut self) {
-        let (Some(rate), Some(stream)) = (self.least_rate, &mut self.stream) else { return };
+        let (Some(rate), Some(stream)) = (self.settings.host.least_rate, &mut self.stream) else { return };
         tracing::debug!(channel = %self.host.id(), %rate, "cut: the peer does not take what waits for it");
         self.guard.count_slow();
         stream.reset_on_close();
-        self.linger = 0;
+        self.is_cut = true;
         self.close(CloseCause::TooSlow(rate));
     }
 
@@ -508,11 +531,15 @@ impl<S: Stream> StreamChannel<S> {
     fn end(&mut self, cause: CloseCause) {
         self.disarm();
         // A connection that has failed acknowledges nothing any more.
-        if self.linger == 0 || matches!(cause, CloseCause::Io(_)) || self.host.closes_at_once() {
+        if self.settings.linger == 0
+            || self.is_cut
+            || matches!(cause, CloseCause::Io(_))
+            || self.host.closes_at_once()
+        {
             return self.close_now(cause);
         }
         let Some(stream) = self.stream.take() else { return };
-        let until = self.local.now().checked_add(Duration::from_secs(self.linger.into()));
+        let until = self.local.now().checked_add(Duration::from_secs(self.settings.linger.into()));
         match Lingering::begin(stream, cause, until) {
             Ok(lingering) => self.lingering = Some(Box::new(lingering)), // looked at when this turn ends
             Err(cause) => self.close_now(cause),
@@ -537,11 +564,12 @@ impl<S: Stream> StreamChannel<S> {
     #[inline(never)]
     fn run_commands(&mut self) -> Ready {
         // What it asked for itself does not come in the same turn: then this is another call.
-        self.called = self.called && self.called_in == self.local.turn();
+        self.called = self.called && self.called_in == self.turn();
         if let Some(broken) = self.broken_off.take() {
             self.look_for_last_words(broken);
         }
         self.host.run_commands();
+        self.heed();
         self.stream.as_mut().map_or(Ready::NONE, Stream::look)
     }
 
@@ -583,6 +611,9 @@ impl<S: Stream> StreamChannel<S> {
                     self.take_error();
                 }
             }
+        }
+        if self.blocked && self.watched.is_none() {
+            self.look_at_send();
         }
         self.act(); // a jump, as nothing above needs room on the stack: see `return_stack`
     }

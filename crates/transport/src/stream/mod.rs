@@ -34,7 +34,7 @@ mod scripted_tests;
 mod settings;
 mod share;
 
-pub(crate) use adopt::{Adoption, Carried, adopt};
+pub(crate) use adopt::{Adoption, Carried, adopt, adopt_kin};
 pub(crate) use carrier::Carrier;
 #[cfg(test)]
 pub(crate) use carrier::carrier;
@@ -116,6 +116,12 @@ pub trait Stream: 'static {
         Err(cause)
     }
 
+    /// Whether what is being sent ([`Wrote::Sending`]) waits for the peer to take something. Asked after an event or a call, which
+    /// tell of the change. Default: no.
+    fn waits_for_peer(&self) -> bool {
+        false
+    }
+
     /// Whether bytes that the system has may come in a later turn: `receive` does not ask the system.
     fn brings_later(&self) -> bool {
         false
@@ -179,8 +185,11 @@ pub struct Received {
 pub enum Wrote {
     /// Nothing flushed is left.
     All,
-    /// No more is taken for now; an event tells when.
+    /// The peer has no room for more; an event with [`Ready::WRITE`] tells when it has.
     Blocked,
+    /// What was flushed has been handed over, and is being sent; an event with [`Ready::WRITE`] tells when that has ended, and
+    /// [`sent`](Stream::sent) is asked what became of it.
+    Sending,
     /// There is more to send and it might be taken, but it is others' turn.
     Enough,
 }
@@ -225,6 +234,9 @@ impl Stream for Box<dyn Stream> {
     }
     fn reset_on_close(&mut self) {
         (**self).reset_on_close();
+    }
+    fn waits_for_peer(&self) -> bool {
+        (**self).waits_for_peer()
     }
     fn look(&mut self) -> Ready {
         (**self).look()

@@ -2,7 +2,8 @@
 //!
 //! The scripts are enumerated, not drawn: a failure names its script, and runs the same again.
 
-use super::{Carrier, ChannelSettings, Received, Stream, Wrote, carrier, channel::StreamChannel};
+use super::{Carrier, Received, Stream, Wrote, carrier, channel::StreamChannel};
+use crate::live::Guard;
 use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, CloseCause, Host, HostSettings, LocalLoop, ManualLoop, Outbound, Outgoing,
@@ -15,6 +16,7 @@ use std::{
     collections::VecDeque,
     io,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -192,7 +194,7 @@ fn begin(reads: &[Read], sends: &[Send]) -> (Rc<Record>, ManualLoop, Token) {
         let place = local.place().unwrap();
         let (here, token) = (local.clone(), place.token());
         let mut channel =
-            Box::new(StreamChannel::new(host, here, stream, token, &ChannelSettings::default(), None));
+            Box::new(StreamChannel::new(host, here, stream, token, &Arc::default(), Guard::default()));
         Scripted::begin(&mut *channel, None, None);
         place.fill(channel)
     });

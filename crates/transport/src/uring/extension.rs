@@ -221,6 +221,11 @@ impl Uring {
         })
     }
 
+    /// Whether a send has found no room, or room is waited for without one.
+    pub(super) fn waits_for_room(&self, key: Key) -> bool {
+        self.with_stream(key, |stream| Ok((stream.waits_for_room, false))).unwrap_or(false)
+    }
+
     /// How many bytes the last send took, if it has ended and was not asked about since.
     #[inline]
     pub(super) fn sent(&self, key: Key) -> io::Result<Option<usize>> {

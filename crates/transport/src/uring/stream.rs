@@ -142,7 +142,7 @@ impl Stream for UringStream {
             if outbound.first_bytes().is_some_and(by_ring) {
                 let offered = self.uring.send(self.key, outbound, self.cap.get())?;
                 self.offered = u32::try_from(offered).unwrap_or(u32::MAX);
-                return Ok(Wrote::Blocked); // until the completion tells what was taken
+                return Ok(Wrote::Sending); // until the completion tells what was taken
             }
             let mut cap = self.cap;
             let wrote = write_flushed(&sink(&SockRef::from(&self.descriptor()?)), outbound, &mut cap);
@@ -195,6 +195,10 @@ impl Stream for UringStream {
             self.closing = Some(Box::new(cause));
         }
         Ok(())
+    }
+
+    fn waits_for_peer(&self) -> bool {
+        self.uring.waits_for_room(self.key)
     }
 
     fn brings_later(&self) -> bool {

@@ -1,10 +1,10 @@
 //! What a stage has of its children.
 
 use super::{
-    super::{AnyShared, Channel, ChannelCore, ChannelId, CloseCause},
+    super::{AnyShared, Channel, ChannelCore, ChannelId, CloseCause, Weight, kin::make_handle},
     Child, ChildError, ChildSettings, Family, ParentChannel,
     child::Finish,
-    family::{Kind, make_handle},
+    family::Kind,
     store::Store,
 };
 use crate::{
@@ -118,7 +118,8 @@ struct Of<P, R, W>(PhantomData<(P, R, W)>);
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Kind for Of<P, R, W> {
     fn handle_of(&self, core: &ChannelCore, weight: Option<&dyn Any>) -> Arc<dyn AnyShared> {
-        make_handle::<P::Tail>(core, weight)
+        let weight = weight.and_then(|weight| weight.downcast_ref::<Weight<P::Tail>>());
+        make_handle::<P::Tail>(core, weight.copied().unwrap_or_default())
     }
 
     fn end(&self, child: &mut dyn Any, cause: CloseCause) -> bool {

@@ -11,7 +11,7 @@
 //! 4. Numbers on the list count up, and who has a number up to `looked_at` has come off it: nobody has to be told so.
 
 use super::{
-    super::{AnyShared, ChannelCore, ChannelId, CloseCause, shared::ChannelShared, weight::Weight},
+    super::{AnyShared, ChannelCore, ChannelId, CloseCause, weight::Weight},
     ParentChannel,
 };
 use crate::{
@@ -41,23 +41,6 @@ pub(super) trait Kind {
     fn end(&self, child: &mut dyn Any, cause: CloseCause) -> bool;
     /// A child's number.
     fn id(&self, child: &dyn Any) -> Option<ChannelId>;
-}
-
-/// Makes a handle for a child that has had none so far.
-pub(super) fn make_handle<T: 'static>(core: &ChannelCore, weight: Option<&dyn Any>) -> Arc<dyn AnyShared> {
-    let high_mark = core.account.water_marks().high();
-    let shared = ChannelShared::<T>::new(core.id, core.loop_reference(), high_mark, core.side().clone());
-    if let Some(weight) = weight.and_then(|weight| weight.downcast_ref::<Weight<T>>()) {
-        shared.weight.say(*weight);
-    }
-    if let Some(token) = core.token() {
-        shared.set_token(token);
-    }
-    match core.close_cause() {
-        Some(cause) => shared.close(cause.clone()),
-        None => shared.set_writable(core.account.is_writable()),
-    }
-    shared
 }
 
 /// What the children of one stage share.

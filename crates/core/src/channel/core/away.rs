@@ -96,6 +96,7 @@ impl ChannelCore {
             side: OnceCell::from(side),
             token: 0,
             family: None,
+            kin: None,
             extras: None,
             last_stage: 0,
         }

@@ -162,6 +162,17 @@ impl RareSide {
 }
 
 impl ChannelCore {
+    /// The channel is connected.
+    pub(in crate::channel) fn is_at(&self, local: Option<Address>, peer: Option<Address>) {
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
+        side.whereabouts = Whereabouts::At((local, peer));
+    }
+
+    pub(in crate::channel) fn attach(&self, attributes: &[(TypeId, Attribute)]) {
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
+        side.rare().attributes.extend(attributes.iter().cloned());
+    }
+
     /// Made late, for a child whose side is asked for: knows what has happened so far.
     #[cold]
     pub(super) fn make_side(&self) -> SideTable {

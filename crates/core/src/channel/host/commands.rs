@@ -66,13 +66,25 @@ impl<M: Parcel> Inside<M> {
         }
     }
 
-    fn close_from_outside(&mut self, pipe: &mut dyn AnyPipe<M>, cause: CloseCause, done: WritePromise) {
+    pub(super) fn close_from_outside(
+        &mut self,
+        pipe: &mut dyn AnyPipe<M>,
+        cause: CloseCause,
+        done: WritePromise,
+    ) {
         if self.ended {
             done.succeed();
             self.forsake(pipe); // nobody waits for what is held any more
         } else {
             self.core.wishes.wants_no_more = true;
             self.enter_at_tail(pipe, Op::Close(cause, done));
+        }
+    }
+
+    pub(super) fn close_now_from_outside(&mut self, pipe: &mut dyn AnyPipe<M>, cause: CloseCause) {
+        match self.ended {
+            true => self.forsake(pipe),
+            false => self.core.close_at_once(cause),
         }
     }
 
@@ -83,8 +95,7 @@ impl<M: Parcel> Inside<M> {
             Command::Inlet(stage, _) => drop(pipe.run(self, Entry::Signal(stage, Signal::Inlet))),
             Command::Flush => self.enter_at_tail(pipe, Op::Flush),
             Command::Close(cause, done) => self.close_from_outside(pipe, cause, done),
-            Command::CloseNow(_) if self.ended => self.forsake(pipe),
-            Command::CloseNow(cause) => self.core.close_at_once(cause),
+            Command::CloseNow(cause) => self.close_now_from_outside(pipe, cause),
             Command::CloseWhenFlushed => {
                 self.core.wishes.wants_no_more = true;
                 self.core.close_when_flushed();

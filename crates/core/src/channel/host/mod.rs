@@ -39,7 +39,8 @@ mod settings;
 mod wants;
 
 use super::{
-    Address, CarriedBy, ChannelId, ChannelState, Fault, Outgoing, Pack, Parcel, Weighed, Weight,
+    Address, CarriedBy, ChannelId, ChannelState, CloseCause, Fault, Kin, Outgoing, Pack, Parcel, Weighed,
+    Weight, WritePromise,
     child::{Family, STORE_DUE},
     core::ChannelCore,
     handle::Channel,
@@ -56,7 +57,12 @@ pub(super) use inside::{Rest, see_to_bytes, see_to_messages};
 use pipe::Entry;
 pub use pipe::{AnyPipe, Pipe, PipeOf};
 pub use settings::HostSettings;
-use std::{cell::OnceCell, rc::Rc};
+use std::{
+    any::{Any, TypeId},
+    cell::OnceCell,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// The stage that timers of the host itself are for, and calls of others who know no type of its own: stages count from 1.
 pub(super) const HOST: u32 = 0;
@@ -128,6 +134,16 @@ where
     pub fn new(local: LocalLoop, pipeline: P, settings: HostSettings) -> Self {
         Self::make(local, pipeline, &settings, Weight::unsaid())
     }
+
+    /// The same for one of many channels: its handle is made when somebody asks for it.
+    #[doc(hidden)]
+    pub fn of_kin(local: LocalLoop, pipeline: P, settings: &HostSettings, kin: &Arc<Kin>) -> Self {
+        let mut core = ChannelCore::set_up(local, settings);
+        core.kin = Some(kin.clone());
+        let mut host = Self::of_core(core, pipeline, settings);
+        kin.tail_weighs(host.pipe.root.weigh(Weight::unsaid()));
+        host
+    }
 }
 
 impl<P, W: 'static, R: 'static> Host<P, W, R, Weighed<W>>
@@ -196,7 +212,7 @@ where
             Some(shared) => Channel::of(shared.clone()),
             None => {
                 let made = self.inside.core.make_own_handle();
-                Channel::of(made.expect("a channel without a handle is a child, and can make one"))
+                Channel::of(made.expect("a channel without a handle has a family or kin, and can make one"))
             }
         }
     }
@@ -219,10 +235,28 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
 
     /// The channel is connected.
     pub fn activate(&mut self, local: Option<Address>, peer: Option<Address>) {
-        if let Some(outside) = self.pipe.outside(&self.inside) {
-            outside.activate(local, peer);
-        }
+        self.inside.core.is_at(local, peer);
         self.begin();
+    }
+
+    /// Attaches values, one for each type, to a channel that has just been made.
+    #[doc(hidden)]
+    pub fn attach(&mut self, attributes: &[(TypeId, Arc<dyn Any + Send + Sync>)]) {
+        if !attributes.is_empty() {
+            self.inside.core.attach(attributes);
+        }
+    }
+
+    /// Closes by way of the stages, as a handle does.
+    #[doc(hidden)]
+    pub fn close_because(&mut self, cause: CloseCause) {
+        self.inside.close_from_outside(self.pipe.as_any(), cause, WritePromise::untracked());
+    }
+
+    /// Closes without asking the stages, as a handle does.
+    #[doc(hidden)]
+    pub fn close_now(&mut self, cause: CloseCause) {
+        self.inside.close_now_from_outside(self.pipe.as_any(), cause);
     }
 
     /// Tells the pipeline that the channel is connected.
@@ -308,6 +342,6 @@ mod tests {
     fn an_idle_channel_takes_no_more_room_than_it_had() {
         let echo = crate::pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
         let (host, shared) = (size_of_host(&echo), size_of::<ChannelShared<Outgoing>>());
-        assert!(host <= 536 && shared <= 152, "host {host}, shared {shared}");
+        assert!(host <= 544 && shared <= 152, "host {host}, shared {shared}");
     }
 }

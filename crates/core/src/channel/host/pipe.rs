@@ -5,7 +5,7 @@
 
 use super::{
     super::{
-        Address, ChannelState, CloseCause, HalfClosure, Pack, Parcel, WriteError, WritePromise,
+        ChannelState, CloseCause, HalfClosure, Pack, Parcel, WriteError, WritePromise,
         core::ChannelCore,
         shared::{ChannelShared, Command},
     },
@@ -89,7 +89,6 @@ pub trait PipeOf<R, M: Parcel>: AnyPipe<M> {
 /// What the loop does with what it shares with handles, whatever these write.
 pub trait LoopSide {
     fn set_token(&self, token: Token);
-    fn activate(&self, local: Option<Address>, peer: Option<Address>);
     fn set_writable(&self, writable: bool);
     fn close(&self, cause: CloseCause);
     fn leave(&self);
@@ -106,12 +105,12 @@ where
     #[inline]
     pub(super) fn shared(&self, core: &ChannelCore) -> Option<&Arc<ChannelShared<P::Tail>>> {
         match self.shared.get() {
-            None if core.is_shared() => self.look_for_shared(core),
+            None if core.has_handle() => self.look_for_shared(core),
             known => known,
         }
     }
 
-    /// A stage of a child may have asked for a handle since this was asked last.
+    /// A stage may have asked for a handle since this was asked last.
     #[inline(never)]
     fn look_for_shared(&self, core: &ChannelCore) -> Option<&Arc<ChannelShared<P::Tail>>> {
         let made = core.own_handle()?;
@@ -366,9 +365,6 @@ where
 impl<W> LoopSide for ChannelShared<W> {
     fn set_token(&self, token: Token) {
         ChannelShared::set_token(self, token);
-    }
-    fn activate(&self, local: Option<Address>, peer: Option<Address>) {
-        ChannelShared::activate(self, local, peer);
     }
     fn set_writable(&self, writable: bool) {
         ChannelShared::set_writable(self, writable);

@@ -147,6 +147,7 @@ impl State {
         if let Role::Stream(stream) = &mut slot.role {
             stream.waits_for_room = true;
         }
+        self.touch(index, Ready::NONE); // whoever watches the peer's pace begins now
         if !watches {
             self.mark(index);
         }
