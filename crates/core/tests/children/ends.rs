@@ -1,10 +1,11 @@
 use crate::support::{In, Out, Parent, data, echo, end};
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ChannelState, CloseCause, Event, OnWorker, Outgoing, Workers, WriteError,
-    pipeline,
+    AppContext, Application, ChannelState, Children, CloseCause, Event, OnWorker, Outgoing, Workers,
+    WriteError, pipeline,
 };
 use std::{
+    rc::Rc,
     sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
@@ -88,6 +89,26 @@ fn a_parent_that_panics_while_it_calls_a_child_takes_it_along_in_order() {
     let why = "the parent, in its child";
     assert!(matches!(child.close_cause(), Some(CloseCause::Panicked(said)) if said == why));
     assert_eq!(parent.sources(), 1);
+}
+
+#[test]
+fn children_that_end_before_their_parent_looks_are_in_nobodys_way() {
+    let mut parent = Parent::of(|_| echo());
+    parent.say(In::Open(0));
+    let many = (1..=100).flat_map(|id| [In::Open(id), In::Data(id, "answered"), In::Reset(id, 1)]).collect();
+    parent.say(In::AtOnce(many));
+    assert!(parent.embedded.is_open(), "{:?}", parent.embedded.channel().close_cause());
+    assert_eq!(parent.say(In::Data(0, "still here")), [data(0, "still here"), Out::Credit(0, 10)]);
+    assert_eq!(parent.sources(), 2, "the parent and one child");
+}
+
+#[test]
+fn an_introduction_that_panics_takes_the_parent_along_and_leaves_nothing_behind() {
+    let children = Children::default().introduce(|_| panic!("not a pleasure"));
+    let mut parent = Parent::run(children, Rc::default(), |_| echo());
+    parent.say(In::Open(1));
+    assert!(matches!(parent.embedded.channel().close_cause(), Some(CloseCause::Panicked(_))));
+    assert_eq!(parent.sources(), 1, "that of the test");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) enum In {
     Close,
     /// Opens a child and panics while it is called.
     PanicWithChild(u32),
+    /// All of it at once, before the parent looks who has something to say.
+    AtOnce(Vec<In>),
 }
 
 /// What it is told.
@@ -137,6 +139,7 @@ impl<P: Segment<BytesMut, Outgoing, Tail = Outgoing>> Handler for Mux<P> {
 
     fn read(&mut self, cx: &mut Context<'_, Self>, said: In) {
         match said {
+            In::AtOnce(all) => all.into_iter().for_each(|said| self.read(cx, said)),
             In::Open(id) => self.open(cx, id),
             In::Data(id, text) => {
                 if let Some(key) = self.keys.get(&id) {
@@ -209,7 +212,7 @@ impl Parent {
         Self::run(Children::new(settings), Rc::default(), build)
     }
 
-    fn run<P>(
+    pub(crate) fn run<P>(
         children: Children<P, BytesMut, Outgoing>,
         seen: Rc<Seen>,
         build: impl FnMut(u32) -> P + 'static,

@@ -72,7 +72,7 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     /// What the parent knows, or will see when it looks.
     told: News,
     /// Its number on the list of those who have news, the last time that it was there.
-    listed: u32,
+    listed: u64,
     /// Something was delivered and `read_complete` has not been told yet.
     incomplete: bool,
     /// The peer sends no more: to be told behind the inbox.
@@ -100,7 +100,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             unread: 0,
             credit: 0,
             told: News::NONE,
-            listed: family.looked_at(),
+            listed: family.news().looked_at(),
             incomplete: false,
             input_ends: false,
             taken: false,
@@ -262,7 +262,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// Its parent calls it: what was told so far it is about to see.
     #[inline]
     pub(super) fn looked_at(&mut self) {
-        if !self.family.is_listed(self.listed) {
+        if !self.family.news().is_listed(self.listed) {
             self.read_complete(); // it was, and that is why it is called
             self.host.take_flush();
             self.told.forget(News::FLUSHED);
@@ -272,8 +272,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// Its parent has called it. While it is on the list, it is looked at once more.
     #[inline]
     pub(super) fn settle(&mut self) {
-        if !self.family.is_listed(self.listed) && (self.incomplete || self.has_more_news()) {
-            self.listed = self.family.list(self.token);
+        if !self.family.news().is_listed(self.listed) && (self.incomplete || self.has_more_news()) {
+            self.listed = self.family.news().list(self.token);
         }
     }
 
@@ -359,7 +359,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if !self.host.start_over(settings) {
             return false;
         }
-        (self.told, self.listed) = (News::NONE, self.family.looked_at());
+        (self.told, self.listed) = (News::NONE, self.family.news().looked_at());
         (self.incomplete, self.taken, self.alone) = (false, false, false);
         true
     }
@@ -378,8 +378,8 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
         if !self.alone {
             if self.has_more_news() {
-                if !self.family.is_listed(self.listed) {
-                    self.listed = self.family.list(self.token);
+                if !self.family.news().is_listed(self.listed) {
+                    self.listed = self.family.news().list(self.token);
                 }
                 self.family.poke();
             }

@@ -182,7 +182,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// A child that comes to its place on the loop for the first time, also if its parent's first call panics.
+/// A child that comes to its place on the loop for the first time, also if its introduction or its parent's first call panics.
 struct Newborn<'a, P: Segment<R, W>, R: 'static, W: 'static> {
     local: &'a LocalLoop,
     token: Token,
@@ -289,16 +289,16 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     fn begin(
         &mut self,
         family: &Rc<Family>,
-        mut child: Box<Child<P, R, W>>,
+        child: Box<Child<P, R, W>>,
         token: Token,
         call: impl FnOnce(&mut Child<P, R, W>),
     ) {
-        if let Some(introduce) = &mut self.introduce {
-            introduce(&child.host().channel());
-        }
-        child.begin();
         let mut newborn = Newborn { local: family.local(), token, child: Some(child) };
         if let Some(child) = &mut newborn.child {
+            if let Some(introduce) = &mut self.introduce {
+                introduce(&child.host().channel());
+            }
+            child.begin();
             call(child);
             child.settle();
         }
@@ -382,7 +382,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// Each is named once for what it has: who cannot take all of it now comes back to it by itself, when there is room again.
     pub fn next_ready(&mut self) -> Option<ChildKey> {
         let family = self.family.as_ref()?;
-        while let Some(token) = family.next() {
+        while let Some(token) = family.news().next() {
             if family.local().has(token) {
                 return Some(ChildKey(token));
             }

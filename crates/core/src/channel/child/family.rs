@@ -1,18 +1,18 @@
 //! What the children of one stage share: the list of those who have news, and the way to their parent.
 //!
 //! ```text
-//!   a child that has news ──▶ ready: [c3][c1]         each at most once
+//!   a child that has news ──▶ news: [c3][c1]          each at most once
 //!                        └──▶ poked?  no: call the parent, and it has its stage look
 //! ```
 //! Always true:
-//! 1. `ready` has room for every child that lives, so putting one on it allocates nothing.
+//! 1. `news` has room for every child that lives, so putting one on it allocates nothing.
 //! 2. A parent that was poked and has not looked is not called again.
 //! 3. Once a family is over, all of its children have been told the cause, and none is added.
-//! 4. Numbers on the list count up, and who has a number up to `looked_at` has come off it: nobody has to be told so.
 
 use super::{
     super::{AnyShared, ChannelCore, ChannelId, CloseCause, weight::Weight},
     ParentChannel,
+    news::NewsList,
 };
 use crate::{
     driver::{Source, Token},
@@ -22,7 +22,6 @@ use crate::{
 use std::{
     any::Any,
     cell::{Cell, OnceCell, RefCell},
-    collections::VecDeque,
     sync::Arc,
     time::Duration,
 };
@@ -57,10 +56,8 @@ pub(crate) struct Family {
     known: RefCell<Vec<Token>>,
     /// How many live.
     living: Cell<usize>,
-    ready: RefCell<VecDeque<Token>>,
-    /// How many have been put on the list so far, and how many have come off it.
-    listed: Cell<u32>,
-    looked_at: Cell<u32>,
+    /// Who of them has news.
+    news: NewsList,
     poked: Cell<bool>,
     store_due: Cell<bool>,
     over: Cell<bool>,
@@ -83,9 +80,7 @@ impl Family {
             weight: OnceCell::new(),
             known: RefCell::default(),
             living: Cell::new(0),
-            ready: RefCell::default(),
-            listed: Cell::new(0),
-            looked_at: Cell::new(0),
+            news: NewsList::default(),
             poked: Cell::new(false),
             store_due: Cell::new(false),
             over: Cell::new(false),
@@ -130,6 +125,7 @@ impl Family {
         let mut known = self.known.borrow_mut();
         if self.living.replace(self.living.get() + 1) == 0 {
             known.clear(); // all of them have ended
+            self.news.clear();
         }
         if known.len() == known.capacity() {
             self.make_room(&mut known);
@@ -143,9 +139,7 @@ impl Family {
         known.retain(|token| self.local.has(*token));
         let room = known.len().max(MANY);
         known.reserve(room);
-        let mut ready = self.ready.borrow_mut();
-        let more = known.capacity() - ready.len();
-        ready.reserve(more);
+        self.news.make_room(known.capacity()); // beside those who have ended and are on the list nevertheless
     }
 
     #[inline]
@@ -170,23 +164,8 @@ impl Family {
 
     // ---- who has news ----
 
-    /// Puts a child on the list, and says which number it has there.
-    #[inline]
-    pub(super) fn list(&self, token: Token) -> u32 {
-        self.ready.borrow_mut().push_back(token);
-        self.listed.set(self.listed.get().wrapping_add(1));
-        self.listed.get()
-    }
-
-    /// The last number that has come off the list.
-    pub(super) fn looked_at(&self) -> u32 {
-        self.looked_at.get()
-    }
-
-    /// Whether who has this number is still on the list.
-    #[inline]
-    pub(super) fn is_listed(&self, number: u32) -> bool {
-        number.wrapping_sub(self.looked_at.get()).cast_signed() > 0
+    pub(super) fn news(&self) -> &NewsList {
+        &self.news
     }
 
     /// Has a parent look that has not called.
@@ -199,13 +178,6 @@ impl Family {
     /// The parent is here: whether it was poked.
     pub(in crate::channel) fn take_poke(&self) -> bool {
         self.poked.replace(false)
-    }
-
-    #[inline]
-    pub(super) fn next(&self) -> Option<Token> {
-        let next = self.ready.borrow_mut().pop_front()?;
-        self.looked_at.set(self.looked_at.get().wrapping_add(1));
-        Some(next)
     }
 
     // ---- the store ----
@@ -233,8 +205,7 @@ impl Family {
             return;
         }
         let children = self.known.take();
-        self.ready.take();
-        self.looked_at.set(self.listed.get());
+        self.news.clear();
         for token in children {
             let Some(mut source) = self.local.lend(token) else { continue };
             if self.kind.end(&mut *source as &mut dyn Any, cause.clone()) {

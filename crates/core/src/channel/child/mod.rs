@@ -24,7 +24,8 @@
 //! | --- | --- |
 //! | `children` | [`Children`], what a stage has of its children |
 //! | `child` | [`Child`], one of them, as its parent sees it |
-//! | `family` | what siblings share: the list of those who have news, the way to their parent |
+//! | `family` | what siblings share: who they are, the way to their parent |
+//! | `news` | the list of those who have news |
 //! | `store` | stages that wait for another conversation |
 //! | `settings` | [`ChildSettings`] |
 //! | `parent` | [`ParentChannel`], a parent as its children's handles see it |
@@ -36,6 +37,7 @@ mod child;
 mod children;
 mod error;
 mod family;
+mod news;
 mod parent;
 mod settings;
 mod store;
