@@ -203,3 +203,27 @@ fn a_part_of_a_message_counts_as_sent_and_the_rest_stays() {
     }
     assert_eq!(channel.receive(()).read_outbound(), None);
 }
+
+#[test]
+fn what_a_child_asked_of_its_own_handle_comes_before_the_end_of_its_input() {
+    struct Roundabout;
+    impl Application for Roundabout {
+        type Read = BytesMut;
+        type Write = Outgoing;
+
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+            cx.channel().write_and_flush(bytes.freeze());
+        }
+        fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+            cx.write_and_flush("goodbye");
+            cx.close_when_flushed();
+        }
+    }
+    let mut parent = Parent::of(|_| pipeline().app(Roundabout).into_segment());
+    let all = vec![In::Open(1), In::Data(1, "answer"), In::Fin(1)];
+    let heard = parent.say(In::AtOnce(all));
+    assert_eq!(
+        heard,
+        [data(1, "answer"), data(1, "goodbye"), Out::Credit(1, 6), end(1, "closed by our side")]
+    );
+}

@@ -23,6 +23,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .shows(&[58])
         .needs(&[Need::HalfClosure]),
     behaviour!(answers_flushed_when_all_is_read_leave_before_the_channel_closes).needs(&[Need::HalfClosure]),
+    behaviour!(answers_by_a_channels_own_handle_come_before_the_end_of_its_peer).needs(&[Need::HalfClosure]),
     behaviour!(an_end_of_input_waits_for_answers_that_are_still_on_workers).needs(&[Need::HalfClosure]),
     behaviour!(read_complete_comes_after_the_last_read_and_before_the_end).shows(&[58]),
     behaviour!(with_half_closure_the_end_of_input_is_told_once_and_writing_goes_on)
@@ -76,6 +77,44 @@ fn answers_flushed_when_all_is_read_leave_before_the_channel_closes(setup: Setup
     drop(hold);
     expect(&mut stream, b"question");
     expect_end(&mut stream);
+}
+
+/// Answers by what others have of its channel as well: a handle, a way back to itself, a future.
+struct Roundabout(HalfClosure);
+
+impl Application for Roundabout {
+    type Read = BytesMut;
+    type Write = Outgoing;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+        cx.channel().write_and_flush("handle, ");
+        cx.caller().call(|_, cx| cx.write_and_flush("caller, "));
+        cx.spawn(std::future::ready(()), |_, cx, ()| cx.write_and_flush("future."));
+    }
+    fn half_closure(&self) -> HalfClosure {
+        self.0
+    }
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.write_and_flush(" Goodbye.");
+        cx.close_when_flushed();
+    }
+}
+
+/// The same with answers that are asked for in the call that reads, and carried out behind it.
+fn answers_by_a_channels_own_handle_come_before_the_end_of_its_peer(setup: Setup) {
+    for (says, answer) in [
+        (HalfClosure::Passes, "handle, caller, future."),
+        (HalfClosure::Needs, "handle, caller, future. Goodbye."),
+    ] {
+        let (builder, loops) = setup.server();
+        let mut bound = builder.pipeline(move |_| pipeline().app(Roundabout(says))).bind(setup.listen_at());
+        let running = Running { setup, server: bound.soon().unwrap(), loops };
+        for _ in 0..10 {
+            assert_eq!(String::from_utf8_lossy(&answer_to(&running)), answer);
+        }
+        running.wait_for_open(0);
+        running.assert_quiet();
+    }
 }
 
 /// Answers lines, on a worker.

@@ -308,6 +308,8 @@ impl<S: Stream> StreamChannel<S> {
             return self.fail(broken.error);
         }
         self.read_complete();
+        // What handlers asked for by handles, callers and futures of their own, while they read what came last, comes before the end.
+        self.host.run_commands();
         self.send(); // answers to what came last
         if !self.tell_of_end() {
             self.end_if_idle();

@@ -143,10 +143,16 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     pub fn input_closed(&mut self) {
         self.read_complete();
         if self.inbox.is_empty() {
-            self.host.input_closed();
+            self.tell_input_end();
         } else {
             self.input_ends = true;
         }
+    }
+
+    /// What handlers asked for by handles of their own, while they read what came last, comes before.
+    fn tell_input_end(&mut self) {
+        self.host.run_commands();
+        self.host.input_closed();
     }
 
     /// Something has gone wrong that does not end the child by itself.
@@ -318,7 +324,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
         self.read_complete();
         if self.inbox.is_empty() && std::mem::take(&mut self.input_ends) {
-            self.host.input_closed();
+            self.tell_input_end();
         }
     }
 
