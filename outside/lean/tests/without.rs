@@ -41,8 +41,12 @@ fn the_best_backend_is_readiness_where_io_uring_was_left_out() {
 }
 
 #[test]
-fn names_within_the_process_are_a_scheme_that_is_not_known() {
+fn names_within_the_process_are_a_scheme_that_is_not_known_and_name_the_feature_that_has_them() {
     let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {}));
     let error = server.bind("local:nobody").wait().unwrap_err().to_string();
     assert!(error.contains("\"local\"") && error.contains("only by: tcp, unix"), "{error}");
+    assert!(error.contains("the feature `local`"), "{error}");
+    let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {})).unwrap();
+    let error = client.connect("local:nobody").wait().map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("the feature `local`"), "{error}");
 }

@@ -194,11 +194,19 @@ pub enum SchemeError {
 impl fmt::Display for SchemeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { address, scheme, known } => write!(
-                f,
-                "{address:?} is no HOST:PORT, and no transport is known by the scheme {scheme:?}, only by: {}",
-                known.join(", ")
-            ),
+            Self::Unknown { address, scheme, known } => {
+                write!(
+                    f,
+                    "{address:?} is no HOST:PORT, and no transport is known by the scheme {scheme:?}, only by: {}",
+                    known.join(", ")
+                )?;
+                if cfg!(not(feature = "local")) && scheme == "local" {
+                    f.write_str(
+                        "; channels within the process were left out, and the feature `local` adds them",
+                    )?;
+                }
+                Ok(())
+            }
             Self::Invalid { error, .. } => error.fmt(f),
             Self::Twice { scheme } => write!(f, "two transports were given for the scheme {scheme:?}"),
         }
