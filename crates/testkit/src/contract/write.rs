@@ -3,8 +3,8 @@
 use super::{
     Behaviour, Need, Setup, Variation, behaviour,
     support::{
-        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, pattern, pattern_at, reset,
-        round_trip, script,
+        Cx, Events, PATIENCE, Peer, Random, Running, Script, Seen, Soon, expect, expect_end, pattern,
+        pattern_at, reset, round_trip, script,
     },
 };
 use bytes::Bytes;
@@ -28,6 +28,7 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     behaviour!(what_was_flushed_cannot_be_cancelled).shows(&[53]),
     behaviour!(what_is_not_flushed_is_not_sent),
     behaviour!(a_close_when_flushed_sends_everything_first),
+    behaviour!(a_close_when_flushed_comes_behind_what_its_handler_wrote_by_a_handle),
     behaviour!(what_was_flushed_before_a_close_goes_out_if_the_system_takes_it),
     behaviour!(what_a_peer_said_before_it_broke_off_is_read_although_a_write_finds_that_first)
         .needs(&[Need::Reset])
@@ -176,6 +177,20 @@ fn a_close_when_flushed_sends_everything_first(setup: Setup) {
     stream.read_to_end(&mut got).unwrap();
     assert!(got == data, "{} bytes", got.len());
     closed.soon();
+}
+
+fn a_close_when_flushed_comes_behind_what_its_handler_wrote_by_a_handle(setup: Setup) {
+    let (script, _events) = script();
+    let running = setup.serve(script.on_read(|cx, _| {
+        cx.channel().write_and_flush("written before");
+        cx.close_when_flushed();
+    }));
+    for _ in 0..10 {
+        let mut stream = running.dial();
+        stream.write_all(b"go on").unwrap();
+        expect(&mut stream, b"written before");
+        expect_end(&mut stream);
+    }
 }
 
 /// However many pieces it was flushed in, and whatever of them is still on its way to the system.

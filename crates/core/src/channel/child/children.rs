@@ -380,6 +380,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
     /// [`with`](Self::with), where it first hears that all has been delivered ([`Child::read_complete`]).
     ///
     /// Each is named once for what it has: who cannot take all of it now comes back to it by itself, when there is room again.
+    /// One that was ended meanwhile and still has messages delivered may be named as well: [`with`](Self::with) is `None` then.
     pub fn next_ready(&mut self) -> Option<ChildKey> {
         let family = self.family.as_ref()?;
         while let Some(token) = family.news().next() {

@@ -8,7 +8,7 @@
 //! | `at_once` | `close_at_once` | the transport: nobody is waited for |
 //! | `close_when_flushed` | `Context`, `Peer`, handles; an async tail that ended (`tail_ended`) | `take_close`, when all is sent |
 //! | `tail_ended` | an async tail that ended by itself | an exchange of its segment, which takes the wish back; `take_close`, for the cause |
-//! | `heard_out` | the host, before it looks whether everything is sent behind a tail that ended | the host: handles are heard once, so that who goes on writing holds no end up |
+//! | `heard_out` | the host, before it looks whether everything is sent behind which the channel is to close | the host: handles are heard once, so that who goes on writing holds no end up |
 //! | `last_words` | `take_close`, when that close sets out through the stages | `take_close`: what they flush goes first |
 //! | `wants_no_more` | the last stage that closes, an owner of a handle, an error that nobody took | the end: what is held is dropped |
 //! | `shut_down_output`, `shut_down_done` | the host, when it reached the wire | writes: they come too late; the transport (`take_output_shutdown`) |

@@ -77,8 +77,8 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
     /// Whether a close that was asked for is to be carried out now.
     pub(in crate::channel) fn is_close_due(&mut self) -> bool {
         let wishes = &mut self.inside.core.wishes;
-        if wishes.tail_ended != TailEnded::Not && !std::mem::replace(&mut wishes.heard_out, true) {
-            // What a handle was asked for before the function returned, on another thread or by one that let it return.
+        if wishes.close_when_flushed && !std::mem::replace(&mut wishes.heard_out, true) {
+            // What a handle was asked for before the handler asked or the function returned, on this thread or another one.
             self.inside.run_commands(self.pipe.as_any());
         }
         // What a stage on workers has under way may be a write or its flush.
