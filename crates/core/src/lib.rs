@@ -76,6 +76,7 @@ mod threads;
 pub mod time;
 mod timer;
 mod workers;
+pub mod world;
 
 pub use channel::{
     Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState,

@@ -17,7 +17,7 @@
 //! Not here: frames (`decode`, `gather`), when a peer counts as gone (`watch`), the handshake before (`handshake`).
 
 use crate::{
-    Close, CloseCode, ClosedByPeer, Config, Message, NoClose, Violation,
+    Close, CloseCode, ClosedByPeer, Config, Message, NoClose, Violation, chance,
     decode::Decoder,
     deflate::{Agreed, Deflater, Inflater},
     frame::{CONTROL_MAX, Opcode, Role},
@@ -207,7 +207,7 @@ impl WebSocket {
             _ => None,
         };
         let compressed = packed.is_some();
-        let mask = (self.role == Role::Client).then(rand::random);
+        let mask = (self.role == Role::Client).then(chance::drawn);
         let frame = Frame { opcode, compressed, payload: packed.unwrap_or(payload), mask };
         self.gather.write(cx, frame, done);
     }

@@ -233,7 +233,7 @@ pub(crate) fn made(
     seed: Box<dyn DriverSeed>,
 ) -> Result<EventLoop, BuildError> {
     let early = config.threads.is_set();
-    let event_loop = EventLoop::new_handle(Shared::new(config, clock, seed));
+    let event_loop = EventLoop::new_handle(Shared::here(config, clock, seed));
     if early {
         let thread = || event_loop.name().to_owned();
         event_loop.shared().start_early().map_err(|error| BuildError::Thread { thread: thread(), error })?;

@@ -1,15 +1,10 @@
 //! A loop that the caller's thread drives, turn by turn: for embedding into another loop, and for tests and simulation
 //! with a clock moved by hand.
 
-use super::{
-    EventLoop, EventLoopBuilder,
-    runner::{Runner, Wait},
-    shared::Shared,
-};
+use super::{EventLoop, EventLoopBuilder, driven::Driven, runner::Wait, shared::Shared};
 use crate::{
     clock::{Clock, ManualClock, SystemClock},
-    error::{BuildError, LoopError},
-    task_error::catch,
+    error::BuildError,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -37,9 +32,9 @@ use std::{fmt, sync::Arc, time::Duration};
 /// assert!(tea.is_done());
 /// ```
 pub struct ManualLoop {
-    runner: Option<Runner>,
+    /// Before the handle: the last handle of a loop asks it to end.
+    driven: Driven,
     handle: EventLoop,
-    shared: Arc<Shared>,
     clock: Option<ManualClock>,
 }
 
@@ -67,10 +62,10 @@ impl ManualLoop {
     ) -> Result<Self, BuildError> {
         let (config, seed) = builder.into_parts()?;
         let shared = Shared::new(config, time, seed);
-        let runner = Runner::start(&shared, false)
+        let driven = Driven::owned(&shared)
             .map_err(|error| BuildError::Driver { index: 0, error: std::io::Error::other(error) })?;
         shared.inbox.started();
-        Ok(Self { runner: Some(runner), handle: EventLoop::new_handle(shared.clone()), shared, clock })
+        Ok(Self { driven, handle: EventLoop::new_handle(shared), clock })
     }
 
     /// The handle that every thread may use.
@@ -85,12 +80,12 @@ impl ManualLoop {
 
     /// One turn without waiting. Returns whether anything was done.
     pub fn run_once(&mut self) -> bool {
-        self.turn(Wait::Never)
+        self.driven.turn_once()
     }
 
     /// One turn that waits for something to do, at most for `most`, in real time.
     pub fn run_waiting(&mut self, most: Duration) -> bool {
-        self.turn(Wait::AtMost(Some(most)))
+        self.driven.turn(Wait::AtMost(Some(most)))
     }
 
     /// Turns until nothing is left to do now. Something that always makes new work, such as a recurring tail task, makes
@@ -107,14 +102,11 @@ impl ManualLoop {
         let clock = self.clock.clone().expect("a loop on the system's clock cannot be advanced");
         let end = clock.now().checked_add(by);
         self.run_until_idle();
-        while let Some(local) = self.runner.as_ref().map(Runner::local) {
+        while !self.driven.is_over() {
             let now = clock.now();
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
-            let step = [local.until_next_timer(local.moment()), self.runner.as_ref().and_then(Runner::stay)]
-                .into_iter()
-                .flatten()
-                .min()
-                .map_or(left, |step| step.min(left));
+            let next = self.driven.next_look();
+            let step = next.map_or(left, |next| next.saturating_duration_since(now).min(left));
             clock.advance(step);
             self.run_until_idle();
             if step == left {
@@ -125,40 +117,7 @@ impl ManualLoop {
 
     /// Runs `f` as if on the loop: [`EventLoop::current`] is this loop, and `execute_local` works.
     pub fn enter<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        let entered = self.runner.as_ref().map(|runner| runner.local().enter());
-        let result = f();
-        drop(entered);
-        result
-    }
-
-    fn turn(&mut self, wait: Wait) -> bool {
-        let Some(runner) = self.runner.as_mut() else { return false };
-        let entered = runner.local().enter();
-        let turned = catch(|| runner.turn(wait)).unwrap_or_else(|message| Err(LoopError::Panicked(message)));
-        let finished = runner.end().is_some();
-        drop(entered);
-        match turned {
-            Ok(busy) if !finished => busy,
-            Ok(_) => self.finish(Ok(())),
-            Err(error) => self.finish(Err(error)),
-        }
-    }
-
-    fn finish(&mut self, how: Result<(), LoopError>) -> bool {
-        if let Some(runner) = self.runner.take() {
-            let entered = runner.local().enter();
-            runner.finish();
-            drop(entered);
-            self.shared.terminate(how);
-        }
-        false
-    }
-}
-
-impl Drop for ManualLoop {
-    /// Runs what was accepted, refuses the rest, and ends the loop.
-    fn drop(&mut self) {
-        self.finish(Ok(()));
+        self.driven.enter(f)
     }
 }
 

@@ -10,13 +10,14 @@
 //! | `requests` | what a loop is asked for beside tasks: to look up, to suspend, to rebuild, to end now |
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
 //! | `submit`, `schedule`, `spawn`, `tail` | tasks with a result, timers, futures, tail tasks |
-//! | `manual` | a loop driven by hand |
+//! | `driven`, `manual` | a loop that is driven from outside: by a world, by hand |
 //! | `waiting`, `nap` | how a loop waits; how one does whose driver cannot |
 //! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
 mod budget;
 mod config;
+mod driven;
 mod figures;
 mod handle;
 mod inbox;
@@ -38,6 +39,7 @@ mod waiting;
 
 pub use config::{EventLoopBuilder, Rejection};
 pub(crate) use config::{LoopConfig, loop_setters, made};
+pub(crate) use driven::Driven;
 pub use figures::{LongestTask, LoopFigures, TaskKind};
 pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
@@ -46,6 +48,7 @@ pub use manual::ManualLoop;
 pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;
 pub(crate) use schedule::{Period, Waits};
+pub(crate) use shared::Shared;
 pub(crate) use shutdown::Patience;
 pub use spawn::JoinHandle;
 pub use tail::TailTask;

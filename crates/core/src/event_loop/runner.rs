@@ -661,11 +661,11 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
             tell(|| tracing::warn!(event_loop = %name, core, "the thread could not be bound to its core"));
         }
     }
-    count_panic(shared, threads.begins(name));
+    shared.count_panic(threads.begins(name));
     shared.wait_for_start();
     // Whatever goes wrong with a loop, and be it our fault: its end is told.
     let end = match catch(|| live(shared)) {
-        Ok(Ok(End::Suspended)) => return count_panic(shared, threads.ends(name)),
+        Ok(Ok(End::Suspended)) => return shared.count_panic(threads.ends(name)),
         Ok(Ok(End::Finished)) => Ok(()),
         Ok(Err(error)) => Err(error),
         Err(message) => Err(LoopError::Panicked(message)),
@@ -674,14 +674,8 @@ pub(crate) fn run_thread(shared: &Arc<Shared>) {
         tell(|| tracing::error!(event_loop = %name, %error, "the event loop ended"));
     }
     shared.inbox.close();
-    count_panic(shared, threads.ends(name));
+    shared.count_panic(threads.ends(name));
     shared.terminate(end);
-}
-
-fn count_panic(shared: &Shared, went_well: bool) {
-    if !went_well {
-        shared.figures.panics.add_shared(1);
-    }
 }
 
 /// The end of a loop for which a thread was promised that did not come.
@@ -689,7 +683,7 @@ pub(crate) fn end_without_thread(shared: &Arc<Shared>, error: io::Error) {
     tell(
         || tracing::error!(event_loop = %shared.config.name, %error, "the event loop has no thread, and ended"),
     );
-    refuse_all(shared);
+    shared.refuse_all();
     let seed = shared.take_seed();
     if let Err(message) = catch(|| drop(seed)) {
         shared.report_panic(TaskKind::Io, &message);
@@ -702,7 +696,7 @@ fn live(shared: &Arc<Shared>) -> Result<End, LoopError> {
     let mut runner = match Runner::start(shared, true) {
         Ok(runner) => runner,
         Err(error) => {
-            refuse_all(shared);
+            shared.refuse_all();
             return Err(error);
         }
     };
@@ -721,21 +715,4 @@ fn live(shared: &Arc<Shared>) -> Result<End, LoopError> {
         runner.finish();
     }
     end
-}
-
-/// A loop that could not start cannot run what it was given: drops it, so that every handle learns of it.
-fn refuse_all(shared: &Arc<Shared>) {
-    shared.inbox.close();
-    let mut cursor = super::inbox::Cursor::default();
-    while shared.inbox.pending() > 0 {
-        match shared.inbox.take(&mut cursor) {
-            Some(task) => {
-                if let Err(message) = catch(|| drop(task)) {
-                    shared.report_panic(TaskKind::Task, &message);
-                }
-                shared.inbox.done(1);
-            }
-            None => std::thread::yield_now(),
-        }
-    }
 }

@@ -10,7 +10,7 @@
 use super::{
     config::{LoopConfig, Rejection},
     figures::Figures,
-    inbox::{Inbox, Next, Permit},
+    inbox::{Cursor, Inbox, Next, Permit},
     nap::Nap,
     requests::{END_NOW, Requests, SUSPEND, WAKE},
     runner,
@@ -27,6 +27,7 @@ use crate::{
     promise::{Promise, SharedPromised, promise},
     refused::RefusedWhy,
     task_error::{TaskError, catch, tell},
+    world::{self, LoopBody, World, WorldClock},
 };
 use std::{
     io,
@@ -35,6 +36,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, ThreadId},
+    time::Duration,
 };
 
 /// What other threads hand to a loop.
@@ -60,6 +62,8 @@ pub(crate) struct Shared {
     /// How many [`EventLoop`](super::EventLoop) handles exist; at zero the loop shuts itself down.
     pub(crate) handles: Alone<AtomicUsize>,
     pub(crate) nap: Nap,
+    /// Who drives it in place of a thread, and the number that its driver came with.
+    world: Option<(Arc<dyn World>, u64)>,
     waker: Arc<dyn DriverWaker>,
     seed: Mutex<Option<Box<dyn DriverSeed>>>,
     /// Who starts the thread at this moment.
@@ -78,6 +82,23 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: LoopConfig, clock: Arc<dyn Clock>, seed: Box<dyn DriverSeed>) -> Arc<Self> {
+        Self::within(None, config, clock, seed)
+    }
+
+    /// A loop of the world that the calling thread is in, if it is in one: then that has a clock and a driver of its own.
+    pub(crate) fn here(config: LoopConfig, clock: Arc<dyn Clock>, seed: Box<dyn DriverSeed>) -> Arc<Self> {
+        let Some(world) = world::current() else { return Self::new(config, clock, seed) };
+        let (tag, seed) = world.driver();
+        let clock = Arc::new(WorldClock(world.clone()));
+        Self::within(Some((world, tag)), config, clock, seed)
+    }
+
+    fn within(
+        world: Option<(Arc<dyn World>, u64)>,
+        config: LoopConfig,
+        clock: Arc<dyn Clock>,
+        seed: Box<dyn DriverSeed>,
+    ) -> Arc<Self> {
         static IDS: AtomicUsize = AtomicUsize::new(1);
         let (terminate, termination) = promise();
         Arc::new(Self {
@@ -88,6 +109,7 @@ impl Shared {
             figures: Alone::default(),
             handles: Alone::default(),
             nap: Nap::default(),
+            world,
             waker: seed.waker(),
             seed: Mutex::new(Some(seed)),
             starting: Mutex::new(None),
@@ -110,7 +132,7 @@ impl Shared {
         if let Rejection::BackOff { retries, pause } = self.config.rejection {
             for _ in 0..retries {
                 match admitted {
-                    Err(RefusedWhy::Full { .. }) => thread::park_timeout(pause),
+                    Err(RefusedWhy::Full { .. }) => pass(pause),
                     _ => break,
                 }
                 admitted = self.inbox.admit();
@@ -211,20 +233,29 @@ impl Shared {
         }
         *starting = Some(this);
         drop(starting);
+        let started = self.make_thread();
+        if started.is_ok() {
+            self.inbox.started();
+        }
+        *lock(&self.starting) = None;
+        self.start_over.notify_all();
+        started.inspect_err(|error| {
+            tell(|| tracing::error!(event_loop = %self.config.name, %error, "the loop's thread could not be started"));
+        })
+    }
+
+    fn make_thread(self: &Arc<Self>) -> io::Result<()> {
+        if let Some((world, tag)) = &self.world {
+            let body = LoopBody::new(self.clone(), *tag);
+            return catch(|| world.take_loop(body)).map_err(io::Error::other);
+        }
         let (shared, forsaken) = (self.clone(), self.clone());
         let started = self.config.threads.start(
             &self.config.name,
             move || runner::run_thread(&shared),
             move |error| runner::end_without_thread(&forsaken, error),
         );
-        if started.is_ok() {
-            self.inbox.started();
-        }
-        *lock(&self.starting) = None;
-        self.start_over.notify_all();
-        started.map(drop).inspect_err(|error| {
-            tell(|| tracing::error!(event_loop = %self.config.name, %error, "the loop's thread could not be started"));
-        })
+        started.map(drop)
     }
 
     /// Waits, on the loop's new thread, until whoever made it has returned. Before that nobody can give the loop a task, but the
@@ -326,6 +357,23 @@ impl Shared {
         self.patience.get().copied()
     }
 
+    /// A loop that could not start cannot run what it was given: drops it, so that every handle learns of it.
+    pub(crate) fn refuse_all(&self) {
+        self.inbox.close();
+        let mut cursor = Cursor::default();
+        while self.inbox.pending() > 0 {
+            match self.inbox.take(&mut cursor) {
+                Some(task) => {
+                    if let Err(message) = catch(|| drop(task)) {
+                        self.report_panic(super::TaskKind::Task, &message);
+                    }
+                    self.inbox.done(1);
+                }
+                None => thread::yield_now(),
+            }
+        }
+    }
+
     pub(crate) fn terminate(&self, how: Result<(), LoopError>) {
         self.terminated.store(true, Ordering::Release);
         let terminate = lock(&self.terminate).take();
@@ -342,12 +390,30 @@ impl Shared {
         self.termination.clone()
     }
 
+    /// Counts a hook that panicked, which has been told.
+    pub(crate) fn count_panic(&self, went_well: bool) {
+        if !went_well {
+            self.figures.panics.add_shared(1);
+        }
+    }
+
     /// A contained panic: counted and told, never passed on.
     pub(crate) fn report_panic(&self, kind: super::TaskKind, message: &str) {
         self.figures.panics.add_shared(1);
         tell(
             || tracing::error!(event_loop = %self.config.name, %kind, panic = %message, "a panic was contained"),
         );
+    }
+}
+
+/// Lets `time` pass, without the thread or in the world that it is in.
+fn pass(time: Duration) {
+    match world::current() {
+        Some(world) => {
+            let until = world.now().checked_add(time);
+            while world.go_on(until) {}
+        }
+        None => thread::park_timeout(time),
     }
 }
 

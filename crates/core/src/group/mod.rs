@@ -18,6 +18,7 @@ use crate::{
     },
     task_error::{catch, tell},
     threads::ThreadFactory,
+    world,
 };
 use members::{Members, Recipe};
 use std::{
@@ -314,7 +315,7 @@ impl EventLoopGroupBuilder {
     pub fn build(self) -> Result<EventLoopGroup, BuildError> {
         let count = match self.loops {
             Some(count) => count,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
+            None => world::cores(),
         };
         if !(1..=LOOPS_MAX).contains(&count) {
             return Err(InvalidArgument::new("loops", count, format!("between 1 and {LOOPS_MAX}")).into());

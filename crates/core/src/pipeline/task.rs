@@ -362,7 +362,7 @@ impl<H: Handler> Context<'_, H> {
         then: impl FnOnce(&mut H, &mut Context<'_, H>, T) + 'static,
     ) -> StageTask {
         match Workers::common() {
-            Ok(workers) => self.offload_to(workers, work, then),
+            Ok(workers) => self.offload_to(&workers, work, then),
             Err(error) => {
                 let error = OffloadError::NoWorkers(error.to_string());
                 self.spawn(std::future::ready(()), |_, cx, ()| cx.fire_error(error))

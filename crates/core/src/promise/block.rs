@@ -15,6 +15,7 @@ use std::{
 use crate::{
     loop_thread,
     sync::{Condvar, Mutex, lock},
+    world::{self, World},
 };
 
 /// Whether this thread runs no event loop.
@@ -36,7 +37,7 @@ pub(super) fn wait<F: Future>(future: F) -> F::Output {
 /// `None` when `timeout` passed first.
 pub(super) fn wait_timeout<F: Future>(future: F, timeout: Duration) -> Option<F::Output> {
     // A moment too far to be represented never comes.
-    let Some(deadline) = Instant::now().checked_add(timeout) else {
+    let Some(deadline) = world::now().checked_add(timeout) else {
         return Some(wait(future));
     };
     let mut future = pin!(future);
@@ -54,6 +55,9 @@ fn is_ready<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>, output: &mut O
 
 /// Blocks until `poll` says so, or the deadline has come. Knows nothing of the future, and so is compiled once.
 fn wait_for(poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Instant>) {
+    if let Some(world) = world::current() {
+        return wait_in(&*world, poll, deadline);
+    }
     let parker = StdArc::new(Parker::new());
     let waker = Waker::from(parker.clone());
     while !poll(&mut Context::from_waker(&waker)) {
@@ -61,6 +65,21 @@ fn wait_for(poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Ins
             None => parker.park(),
             Some(deadline) if !parker.park_until(deadline) => return,
             Some(_) => {}
+        }
+    }
+}
+
+/// In a world nobody blocks: it goes on until the future is ready.
+#[cold]
+fn wait_in(world: &dyn World, poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Instant>) {
+    let mut cx = Context::from_waker(Waker::noop());
+    while !poll(&mut cx) {
+        if !world.go_on(deadline) {
+            assert!(
+                deadline.is_some(),
+                "nothing is left that could happen, and somebody waits for something"
+            );
+            return;
         }
     }
 }

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use super::{
     Handle, Workers,
+    driven::WorkersBody,
     error::WorkersError,
     lane::KeyedLanes,
     pool::{Joined, Pool},
@@ -14,6 +15,7 @@ use crate::{
     sync::{Arc, Mutex, lock, thread},
     task_error::tell,
     threads::ThreadFactory,
+    world::{self, World, WorldClock},
 };
 
 /// Threads per core unless told otherwise: handlers that block leave their core idle about half the time, so two keep
@@ -137,7 +139,10 @@ impl WorkersBuilder {
             return Err(WorkersError::Name { got: self.name });
         }
 
-        let pool = Arc::new(Pool::new(self.name, self.pending_max, self.clock));
+        if let Some(world) = world::current() {
+            return Ok(self.build_in(&world, threads));
+        }
+        let pool = Arc::new(Pool::new(self.name, self.pending_max, self.clock, false));
         let (mut places, mut started) = (Vec::with_capacity(threads), Vec::with_capacity(threads));
         for index in 0..threads {
             let thread = format!("{}-{index}", pool.name());
@@ -162,6 +167,17 @@ impl WorkersBuilder {
             }
         }
         Ok(Workers { handle: Arc::new(Handle { pool, keyed: KeyedLanes::new(threads) }) })
+    }
+}
+
+impl WorkersBuilder {
+    /// Workers without threads, which that world drives.
+    fn build_in(self, world: &std::sync::Arc<dyn World>, threads: usize) -> Workers {
+        let clock = std::sync::Arc::new(WorldClock(world.clone()));
+        let pool = Arc::new(Pool::new(self.name, self.pending_max, clock, true));
+        let handle = Arc::new(Handle { pool: pool.clone(), keyed: KeyedLanes::new(threads) });
+        world.take_workers(WorkersBody::new(&pool, threads, self.factory));
+        Workers { handle }
     }
 }
 
@@ -211,9 +227,5 @@ fn check(name: &'static str, got: usize, max: usize) -> Result<(), WorkersError>
 }
 
 fn threads_default() -> usize {
-    // Unknown counts as one core. Not through `crate::sync`: it is a question to the machine, not shared memory.
-    std::thread::available_parallelism()
-        .map_or(1, |cores| cores.get())
-        .saturating_mul(THREADS_PER_CORE)
-        .min(THREADS_MAX)
+    world::cores().saturating_mul(THREADS_PER_CORE).min(THREADS_MAX)
 }

@@ -15,7 +15,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    hash::{BuildHasher, Hash, RandomState},
+    hash::{DefaultHasher, Hash, Hasher},
 };
 
 use super::{
@@ -27,6 +27,7 @@ use crate::{
     refused::Refused,
     sync::{Arc, Mutex, lock},
     task_error::TaskError,
+    world,
 };
 
 /// How many tasks of one lane a worker runs in a row before the lane queues up behind the others.
@@ -148,7 +149,7 @@ impl LaneQueue {
 pub(super) struct KeyedLanes {
     lanes: Box<[Arc<LaneQueue>]>,
     /// Seeded per pool: keys often come from peers, who must not be able to aim them all at one lane.
-    hasher: RandomState,
+    secret: u64,
 }
 
 /// Lanes per thread. At most as many keys as there are threads run at once, so a key that is due shares its lane with
@@ -158,13 +159,16 @@ const KEYED_LANES_PER_THREAD: usize = 16;
 impl KeyedLanes {
     pub(super) fn new(threads: usize) -> Self {
         let lanes = threads * KEYED_LANES_PER_THREAD;
-        Self { lanes: (0..lanes).map(|_| Arc::new(LaneQueue::new())).collect(), hasher: RandomState::new() }
+        Self { lanes: (0..lanes).map(|_| Arc::new(LaneQueue::new())).collect(), secret: world::random() }
     }
 
     /// The lane of `key`: the same for equal keys. Hashing is the caller's code, so no lock may be held.
     pub(super) fn of<K: Hash + ?Sized>(&self, key: &K) -> &Arc<LaneQueue> {
         // The remainder is below the number of lanes, so it fits.
-        let at = self.hasher.hash_one(key) % self.lanes.len() as u64;
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.secret);
+        key.hash(&mut hasher);
+        let at = hasher.finish() % self.lanes.len() as u64;
         &self.lanes[at as usize]
     }
 }

@@ -25,6 +25,7 @@
 //! | `lane` | order, fairness, keys |
 //! | `pool` | the lock, the ready queue, the threads |
 //! | `sleepers` | who sleeps, who was called |
+//! | `driven` | the threads of a pool that a world drives |
 //! | `job` | one accepted task, with or without a promise |
 //! | `timers` | tasks for later, once or again and again |
 //! | `termination` | waiting for the end |
@@ -32,6 +33,7 @@
 //! Not here: I/O (event loops), CPU-bound parallelism (a work-stealing pool does that better).
 
 mod builder;
+mod driven;
 mod error;
 mod job;
 mod lane;
@@ -50,6 +52,7 @@ use std::{fmt, hash::Hash, time::Duration};
 
 pub use self::{
     builder::WorkersBuilder,
+    driven::{Worked, WorkersBody},
     error::{ShutdownError, WorkersError},
     lane::Lane,
     termination::WorkersTermination,
@@ -66,6 +69,7 @@ use crate::{
     refused::{Refused, RefusedWhy},
     sync::Arc,
     task_error::TaskError,
+    world::{self, Common},
 };
 
 /// A pool of threads for work that blocks: file systems, databases, old libraries, heavy computing now and then.
@@ -129,13 +133,13 @@ impl Workers {
     ///
     /// # Errors
     /// The system had no threads for them; asking again tries again.
-    pub fn common() -> Result<&'static Self, WorkersError> {
-        static COMMON: std::sync::OnceLock<Workers> = std::sync::OnceLock::new();
-        if let Some(workers) = COMMON.get() {
-            return Ok(workers);
+    pub fn common() -> Result<Self, WorkersError> {
+        static COMMON: std::sync::OnceLock<Common> = std::sync::OnceLock::new();
+        let make = || Self::builder().name("common").build();
+        match world::current() {
+            Some(world) => world.common().workers(make),
+            None => COMMON.get_or_init(Common::default).workers(make),
         }
-        let workers = Self::builder().name("common").build()?;
-        Ok(COMMON.get_or_init(|| workers)) // of two at the same moment one is dropped, and its threads end
     }
 
     /// Runs `task` on any thread, in no order with others.

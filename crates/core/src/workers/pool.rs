@@ -25,7 +25,10 @@
 use std::{
     cell::Cell,
     collections::VecDeque,
-    sync::PoisonError,
+    sync::{
+        PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -50,6 +53,8 @@ pub(super) struct Pool {
     name: String,
     pending_max: usize,
     pub(super) clock: std::sync::Arc<dyn Clock>,
+    /// For workers that are driven by a world: something has changed since it last looked.
+    stirred: Option<AtomicBool>,
     state: Mutex<State>,
     /// Something is ready, or the pool was closed.
     work: Condvar,
@@ -79,6 +84,8 @@ struct State {
     ends_now: bool,
     /// The first shutdown sets the deadline; later ones change nothing.
     shutdown_asked: bool,
+    /// When a shutdown of driven workers has lasted too long.
+    overdue_at: Option<Instant>,
     ended: Option<Promise<(), ShutdownError>>,
     shutdown: Option<Promise<(), ShutdownError>>,
 }
@@ -89,15 +96,31 @@ enum Ready {
     Lane(Arc<LaneQueue>),
 }
 
+/// What a worker finds when it looks for something to do.
+enum Found<'a> {
+    Job(Box<dyn Job>),
+    /// Nothing now. When the clock was read, if it was.
+    Nothing(MutexGuard<'a, State>, Option<Instant>),
+    /// Nothing any more.
+    End,
+}
+
 /// The lane in a worker's hands, and how many of its tasks have been started in a row.
-struct Turn {
+pub(super) struct Turn {
     lane: Arc<LaneQueue>,
     started: usize,
 }
 
 impl Pool {
     /// A pool without a thread yet: [`join`](Self::join) one for each.
-    pub(super) fn new(name: String, pending_max: usize, clock: std::sync::Arc<dyn Clock>) -> Self {
+    ///
+    /// `driven`: its workers have no threads, and a world looks after them.
+    pub(super) fn new(
+        name: String,
+        pending_max: usize,
+        clock: std::sync::Arc<dyn Clock>,
+        driven: bool,
+    ) -> Self {
         let (ended_promise, ended) = promise();
         let (shutdown_promise, shutdown) = promise();
         let state = State {
@@ -113,6 +136,7 @@ impl Pool {
             closed: false,
             ends_now: false,
             shutdown_asked: false,
+            overdue_at: None,
             ended: Some(ended_promise),
             shutdown: Some(shutdown_promise),
         };
@@ -120,6 +144,7 @@ impl Pool {
             name,
             pending_max,
             clock,
+            stirred: driven.then(AtomicBool::default),
             state: Mutex::new(state),
             work: Condvar::new(),
             time: Condvar::new(),
@@ -167,14 +192,39 @@ impl Pool {
             None => state.ready.push_back(Ready::Job(job)),
             Some(lane) if lane.push(job) => state.ready.push_back(Ready::Lane(Arc::clone(lane))),
             // The lane is ready already, or the worker that holds it will find the job.
-            Some(_) => return Ok(()),
+            Some(_) => {
+                drop(state);
+                self.stir();
+                return Ok(());
+            }
         }
         let called = state.call_for_ready();
         drop(state);
         if let Some(bell) = called {
             self.ring(bell);
         }
+        self.stir();
         Ok(())
+    }
+
+    /// A world that drives the workers looks at them.
+    fn stir(&self) {
+        if let Some(stirred) = &self.stirred {
+            stirred.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether something has changed since this was last asked; always, for workers with threads.
+    pub(super) fn take_stir(&self) -> bool {
+        self.stirred.as_ref().is_none_or(|stirred| stirred.swap(false, Ordering::AcqRel))
+    }
+
+    /// When a driven pool has to be looked at again, if nothing else happens.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        let now = self.clock.now();
+        let state = lock(&self.state);
+        let timer = state.timers.wait(now).and_then(|left| now.checked_add(left));
+        [timer, state.overdue_at].into_iter().flatten().min()
     }
 
     fn admits(&self, state: &State) -> Result<(), RefusedWhy> {
@@ -227,6 +277,7 @@ impl Pool {
     fn arm(&self, state: &mut State, deadline: Option<Instant>, ticket: &Ticket, job: Box<dyn Job>) {
         let (key, is_next) = state.timers.arm(deadline, job);
         ticket.put(key);
+        self.stir();
         // Whoever keeps the time has to look anew; if nobody does, one of those who sleep has to.
         if is_next && state.sleepers.has_timekeeper() {
             self.ring(Bell::Timekeeper);
@@ -255,6 +306,7 @@ impl Pool {
     }
 
     fn wake_all(&self) {
+        self.stir();
         self.work.notify_all();
         self.time.notify_all();
     }
@@ -275,20 +327,26 @@ impl Pool {
     /// counts.
     pub(super) fn shut_down(pool: &Arc<Self>, timeout: Duration) {
         // Too far away for the clock: no deadline.
-        let deadline = Instant::now().checked_add(timeout);
+        let driven = pool.stirred.is_some();
+        let now = if driven { pool.clock.now() } else { Instant::now() };
+        let deadline = now.checked_add(timeout);
         let (unfinished, dropped) = {
             let mut state = lock(&pool.state);
             if std::mem::replace(&mut state.shutdown_asked, true) {
                 return;
             }
             let dropped = state.close();
+            state.overdue_at = deadline.filter(|_| driven);
             (state.pending + state.running > 0, dropped)
         };
         pool.wake_all();
         discard_each(dropped);
 
         // Every worker may be stuck in a task, so none of them can be trusted with the clock.
-        if unfinished && let Some(deadline) = deadline {
+        if !driven
+            && unfinished
+            && let Some(deadline) = deadline
+        {
             let watched = Arc::clone(pool);
             let name = format!("{}-shutdown", pool.name);
             if let Err(error) = thread::Builder::new().name(name).spawn(move || watched.watch(deadline)) {
@@ -305,15 +363,18 @@ impl Pool {
         while state.pending + state.running > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let overdue = ShutdownError::Overdue { pending: state.pending, running: state.running };
-                let promise = state.shutdown.take();
-                drop(state);
-                if let Some(promise) = promise {
-                    promise.fail(overdue);
-                }
-                return;
+                return fail_overdue(state);
             }
             state = self.drained.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The same for driven workers, when they are looked at.
+    pub(super) fn judge_overdue(&self) {
+        let now = self.clock.now();
+        let mut state = lock(&self.state);
+        if state.overdue_at.take_if(|at| *at <= now).is_some() && state.pending + state.running > 0 {
+            fail_overdue(state);
         }
     }
 
@@ -326,6 +387,17 @@ impl Pool {
     /// The next job for a worker. It sleeps while there is none; `None`: leave.
     fn next(&self, turn: &mut Option<Turn>) -> Option<Box<dyn Job>> {
         let mut state = lock(&self.state);
+        loop {
+            match self.look(state, turn) {
+                Found::Job(job) => return Some(job),
+                Found::End => return None,
+                Found::Nothing(held, now) => state = self.sleep(held, now),
+            }
+        }
+    }
+
+    /// What there is for a worker at this moment.
+    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>, turn: &mut Option<Turn>) -> Found<'a> {
         loop {
             let mut now = None;
             if state.timers.len() > 0 {
@@ -342,24 +414,24 @@ impl Pool {
                     continue;
                 }
                 if let Some(job) = self.go_on(&mut state, held, turn) {
-                    return Some(job);
+                    return Found::Job(job);
                 }
             }
             match state.ready.pop_front() {
                 Some(Ready::Job(job)) => {
                     self.start_one(&mut state);
-                    return Some(job);
+                    return Found::Job(job);
                 }
                 Some(Ready::Lane(lane)) => {
                     // A ready lane has a task (rule 2 of lanes); if it had none, it would simply be idle.
                     if let Some(job) = lane.pop() {
                         *turn = Some(Turn { lane, started: 1 });
                         self.start_one(&mut state);
-                        return Some(job);
+                        return Found::Job(job);
                     }
                 }
-                None if state.closed => return None,
-                None => state = self.sleep(state, now),
+                None if state.closed => return Found::End,
+                None => return Found::Nothing(state, now),
             }
         }
     }
@@ -446,6 +518,16 @@ impl Pool {
     }
 }
 
+/// The time given to a shutdown has passed.
+fn fail_overdue(mut state: MutexGuard<'_, State>) {
+    let overdue = ShutdownError::Overdue { pending: state.pending, running: state.running };
+    let promise = state.shutdown.take();
+    drop(state);
+    if let Some(promise) = promise {
+        promise.fail(overdue);
+    }
+}
+
 impl State {
     /// Calls one more worker if fewer come than tasks are ready, and one is left to be called.
     fn call_for_ready(&mut self) -> Option<Bell> {
@@ -495,19 +577,43 @@ pub(super) struct Joined {
 impl Joined {
     /// Runs tasks until the pool is closed and empty.
     pub(super) fn work(&self, thread: &str) {
-        WORKER_OF.with(|worker_of| worker_of.set(Arc::as_ptr(&self.pool) as usize));
-        let pool = &*self.pool;
+        self.mark_thread();
         let mut turn = None;
-        while let Some(job) = pool.next(&mut turn) {
-            // The task's own panics do not get here. What may: a waker, or the drop of a result that nobody wanted.
-            match catch(|| job.run(&|ending| pool.over(thread, &ending))) {
-                Ok(None) => {}
-                Ok(Some(again)) => pool.again(again),
-                Err(panic) => {
-                    log_panic(thread, &panic, "telling the result of a task panicked; its worker goes on");
-                }
+        while let Some(job) = self.pool.next(&mut turn) {
+            self.run(thread, job);
+        }
+    }
+
+    /// Runs one task, if there is one. `None`: there will be none any more.
+    pub(super) fn work_once(&self, thread: &str, turn: &mut Option<Turn>) -> Option<bool> {
+        let found = self.pool.look(lock(&self.pool.state), turn);
+        match found {
+            Found::Job(job) => {
+                let before = self.mark_thread();
+                self.run(thread, job);
+                WORKER_OF.with(|worker_of| worker_of.set(before));
+                Some(true)
+            }
+            Found::Nothing(..) => Some(false),
+            Found::End => None,
+        }
+    }
+
+    fn run(&self, thread: &str, job: Box<dyn Job>) {
+        let pool = &*self.pool;
+        // The task's own panics do not get here. What may: a waker, or the drop of a result that nobody wanted.
+        match catch(|| job.run(&|ending| pool.over(thread, &ending))) {
+            Ok(None) => {}
+            Ok(Some(again)) => pool.again(again),
+            Err(panic) => {
+                log_panic(thread, &panic, "telling the result of a task panicked; its worker goes on");
             }
         }
+    }
+
+    /// The calling thread works for this pool. Tells for which it did before.
+    fn mark_thread(&self) -> usize {
+        WORKER_OF.with(|worker_of| worker_of.replace(Arc::as_ptr(&self.pool) as usize))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The `date` line of replies, made once per second for each loop.
 
 use crate::calendar::clock_text;
-use netwright_core::LocalLoop;
+use netwright_core::{LocalLoop, world};
 use std::{
     cell::RefCell,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -22,10 +22,12 @@ thread_local! {
 /// Has the line made anew if its second is over by the loop's clock. Asked once per batch of replies: reading a clock costs
 /// as much as a header.
 pub(crate) fn refresh() {
-    let now = LocalLoop::current().map_or_else(Instant::now, |local| local.now());
+    let now = LocalLoop::current().map_or_else(world::now, |local| local.now());
     CACHED.with_borrow_mut(|cached| {
-        if cached.until.is_none_or(|until| now >= until || until > now + Duration::from_secs(1)) {
-            cached.make(SystemTime::now(), now);
+        let fresh = |until| now < until && until <= now + Duration::from_secs(1);
+        // Machines of a world share the thread, and their clocks may differ.
+        if world::is_active() || !cached.until.is_some_and(fresh) {
+            cached.make(world::system_time(), now);
         }
     });
 }

@@ -5,6 +5,7 @@ use crate::{
     grammar::elements,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use netwright_core::world;
 use std::time::SystemTime;
 
 /// What tells one state of a resource from another.
@@ -92,7 +93,7 @@ impl Validators {
         if let Some(etag) = &self.etag {
             headers.insert(header::ETAG, etag.clone());
         }
-        let modified = self.seconds().and_then(|modified| date_of(modified.min(SystemTime::now())));
+        let modified = self.seconds().and_then(|modified| date_of(modified.min(world::system_time())));
         if let Some(Ok(date)) = modified.map(|date| HeaderValue::from_bytes(&text_of(date))) {
             headers.insert(header::LAST_MODIFIED, date);
         }

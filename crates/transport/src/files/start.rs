@@ -13,7 +13,7 @@ pub(super) fn start(operation: Operation) {
 
 /// Hands an operation to workers. If they do not take it, or end before its turn, it fails, but for a close, which is then done here.
 pub(crate) fn start_on_workers(operation: Operation) {
-    let workers = match operation.workers().cloned().map_or_else(|| Workers::common().cloned(), Ok) {
+    let workers = match operation.workers().cloned().map_or_else(Workers::common, Ok) {
         Ok(workers) => workers,
         Err(error) => return refuse(operation, Err(error.to_string())),
     };

@@ -58,7 +58,7 @@ pub fn accept_key(key: &str) -> String {
 /// assert_ne!(accept_key(&new_key()), accept_key(&new_key()));
 /// ```
 pub fn new_key() -> String {
-    STANDARD.encode(rand::random::<[u8; 16]>())
+    STANDARD.encode(crate::chance::drawn::<16>())
 }
 
 /// Whether this is a key: 16 bytes in base64.

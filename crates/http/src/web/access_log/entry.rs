@@ -2,6 +2,7 @@
 
 use crate::{HttpError, calendar::clock_text};
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
+use netwright_core::world;
 use std::{
     fmt,
     net::IpAddr,
@@ -54,7 +55,7 @@ impl AccessEntry {
     pub(super) fn new(peer: Option<IpAddr>, method: Method, target: Uri, version: Version) -> Self {
         Self {
             peer,
-            time: SystemTime::now(),
+            time: world::system_time(),
             method,
             target,
             version,

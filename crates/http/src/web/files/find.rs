@@ -11,10 +11,9 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
-use netwright_core::FileRegion;
+use netwright_core::{FileRegion, world};
 use std::{
     fs::{File, Metadata},
-    hash::{BuildHasher, RandomState},
     io,
     ops::Range,
     path::Path,
@@ -233,8 +232,7 @@ fn byte_ranges(
     mime: &HeaderValue,
 ) -> (HeaderValue, Vec<ReplyPart>) {
     // Nobody can put a boundary into a file beforehand that is made up afresh for each reply.
-    let boundary =
-        format!("{:016x}{:016x}", RandomState::new().hash_one(len), RandomState::new().hash_one(ranges));
+    let boundary = format!("{:016x}{:016x}", world::random(), world::random());
     let mime = mime.to_str().unwrap_or_default();
     let mut parts = Vec::with_capacity(ranges.len() * 2 + 1);
     let mut before = "";

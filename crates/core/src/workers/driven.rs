@@ -1,0 +1,98 @@
+//! Workers that have no threads, because a world drives them.
+
+use super::pool::{Joined, Pool, Turn};
+use crate::{sync::Arc, threads::ThreadFactory};
+use std::{fmt, time::Instant};
+
+/// The threads of a pool that has none, for the world that drives them. Dropped, the pool ends: what was accepted and has not begun is
+/// dropped.
+pub struct WorkersBody {
+    pool: Arc<Pool>,
+    /// Those that have left are gone.
+    workers: Vec<Option<Worker>>,
+    factory: ThreadFactory,
+}
+
+struct Worker {
+    name: String,
+    joined: Joined,
+    turn: Option<Turn>,
+}
+
+/// What a worker has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worked {
+    /// It has run a task.
+    Ran,
+    /// There is nothing to do now.
+    Idle,
+    /// There is nothing to do any more, and it has left.
+    Over,
+}
+
+impl WorkersBody {
+    pub(super) fn new(pool: &Arc<Pool>, threads: usize, factory: ThreadFactory) -> Self {
+        let worker = |index| {
+            let name = format!("{}-{index}", pool.name());
+            factory.begins(&name);
+            Some(Worker { name, joined: Pool::join(pool), turn: None })
+        };
+        Self { pool: pool.clone(), workers: (0..threads).map(worker).collect(), factory }
+    }
+
+    /// What the pool is called.
+    pub fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    /// How many workers there are.
+    #[allow(clippy::len_without_is_empty)] // there is at least one
+    pub fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Whether there may be something to do that there was not when this was last asked.
+    pub fn take_news(&self) -> bool {
+        self.pool.take_stir()
+    }
+
+    /// When there may be something to do, if nothing else happens, by the pool's clock.
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.pool.next_look()
+    }
+
+    /// Whether all workers have left.
+    pub fn is_over(&self) -> bool {
+        self.workers.iter().all(Option::is_none)
+    }
+
+    /// Has one of the workers run one task, if there is one for it.
+    pub fn work(&mut self, index: usize) -> Worked {
+        self.pool.judge_overdue();
+        let Some(Some(worker)) = self.workers.get_mut(index) else { return Worked::Over };
+        match worker.joined.work_once(&worker.name, &mut worker.turn) {
+            Some(true) => Worked::Ran,
+            Some(false) => Worked::Idle,
+            None => {
+                self.factory.ends(&worker.name);
+                self.workers[index] = None;
+                Worked::Over
+            }
+        }
+    }
+}
+
+impl Drop for WorkersBody {
+    fn drop(&mut self) {
+        self.pool.end_now();
+    }
+}
+
+impl fmt::Debug for WorkersBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkersBody")
+            .field("name", &self.name())
+            .field("workers", &self.len())
+            .finish_non_exhaustive()
+    }
+}
