@@ -1,0 +1,418 @@
+//! What drives a simulation: picks whose turn it is, and lets time pass when nobody has anything to do.
+//!
+//! ```text
+//!   step ─┬─ something in the network is due ───────────▶ it happens, and loops are told
+//!         ├─ loops, workers, faults that could go now ──▶ one of them, drawn
+//!         └─ nobody ────────────────────────────────────▶ the clock jumps to the next that will
+//! ```
+//! Always true:
+//! 1. One thing happens at a time. What it takes is drawn, and until then its loop or worker is busy; others are not, as if each had a core.
+//! 2. Loops live on this thread, in this engine; nothing of it is borrowed while one of them runs, because what runs may ask the engine to go on
+//!    (a task of workers that waits).
+
+use super::{
+    host::HostWorld,
+    net::Time,
+    script::Script,
+    universe::{HostIndex, Tag, Universe},
+};
+use netwright_core::world::{self, DrivenLoop, Turned, Worked, WorkersBody};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    sync::Arc,
+    task::Waker,
+};
+
+/// What a turn takes, beside its looks at the clock.
+const TURN_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000;
+
+/// What a task of workers takes: they are for what takes long.
+const TASK_NS: std::ops::RangeInclusive<u64> = 5_000..=500_000;
+
+/// So many turns of one loop that follow each other without a pause, a message or a timer are a loop that spins.
+const SPIN_TURNS: u32 = 100_000;
+
+thread_local! {
+    static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
+}
+
+pub(super) struct Engine {
+    pub(super) universe: Arc<Universe>,
+    worlds: RefCell<Vec<Arc<HostWorld>>>,
+    loops: RefCell<BTreeMap<Tag, LoopSlot>>,
+    pools: RefCell<BTreeMap<u64, PoolSlot>>,
+    last_pool: Cell<u64>,
+    pub(super) script: RefCell<Script>,
+    /// Loops that never came to rest.
+    pub(super) spinning: RefCell<Vec<String>>,
+    /// How many turns there have been.
+    pub(super) turns: Cell<u64>,
+    depth: Cell<u32>,
+}
+
+struct LoopSlot {
+    host: HostIndex,
+    /// Not here while it runs.
+    driven: Option<DrivenLoop>,
+    /// Until then it is busy with its last turn.
+    free_at: Time,
+    /// It has more to do.
+    busy: bool,
+    timer: Option<Time>,
+    /// Turns in a row after which there was more to do.
+    in_a_row: u32,
+}
+
+impl LoopSlot {
+    /// When it can do something, if nothing else happens.
+    fn due(&self) -> Option<Time> {
+        self.driven.as_ref()?;
+        let wanted = if self.busy { Some(self.free_at) } else { self.timer };
+        wanted.map(|at| at.max(self.free_at))
+    }
+}
+
+struct PoolSlot {
+    host: HostIndex,
+    /// Not here while one of its workers runs.
+    body: Option<WorkersBody>,
+    /// When each worker is free again.
+    free_at: Vec<Time>,
+    /// There may be something to do.
+    active: bool,
+}
+
+/// Who could go next.
+enum Candidate {
+    Loop(Tag),
+    Worker(u64, usize),
+    Fault,
+}
+
+impl Engine {
+    pub(super) fn new(universe: Arc<Universe>, script: Script) -> Rc<Self> {
+        Rc::new(Self {
+            universe,
+            worlds: RefCell::default(),
+            loops: RefCell::default(),
+            pools: RefCell::default(),
+            last_pool: Cell::new(0),
+            script: RefCell::new(script),
+            spinning: RefCell::default(),
+            turns: Cell::new(0),
+            depth: Cell::new(0),
+        })
+    }
+
+    /// The simulation that this thread runs.
+    pub(super) fn current() -> Option<Rc<Self>> {
+        ENGINE.with_borrow(Clone::clone)
+    }
+
+    /// Makes this the thread's simulation, until it is taken away.
+    pub(super) fn install(self: &Rc<Self>) -> Installed {
+        Installed { before: ENGINE.replace(Some(self.clone())) }
+    }
+
+    pub(super) fn add_world(&self, world: Arc<HostWorld>) {
+        self.worlds.borrow_mut().push(world);
+    }
+
+    pub(super) fn world(&self, host: HostIndex) -> Arc<HostWorld> {
+        self.worlds.borrow()[host].clone()
+    }
+
+    pub(super) fn worlds(&self) -> Vec<Arc<HostWorld>> {
+        self.worlds.borrow().clone()
+    }
+
+    /// One thing happens, or time passes up to the next, but not beyond `until`. False if nothing is left that could happen before that; then it is
+    /// `until`, if that was said.
+    pub(super) fn step(&self, until: Option<Time>) -> bool {
+        assert!(self.depth.get() < 64, "tasks of workers that wait for each other, 64 deep");
+        self.depth.set(self.depth.get() + 1);
+        let went_on = self.step_once(until);
+        self.depth.set(self.depth.get() - 1);
+        went_on
+    }
+
+    fn step_once(&self, until: Option<Time>) -> bool {
+        self.take_in();
+        let now = {
+            let mut state = self.universe.lock();
+            // What a program did outside of any turn has taken time as well.
+            state.now = state.moment();
+            state.spent_ns = 0;
+            state.now
+        };
+        if until.is_some_and(|until| now >= until) {
+            return false;
+        }
+        self.network_goes_on(now);
+        self.look_at_woken();
+        let candidates = self.candidates(now);
+        if candidates.is_empty() {
+            return self.pass_time(now, until);
+        }
+        let drawn = self.universe.lock().order.below(candidates.len() as u64) as usize;
+        match candidates[drawn] {
+            Candidate::Loop(tag) => self.turn(tag, now),
+            Candidate::Worker(pool, worker) => self.work(pool, worker, now),
+            Candidate::Fault => {
+                let fault = self.script.borrow_mut().take_due(now);
+                if let Some(fault) = fault {
+                    fault.happen(self);
+                }
+            }
+        }
+        true
+    }
+
+    /// What was built since the last step.
+    fn take_in(&self) {
+        let (bodies, pools) = {
+            let mut state = self.universe.lock();
+            (std::mem::take(&mut state.bodies), std::mem::take(&mut state.pools))
+        };
+        for (host, body) in bodies {
+            let tag = body.tag();
+            let entered = world::enter(self.world(host));
+            let driven = body.drive();
+            drop(entered);
+            let free_at = self.universe.lock().now;
+            let slot = LoopSlot { host, driven, free_at, busy: true, timer: None, in_a_row: 0 };
+            self.loops.borrow_mut().insert(tag, slot);
+        }
+        for (host, body) in pools {
+            self.last_pool.set(self.last_pool.get() + 1);
+            let free_at = vec![Time::START; body.len()];
+            let slot = PoolSlot { host, body: Some(body), free_at, active: true };
+            self.pools.borrow_mut().insert(self.last_pool.get(), slot);
+        }
+    }
+
+    fn network_goes_on(&self, now: Time) {
+        let mut state = self.universe.lock();
+        if state.net.next_due().is_none_or(|due| due > now) {
+            return;
+        }
+        state.net.advance(now);
+        state.take_net_trace();
+        let wakers = state.spread_news();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn look_at_woken(&self) {
+        let woken = std::mem::take(&mut self.universe.lock().woken);
+        let mut loops = self.loops.borrow_mut();
+        for tag in woken {
+            if let Some(slot) = loops.get_mut(&tag) {
+                slot.busy = true;
+            }
+        }
+        let mut pools = self.pools.borrow_mut();
+        for slot in pools.values_mut() {
+            if slot.body.as_ref().is_some_and(WorkersBody::take_news) {
+                slot.active = true;
+            }
+        }
+    }
+
+    fn candidates(&self, now: Time) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        for (tag, slot) in &*self.loops.borrow() {
+            if slot.due().is_some_and(|due| due <= now) {
+                found.push(Candidate::Loop(*tag));
+            }
+        }
+        for (id, slot) in &*self.pools.borrow() {
+            let Some(body) = &slot.body else { continue };
+            let timer = || self.time_of(slot.host, body.next_timer());
+            if slot.active || timer().is_some_and(|at| at <= now) {
+                let free = slot.free_at.iter().enumerate().filter(|(_, at)| **at <= now);
+                found.extend(free.map(|(worker, _)| Candidate::Worker(*id, worker)));
+            }
+        }
+        if self.script.borrow().next_due().is_some_and(|at| at <= now) {
+            found.push(Candidate::Fault);
+        }
+        found
+    }
+
+    fn time_of(&self, host: HostIndex, instant: Option<std::time::Instant>) -> Option<Time> {
+        instant.map(|instant| self.universe.when(host, instant))
+    }
+
+    /// Nobody has anything to do now.
+    fn pass_time(&self, now: Time, until: Option<Time>) -> bool {
+        let loops = self.loops.borrow().values().filter_map(LoopSlot::due).min();
+        let pools = self.pools.borrow().values().filter_map(|slot| self.pool_due(slot)).min();
+        let net = self.universe.lock().net.next_due();
+        let fault = self.script.borrow().next_due();
+        let next = [loops, pools, net, fault].into_iter().flatten().min();
+        let (to, more) = match (next, until) {
+            (Some(next), Some(until)) if next < until => (next, true),
+            (_, Some(until)) => (until, false),
+            (Some(next), None) => (next, true),
+            (None, None) => return false,
+        };
+        self.universe.lock().now = to.max(now);
+        more
+    }
+
+    fn pool_due(&self, slot: &PoolSlot) -> Option<Time> {
+        let body = slot.body.as_ref()?;
+        let free = slot.free_at.iter().min().copied()?;
+        if slot.active {
+            return Some(free);
+        }
+        self.time_of(slot.host, body.next_timer()).map(|at| at.max(free))
+    }
+
+    fn turn(&self, tag: Tag, now: Time) {
+        let mut loops = self.loops.borrow_mut();
+        let Some(slot) = loops.get_mut(&tag) else { return };
+        let Some(mut driven) = slot.driven.take() else { return };
+        let host = slot.host;
+        slot.busy = false;
+        drop(loops);
+        self.turns.set(self.turns.get() + 1);
+        let before = driven.figures();
+        let entered = world::enter(self.world(host));
+        let turned = driven.turn();
+        let timer = driven.next_timer();
+        drop(entered);
+        let after = driven.figures();
+        let idle = after.events == before.events && after.timers_pending == before.timers_pending;
+        let timer = self.time_of(host, timer);
+        let took = {
+            let mut state = self.universe.lock();
+            state.take_net_trace();
+            state.trace.turn(now, tag, after.events - before.events, after.tasks_run - before.tasks_run);
+            let took = std::mem::take(&mut state.spent_ns) + state.order.between(TURN_NS);
+            if turned == Turned::Over {
+                state.forget_loop_unless_back(tag);
+            }
+            took
+        };
+        let mut loops = self.loops.borrow_mut();
+        let Some(slot) = loops.get_mut(&tag) else { return drop(driven) }; // cut meanwhile
+        slot.free_at = Time(now.0 + took);
+        slot.timer = timer;
+        match turned {
+            Turned::Over => drop(loops.remove(&tag)),
+            Turned::Busy => {
+                slot.busy = true;
+                slot.in_a_row = if idle { slot.in_a_row + 1 } else { 0 };
+                if slot.in_a_row == SPIN_TURNS {
+                    self.spinning.borrow_mut().push(driven.name().to_owned());
+                }
+                slot.driven = Some(driven);
+            }
+            Turned::Asleep => {
+                slot.in_a_row = 0;
+                slot.driven = Some(driven);
+            }
+        }
+    }
+
+    fn work(&self, pool: u64, worker: usize, now: Time) {
+        let mut pools = self.pools.borrow_mut();
+        let Some(slot) = pools.get_mut(&pool) else { return };
+        let Some(mut body) = slot.body.take() else { return };
+        let host = slot.host;
+        drop(pools);
+        let entered = world::enter(self.world(host));
+        let worked = body.work(worker);
+        let over = body.is_over();
+        drop(entered);
+        let took = {
+            let mut state = self.universe.lock();
+            let spent = std::mem::take(&mut state.spent_ns);
+            if worked == Worked::Ran {
+                state.take_net_trace();
+                state.trace.work(now, pool);
+                spent + state.order.between(TASK_NS)
+            } else {
+                0
+            }
+        };
+        let mut pools = self.pools.borrow_mut();
+        if over {
+            pools.remove(&pool);
+            drop(pools);
+            return drop(body);
+        }
+        let Some(slot) = pools.get_mut(&pool) else { return drop(body) };
+        slot.body = Some(body);
+        match worked {
+            Worked::Ran => slot.free_at[worker] = Time(now.0 + took),
+            // Nobody else finds anything either, until there is news.
+            Worked::Idle => slot.active = false,
+            Worked::Over => slot.free_at[worker] = Time(u64::MAX),
+        }
+    }
+
+    // ---- hosts that end ----
+
+    /// Everything that runs on a host is gone, without another turn.
+    pub(super) fn cut(&self, host: HostIndex) {
+        self.take_in();
+        let entered = world::enter(self.world(host));
+        let of_host = |at: HostIndex| at == host;
+        let mut loops = self.loops.borrow_mut();
+        let tags: Vec<Tag> = loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| *tag).collect();
+        let gone: Vec<_> = tags.iter().filter_map(|tag| loops.remove(tag)).collect();
+        drop(loops);
+        for slot in gone {
+            if let Some(driven) = slot.driven {
+                driven.cut();
+            }
+        }
+        let mut state = self.universe.lock();
+        tags.iter().for_each(|tag| state.forget_loop(*tag));
+        drop(state);
+        let mut pools = self.pools.borrow_mut();
+        let ids: Vec<u64> = pools.iter().filter(|(_, slot)| of_host(slot.host)).map(|(id, _)| *id).collect();
+        let gone: Vec<_> = ids.iter().filter_map(|id| pools.remove(id)).collect();
+        drop(pools);
+        drop(gone);
+        drop(entered);
+    }
+
+    /// What of a host is still there.
+    pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
+        let mut left = Vec::new();
+        for slot in self.loops.borrow().values().filter(|slot| slot.host == host) {
+            if let Some(driven) = &slot.driven {
+                let figures = driven.figures();
+                left.push(format!(
+                    "loop {} with {} sources, {} timers, {} tasks",
+                    driven.name(),
+                    figures.sources,
+                    figures.timers_pending,
+                    figures.tasks_pending,
+                ));
+            }
+        }
+        for slot in self.pools.borrow().values().filter(|slot| slot.host == host) {
+            left.extend(slot.body.as_ref().map(|body| format!("workers {}", body.name())));
+        }
+        left
+    }
+}
+
+/// Gives the thread back the simulation that it ran before.
+pub(super) struct Installed {
+    before: Option<Rc<Engine>>,
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let ours = ENGINE.replace(self.before.take());
+        drop(ours);
+    }
+}

@@ -1,0 +1,383 @@
+//! A simulation: hosts, the network between them, time, and the end of it all.
+
+use super::{
+    engine::Engine,
+    host::{self, Host, HostWorld},
+    net::{Link, NameAnswer, Time},
+    script::{Fault, FaultPlan, Script},
+    trace::TraceHash,
+    universe::Universe,
+};
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    rc::Rc,
+    sync::Arc,
+    task::Waker,
+    time::Duration,
+};
+
+/// How long everything has to come to its end when a run is over, in simulated time: longer than what any default waits for.
+const ENDING_MAX: Duration = Duration::from_secs(3600);
+
+/// Sets up a simulation; [`Sim::seed`].
+///
+/// ```
+/// use netwright_testkit::sim::Sim;
+/// use std::time::Duration;
+///
+/// let outcome = Sim::seed(7).run(|sim| {
+///     sim.run_for(Duration::from_secs(3600)); // takes no time
+///     sim.now()
+/// });
+/// assert!(outcome.value >= Duration::from_secs(3600));
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a simulation does nothing until it is run"]
+pub struct SimBuilder {
+    seed: u64,
+    skipped: BTreeSet<usize>,
+    panics_allowed: bool,
+    trace_lines: usize,
+}
+
+impl SimBuilder {
+    /// Panics of handlers and tasks are a part of what is tried. Default: a panic that was contained by a loop fails the run.
+    pub fn allow_panics(mut self) -> Self {
+        self.panics_allowed = true;
+        self
+    }
+
+    /// How many of the last lines of the trace are shown if the run fails. Default: 40.
+    pub fn trace_lines(mut self, lines: usize) -> Self {
+        self.trace_lines = lines;
+        self
+    }
+
+    /// Without some of the faults that the run will ask for, by their number.
+    pub(super) fn without(mut self, faults: BTreeSet<usize>) -> Self {
+        self.skipped = faults;
+        self
+    }
+
+    /// Runs it, on this thread: `scenario` builds hosts, starts their programs and lets time pass. When it returns, all programs are told to end, cuts are
+    /// healed, and everything is looked at.
+    ///
+    /// # Panics
+    /// If anything did not come to its end or was lost, with what it is, the seed, and the last lines of the trace.
+    pub fn run<R>(self, scenario: impl FnOnce(&Sim) -> R) -> Outcome<R> {
+        let universe = Universe::new(self.seed);
+        let engine = Engine::new(universe.clone(), Script::without(self.skipped.clone()));
+        let installed = engine.install();
+        let sim = Sim { engine: engine.clone() };
+        let mut failing = Failing { sim: &sim, seed: self.seed, lines: self.trace_lines, armed: true };
+        let value = scenario(&sim);
+        sim.end(self.panics_allowed);
+        let violations = engine.violations.take();
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+        failing.armed = false;
+        drop(failing);
+        let trace = sim.trace();
+        drop(sim);
+        host::forget_all();
+        drop(installed);
+        Outcome { value, trace }
+    }
+}
+
+/// Shows where a run that panics has got to.
+struct Failing<'a> {
+    sim: &'a Sim,
+    seed: u64,
+    lines: usize,
+    armed: bool,
+}
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let tail = self.sim.engine.universe.lock().trace.tail(self.lines);
+        LAST_SCRIPT.set(self.sim.engine.script.take().said.iter().map(|(at, fault)| (at.since_start(), fault.clone())).collect());
+        if !quiet() {
+            eprintln!("seed {}, at {:?}; the last of what happened:\n{tail}", self.seed, self.sim.now());
+        }
+        // What lives in the simulation ends with it, before the thread's locals do.
+        self.sim.engine.abandon();
+        host::forget_all();
+    }
+}
+
+thread_local! {
+    /// The faults of the last run that failed on this thread.
+    static LAST_SCRIPT: RefCell<Vec<(Duration, Fault)>> = const { RefCell::new(Vec::new()) };
+    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// The faults that the last failed run on this thread had asked for.
+pub(super) fn last_script() -> Vec<(Duration, Fault)> {
+    LAST_SCRIPT.take()
+}
+
+/// Whether runs on this thread say nothing of their failures.
+pub(super) fn be_quiet() {
+    QUIET.set(true);
+}
+
+fn quiet() -> bool {
+    QUIET.get()
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome<R> {
+    /// What the scenario returned.
+    pub value: R,
+    /// What happened: equal for two runs of the same program with the same seed.
+    pub trace: TraceHash,
+}
+
+/// A simulation that runs. Within [`run`](SimBuilder::run); see the [module](super).
+pub struct Sim {
+    engine: Rc<Engine>,
+}
+
+impl Sim {
+    /// A simulation in which everything that is left to chance comes from `seed`.
+    pub fn seed(seed: u64) -> SimBuilder {
+        SimBuilder { seed, skipped: BTreeSet::new(), panics_allowed: false, trace_lines: 40 }
+    }
+
+    pub(super) fn of(engine: &Engine) -> Self {
+        let engine = Engine::current().filter(|current| std::ptr::eq(&**current, engine));
+        Self { engine: engine.expect("the engine that runs is that of this thread") }
+    }
+
+    fn universe(&self) -> &Arc<Universe> {
+        &self.engine.universe
+    }
+
+    // ---- hosts ----
+
+    /// The host of that name; made if there is none, with the addresses 10.0.0.1, 10.0.0.2 and so on.
+    pub fn host(&self, name: &str) -> Host {
+        let known = self.engine.hosts.borrow().iter().find(|host| host.name() == name).cloned();
+        known.unwrap_or_else(|| {
+            let number = self.engine.hosts.borrow().len() as u32 + 1;
+            let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + number);
+            self.host_at(name, &[address.into()])
+        })
+    }
+
+    /// A new host, at addresses of one's own.
+    ///
+    /// # Panics
+    /// If there is one of that name, or with one of these addresses.
+    pub fn host_at(&self, name: &str, addresses: &[IpAddr]) -> Host {
+        let taken = self.engine.hosts.borrow().iter().any(|host| host.name() == name);
+        assert!(!taken, "there is a host called {name} already");
+        let universe = self.universe();
+        let (index, id) = {
+            let mut state = universe.lock();
+            (state.add_host(name, 2), state.net.add_host(name, addresses))
+        };
+        let host = Host::new(universe.clone(), index, id, name, addresses.to_vec());
+        self.engine.add_world(HostWorld::new(universe, &host));
+        self.engine.hosts.borrow_mut().push(host.clone());
+        host
+    }
+
+    pub(super) fn known(&self, name: &str) -> Host {
+        let known = self.engine.hosts.borrow().iter().find(|host| host.name() == name).cloned();
+        known.unwrap_or_else(|| panic!("there is no host called {name}"))
+    }
+
+    fn hosts(&self) -> Vec<Host> {
+        self.engine.hosts.borrow().clone()
+    }
+
+    /// What a lookup of a name finds from now on, for hosts and for names that are none.
+    pub fn name(&self, name: &str, addresses: &[IpAddr]) {
+        let answer = NameAnswer::Addresses(addresses.to_vec());
+        self.universe().with_net(|net, _| net.set_name(None, name, answer));
+    }
+
+    // ---- the network ----
+
+    /// What all ways are like of which nothing else is said.
+    pub fn link(&self, link: Link) {
+        self.universe().with_net(|net, _| *net.default_link_mut() = link);
+    }
+
+    /// What the ways between two hosts are like.
+    pub fn link_between(&self, a: &Host, b: &Host, link: Link) {
+        self.link_one_way(a, b, link.clone());
+        self.link_one_way(b, a, link);
+    }
+
+    /// What the way from one host to another is like.
+    pub fn link_one_way(&self, from: &Host, to: &Host, link: Link) {
+        self.universe().with_net(|net, _| *net.link_mut(from.id, to.id) = link);
+    }
+
+    /// Nothing gets from one host to the other from now on; what comes back, comes.
+    pub fn cut(&self, from: &Host, to: &Host) {
+        self.universe().with_net(|net, now| net.cut(now, from.id, to.id));
+    }
+
+    /// These hosts and all others hear nothing of each other from now on.
+    pub fn partition(&self, some: &[&Host]) {
+        let others: Vec<_> = self.hosts().iter().map(|host| host.id).filter(|id| some.iter().all(|host| host.id != *id)).collect();
+        let some: Vec<_> = some.iter().map(|host| host.id).collect();
+        self.universe().with_net(|net, now| net.partition(now, &some, &others));
+    }
+
+    /// All cuts and partitions are over.
+    pub fn heal(&self) {
+        self.universe().with_net(|net, now| net.heal(now));
+    }
+
+    /// Resets all connections between two hosts: both sides are told.
+    pub fn reset(&self, a: &Host, b: &Host) {
+        self.universe().with_net(|net, now| net.reset_between(now, a.id, b.id));
+    }
+
+    // ---- faults ----
+
+    /// Has something go wrong, so long from now.
+    pub fn at(&self, after: Duration, fault: Fault) {
+        let at = self.universe().lock().moment().after(after);
+        self.engine.script.borrow_mut().add(at, fault);
+    }
+
+    /// Draws faults, and has them happen.
+    pub fn draw_faults(&self, plan: &FaultPlan) {
+        let names: Vec<String> = self.hosts().iter().map(|host| host.name().to_owned()).collect();
+        let drawn = {
+            let mut state = self.universe().lock();
+            let mut chance = state.fault_chance();
+            plan.draw(&mut chance, &names)
+        };
+        for (after, fault) in drawn {
+            self.at(after, fault);
+        }
+    }
+
+    // ---- time ----
+
+    /// How long the simulation has lasted.
+    pub fn now(&self) -> Duration {
+        self.universe().lock().moment().since_start()
+    }
+
+    /// Lets time pass, and everything happen in it.
+    pub fn run_for(&self, time: Duration) {
+        let end = self.universe().lock().moment().after(time);
+        while self.engine.step(Some(end)) {}
+    }
+
+    /// Lets everything happen until `done`, or for `most`. Returns whether it came about.
+    pub fn run_until(&self, most: Duration, mut done: impl FnMut() -> bool) -> bool {
+        let end = self.universe().lock().moment().after(most);
+        loop {
+            if done() {
+                return true;
+            }
+            if !self.engine.step(Some(end)) {
+                return done();
+            }
+        }
+    }
+
+    /// A number that the seed draws, below `bound`: for what a scenario leaves to chance.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.universe().lock().scenario_chance().below(bound)
+    }
+
+    /// Something that belongs into the trace.
+    pub fn note(&self, text: impl fmt::Display) {
+        let mut state = self.universe().lock();
+        let now = state.moment();
+        state.trace.say(now, text.to_string());
+    }
+
+    /// What has happened so far.
+    pub fn trace(&self) -> TraceHash {
+        self.universe().lock().trace.summary()
+    }
+
+    /// How many turns loops have taken.
+    pub fn turns(&self) -> u64 {
+        self.engine.turns.get()
+    }
+
+    // ---- the end ----
+
+    /// Something is not as it must be: told at the end of the run.
+    pub fn violation(&self, text: impl Into<String>) {
+        self.engine.violations.borrow_mut().push(text.into());
+    }
+
+    /// Everything comes to its end, and is looked at.
+    fn end(&self, panics_allowed: bool) {
+        self.engine.script.borrow_mut().stop();
+        self.heal();
+        let hosts = self.hosts();
+        for host in &hosts {
+            host.forget();
+        }
+        let idle = || hosts.iter().all(|host| self.engine.left_on(host.index).is_empty());
+        self.run_until(ENDING_MAX, idle);
+        for host in &hosts {
+            for left in self.engine.left_on(host.index) {
+                self.violation(format!("{} never ended: {left}", host.name()));
+            }
+        }
+        for name in self.engine.spinning.take() {
+            self.violation(format!("the loop {name} spun"));
+        }
+        let panics = self.engine.panics.get();
+        if panics > 0 && !panics_allowed {
+            self.violation(format!("{panics} panics were contained by loops"));
+        }
+        let (found, wakers) = {
+            let mut state = self.universe().lock();
+            let mut found: Vec<String> = Vec::new();
+            if let Err(violations) = state.net.check() {
+                found.extend(violations.iter().map(ToString::to_string));
+            }
+            for host in &hosts {
+                let open = state.net.open_sockets(host.id);
+                if !open.is_empty() {
+                    found.push(format!("{} still has {} sockets open: {open:?}", host.name(), open.len()));
+                }
+            }
+            (found, state.spread_news())
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        found.into_iter().for_each(|text| self.violation(text));
+        self.engine.abandon();
+    }
+}
+
+impl Time {
+    /// So much later.
+    pub(super) fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after the start of the simulation.
+    pub(super) fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("now", &self.now()).field("hosts", &self.hosts()).finish_non_exhaustive()
+    }
+}

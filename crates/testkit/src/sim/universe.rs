@@ -1,0 +1,285 @@
+//! What everything in a simulation shares: the network, the clock, chance, and who has to be told of what.
+//!
+//! ```text
+//!   loops, workers, programs ──lock──▶ State ── net (what is under way), now, chance, the trace
+//!                                        │ news: a socket has changed
+//!                                        ▼
+//!                                      the events of the loop that owns the socket, until it polls
+//! ```
+//! Always true:
+//! 1. Nothing foreign is called while the lock is held: wakers are collected, and woken behind it.
+//! 2. All order comes from the seed: no collection is walked that is ordered by chance of the process.
+
+use super::{
+    chance::Chance,
+    net::{Net, News, SocketId, Time},
+    trace::Trace,
+};
+use netwright_core::{
+    driver::{Event, Events, Ready, Token},
+    world::{LoopBody, WorkersBody},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Names a loop of a simulation.
+pub(super) type Tag = u64;
+
+/// The index of a host.
+pub(super) type HostIndex = usize;
+
+/// What one look at a clock takes: time passes also for code that looks at nothing else, so that no loop is for ever in one moment.
+const LOOK_NS: u64 = 50;
+
+/// 2026-01-01, 00:00 UTC: when every simulation begins.
+const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
+
+pub(super) struct Universe {
+    state: Mutex<State>,
+    /// The monotonic clock's beginning: differences from it are all that can be seen.
+    origin: Instant,
+}
+
+impl Universe {
+    pub(super) fn new(seed: u64) -> Arc<Self> {
+        let chance = Chance::seed(seed);
+        let state = State {
+            net: Net::new(chance.fork("network")),
+            order: chance.fork("order"),
+            draws: chance.fork("draws"),
+            now: Time::START,
+            spent_ns: 0,
+            hosts: Vec::new(),
+            loops: BTreeMap::new(),
+            woken: BTreeSet::new(),
+            owners: BTreeMap::new(),
+            bodies: Vec::new(),
+            pools: Vec::new(),
+            last_tag: 0,
+            trace: Trace::new(),
+        };
+        Arc::new(Self { state: Mutex::new(state), origin: Instant::now() })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a host's monotonic clock shows. Looking at it takes a moment.
+    pub(super) fn instant(&self, host: HostIndex) -> Instant {
+        let mut state = self.lock();
+        state.spent_ns += LOOK_NS;
+        let shown = state.hosts[host].clock.shown(state.moment());
+        self.origin + Duration::from_nanos(shown)
+    }
+
+    /// What its clock on the wall shows.
+    pub(super) fn system_time(&self, host: HostIndex) -> SystemTime {
+        let state = self.lock();
+        let clock = &state.hosts[host].clock;
+        let since = BEGINNING + Duration::from_nanos(clock.shown(state.moment()));
+        let told = match clock.ahead {
+            Ahead::By(time) => since + time,
+            Ahead::Behind(time) => since.saturating_sub(time),
+        };
+        SystemTime::UNIX_EPOCH + told
+    }
+
+    /// When a host's clock will show that.
+    pub(super) fn when(&self, host: HostIndex, instant: Instant) -> Time {
+        let shown = instant.saturating_duration_since(self.origin);
+        let shown = u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX);
+        Time(self.lock().hosts[host].clock.when(shown))
+    }
+
+    /// Does something to the network, at this moment, and tells whom it concerns.
+    pub(super) fn with_net<R>(&self, act: impl FnOnce(&mut Net, Time) -> R) -> R {
+        let mut state = self.lock();
+        let now = state.moment();
+        let result = act(&mut state.net, now);
+        let wakers = state.spread_news();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+/// A host, as the simulation sees it.
+pub(super) struct HostState {
+    pub(super) name: String,
+    pub(super) clock: HostClock,
+    pub(super) cores: usize,
+    /// Chance of its programs.
+    pub(super) draws: Chance,
+}
+
+/// How the clock of a host differs from the simulation's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostClock {
+    /// The clock on the wall.
+    pub(super) ahead: Ahead,
+    /// How much too fast it goes, in millionths; also the monotonic one.
+    pub(super) drift_ppm: i32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ahead {
+    By(Duration),
+    Behind(Duration),
+}
+
+impl Default for HostClock {
+    fn default() -> Self {
+        Self { ahead: Ahead::By(Duration::ZERO), drift_ppm: 0 }
+    }
+}
+
+const MILLION: i128 = 1_000_000;
+
+impl HostClock {
+    /// Nanoseconds that it shows since the beginning.
+    fn shown(&self, at: Time) -> u64 {
+        let at = i128::from(at.0);
+        u64::try_from(at + at * i128::from(self.drift_ppm) / MILLION).unwrap_or(u64::MAX)
+    }
+
+    /// The first moment at which it shows at least that.
+    fn when(&self, shown: u64) -> u64 {
+        let rate = MILLION + i128::from(self.drift_ppm);
+        let guess = (i128::from(shown) * MILLION).div_euclid(rate).max(0);
+        let mut at = u64::try_from(guess).unwrap_or(u64::MAX);
+        while at < u64::MAX && self.shown(Time(at)) < shown {
+            at += 1;
+        }
+        at
+    }
+}
+
+/// Who is told of a socket's news.
+pub(super) enum Owner {
+    Source(Tag, Token),
+    Task(Waker),
+}
+
+/// What the driver of a loop has to tell.
+#[derive(Default)]
+pub(super) struct LoopEvents {
+    /// By token, one each: what has become possible since the last poll.
+    waiting: Vec<Event>,
+}
+
+pub(super) struct State {
+    pub(super) net: Net,
+    /// Who comes first of those who could.
+    pub(super) order: Chance,
+    draws: Chance,
+    pub(super) now: Time,
+    /// What the turn that runs has taken so far.
+    pub(super) spent_ns: u64,
+    pub(super) hosts: Vec<HostState>,
+    pub(super) loops: BTreeMap<Tag, (HostIndex, LoopEvents)>,
+    /// Loops that have been woken since the scheduler looked.
+    pub(super) woken: BTreeSet<Tag>,
+    owners: BTreeMap<SocketId, Owner>,
+    /// Loops and workers that nobody drives yet.
+    pub(super) bodies: Vec<(HostIndex, LoopBody)>,
+    pub(super) pools: Vec<(HostIndex, WorkersBody)>,
+    last_tag: Tag,
+    pub(super) trace: Trace,
+}
+
+impl State {
+    /// The present moment, within a turn.
+    pub(super) fn moment(&self) -> Time {
+        Time(self.now.0 + self.spent_ns)
+    }
+
+    pub(super) fn add_host(&mut self, name: &str, cores: usize) -> HostIndex {
+        let draws = self.draws.fork(name);
+        self.hosts.push(HostState { name: name.to_owned(), clock: HostClock::default(), cores, draws });
+        self.hosts.len() - 1
+    }
+
+    pub(super) fn add_loop(&mut self, host: HostIndex) -> Tag {
+        self.last_tag += 1;
+        self.loops.insert(self.last_tag, (host, LoopEvents::default()));
+        self.last_tag
+    }
+
+    pub(super) fn wake(&mut self, tag: Tag) {
+        self.woken.insert(tag);
+    }
+
+    // ---- from the network to loops ----
+
+    pub(super) fn own(&mut self, socket: SocketId, owner: Owner) {
+        self.owners.insert(socket, owner);
+    }
+
+    pub(super) fn disown(&mut self, socket: SocketId) {
+        self.owners.remove(&socket);
+    }
+
+    /// Tells a source something, in its loop's next turn.
+    pub(super) fn tell(&mut self, tag: Tag, token: Token, ready: Ready) {
+        let Some((_, events)) = self.loops.get_mut(&tag) else { return };
+        match events.waiting.iter_mut().find(|event| event.token == token) {
+            Some(event) => event.ready |= ready,
+            None => events.waiting.push(Event { token, ready }),
+        }
+        self.woken.insert(tag);
+    }
+
+    /// Passes on what has changed in the network. Returns who is to be woken, without the lock.
+    #[must_use]
+    pub(super) fn spread_news(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for News { socket, ready } in self.net.take_news() {
+            match self.owners.get(&socket) {
+                Some(Owner::Source(tag, token)) => {
+                    let (tag, token) = (*tag, *token);
+                    self.tell(tag, token, ready);
+                }
+                Some(Owner::Task(waker)) => wakers.push(waker.clone()),
+                None => {}
+            }
+        }
+        wakers
+    }
+
+    /// What a poll brings: in an order that is drawn.
+    pub(super) fn take_events(&mut self, tag: Tag, into: &mut Events) {
+        let Some((_, events)) = self.loops.get_mut(&tag) else { return };
+        let mut waiting = mem::take(&mut events.waiting);
+        for at in (1..waiting.len()).rev() {
+            waiting.swap(at, self.order.below(at as u64 + 1) as usize);
+        }
+        waiting.into_iter().for_each(|event| into.push(event));
+    }
+
+    /// Everything that is ready on every registration, as if it were new. Returns how many there are.
+    pub(super) fn tell_all_again(&mut self, tag: Tag) -> usize {
+        let mine = |(socket, owner): (&SocketId, &Owner)| match owner {
+            Owner::Source(of, token) if *of == tag => Some((*socket, *token)),
+            _ => None,
+        };
+        let registered: Vec<_> = self.owners.iter().filter_map(mine).collect();
+        for (socket, token) in &registered {
+            let ready = self.net.look(*socket);
+            self.tell(tag, *token, ready);
+        }
+        registered.len()
+    }
+
+    /// A loop is over: nobody is told any more.
+    pub(super) fn forget_loop(&mut self, tag: Tag) {
+        self.loops.remove(&tag);
+        self.woken.remove(&tag);
+        self.owners.retain(|_, owner| !matches!(owner, Owner::Source(of, _) if *of == tag));
+    }
+}
