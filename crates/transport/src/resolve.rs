@@ -9,13 +9,15 @@
 //! 1. A literal address needs no thread and is there at once.
 //! 2. A list that is resolved is not empty, names no address twice, and is in the resolver's order.
 //! 3. Errors name the input as it was given.
-//! 4. However many clients, servers and hosts there are, their names share as many threads as [`THREADS`] says, and no more
+//! 4. On a loop with a network in place of the system's, the names are that network's.
+//! 5. However many clients, servers and hosts there are, their names share as many threads as [`THREADS`] says, and no more
 //!    than [`WAITING_MAX`] of them wait for one, in the order in which they came.
 //!
 //! Not here: connecting, and the delay between two attempts (transports); caching (the system's own resolver does it).
 
+use crate::open::Substitute;
 use netwright_core::{
-    Promise, PromiseError, Promised, RefusedWhy, Workers, WorkersError, internal::catch, promise,
+    LocalLoop, Promise, PromiseError, Promised, RefusedWhy, Workers, WorkersError, internal::catch, promise,
 };
 use std::{
     collections::HashSet,
@@ -78,7 +80,8 @@ const THREADS: usize = 8;
 /// out of order, and too few to be a burden.
 const WAITING_MAX: usize = 4096;
 
-/// The system's resolver, which blocks, on threads that may.
+/// The system's resolver, which blocks, on threads that may. Asked on a loop whose driver brought a [network](crate::open::Network) along,
+/// it is that network's.
 ///
 /// A handle: clones are the same resolver. All that [`new`](Self::new) makes share eight threads of the process, and up to
 /// 4,096 names wait for one of them; one more is refused, and the error names this limit. For others there is
@@ -147,8 +150,13 @@ impl Resolve for Resolver {
         if let Ok(literal) = name.parse() {
             return Promised::ready(Ok(vec![literal]));
         }
+        let local = LocalLoop::current();
+        let network = local.and_then(|local| Substitute::of(&local).map(|network| (local, network)));
         Target::parse(name)
-            .and_then(|target| self.start(target))
+            .and_then(|target| match network {
+                Some((local, network)) => target.look_up_in(&local, network),
+                None => self.start(target),
+            })
             .unwrap_or_else(|error| Promised::ready(Err(error)))
     }
 }
@@ -182,12 +190,41 @@ impl Target {
         if !promise.claim() {
             return; // nobody waits any more
         }
-        let found = (self.host.as_str(), self.port).to_socket_addrs().and_then(|found| {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        promise.complete(self.judge(found));
+    }
+
+    /// Asks the network that stands in for the system's on this loop.
+    fn look_up_in(
+        self,
+        local: &LocalLoop,
+        network: Substitute,
+    ) -> Result<Promised<Vec<SocketAddr>, ResolveError>, ResolveError> {
+        let name = self.name.clone();
+        let (promise, promised) = promise();
+        let looking = async move {
+            let found = network.look_up(&self.host, self.port).await;
+            promise.complete(match found {
+                Ok(found) => self.judge(found),
+                Err(panic) => Err(ResolveError::Panicked { name: self.name, panic }),
+            });
+        };
+        match local.spawn(looking) {
+            Ok(_) => Ok(promised),
+            Err(refused) => Err(ResolveError::Refused { name, why: refused.why }),
+        }
+    }
+
+    fn judge(
+        &self,
+        found: io::Result<impl IntoIterator<Item = SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>, ResolveError> {
+        let found = found.and_then(|found| {
             let mut seen = HashSet::new();
-            let addresses: Vec<_> = found.filter(|address| seen.insert(*address)).collect();
+            let addresses: Vec<_> = found.into_iter().filter(|address| seen.insert(*address)).collect();
             if addresses.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(addresses) }
         });
-        promise.complete(found.map_err(|error| ResolveError::unresolvable(&self.name, error)));
+        found.map_err(|error| ResolveError::unresolvable(&self.name, error))
     }
 }
 

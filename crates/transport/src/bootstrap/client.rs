@@ -1,28 +1,27 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
 use super::{
-    Backend, ConnectError,
-    attempts::{self, Attempt},
+    Backend, ConnectError, attempts,
     error::taken,
     hosts::Homes,
     race,
     setters::{Common, stream_setters},
+    through::Through,
 };
 use crate::{
     blocking::{Lease, ThreadPerChannel},
     live::Guard,
-    open::{Arrival, Connection, Means, Schemes, Whereabouts},
+    open::{Arrival, Connection, Schemes, Whereabouts},
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, interleave, look_up},
     socket::ConnectSettings,
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
 use netwright_core::{
-    Address, Channel, EventLoopGroup, IntoPipeline, LocalLoop, Outgoing, Promise, Promised, internal::catch,
-    promise, time,
+    Address, Channel, EventLoopGroup, IntoPipeline, LocalLoop, Outgoing, Promised, internal::catch, promise,
 };
 use std::{
-    fmt, io,
+    fmt,
     net::SocketAddr,
     sync::{
         Arc,
@@ -214,41 +213,33 @@ impl<W: Send + 'static> Client<W> {
         });
         let (inner, address) = (self.inner.clone(), address.to_string());
         let future = async move {
-            let addresses = match inner.schemes.find(&address) {
+            let (through, addresses) = match inner.schemes.find(&address) {
                 Err(error) => return promise.fail(error.into()),
-                Ok(Whereabouts::Open(means, to)) => {
-                    return inner.connect_open(id, &means, to, promise, lease);
-                }
-                Ok(Whereabouts::Unix(address)) => vec![address],
+                Ok(Whereabouts::Open(means, to)) => (Through::Transport(means), vec![to]),
+                Ok(Whereabouts::Unix(to)) => (Through::sockets_here(), vec![to]),
                 Ok(Whereabouts::Host(name)) => match look_up(&*inner.resolver, name).await {
-                    Ok(found) => in_turn(&found),
+                    Ok(found) => (Through::sockets_here(), in_turn(&found)),
                     Err(error) => return promise.fail(error.into()),
                 },
             };
             if promise.is_cancelled() {
                 return;
             }
-            if addresses.is_empty() {
-                return promise
-                    .fail(ConnectError::Setup(format!("{address:?} has no address to connect to")));
-            }
-            let Some(local) = LocalLoop::current() else { return };
-            // What a Unix socket does not have is refused as a whole.
-            let options = match &addresses[..] {
-                [Address::Unix(_)] => &inner.options,
-                _ => &inner.settings.options,
+            let options = match inner.judge(&address, &through, &addresses) {
+                Ok(options) => options.clone(),
+                Err(error) => return promise.fail(error),
             };
-            let (limit, options) = (inner.timeout, options.clone());
-            let connect = ConnectSettings { from: inner.from, limit, options };
+            let Some(local) = LocalLoop::current() else { return };
+            let connect = ConnectSettings { from: inner.from, limit: inner.timeout, options };
             let place = local.clone();
-            let done = move |result: Result<(socket2::Socket, Address), ConnectError>| {
+            let done = move |result: Result<Arrival, ConnectError>| {
                 if !promise.claim() {
-                    return; // cancelled at the last moment: the socket is closed by its drop
+                    return; // cancelled at the last moment: the connection is closed by its drop
                 }
-                let connected = |(socket, peer)| inner.adopt(&place, Carried::Socket(socket), peer, lease);
+                let connected = |Arrival { carried, peer }| inner.adopt(&place, carried, peer, lease);
                 promise.complete(result.and_then(connected));
             };
-            race::start(id, local, addresses, connect, Box::new(done));
+            race::start(id, local, addresses, through, connect, Box::new(done));
         };
         taken(promised, event_loop.spawn(future))
     }
@@ -289,49 +280,30 @@ impl<W: Send + 'static> Client<W> {
 }
 
 impl<W: Send + 'static> Inner<W> {
-    /// Connects by a transport that is no socket of the system, on the loop of the calling thread.
-    fn connect_open(
-        self: Arc<Self>,
-        id: u64,
-        means: &Means,
-        to: Address,
-        mut promise: Promise<Channel<W>, ConnectError>,
-        lease: Option<Lease>,
-    ) {
-        let Some(local) = LocalLoop::current() else { return };
-        if promise.is_cancelled() {
-            return;
-        }
-        let setup = |why: &str| ConnectError::Setup(format!("cannot connect to {to}: {why}"));
-        if let Some(from) = self.from {
-            let why = format!("local_addr is {from}, but such a connection has no host and port");
-            return promise.fail(setup(&why));
-        }
-        let limit = self.timeout;
-        let connecting = match means.connect(&to, &local, &self.options) {
-            Ok(Ok(connecting)) => connecting,
-            Ok(Err(error)) => return promise.fail(ConnectError::io(to, limit, error)),
-            Err(why) => return promise.fail(setup(&why)),
-        };
-        let (attempt, place) = (Attempt::new(id), local.clone());
-        let connected = local.spawn(async move {
-            let result = match limit {
-                Duration::ZERO => connecting.await,
-                _ => time::timeout(limit, connecting)
-                    .await
-                    .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
-            };
-            drop(attempt);
-            if promise.claim() {
-                let arrived = result.map_err(|error| ConnectError::io(to, limit, error));
-                let adopt = |Arrival { carried, peer }| self.adopt(&place, carried, peer, lease);
-                promise.complete(arrived.and_then(adopt));
+    /// Whether it can be connected to these addresses at all, and with which options.
+    fn judge(
+        &self,
+        text: &str,
+        through: &Through,
+        addresses: &[Address],
+    ) -> Result<&StreamOptions, ConnectError> {
+        let setup = |why: String| Err(ConnectError::Setup(format!("cannot connect to {text}: {why}")));
+        match (through, addresses) {
+            (_, []) => Err(ConnectError::Setup(format!("{text:?} has no address to connect to"))),
+            (Through::Transport(means), _) => {
+                if let Some(from) = self.from {
+                    return setup(format!(
+                        "local_addr is {from}, but such a connection has no host and port"
+                    ));
+                }
+                if let Err(why) = means.check(&self.options) {
+                    return setup(why.to_owned());
+                }
+                Ok(&self.options)
             }
-        });
-        if let Ok(connected) = connected
-            && !connected.is_done()
-        {
-            Attempt::on_abandon(id, move || _ = connected.abort());
+            // What a Unix socket does not have is refused as a whole.
+            (_, [Address::Unix(_)]) => Ok(&self.options),
+            _ => Ok(&self.settings.options),
         }
     }
 

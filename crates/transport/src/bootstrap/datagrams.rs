@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     attributes::Attributes,
-    datagram::{Datagram, DatagramSettings, Opening, open},
+    datagram::{Bound, Datagram, DatagramSettings, Opening, open},
+    open::{NetworkDatagrams, Substitute},
     options::DatagramOptions,
     resolve::{Resolve, look_up},
     socket::sock_addr,
@@ -315,9 +316,12 @@ impl<W: Send + 'static> Inner<W> {
     /// On the loop of the calling thread. Also gives the address that was taken.
     fn bind_here(&self, address: Address, shared: bool) -> Result<(Channel<W>, Address), BindError> {
         let refused = |error| BindError::io(address.clone(), error);
-        let (socket, domain) = self.socket(&address, shared).map_err(refused)?;
-        let file = bind(&socket, &address).map_err(refused)?;
-        let opened = self.open(socket, domain, None, file).map_err(BindError::Panicked)?;
+        let local = current().map_err(refused)?;
+        let opening = match Substitute::of(&local) {
+            Some(network) => self.in_network(&local, network, Some(address.clone()), None, shared),
+            None => self.bound(&address, shared).and_then(|bound| bound.opening(&local, &self.settings)),
+        };
+        let opened = (self.open)(opening.map_err(refused)?).map_err(BindError::Panicked)?;
         let channel = opened.map_err(refused)?;
         let taken = channel.local().unwrap_or_else(|| address.clone());
         Ok((channel, taken))
@@ -360,12 +364,59 @@ impl<W: Send + 'static> Inner<W> {
 
     fn connect_to(&self, peer: Address) -> Result<Channel<W>, ConnectError> {
         let failed = |error| ConnectError::io(peer.clone(), Duration::ZERO, error);
-        let (socket, domain, file) = self.connected(&peer).map_err(failed)?;
-        let opened = self.open(socket, domain, Some(peer.clone()), file).map_err(ConnectError::Panicked)?;
+        let local = current().map_err(failed)?;
+        let opening = match Substitute::of(&local) {
+            Some(network) => self.in_network(&local, network, self.from.clone(), Some(peer.clone()), false),
+            None => self.connected(&peer).and_then(|bound| bound.opening(&local, &self.settings)),
+        };
+        let opened = (self.open)(opening.map_err(failed)?).map_err(ConnectError::Panicked)?;
         opened.map_err(failed)
     }
 
-    fn connected(&self, peer: &Address) -> io::Result<(Socket, Domain, BoundFile)> {
+    /// A socket of the network that stands in for the system's on a loop.
+    fn in_network<'a>(
+        &'a self,
+        local: &'a LocalLoop,
+        network: Substitute,
+        bind: Option<Address>,
+        to: Option<Address>,
+        shared: bool,
+    ) -> io::Result<Opening<'a, ()>> {
+        let Some(address) = bind.as_ref().or(to.as_ref()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let domain = crate::socket::domain(address)?;
+        self.options.check(domain).map_err(io::Error::from)?;
+        let DatagramSettings { descriptors_max, credentials, report_undelivered, .. } = self.settings;
+        if domain == Domain::UNIX && (descriptors_max > 0 || credentials) {
+            let text =
+                "the network of this loop passes no descriptors along with datagrams, and no credentials";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let (peer, options) = (to.clone(), &self.options);
+        let make = move |token| {
+            network.datagrams(&NetworkDatagrams {
+                bind: bind.as_ref(),
+                to: to.as_ref(),
+                shared: shared || options.shares_port(),
+                report_undelivered,
+                options,
+                local,
+                token,
+            })
+        };
+        Ok(Opening::without_system(local, domain, peer, &self.settings, Box::new(make)))
+    }
+
+    /// A socket of the system that receives from anybody.
+    fn bound(&self, address: &Address, shared: bool) -> io::Result<Bound> {
+        let (socket, domain) = self.socket(address, shared)?;
+        let file = bind(&socket, address)?;
+        Ok(Bound { socket, domain, peer: None, file })
+    }
+
+    /// And one that has a peer.
+    fn connected(&self, peer: &Address) -> io::Result<Bound> {
         let (socket, domain) = self.socket(peer, false)?;
         let mut file = None;
         if let Some(from) = &self.from {
@@ -376,7 +427,7 @@ impl<W: Send + 'static> Inner<W> {
             socket.bind(&socket2::SockAddr::unix("")?)?;
         }
         socket.connect(&sock_addr(peer)?)?;
-        Ok((socket, domain, file))
+        Ok(Bound { socket, domain, peer: Some(peer.clone()), file })
     }
 
     fn socket(&self, address: &Address, shared: bool) -> io::Result<(Socket, Domain)> {
@@ -390,27 +441,10 @@ impl<W: Send + 'static> Inner<W> {
         socket.set_nonblocking(true)?;
         Ok((socket, domain))
     }
+}
 
-    fn open(
-        &self,
-        socket: Socket,
-        domain: Domain,
-        peer: Option<Address>,
-        file: BoundFile,
-    ) -> Result<io::Result<Channel<W>>, String> {
-        let Some(local) = LocalLoop::current() else {
-            return Ok(Err(io::Error::other("this thread runs no event loop")));
-        };
-        (self.open)(Opening {
-            local: &local,
-            socket,
-            domain,
-            peer,
-            pipeline: (),
-            settings: &self.settings,
-            file,
-        })
-    }
+fn current() -> io::Result<LocalLoop> {
+    LocalLoop::current().ok_or_else(|| io::Error::other("this thread runs no event loop"))
 }
 
 /// The file of a Unix socket, if it has one, which goes when this is dropped.

@@ -5,14 +5,15 @@
 //!   unix:…       one socket; each acceptor has a duplicate of its descriptor, and who is fastest accepts
 //!   other:…      one listener of that transport, which all acceptors attend
 //! ```
+//! A network that stands in for the system's has a listener for each acceptor at host and port, and one for all at a Unix name.
 
-use super::BindError;
+use super::{BindError, through::Through};
 #[cfg(unix)]
 use crate::socket::unix::{self, SocketFile};
 #[cfg(all(target_os = "linux", feature = "uring"))]
 use crate::uring::UringListener;
 use crate::{
-    open::{Listener as OpenListener, Means},
+    open::Listener as OpenListener,
     options::{ListenerOptions, StreamOptions},
     socket::{self, Listener, ListenerFigures, Reception, SocketAcceptor},
 };
@@ -32,15 +33,18 @@ pub(super) enum Entrance {
         #[cfg(unix)]
         common: Option<Arc<Common>>,
     },
-    Open(Arc<dyn OpenListener>),
+    Open {
+        listener: Arc<dyn OpenListener>,
+        /// It is a port of a network, which spreads connections over all that listen there.
+        port: bool,
+    },
 }
 
-/// Where to listen, and by what means.
+/// Where to listen, and through what.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) address: Address,
-    /// None: sockets of the system.
-    pub(super) means: Option<Means>,
+    pub(super) through: Through,
 }
 
 /// What the acceptors of one Unix socket hold together: dropped with the last of them.
@@ -82,7 +86,9 @@ impl Kept {
                 let socket = common.socket.as_ref()?.try_clone();
                 Some(socket.map(|socket| Entrance::Socket { socket, common: Some(common) }))
             }
-            Self::Open(listener) => listener.upgrade().map(|listener| Ok(Entrance::Open(listener))),
+            Self::Open(listener) => {
+                listener.upgrade().map(|listener| Ok(Entrance::Open { listener, port: false }))
+            }
         }
     }
 }
@@ -124,13 +130,25 @@ impl EntranceSettings {
         let setup =
             |why: &dyn std::fmt::Display| BindError::Setup(format!("cannot listen on {address}: {why}"));
         let failed = |error| BindError::io(address.clone(), error);
-        if let Some(means) = &site.means {
-            let listener = means.listen(address, &self.listener, &self.connections);
-            return listener.map_err(|why| setup(&why))?.map(Entrance::Open).map_err(failed);
-        }
-        let domain = socket::domain(address).map_err(failed)?;
-        self.connections.check(domain).map_err(|error| setup(&error))?;
-        self.listen_on(address).map_err(failed)
+        let opened = match &site.through {
+            Through::Transport(means) => means
+                .listen(address, &self.listener, &self.connections)
+                .map_err(|why| setup(&why))?
+                .map(|listener| Entrance::Open { listener, port: false }),
+            sockets => {
+                let domain = socket::domain(address).map_err(failed)?;
+                self.connections.check(domain).map_err(|error| setup(&error))?;
+                match sockets {
+                    Through::Network(network) => {
+                        let several = self.acceptors > 1;
+                        let listener = network.listen(address, several, &self.listener, &self.connections);
+                        listener.map(|listener| Entrance::Open { listener, port: address.ip().is_some() })
+                    }
+                    _ => self.listen_on(address),
+                }
+            }
+        };
+        opened.map_err(failed)
     }
 
     fn listen_on(&self, address: &Address) -> io::Result<Entrance> {
@@ -171,8 +189,8 @@ impl Entrance {
         match self {
             #[cfg(unix)]
             Self::Socket { common: Some(common), .. } => Kept::Common(Arc::downgrade(common)),
-            Self::Socket { .. } => Kept::Nothing,
-            Self::Open(listener) => Kept::Open(Arc::downgrade(listener)),
+            Self::Socket { .. } | Self::Open { port: true, .. } => Kept::Nothing,
+            Self::Open { listener, .. } => Kept::Open(Arc::downgrade(listener)),
         }
     }
 
@@ -181,19 +199,22 @@ impl Entrance {
     pub(super) fn shares_socket(&self) -> bool {
         match self {
             Self::Socket { common, .. } => common.as_ref().is_some_and(|common| common.socket.is_some()),
-            Self::Open(_) => false,
+            Self::Open { .. } => false,
         }
     }
 
-    /// Whether the system spreads connections over several such entrances.
+    /// Whether the system, or the network in its place, spreads connections over several such entrances.
     pub(super) fn is_on_the_network(&self) -> bool {
-        matches!(self, Self::Socket { .. }) && matches!(self.address(), Some(Address::Ip(_)))
+        match self {
+            Self::Socket { .. } => matches!(self.address(), Some(Address::Ip(_))),
+            Self::Open { port, .. } => *port,
+        }
     }
 
     fn address(&self) -> Option<Address> {
         match self {
             Self::Socket { socket, .. } => socket.local_addr().ok().and_then(|taken| socket::address(&taken)),
-            Self::Open(listener) => Some(listener.address()),
+            Self::Open { listener, .. } => Some(listener.address()),
         }
     }
 
@@ -204,7 +225,7 @@ impl Entrance {
             Self::Socket { common, .. } => Belongings { _common: common.clone() },
             #[cfg(not(unix))]
             Self::Socket { .. } => Belongings {},
-            Self::Open(_) => Belongings::default(),
+            Self::Open { .. } => Belongings::default(),
         }
     }
 
@@ -224,7 +245,7 @@ impl Entrance {
                 let attend = |token| SocketAcceptor::open(local, socket, token);
                 Listener::start(local, attend, figures, reception)
             }
-            Self::Open(listener) => {
+            Self::Open { listener, .. } => {
                 Listener::start(local, |token| listener.attend(local, token), figures, reception)
             }
         }

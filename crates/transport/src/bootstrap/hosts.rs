@@ -1,6 +1,6 @@
 //! Where connections live: on the loops of a group, in turns, or each on a thread of its own.
 
-use super::Backend;
+use super::{Backend, world::in_world};
 use crate::blocking::{Lease, ThreadError, ThreadPerChannel};
 use netwright_core::{BuildError, EventLoop, EventLoopGroup};
 
@@ -29,6 +29,7 @@ impl Homes {
                 return Err(SetupError::Both);
             }
             (Some(group), None) => return Ok(Self::Group(group)),
+            _ if in_world() => return Ok(Self::Group(backend.event_loops(loops)?)), // no threads there
             (None, Some(threads)) => threads,
             #[cfg(feature = "blocking")]
             (None, None) if backend == Backend::Blocking => ThreadPerChannel::new(),

@@ -15,6 +15,8 @@
 //! | `entrance` | where a server listens: a socket, a Unix socket, or what another transport has |
 //! | `listening` | which loop listens where, until when, and again after a loop has died |
 //! | `observer` | who looks on |
+//! | `through` | sockets, a network in their place, or another transport |
+//! | `world` | threads on which nothing is the system's |
 //! | `handover`, `hosts` | from the loop that accepts to the loop that hosts |
 //! | `race` | several addresses for one connection |
 //! | `attempts` | connections that are being opened, and may be given up |
@@ -32,6 +34,8 @@ mod observer;
 mod race;
 mod server;
 mod setters;
+mod through;
+mod world;
 
 pub use crate::live::ServerShutdown;
 pub use client::{Client, ClientBuilder};
@@ -44,6 +48,7 @@ pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 use crate::readiness::ReadinessSeed;
 use netwright_core::{BuildError, EventLoopGroup, EventLoopGroupBuilder};
 use std::{fmt, sync::OnceLock};
+use world::in_world;
 
 /// What waits for I/O.
 ///
@@ -83,6 +88,7 @@ impl Backend {
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
         let group = self.group().loops(loops).build();
         if self == Self::Auto
+            && !in_world()
             && Self::choose().backend == Self::Uring
             && let Err(error) = &group
         {
@@ -96,6 +102,9 @@ impl Backend {
     /// settings of one's own.
     pub fn group(self) -> EventLoopGroupBuilder {
         let group = EventLoopGroup::builder();
+        if in_world() {
+            return group;
+        }
         match self {
             Self::Auto => Self::choose().backend.group(),
             Self::Readiness => group.driver(|_| ReadinessSeed::new()),
@@ -114,6 +123,9 @@ impl Backend {
     /// ([`Probe`](crate::Probe)), and kept for the life of the process.
     pub fn choose() -> &'static Choice {
         static CHOICE: OnceLock<Choice> = OnceLock::new();
+        if in_world() {
+            return world::choice();
+        }
         CHOICE.get_or_init(Choice::make)
     }
 }

@@ -1,10 +1,15 @@
 //! Several addresses, one connection: the next attempt starts when the one before has failed, or has not answered for a
 //! quarter of a second. The first to connect wins, and the others are given up.
+//!
+//! An attempt is a socket that connects, a source of the loop; or what a network or another transport connects by, a future of the loop.
 
-use super::{ConnectError, attempts::Attempt};
-use crate::socket::{self, ConnectSettings};
-use netwright_core::{Address, LocalLoop, Scheduled, driver::Token};
-use socket2::Socket;
+use super::{ConnectError, attempts::Attempt, through::Through};
+use crate::{
+    open::Arrival,
+    socket::{self, ConnectSettings},
+    stream::Carried,
+};
+use netwright_core::{Address, JoinHandle, LocalLoop, Scheduled, driver::Token, time};
 use std::{
     cell::RefCell,
     collections::{HashSet, VecDeque},
@@ -16,17 +21,33 @@ use std::{
 /// How long an attempt has before the next one joins it (RFC 8305 recommends this).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-type Done = Box<dyn FnOnce(Result<(Socket, Address), ConnectError>)>;
+type Done = Box<dyn FnOnce(Result<Arrival, ConnectError>)>;
 
 struct Race {
     _attempt: Attempt,
     local: LocalLoop,
+    through: Rc<Through>,
     settings: Rc<ConnectSettings>,
     left: VecDeque<Address>,
-    running: Vec<(Address, Token)>,
+    running: Vec<(Address, Running)>,
     error: Option<ConnectError>,
     timer: Option<Scheduled<()>>,
     done: Option<Done>,
+}
+
+/// An attempt that has begun.
+enum Running {
+    Socket(Token),
+    Future(JoinHandle<()>),
+}
+
+impl Running {
+    fn give_up(self, local: &LocalLoop) {
+        match self {
+            Self::Socket(token) => _ = local.deregister(token),
+            Self::Future(connecting) => _ = connecting.abort(),
+        }
+    }
 }
 
 /// Starts, on the loop of the calling thread.
@@ -34,6 +55,7 @@ pub(super) fn start(
     id: u64,
     local: LocalLoop,
     addresses: Vec<Address>,
+    through: Through,
     settings: ConnectSettings,
     done: Done,
 ) {
@@ -43,6 +65,7 @@ pub(super) fn start(
     let race = Race {
         _attempt: Attempt::new(id),
         local,
+        through: Rc::new(through),
         settings: Rc::new(settings),
         left,
         running: Vec::new(),
@@ -68,8 +91,8 @@ fn stop(race: &Rc<RefCell<Race>>) {
         race.left.clear();
         (race.local.clone(), std::mem::take(&mut race.running), race.timer.take())
     };
-    for (_, token) in running {
-        local.deregister(token);
+    for (_, attempt) in running {
+        attempt.give_up(&local);
     }
     if let Some(timer) = timer {
         timer.cancel();
@@ -84,17 +107,14 @@ fn next(race: &Rc<RefCell<Race>>) {
         timer.cancel(); // the attempt that it would start is this one
     }
     loop {
-        let (local, address, settings) = {
+        let (local, address) = {
             let mut race = race.borrow_mut();
             let Some(address) = race.left.pop_front() else { break };
-            (race.local.clone(), address, race.settings.clone())
+            (race.local.clone(), address)
         };
-        let told = race.clone();
-        let to = address.clone();
-        let on_connect = Box::new(move |result| finished(&told, to, result));
-        match socket::connect(&local, address.clone(), &settings, on_connect) {
-            Ok(token) => {
-                race.borrow_mut().running.push((address, token));
+        match begin(race, &address) {
+            Ok(attempt) => {
+                race.borrow_mut().running.push((address, attempt));
                 if !race.borrow().left.is_empty() {
                     let later = race.clone();
                     let timer = local.schedule(HEAD_START, move || next(&later)).ok();
@@ -109,6 +129,37 @@ fn next(race: &Rc<RefCell<Race>>) {
     if let Some((done, error)) = lost {
         done(Err(error));
     }
+}
+
+fn begin(race: &Rc<RefCell<Race>>, to: &Address) -> io::Result<Running> {
+    let (local, through, settings) = {
+        let race = race.borrow();
+        (race.local.clone(), race.through.clone(), race.settings.clone())
+    };
+    let (told, peer) = (race.clone(), to.clone());
+    let connecting = match &*through {
+        Through::Sockets => {
+            let on_connect = Box::new(move |result: io::Result<_>| {
+                let arrival = |socket| Arrival { carried: Carried::Socket(socket), peer: peer.clone() };
+                finished(&told, &peer, result.map(arrival));
+            });
+            return socket::connect(&local, to.clone(), &settings, on_connect).map(Running::Socket);
+        }
+        Through::Network(network) => network.connect(to, &local, &settings)?,
+        Through::Transport(means) => means.connect(to, &local, &settings.options)?,
+    };
+    let limit = settings.limit;
+    // It is polled in a task of its own, so it has not ended before it is known as running.
+    let attempt = local.spawn(async move {
+        let result = match limit {
+            Duration::ZERO => connecting.await,
+            _ => {
+                time::timeout(limit, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            }
+        };
+        finished(&told, &peer, result);
+    });
+    attempt.map(Running::Future).map_err(|refused| io::Error::other(refused.why))
 }
 
 impl Race {
@@ -127,18 +178,18 @@ impl Race {
     }
 }
 
-fn finished(race: &Rc<RefCell<Race>>, address: Address, result: io::Result<Socket>) {
-    race.borrow_mut().running.retain(|(running, _)| *running != address);
+fn finished(race: &Rc<RefCell<Race>>, address: &Address, result: io::Result<Arrival>) {
+    race.borrow_mut().running.retain(|(running, _)| running != address);
     match result {
-        Ok(socket) => {
+        Ok(arrival) => {
             stop(race);
             let done = race.borrow_mut().done.take();
             if let Some(done) = done {
-                done(Ok((socket, address)));
+                done(Ok(arrival));
             }
         }
         Err(error) => {
-            race.borrow_mut().failed(address, error);
+            race.borrow_mut().failed(address.clone(), error);
             next(race);
         }
     }

@@ -8,6 +8,7 @@ use super::{
     hosts::Homes,
     listening::{Listening, Plan},
     setters::{Common, stream_setters},
+    through::Through,
 };
 #[cfg(unix)]
 use crate::socket::unix::PeerCredentials;
@@ -315,10 +316,10 @@ async fn listen(
     let mut bound = Vec::new();
     for address in addresses {
         let site = match schemes.find(&address)? {
-            Whereabouts::Open(means, address) => Site { address, means: Some(means) },
-            Whereabouts::Unix(address) => Site { address, means: None },
+            Whereabouts::Open(means, address) => Site { address, through: Through::Transport(means) },
+            Whereabouts::Unix(address) => Site { address, through: Through::sockets_here() },
             Whereabouts::Host(name) => match look_up(&*resolver, name).await?.first() {
-                Some(first) => Site { address: Address::Ip(*first), means: None },
+                Some(first) => Site { address: Address::Ip(*first), through: Through::sockets_here() },
                 None => {
                     return Err(BindError::Setup(format!("{address:?} has no address to listen on")));
                 }

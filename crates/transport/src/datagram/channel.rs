@@ -1,8 +1,8 @@
 //! One channel of datagrams, on its loop.
 //!
 //! Always true:
-//! 1. The descriptor is registered once, for both directions. `readable` and `blocked` remember what events said; a call that
-//!    brought fewer datagrams than asked for has emptied the socket.
+//! 1. `readable` and `blocked` remember what events said, or the socket when it was looked at; a call that brought fewer
+//!    datagrams than asked for has emptied the socket.
 //! 2. No more is received than the pipeline wants: nothing while it is paused, one at a time while it asks one by one. A
 //!    handler that pauses amid a batch gets the rest of it when it wants more; meanwhile it waits at the pipeline's front.
 //! 3. At most [`DATAGRAMS_PER_TURN`] per turn; what is left goes on in the next one, behind other channels. Each batch is
@@ -14,16 +14,15 @@
 //! 6. The socket is closed before anybody is told of the end.
 
 use super::{
-    Ask, Datagram, DatagramError, DatagramSettings, DatagramSocket, Extra, PortUnreachable, SendRules,
-    Truncated, Undelivered,
-    batch::{self, BATCH_MAX},
+    Datagram, DatagramError, DatagramSettings, PortUnreachable, SendRules, Truncated, Undelivered,
+    batch::BATCH_MAX,
+    carrier::{DatagramBatch, DatagramQueue, DatagramSocket},
     mailbox::Mailbox,
-    socket::add,
+    socket::{DatagramSocket as Handle, add},
 };
 use crate::{
-    readiness::{Interest, Readiness, Registered},
     stream::Wrote,
-    sys::errors::{is_about_segments, is_about_the_network, is_port_unreachable},
+    sys::errors::{is_about_the_network, is_port_unreachable},
 };
 use netwright_core::{
     Address, Channel, CloseCause, Event as UserEvent, Fault, Host, LocalLoop, Outgoing, Segment, SourceTimer,
@@ -31,8 +30,8 @@ use netwright_core::{
     driver::{Event, Ready, Source, Token},
     internal::CarriedBy,
 };
-use socket2::{Domain, Socket};
-use std::{any::Any, io, sync::Arc, time::Duration};
+use socket2::Domain;
+use std::{io, sync::Arc, time::Duration};
 
 /// Datagrams of one channel before others get their turn.
 const DATAGRAMS_PER_TURN: usize = 256;
@@ -40,9 +39,7 @@ const DATAGRAMS_PER_TURN: usize = 256;
 const SENDS_PER_TURN: usize = 16;
 /// What a channel expects of its first call; it learns.
 const EXPECT_FIRST: usize = 4;
-/// What several datagrams that the system joined have together, at most.
-const JOINED_MAX: usize = 65_535;
-/// Errors fetched from the system for one event.
+/// Errors fetched from the socket for one event.
 const ERRORS_PER_EVENT: usize = 16;
 /// How long to wait for a Unix socket whose queue is full, if the system does not tell when it has room; twice as long
 /// after each attempt in vain, up to the second one.
@@ -52,27 +49,39 @@ const HELD_EVENTS_MAX: usize = 64;
 /// Our own timer. Those of stages have the number of their stage in the upper half, which is never 0.
 const RETRY_SIGNAL: u64 = 0;
 
-/// What a channel wants to hear of.
-const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+/// Makes the socket of a channel that has its token.
+pub(crate) type MakeSocket<'a> = Box<dyn FnOnce(Token) -> io::Result<Box<dyn DatagramSocket>> + 'a>;
 
 /// What a channel is made of.
 pub(crate) struct Opening<'a, P> {
     pub(crate) local: &'a LocalLoop,
-    /// Bound, non-blocking, and connected if there is a peer.
-    pub(crate) socket: Socket,
-    pub(crate) domain: Domain,
+    pub(crate) make: MakeSocket<'a>,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) rules: SendRules,
     pub(crate) peer: Option<Address>,
     pub(crate) pipeline: P,
     pub(crate) settings: &'a DatagramSettings,
-    /// What is dropped when the socket is closed: its file, if it has one.
-    pub(crate) file: Option<Box<dyn Any>>,
 }
 
 impl<'a> Opening<'a, ()> {
+    /// Of a socket that is not the system's.
+    pub(crate) fn without_system(
+        local: &'a LocalLoop,
+        domain: Domain,
+        peer: Option<Address>,
+        settings: &'a DatagramSettings,
+        make: MakeSocket<'a>,
+    ) -> Self {
+        let handle = Arc::new(Handle::without_socket(domain));
+        // No descriptors go along, whatever it is called.
+        let rules = SendRules { connected: peer.is_some(), unix: false, segments: false };
+        Self { local, make, handle, rules, peer, pipeline: (), settings }
+    }
+
     /// The same with its pipeline.
     pub(crate) fn with<P>(self, pipeline: P) -> Opening<'a, P> {
-        let Self { local, socket, domain, peer, settings, file, .. } = self;
-        Opening { local, socket, domain, peer, pipeline, settings, file }
+        let Self { local, make, handle, rules, peer, settings, .. } = self;
+        Opening { local, make, handle, rules, peer, pipeline, settings }
     }
 }
 
@@ -82,52 +91,24 @@ where
     P: Segment<Datagram, W>,
     W: CarriedBy<Outgoing>,
 {
-    let Opening { local, socket, domain, peer, pipeline, settings, file } = opening;
-    let readiness = Readiness::of(local).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::Unsupported,
-            "datagram channels need a loop with a readiness driver: build its group with `Backend::Readiness`",
-        )
-    })?;
-    let unix = domain == Domain::UNIX;
-    let (mut limit, mut control) = (settings.receive_max, 0);
-    if settings.join_received && !unix && batch::join_received(&socket).is_ok() {
-        limit = limit.max(JOINED_MAX);
-        control = batch::control_len(size_of::<i32>());
-    }
-    if unix && settings.credentials {
-        batch::tell_credentials(&socket)?;
-        control += batch::CREDENTIALS_LEN;
-    }
-    if unix && settings.descriptors_max > 0 {
-        control += batch::control_len(settings.descriptors_max * size_of::<i32>());
-    }
-    let reports = settings.report_undelivered && !unix;
-    if reports {
-        batch::keep_errors(&socket, domain == Domain::IPV6)?;
-    }
-    let segments = settings.cut_sent && !unix && batch::cuts_sent(&socket);
-    let address = socket.local_addr().ok().and_then(|address| crate::socket::address(&address));
-    let socket = Arc::new(socket);
-    let handle = Arc::new(DatagramSocket::new(domain, socket.clone()));
+    let Opening { local, make, handle, rules, peer, pipeline, settings } = opening;
     let host = Host::new(local.clone(), pipeline, settings.host);
     let channel = host.channel();
     channel.attach(&settings.attributes);
     channel.set_attribute(handle.clone());
     local.register_with(|token| {
-        let socket = Registered::new(readiness, socket, token, BOTH)?;
+        let socket = make(token)?;
+        let address = socket.local();
         let channel = DatagramChannel {
             host,
             local: local.clone(),
-            carrier: Some(Carrier { socket, handle: handle.clone(), _file: file }),
+            carrier: Some(Carrier { socket, handle: handle.clone() }),
             handle,
             token,
-            ask: Ask { limit, names: peer.is_none(), control },
             receive_max: settings.receive_max,
             takes_descriptors: settings.descriptors_max > 0,
-            rules: SendRules { connected: peer.is_some(), unix, segments },
+            rules,
             peer,
-            reports,
             expect: EXPECT_FIRST,
             readable: false,
             blocked: false,
@@ -143,9 +124,8 @@ where
 
 /// The socket while it is open. Dropping it deregisters and closes.
 struct Carrier {
-    socket: Registered<Arc<Socket>>,
-    handle: Arc<DatagramSocket>,
-    _file: Option<Box<dyn Any>>,
+    socket: Box<dyn DatagramSocket>,
+    handle: Arc<Handle>,
 }
 
 impl Drop for Carrier {
@@ -159,17 +139,14 @@ struct DatagramChannel<P: Segment<Datagram, W>, W: CarriedBy<Outgoing>> {
     carrier: Option<Carrier>,
     host: Host<P, W, Datagram>,
     local: LocalLoop,
-    handle: Arc<DatagramSocket>,
+    handle: Arc<Handle>,
     token: Token,
-    ask: Ask,
     /// The longest datagram that is taken; several that were joined may be longer together.
     receive_max: usize,
     /// Fewer than came along would be wrong.
     takes_descriptors: bool,
     rules: SendRules,
     peer: Option<Address>,
-    /// The system keeps errors for us.
-    reports: bool,
     /// How many datagrams the next call will bring, by experience.
     expect: usize,
     /// There may be something to receive.
@@ -217,8 +194,8 @@ where
             }
             budget -= self.receive(budget);
         }
-        if let Some(carrier) = &self.carrier {
-            carrier.socket.set_interest(self.host.wants_read(), self.blocked);
+        if let Some(carrier) = &mut self.carrier {
+            carrier.socket.settle(self.host.wants_read(), self.blocked);
         } else if self.host.is_finished() {
             self.host.remove();
             self.local.deregister(self.token);
@@ -245,13 +222,15 @@ where
 
     /// One call, and what follows from it. Returns how much of the turn it took.
     fn receive(&mut self, budget: usize) -> usize {
-        let Some(carrier) = &self.carrier else { return budget };
+        let Some(carrier) = &mut self.carrier else { return budget };
         self.held_events = 0; // whoever wants more has taken what was held
         let want = self.expect.min(self.host.wanted()).min(budget).min(BATCH_MAX);
         let mut mailbox = Mailbox::borrow();
-        let received = mailbox.receive(&carrier.socket, &self.ask, want);
-        let taken = match received {
-            Ok(received) => {
+        let mut batch = DatagramBatch { mailbox: &mut mailbox, want, count: 0 };
+        let result = carrier.socket.receive(&mut batch);
+        let received = batch.count;
+        let taken = match result {
+            Ok(()) => {
                 self.readable = received == want;
                 self.learn(received, want);
                 add(&self.handle.counts.received, received);
@@ -281,14 +260,20 @@ where
 
     #[inline]
     fn deliver(&mut self, mailbox: &mut Mailbox, index: usize) {
+        if let Some(mut datagram) = mailbox.pushed() {
+            if let Some(peer) = &self.peer {
+                datagram.from = peer.clone();
+            }
+            return self.hand_on(datagram);
+        }
         let length = mailbox.length(index);
-        let extra = if self.ask.control > 0 { mailbox.extra(index) } else { Extra::default() };
+        let extra = mailbox.extra(index);
         let from = match &self.peer {
             Some(peer) => peer.clone(),
             None => mailbox.from(index).unwrap_or(Address::Unix(UnixName::Unnamed)),
         };
         let cut = extra.cut && self.takes_descriptors;
-        if length > self.ask.limit || cut {
+        if length > mailbox.limit() || cut {
             return self.truncated(from, length, cut);
         }
         let mut bytes = mailbox.bytes(index);
@@ -333,26 +318,19 @@ where
         match error.kind() {
             io::ErrorKind::WouldBlock => self.readable = false,
             io::ErrorKind::Interrupted => {}
-            _ if is_about_the_network(&error) => self.undelivered(error),
+            _ if is_about_the_network(&error) => self.undelivered(Undelivered::new(None, error)),
             _ => self.close(CloseCause::io(error)),
         }
     }
 
-    /// The network has told that a datagram did not arrive. Where the system keeps these errors, they will be fetched with
-    /// their addresses.
+    /// The network has told that a datagram did not arrive.
     #[cold]
-    fn undelivered(&mut self, error: io::Error) {
-        if !self.reports {
-            self.tell_undelivered(self.peer.clone(), error);
-        }
-    }
-
-    fn tell_undelivered(&mut self, to: Option<Address>, error: io::Error) {
+    fn undelivered(&mut self, news: Undelivered) {
         add(&self.handle.counts.undelivered, 1);
-        self.tell(if is_port_unreachable(&error) {
-            UserEvent::new(PortUnreachable { to })
-        } else {
-            UserEvent::new(Undelivered { to, error: Arc::new(error) })
+        let to = news.to.or_else(|| self.peer.clone());
+        self.tell(match is_port_unreachable(&news.error) {
+            true => UserEvent::new(PortUnreachable { to }),
+            false => UserEvent::new(Undelivered { to, error: news.error }),
         });
     }
 
@@ -364,34 +342,18 @@ where
         }
     }
 
-    /// An event told of an error: fetches what the system has kept.
+    /// An event told of an error: fetches what the socket has kept.
     #[cold]
     fn fetch_errors(&mut self) {
-        let Some(carrier) = &self.carrier else { return };
-        // Whether or not anybody reads at the moment. What a read finds afterwards is another error.
-        let pending = carrier.socket.take_error();
-        if !self.reports {
-            match pending {
-                Ok(None) => {}
-                Ok(Some(error)) | Err(error) if is_about_the_network(&error) => self.undelivered(error),
-                Ok(Some(error)) | Err(error) => self.close(CloseCause::io(error)),
-            }
-            return;
-        }
         for _ in 0..ERRORS_PER_EVENT {
-            let Some(carrier) = &self.carrier else { return };
-            match batch::next_error(&carrier.socket) {
-                Ok((to, error)) => self.tell_undelivered(to, error),
-                Err(_) => return,
+            let Some(carrier) = &mut self.carrier else { return };
+            match carrier.socket.take_error() {
+                Ok(None) => return,
+                Ok(Some(news)) => self.undelivered(news),
+                Err(error) => return self.close(CloseCause::io(error)),
             }
         }
-        // The system tells of an error queue that is not empty with the next error only. Come back for the rest.
-        self.more_errors();
-    }
-
-    fn more_errors(&mut self) {
-        let Some(carrier) = &self.carrier else { return };
-        carrier.socket.renew(self.token, BOTH); // reports what is there as new
+        self.call_again(); // and look for the rest
     }
 
     // ---- sending ----
@@ -416,7 +378,7 @@ where
         let mut mailbox = Mailbox::borrow();
         let mut calls = 0;
         let wrote = loop {
-            let Some(carrier) = &self.carrier else { break Wrote::All };
+            let Some(carrier) = &mut self.carrier else { break Wrote::All };
             let mut outbound = self.host.outbound();
             if !outbound.has_flushed() {
                 break Wrote::All;
@@ -425,7 +387,8 @@ where
                 break Wrote::Enough;
             }
             calls += 1;
-            match mailbox.send.send(&carrier.socket, &outbound, &self.rules) {
+            let mut queue = DatagramQueue { mailbox: &mut mailbox, outbound: &outbound, rules: &self.rules };
+            match carrier.socket.send(&mut queue) {
                 Ok(0) => {
                     calls -= 1; // no system call, and one message less
                     self.refuse_first(None);
@@ -440,10 +403,8 @@ where
                     io::ErrorKind::WouldBlock => break Wrote::Blocked,
                     io::ErrorKind::Interrupted => {}
                     // About an earlier datagram; this one has not been tried yet.
-                    io::ErrorKind::ConnectionRefused if !self.rules.unix => self.undelivered(error),
-                    // The way to the peer, or its device, cannot do what the system promised: one by one, then.
-                    _ if mailbox.send.joined_first() && is_about_segments(&error) => {
-                        self.rules.segments = false
+                    io::ErrorKind::ConnectionRefused if !self.rules.unix => {
+                        self.undelivered(Undelivered::new(None, error));
                     }
                     _ => self.refuse_first(Some(error)),
                 },
@@ -470,8 +431,8 @@ where
 
     fn wait_for_room(&mut self) {
         self.blocked = true;
-        // A Unix socket that is not connected does not hear when somebody else's queue has room.
-        if self.rules.unix && !self.rules.connected && self.retry.is_none() {
+        let told = self.carrier.as_ref().is_none_or(|carrier| carrier.socket.tells_of_room());
+        if !told && self.retry.is_none() {
             self.retry = Some(self.local.arm(self.token, self.retry_after, RETRY_SIGNAL));
             self.retry_after = (self.retry_after * 2).min(RETRY[1]);
         }
@@ -502,18 +463,18 @@ where
     W: CarriedBy<Outgoing>,
 {
     fn ready(&mut self, event: Event) {
-        let ready = event.ready;
+        let mut ready = event.ready;
         if ready == Ready::NONE {
             self.called = false;
             self.host.run_commands();
-        } else {
-            self.readable |= ready.contains(Ready::READ);
-            if ready.contains(Ready::WRITE) {
-                self.room_again();
-            }
-            if ready.contains(Ready::ERROR) {
-                self.fetch_errors();
-            }
+            ready = self.carrier.as_mut().map_or(Ready::NONE, |carrier| carrier.socket.look());
+        }
+        self.readable |= ready.contains(Ready::READ);
+        if ready.contains(Ready::WRITE) {
+            self.room_again();
+        }
+        if ready.contains(Ready::ERROR) {
+            self.fetch_errors();
         }
         self.act();
     }

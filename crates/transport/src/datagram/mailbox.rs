@@ -13,15 +13,17 @@
 //! Always true:
 //! 1. No buffer belongs to a channel: an idle one holds none.
 //! 2. A datagram is taken out before the next call, so nothing that came along with it can be forgotten.
+//!
+//! Datagrams of a network that stands in for the system's need no slots: they wait as they are.
 
 use super::{
-    Ask, Extra,
+    Ask, Datagram, Extra,
     batch::{BATCH_MAX, ReceiveBatch, SendBatch},
 };
 use bytes::BytesMut;
 use netwright_core::Address;
 use socket2::Socket;
-use std::{cell::Cell, io};
+use std::{cell::Cell, collections::VecDeque, io};
 
 /// Room of one slot, unless a channel asks for more: every UDP datagram fits.
 const SLOT_LEN: usize = 64 * 1024;
@@ -32,9 +34,13 @@ const CHUNK_LEN: usize = 64 * 1024;
 
 /// A loop's buffers and arrays for datagrams.
 pub(super) struct Mailbox {
+    /// That were not received from the system.
+    pushed: VecDeque<Datagram>,
     slots: Vec<BytesMut>,
     chunk: BytesMut,
     receive: ReceiveBatch,
+    /// Up to which length the last ones were received.
+    limit: usize,
     pub(super) send: SendBatch,
 }
 
@@ -54,9 +60,11 @@ impl Mailbox {
 
     fn new() -> Self {
         Self {
+            pushed: VecDeque::new(),
             slots: Vec::new(),
             chunk: BytesMut::new(),
             receive: ReceiveBatch::new(),
+            limit: 0,
             send: SendBatch::new(),
         }
     }
@@ -73,13 +81,30 @@ impl Mailbox {
                 *slot = BytesMut::with_capacity(ask.limit.max(SLOT_LEN));
             }
         }
+        self.limit = ask.limit;
         let _ = self.chunk.try_reclaim(CHUNK_LEN); // all of it, if nobody kept a piece
         self.receive.receive(socket, &mut self.slots[..count], ask)
+    }
+
+    /// One has come that the system knows nothing of.
+    pub(super) fn push(&mut self, datagram: Datagram) {
+        self.pushed.push_back(datagram);
+    }
+
+    /// The next of those.
+    #[inline]
+    pub(super) fn pushed(&mut self) -> Option<Datagram> {
+        self.pushed.pop_front()
     }
 
     /// How long a datagram was that [`receive`](Self::receive) brought, also beyond what was received of it.
     pub(super) fn length(&self, index: usize) -> usize {
         self.receive.length(index)
+    }
+
+    /// Up to which length datagrams were received.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Who sent it.

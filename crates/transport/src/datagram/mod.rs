@@ -3,13 +3,16 @@
 //! ```text
 //!   Datagrams ── bind, connect ──▶ DatagramChannel ── host: pipeline (reads Datagram), outbound queue
 //!                                     │
-//!                                     └─ Mailbox, one for each loop ── batch: recvmmsg, sendmmsg
-//!                                                                      single: recvfrom, sendto elsewhere
+//!                                     └─ open::DatagramSocket ── system ── Mailbox, one for each loop ── batch: recvmmsg, sendmmsg
+//!                                                             │                                          single: recvfrom, sendto elsewhere
+//!                                                             └─ that of a network in the system's place
 //! ```
 //!
 //! | file | what it is |
 //! | --- | --- |
 //! | `channel` | when to receive, send and close |
+//! | `carrier` | what a channel's socket can do, whosever it is |
+//! | `system` | that of the system |
 //! | `mailbox` | the loop's buffers, and from what the system wrote to datagrams |
 //! | `batch` | many datagrams by one system call; the only `unsafe` here |
 //! | `single` | the same, one by one, where the platform has no such calls |
@@ -20,6 +23,7 @@
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod batch;
+pub(crate) mod carrier;
 mod channel;
 mod mailbox;
 mod news;
@@ -27,6 +31,7 @@ mod news;
 #[cfg_attr(any(target_os = "linux", target_os = "android"), allow(dead_code, reason = "only tested here"))]
 mod single;
 mod socket;
+mod system;
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 use single as batch;
@@ -34,6 +39,7 @@ use single as batch;
 pub(crate) use channel::{Opening, open};
 pub use news::{DatagramError, PortUnreachable, Truncated, Undelivered};
 pub use socket::{DatagramFigures, DatagramSocket, Multicast, MulticastError};
+pub(crate) use system::Bound;
 
 use crate::attributes::Attributes;
 use bytes::{Bytes, BytesMut};
@@ -154,17 +160,17 @@ struct Extra {
 
 /// What can be sent by a channel's socket.
 #[derive(Debug, Clone, Copy)]
-struct SendRules {
-    connected: bool,
+pub(crate) struct SendRules {
+    pub(crate) connected: bool,
     /// Descriptors can go along.
-    unix: bool,
+    pub(crate) unix: bool,
     /// The system cuts what is sent together.
-    segments: bool,
+    pub(crate) segments: bool,
 }
 
-/// One message as the system is told of it.
+/// One message as its socket is told of it.
 struct Whereto<'a> {
-    bytes: &'a [u8],
+    bytes: &'a Bytes,
     to: Option<&'a Address>,
     #[cfg(unix)]
     descriptors: &'a [Arc<OwnedFd>],

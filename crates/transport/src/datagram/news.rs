@@ -176,6 +176,13 @@ pub struct Undelivered {
     pub error: Arc<io::Error>,
 }
 
+impl Undelivered {
+    /// For a [`DatagramSocket`](crate::open::DatagramSocket). `ConnectionRefused` is told as [`PortUnreachable`].
+    pub fn new(to: Option<Address>, error: io::Error) -> Self {
+        Self { to, error: Arc::new(error) }
+    }
+}
+
 impl fmt::Display for Undelivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.to {

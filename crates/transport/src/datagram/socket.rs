@@ -43,8 +43,16 @@ use std::{
 /// ```
 pub struct DatagramSocket {
     domain: Domain,
-    socket: Mutex<Option<Arc<Socket>>>,
+    socket: Mutex<Held>,
     pub(super) counts: Counts,
+}
+
+/// What can be asked for more than figures.
+enum Held {
+    Socket(Arc<Socket>),
+    /// The channel's socket is one of a network that stands in for the system's.
+    NoSocket,
+    Closed,
 }
 
 /// Written by the loop alone, read by anybody.
@@ -91,7 +99,12 @@ pub struct DatagramFigures {
 
 impl DatagramSocket {
     pub(super) fn new(domain: Domain, socket: Arc<Socket>) -> Self {
-        Self { domain, socket: Mutex::new(Some(socket)), counts: Counts::default() }
+        Self { domain, socket: Mutex::new(Held::Socket(socket)), counts: Counts::default() }
+    }
+
+    /// Of a channel whose socket is not the system's.
+    pub(super) fn without_socket(domain: Domain) -> Self {
+        Self { domain, socket: Mutex::new(Held::NoSocket), counts: Counts::default() }
     }
 
     /// That of a channel; `None` if it is no datagram channel.
@@ -119,7 +132,11 @@ impl DatagramSocket {
         let failed = |why| MulticastError { verb, group: group.clone(), why };
         group.check(self.domain).map_err(failed)?;
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = socket.as_ref().ok_or_else(|| failed(MulticastWhy::Closed))?;
+        let socket = match &*socket {
+            Held::Socket(socket) => socket,
+            Held::NoSocket => return Err(failed(MulticastWhy::NoSocket)),
+            Held::Closed => return Err(failed(MulticastWhy::Closed)),
+        };
         group.apply(socket, verb == "join").map_err(|error| failed(MulticastWhy::System(Arc::new(error))))
     }
 
@@ -138,7 +155,8 @@ impl DatagramSocket {
 
     /// The channel closes: nobody can ask for anything any more.
     pub(super) fn let_go(&self) {
-        drop(self.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let held = &mut *self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = Held::Closed;
     }
 }
 
@@ -319,6 +337,7 @@ enum MulticastWhy {
     NoGroup,
     Family(Domain),
     Setting(&'static str),
+    NoSocket,
     Closed,
     System(Arc<io::Error>),
 }
@@ -342,6 +361,7 @@ impl fmt::Display for MulticastError {
             MulticastWhy::Family(Domain::IPV6) => f.write_str("the channel has an IPv6 socket"),
             MulticastWhy::Family(_) => f.write_str("the channel is not on the network"),
             MulticastWhy::Setting(text) => f.write_str(text),
+            MulticastWhy::NoSocket => f.write_str("the network of the channel's loop has no multicast"),
             MulticastWhy::Closed => f.write_str("the channel is closed"),
             MulticastWhy::System(error) => error.fmt(f),
         }

@@ -18,16 +18,19 @@ use std::{
     },
 };
 
-/// All doors of the process.
-static HALL: Mutex<BTreeMap<Arc<str>, Entry>> = Mutex::new(BTreeMap::new());
+/// All doors of the process, by their scope and name: hosts of a network that stands in for the system's do not see each other's.
+static HALL: Mutex<Hall> = Mutex::new(BTreeMap::new());
 
-fn hall() -> MutexGuard<'static, BTreeMap<Arc<str>, Entry>> {
+type Hall = BTreeMap<(u64, Arc<str>), Entry>;
+
+fn hall() -> MutexGuard<'static, Hall> {
     HALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What clients need to know of a door.
 #[derive(Clone)]
 struct Entry {
+    scope: u64,
     name: Arc<str>,
     backlog: Backlog<End>,
     /// Those of the server's connections.
@@ -36,36 +39,47 @@ struct Entry {
     connections: Arc<AtomicU64>,
 }
 
+impl Entry {
+    fn key(&self) -> (u64, Arc<str>) {
+        (self.scope, self.name.clone())
+    }
+}
+
 /// A name that is listened to, for as long as somebody holds it.
 pub(super) struct Door {
     entry: Entry,
 }
 
-/// Takes a name. `backlog` connections may wait; `options` are those of the server's connections.
+/// Takes a name of a scope. `backlog` connections may wait; `options` are those of the server's connections.
 ///
 /// # Errors
 /// The name is in use, or it could be taken for a client's address.
-pub(super) fn listen(name: &str, backlog: usize, options: StreamOptions) -> io::Result<Arc<Door>> {
+pub(super) fn listen(
+    scope: u64,
+    name: &str,
+    backlog: usize,
+    options: StreamOptions,
+) -> io::Result<Arc<Door>> {
     if name.contains('#') {
         let text = "a local name may not contain `#`, which marks the addresses of clients";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let entry =
-        Entry { name: name.into(), backlog: Backlog::new(backlog), options, connections: Arc::default() };
+    let (name, backlog) = (Arc::from(name), Backlog::new(backlog));
+    let entry = Entry { scope, name, backlog, options, connections: Arc::default() };
     let mut hall = hall();
-    if hall.contains_key(name) {
+    if hall.contains_key(&entry.key()) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    hall.insert(entry.name.clone(), entry.clone());
+    hall.insert(entry.key(), entry.clone());
     Ok(Arc::new(Door { entry }))
 }
 
-/// Connects to a name: the client's end. `options` are the client's.
+/// Connects to a name of a scope: the client's end. `options` are the client's.
 ///
 /// # Errors
 /// Nobody listens: refused. Too many wait already.
-pub(super) fn connect(name: &str, options: &StreamOptions) -> io::Result<End> {
-    let found = hall().get(name).cloned();
+pub(super) fn connect(scope: u64, name: &str, options: &StreamOptions) -> io::Result<End> {
+    let found = hall().get(&(scope, Arc::from(name))).cloned();
     let door = found.ok_or(io::ErrorKind::ConnectionRefused)?;
     let limits =
         Limits { to_client: limit(options, &door.options), to_server: limit(&door.options, options) };
@@ -103,6 +117,6 @@ impl Drop for Door {
     fn drop(&mut self) {
         // In this order: whoever takes the name next is not taken for this one.
         self.entry.backlog.close();
-        hall().remove(&self.entry.name);
+        hall().remove(&self.entry.key());
     }
 }

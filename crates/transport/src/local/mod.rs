@@ -24,6 +24,8 @@
 //! little for each message, and at most half as much again; then its writer waits. What is in the pipe when its writer
 //! closes is still read. An end that is closed with bytes unread resets its peer. A name that nobody listens to refuses.
 //!
+//! On a loop with a network in place of the system's, names are those of its scope.
+//!
 //! Needs no driver: an end is called through its loop's task queue, so any loop will do.
 
 mod door;

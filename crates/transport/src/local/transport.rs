@@ -9,11 +9,11 @@ pub(crate) struct LocalTransport;
 
 impl Transport for LocalTransport {
     fn listen(&self, how: &Listen<'_>) -> io::Result<Arc<dyn Listener>> {
-        Ok(door::listen(how.name, how.backlog, how.options.clone())?)
+        Ok(door::listen(how.scope, how.name, how.backlog, how.options.clone())?)
     }
 
     fn connect(&self, how: &Connect<'_>) -> Connecting {
-        let end = door::connect(how.name, how.options);
+        let end = door::connect(how.scope, how.name, how.options);
         Box::pin(future::ready(end.map(Into::into)))
     }
 }

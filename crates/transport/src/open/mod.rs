@@ -13,7 +13,8 @@
 //!                                                                             Stream       the channel calls it
 //! ```
 //! The channels within a process (`local:name`) and over pipes (`Pipes`) come through this door; sockets of the system have a
-//! [`Stream`] as well, and a way past the box that it is put into here.
+//! [`Stream`] as well, and a way past the box that it is put into here. What stands in for all sockets of a loop, such as those of a
+//! simulation, is a [`Network`].
 //!
 //! # What is implemented, and who calls it
 //!
@@ -24,6 +25,8 @@
 //! | [`Acceptor`] | on one loop; dropping it is the end of accepting there | after each event under its token, and after each call of it |
 //! | [`Connection`] | between whoever made it and its loop; any thread | once: opened, or refused |
 //! | [`Stream`] | on one loop; dropping it closes | by its channel, within its turn |
+//! | [`Network`] | with the drivers of its loops; any thread | in place of the system, once for each `bind`, `connect` and name |
+//! | [`DatagramSocket`] | on one loop; dropping it closes | by its channel, within its turn |
 //!
 //! # What must be true
 //!
@@ -61,13 +64,19 @@
 mod backlog;
 mod connection;
 mod listener;
+mod network;
 mod schemes;
 mod transport;
 
-pub use crate::stream::{Received, Stream, Wrote, next_bytes};
+pub use crate::{
+    datagram::carrier::{DatagramBatch, DatagramQueue, DatagramSocket, OutgoingDatagram},
+    stream::{Received, Stream, Wrote, next_bytes},
+};
 pub use backlog::Backlog;
 pub use connection::{Arrival, Connection};
 pub use listener::{Acceptor, Listener};
+pub(crate) use network::Substitute;
+pub use network::{LookingUp, Network, NetworkConnect, NetworkDatagrams, NetworkListen, NetworkOf};
 pub use schemes::SchemeError;
-pub(crate) use schemes::{Means, Schemes, Whereabouts, contained};
+pub(crate) use schemes::{Means, Schemes, Whereabouts, contained, contained_connecting};
 pub use transport::{Connect, Connecting, Listen, Transport};

@@ -1,6 +1,6 @@
 //! From the text of an address to whoever can find it.
 
-use super::{Connect, Connecting, Listen, Listener, Transport, transport::name};
+use super::{Connect, Connecting, Listen, Listener, Substitute, Transport, transport::name};
 use crate::options::{ListenerOptions, StreamOptions};
 use netwright_core::{Address, AddressError, LocalLoop, internal::catch};
 use std::{
@@ -65,7 +65,7 @@ impl Schemes {
         self.refused.clone().map_or(Ok(()), Err)
     }
 
-    /// Who finds this address.
+    /// Who finds this address. Asked on the loop that listens or connects: names within the process are those of its network.
     pub(crate) fn find<'a>(&self, text: &'a str) -> Result<Whereabouts<'a>, SchemeError> {
         if let Some(host) = text.strip_prefix("tcp:") {
             return Ok(Whereabouts::Host(host));
@@ -77,7 +77,7 @@ impl Schemes {
                 Some(local) => local,
                 None => Address::other(scheme, name),
             };
-            return Ok(Whereabouts::Open(Means(transport.clone()), address.map_err(invalid)?));
+            return Ok(Whereabouts::Open(Means::new(transport), address.map_err(invalid)?));
         }
         match Address::parse_prefixed(text) {
             Some(_) if scheme == LOCAL => Err(self.unknown(text, scheme)), // built without channels within the process
@@ -103,47 +103,70 @@ fn is_host(text: &str, scheme: &str, rest: &str) -> bool {
 
 /// A transport, asked with care: what it does is foreign code.
 #[derive(Clone)]
-pub(crate) struct Means(Arc<dyn Transport>);
+pub(crate) struct Means {
+    transport: Arc<dyn Transport>,
+    /// In which names within the process are looked for, if there is one.
+    network: Option<Substitute>,
+}
 
 impl Means {
+    fn new(transport: &Arc<dyn Transport>) -> Self {
+        Self { transport: transport.clone(), network: Substitute::here() }
+    }
+
+    fn scope(&self) -> u64 {
+        self.network.as_ref().map_or(0, Substitute::scope)
+    }
+
     pub(crate) fn listen(
         &self,
         address: &Address,
         listener: &ListenerOptions,
         options: &StreamOptions,
     ) -> Result<io::Result<Arc<dyn Listener>>, String> {
-        if !self.0.has_socket_options() {
+        if !self.transport.has_socket_options() {
             listener.check_without_socket()?;
-            options.check_without_socket()?;
         }
+        self.check(options)?;
         let backlog = usize::try_from(listener.listen_backlog()).unwrap_or(usize::MAX);
-        let how = Listen { address, name: name(address), backlog, listener, options };
-        Ok(contained(|| self.0.listen(&how)))
+        Ok(contained(|| {
+            let scope = self.scope();
+            self.transport.listen(&Listen { address, name: name(address), backlog, listener, options, scope })
+        }))
     }
 
+    /// Whether its connections can have these options.
+    pub(crate) fn check(&self, options: &StreamOptions) -> Result<(), &'static str> {
+        if self.transport.has_socket_options() { Ok(()) } else { options.check_without_socket() }
+    }
+
+    /// The options have been [checked](Self::check).
     pub(crate) fn connect(
         &self,
         address: &Address,
         local: &LocalLoop,
         options: &StreamOptions,
-    ) -> Result<io::Result<Connecting>, String> {
-        if !self.0.has_socket_options() {
-            options.check_without_socket()?;
-        }
-        let how = Connect { address, name: name(address), local, options };
-        Ok(contained(|| Ok(self.0.connect(&how))).map(|mut connecting| {
-            let poll = move |cx: &mut task::Context<'_>| match catch(|| connecting.as_mut().poll(cx)) {
-                Ok(poll) => poll,
-                Err(panic) => Poll::Ready(Err(panicked(&panic))),
-            };
-            Box::pin(future::poll_fn(poll)) as Connecting
-        }))
+    ) -> io::Result<Connecting> {
+        contained_connecting(|| {
+            let scope = self.scope();
+            self.transport.connect(&Connect { address, name: name(address), local, options, scope })
+        })
     }
 }
 
 /// Runs what a transport does; a panic is an error.
 pub(crate) fn contained<T>(code: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch(code).unwrap_or_else(|panic| Err(panicked(&panic)))
+}
+
+/// The same for what becomes a connection later.
+pub(crate) fn contained_connecting(begin: impl FnOnce() -> Connecting) -> io::Result<Connecting> {
+    let mut connecting = contained(|| Ok(begin()))?;
+    let poll = move |cx: &mut task::Context<'_>| match catch(|| connecting.as_mut().poll(cx)) {
+        Ok(poll) => poll,
+        Err(panic) => Poll::Ready(Err(panicked(&panic))),
+    };
+    Ok(Box::pin(future::poll_fn(poll)))
 }
 
 fn panicked(panic: &str) -> io::Error {

@@ -48,6 +48,8 @@ pub struct Listen<'a> {
     pub listener: &'a ListenerOptions,
     /// Options of its connections.
     pub options: &'a StreamOptions,
+    /// Within which names of the process are to be found: the loop's [network](super::Network::scope) says so; else 0.
+    pub scope: u64,
 }
 
 /// Where and how to connect.
@@ -62,6 +64,8 @@ pub struct Connect<'a> {
     pub local: &'a LocalLoop,
     /// Options of the connection.
     pub options: &'a StreamOptions,
+    /// Within which names of the process are to be found: the loop's [network](super::Network::scope) says so; else 0.
+    pub scope: u64,
 }
 
 /// What stands behind the scheme of an address that a transport is asked for.

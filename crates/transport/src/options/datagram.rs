@@ -89,6 +89,16 @@ impl DatagramOptions {
 
     common_setters!();
 
+    /// The sizes of the receive and the send buffer, if given.
+    pub fn buffer_sizes(&self) -> (Option<usize>, Option<usize>) {
+        (self.common.recv_buffer_size, self.common.send_buffer_size)
+    }
+
+    /// Whether it shares its port with others ([`reuse_port`](Self::reuse_port)).
+    pub(crate) fn shares_port(&self) -> bool {
+        self.common.reuse_port == Some(true)
+    }
+
     /// Whether all of it can be asked of a socket of that family on this platform.
     ///
     /// # Errors

@@ -75,6 +75,16 @@ impl ListenerOptions {
         self.unix_mode
     }
 
+    /// Whether it shares its port with others ([`reuse_port`](Self::reuse_port)).
+    pub(crate) fn shares_port(&self) -> bool {
+        self.common.reuse_port == Some(true)
+    }
+
+    /// Whether an IPv6 listener takes no IPv4 connections, if [given](Self::only_v6).
+    pub fn takes_only_v6(&self) -> Option<bool> {
+        self.only_v6
+    }
+
     /// What to call `listen` with.
     pub fn listen_backlog(&self) -> i32 {
         i32::try_from(self.backlog.unwrap_or_else(system_backlog)).unwrap_or(i32::MAX)

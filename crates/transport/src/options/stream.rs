@@ -132,14 +132,36 @@ impl StreamOptions {
     }
 
     /// Whether closing resets the connection ([`linger`](Self::linger) of zero).
-    pub(crate) fn resets_on_close(&self) -> bool {
+    pub fn resets_on_close(&self) -> bool {
         self.linger == Some(Duration::ZERO)
     }
 
     /// The sizes of the receive and the send buffer, if given.
-    #[cfg(feature = "local")]
-    pub(crate) fn buffer_sizes(&self) -> (Option<usize>, Option<usize>) {
+    pub fn buffer_sizes(&self) -> (Option<usize>, Option<usize>) {
         (self.common.recv_buffer_size, self.common.send_buffer_size)
+    }
+
+    /// Whether and how a silent peer is probed: after which silence, at which interval, and how many probes may stay unanswered. What was not
+    /// given is what Linux has.
+    ///
+    /// ```
+    /// use netwright_transport::StreamOptions;
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(StreamOptions::new().keepalive_probes(), None);
+    /// let options = StreamOptions::new().keepalive_idle(Duration::from_secs(60));
+    /// assert_eq!(options.keepalive_probes(), Some((Duration::from_secs(60), Duration::from_secs(75), 9)));
+    /// ```
+    pub fn keepalive_probes(&self) -> Option<(Duration, Duration, u32)> {
+        let probes = self.keepalive.unwrap_or(self.keepalive_idle.is_some());
+        let idle = self.keepalive_idle.unwrap_or(Duration::from_secs(7200));
+        let interval = self.keepalive_interval.unwrap_or(Duration::from_secs(75));
+        probes.then_some((idle, interval, self.keepalive_retries.unwrap_or(9)))
+    }
+
+    /// How long sent bytes may stay unacknowledged, if [given](Self::user_timeout).
+    pub fn unacknowledged_max(&self) -> Option<Duration> {
+        self.user_timeout
     }
 
     /// Whether all of it can be asked of a connection that is no socket: buffer sizes, and a

@@ -28,11 +28,6 @@ impl<S: AsSource> Registered<S> {
         // It is registered, so this cannot fail; edge-triggered it is a branch.
         let _ = self.readiness.set_interest(&self.source, reads, writes);
     }
-
-    /// What is possible now is told as if it were new.
-    pub(crate) fn renew(&self, token: Token, interest: Interest) {
-        let _ = self.readiness.reregister(&self.source, token, interest);
-    }
 }
 
 impl<S: AsSource> Deref for Registered<S> {

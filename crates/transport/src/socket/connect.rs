@@ -47,6 +47,19 @@ pub(crate) struct ConnectSettings {
     pub(crate) options: StreamOptions,
 }
 
+impl ConnectSettings {
+    /// Whether a connection to this address can come from where it is to come from.
+    pub(crate) fn check_from(&self, to: &Address) -> io::Result<()> {
+        match self.from {
+            Some(from) if to.ip().is_none() => {
+                let text = format!("local_addr is {from}, but a Unix socket has no host and port");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Begins to connect, on the loop of the calling thread. Dropping the token's source ([`LocalLoop::deregister`]) gives
 /// the attempt up.
 pub(crate) fn connect(
@@ -60,11 +73,8 @@ pub(crate) fn connect(
     let socket = Socket::new(domain, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     settings.options.apply(&socket, domain).map_err(io::Error::other)?;
+    settings.check_from(&address)?;
     if let Some(from) = settings.from {
-        if address.ip().is_none() {
-            let text = format!("local_addr is {from}, but a Unix socket has no host and port");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
         socket.bind(&from.into())?;
     }
     #[cfg(all(target_os = "linux", feature = "uring"))]
