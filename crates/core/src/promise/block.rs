@@ -69,11 +69,17 @@ fn wait_for(poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Ins
     }
 }
 
+/// Who waits for longer than this in a world waits for what does not come, while something else goes on and on.
+const WAIT_MAX: Duration = Duration::from_secs(30 * 86_400);
+
 /// In a world nobody blocks: it goes on until the future is ready.
 #[cold]
 fn wait_in(world: &dyn World, poll: &mut dyn FnMut(&mut Context<'_>) -> bool, deadline: Option<Instant>) {
     let mut cx = Context::from_waker(Waker::noop());
+    let begun = world.now();
     while !poll(&mut cx) {
+        let waited = world.now().saturating_duration_since(begun);
+        assert!(deadline.is_some() || waited < WAIT_MAX, "somebody has waited for {waited:?} in a world");
         if !world.go_on(deadline) {
             assert!(
                 deadline.is_some(),

@@ -221,10 +221,8 @@ impl Pool {
 
     /// When a driven pool has to be looked at again, if nothing else happens.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        let now = self.clock.now();
         let state = lock(&self.state);
-        let timer = state.timers.wait(now).and_then(|left| now.checked_add(left));
-        [timer, state.overdue_at].into_iter().flatten().min()
+        [state.timers.next(), state.overdue_at].into_iter().flatten().min()
     }
 
     fn admits(&self, state: &State) -> Result<(), RefusedWhy> {

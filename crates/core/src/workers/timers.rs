@@ -73,9 +73,13 @@ impl Timers {
 
     /// How long a timekeeper sleeps; `None`: for as long as it likes.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        Some(self.next()?.saturating_duration_since(now).max(WAIT_MIN))
+    }
+
+    /// When the next task may be due.
+    pub(super) fn next(&self) -> Option<Instant> {
         let next = Duration::from_millis(self.wheel.as_ref()?.next_deadline()?);
-        let left = next.saturating_sub(now.saturating_duration_since(self.origin));
-        Some(left.max(WAIT_MIN))
+        self.origin.checked_add(next)
     }
 
     /// All of them, for who drops them without the lock.

@@ -11,7 +11,7 @@
 //!    (a task of workers that waits).
 
 use super::{
-    host::HostWorld,
+    host::{Host, HostWorld},
     net::Time,
     script::Script,
     universe::{HostIndex, Tag, Universe},
@@ -50,6 +50,10 @@ pub(super) struct Engine {
     /// How many turns there have been.
     pub(super) turns: Cell<u64>,
     depth: Cell<u32>,
+    pub(super) hosts: RefCell<Vec<Host>>,
+    pub(super) violations: RefCell<Vec<String>>,
+    /// What loops that are over have contained.
+    pub(super) panics: Cell<u64>,
 }
 
 struct LoopSlot {
@@ -103,6 +107,9 @@ impl Engine {
             spinning: RefCell::default(),
             turns: Cell::new(0),
             depth: Cell::new(0),
+            hosts: RefCell::default(),
+            violations: RefCell::default(),
+            panics: Cell::new(0),
         })
     }
 
@@ -124,9 +131,6 @@ impl Engine {
         self.worlds.borrow()[host].clone()
     }
 
-    pub(super) fn worlds(&self) -> Vec<Arc<HostWorld>> {
-        self.worlds.borrow().clone()
-    }
 
     /// One thing happens, or time passes up to the next, but not beyond `until`. False if nothing is left that could happen before that; then it is
     /// `until`, if that was said.
@@ -282,8 +286,10 @@ impl Engine {
         self.turns.set(self.turns.get() + 1);
         let before = driven.figures();
         let entered = world::enter(self.world(host));
+        let ran_before = self.universe.lock().running.replace(tag);
         let turned = driven.turn();
         let timer = driven.next_timer();
+        self.universe.lock().running = ran_before;
         drop(entered);
         let after = driven.figures();
         let idle = after.events == before.events && after.timers_pending == before.timers_pending;
@@ -303,7 +309,12 @@ impl Engine {
         slot.free_at = Time(now.0 + took);
         slot.timer = timer;
         match turned {
-            Turned::Over => drop(loops.remove(&tag)),
+            Turned::Over => {
+                self.count_panics(&driven);
+                let slot = loops.remove(&tag);
+                drop(loops);
+                drop((slot, driven));
+            }
             Turned::Busy => {
                 slot.busy = true;
                 slot.in_a_row = if idle { slot.in_a_row + 1 } else { 0 };
@@ -369,6 +380,7 @@ impl Engine {
         drop(loops);
         for slot in gone {
             if let Some(driven) = slot.driven {
+                self.count_panics(&driven);
                 driven.cut();
             }
         }
@@ -381,6 +393,21 @@ impl Engine {
         drop(pools);
         drop(gone);
         drop(entered);
+    }
+
+    fn count_panics(&self, driven: &DrivenLoop) {
+        self.panics.set(self.panics.get() + driven.figures().panics);
+    }
+
+    /// Everything is cut, whatever it was about to do: what is left of a run.
+    pub(super) fn abandon(&self) {
+        for host in 0..self.worlds.borrow().len() {
+            self.cut(host);
+            self.world(host).common.end();
+            self.cut(host);
+        }
+        self.hosts.borrow_mut().clear();
+        self.worlds.borrow_mut().clear();
     }
 
     /// What of a host is still there.

@@ -35,6 +35,7 @@ thread_local! {
 struct Slot {
     program: Option<Program>,
     kept: Option<Rc<dyn Any>>,
+    event_loop: Option<EventLoop>,
 }
 
 /// A host of a simulation: made by [`Sim::host`](super::Sim::host). A handle: clones are the same.
@@ -124,7 +125,17 @@ impl Host {
         Ok(())
     }
 
-    /// A future on a loop of its own on this host.
+    /// A loop of the host for whatever a scenario has to do there: made when it is first asked for, and kept until the host ends.
+    pub fn event_loop(&self) -> EventLoop {
+        if let Some(event_loop) = PROGRAMS.with_borrow(|programs| programs[self.index].event_loop.clone()) {
+            return event_loop;
+        }
+        let event_loop = self.enter(EventLoop::new);
+        PROGRAMS.with_borrow_mut(|programs| programs[self.index].event_loop = Some(event_loop.clone()));
+        event_loop
+    }
+
+    /// A future on [that loop](Self::event_loop).
     ///
     /// # Errors
     /// The future comes back if the host takes no more.
@@ -133,7 +144,7 @@ impl Host {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        self.enter(|| EventLoop::new().spawn(future))
+        self.event_loop().spawn(future)
     }
 
     /// The power goes: nothing that it had to say is said, and nobody is told. Peers learn of it when they wait in vain, or from the
@@ -161,8 +172,11 @@ impl Host {
 
     /// Lets go of what the program has returned.
     pub(super) fn let_go(&self) {
-        let kept = PROGRAMS.with_borrow_mut(|programs| programs[self.index].kept.take());
-        self.enter(|| drop(kept));
+        let (kept, event_loop) = PROGRAMS.with_borrow_mut(|programs| {
+            let slot = &mut programs[self.index];
+            (slot.kept.take(), slot.event_loop.take())
+        });
+        self.enter(|| drop((kept, event_loop)));
     }
 
     /// Forgets the program as well.

@@ -281,6 +281,11 @@ impl Script {
         }
     }
 
+    /// Nothing comes any more.
+    pub(super) fn stop(&mut self) {
+        self.coming.clear();
+    }
+
     pub(super) fn next_due(&self) -> Option<Time> {
         self.coming.first().map(|(at, _)| *at)
     }

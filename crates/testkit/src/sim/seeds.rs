@@ -54,7 +54,6 @@ pub fn for_seeds_with(
     let next = AtomicU64::new(seeds.start);
     let failed: Mutex<Option<Failed>> = Mutex::new(None);
     let traces = Mutex::new(Vec::new());
-    let lock = |poison: PoisonError<_>| poison.into_inner();
     thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..cores {
@@ -66,7 +65,7 @@ pub fn for_seeds_with(
                     }
                     let run = || settings(Sim::seed(seed)).run(|sim| scenario(sim)).trace;
                     match on_a_thread(run, false) {
-                        Ok(trace) => traces.lock().unwrap_or_else(lock).push((seed, trace)),
+                        Ok(trace) => traces.lock().unwrap_or_else(PoisonError::into_inner).push((seed, trace)),
                         Err((message, script)) => {
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             // Of several, the first: so that the same range fails in the same way.
@@ -88,7 +87,7 @@ pub fn for_seeds_with(
         let needed = shrink(failed.script.len(), fails);
         panic!("{}", failed.report(&needed, &test));
     }
-    let mut traces = traces.into_inner().unwrap_or_else(lock);
+    let mut traces = traces.into_inner().unwrap_or_else(PoisonError::into_inner);
     traces.sort_by_key(|(seed, _)| *seed);
     traces.into_iter().map(|(_, trace)| trace).collect()
 }

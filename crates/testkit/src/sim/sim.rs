@@ -233,7 +233,7 @@ impl Sim {
     pub fn partition(&self, some: &[&Host]) {
         let others: Vec<_> = self.hosts().iter().map(|host| host.id).filter(|id| some.iter().all(|host| host.id != *id)).collect();
         let some: Vec<_> = some.iter().map(|host| host.id).collect();
-        self.universe().with_net(|net, now| net.partition(now, &some, &others));
+        self.universe().with_net(|net, now| net.partition(now, &[&some, &others]));
     }
 
     /// All cuts and partitions are over.
@@ -259,8 +259,7 @@ impl Sim {
         let names: Vec<String> = self.hosts().iter().map(|host| host.name().to_owned()).collect();
         let drawn = {
             let mut state = self.universe().lock();
-            let mut chance = state.fault_chance();
-            plan.draw(&mut chance, &names)
+            plan.draw(state.fault_chance(), &names)
         };
         for (after, fault) in drawn {
             self.at(after, fault);
@@ -307,7 +306,7 @@ impl Sim {
 
     /// What has happened so far.
     pub fn trace(&self) -> TraceHash {
-        self.universe().lock().trace.summary()
+        self.universe().lock().summary()
     }
 
     /// How many turns loops have taken.

@@ -1,6 +1,6 @@
 //! What happened in a simulation, in order, such that two runs can be compared.
 
-use super::net::{Time, Traced};
+use super::net::{Record, Time};
 use std::{collections::VecDeque, fmt, time::Duration};
 
 /// How many of the last lines are kept as text.
@@ -19,7 +19,7 @@ pub(super) struct Trace {
 enum Line {
     Turn { at: Time, event_loop: u64, events: u64, tasks: u64 },
     Work { at: Time, pool: u64 },
-    Net(Traced),
+    Net(Record),
     Said { at: Time, text: String },
 }
 
@@ -38,9 +38,9 @@ impl Trace {
         self.keep(Line::Work { at, pool });
     }
 
-    pub(super) fn net(&mut self, traced: Traced) {
-        self.mix(&[3, traced.fingerprint()]);
-        self.keep(Line::Net(traced));
+    /// The network has a hash of its own.
+    pub(super) fn net(&mut self, record: Record) {
+        self.keep(Line::Net(record));
     }
 
     pub(super) fn say(&mut self, at: Time, text: String) {
@@ -65,8 +65,9 @@ impl Trace {
         self.last.push_back(line);
     }
 
-    pub(super) fn summary(&self) -> TraceHash {
-        TraceHash { hash: self.hash, entries: self.entries }
+    /// `net`: the network's hash.
+    pub(super) fn summary(&self, net: u64) -> TraceHash {
+        TraceHash { hash: (self.hash ^ net).wrapping_mul(FNV_PRIME), entries: self.entries }
     }
 
     /// The last lines, as text.
@@ -87,7 +88,7 @@ impl fmt::Display for Line {
                 write!(f, "{:>14?}  loop {event_loop}: {events} events, {tasks} tasks", at(time))
             }
             Self::Work { at: time, pool } => write!(f, "{:>14?}  workers {pool}: a task", at(time)),
-            Self::Net(traced) => traced.fmt(f),
+            Self::Net(record) => write!(f, "{:>14?}  {}", at(&record.at), record.what),
             Self::Said { at: time, text } => write!(f, "{:>14?}  {text}", at(time)),
         }
     }

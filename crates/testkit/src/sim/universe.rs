@@ -12,8 +12,8 @@
 
 use super::{
     chance::Chance,
-    net::{Net, News, SocketId, Time},
-    trace::Trace,
+    net::{DatagramId, ListenerId, LookupId, Net, News, StreamId, Time},
+    trace::{Trace, TraceHash},
 };
 use netwright_core::{
     driver::{Event, Events, Ready, Token},
@@ -52,6 +52,9 @@ impl Universe {
             net: Net::new(chance.fork("network")),
             order: chance.fork("order"),
             draws: chance.fork("draws"),
+            faults: chance.fork("faults"),
+            scenario: chance.fork("scenario"),
+            running: None,
             now: Time::START,
             spent_ns: 0,
             hosts: Vec::new(),
@@ -160,10 +163,25 @@ impl HostClock {
     }
 }
 
-/// Who is told of a socket's news.
+/// What there is news of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Stream(StreamId),
+    Listener(ListenerId),
+    Datagram(DatagramId),
+    Lookup(LookupId),
+}
+
+/// Who is told of it.
 pub(super) enum Owner {
     Source(Tag, Token),
     Task(Waker),
+}
+
+impl Owner {
+    fn is_of(&self, tag: Tag) -> bool {
+        matches!(self, Self::Source(of, _) if *of == tag)
+    }
 }
 
 /// What the driver of a loop has to tell.
@@ -178,6 +196,10 @@ pub(super) struct State {
     /// Who comes first of those who could.
     pub(super) order: Chance,
     draws: Chance,
+    faults: Chance,
+    scenario: Chance,
+    /// The loop that takes its turn.
+    pub(super) running: Option<Tag>,
     pub(super) now: Time,
     /// What the turn that runs has taken so far.
     pub(super) spent_ns: u64,
@@ -185,7 +207,7 @@ pub(super) struct State {
     pub(super) loops: BTreeMap<Tag, (HostIndex, LoopEvents)>,
     /// Loops that have been woken since the scheduler looked.
     pub(super) woken: BTreeSet<Tag>,
-    owners: BTreeMap<SocketId, Owner>,
+    owners: BTreeMap<Subject, Owner>,
     /// Loops and workers that nobody drives yet.
     pub(super) bodies: Vec<(HostIndex, LoopBody)>,
     pub(super) pools: Vec<(HostIndex, WorkersBody)>,
@@ -197,6 +219,28 @@ impl State {
     /// The present moment, within a turn.
     pub(super) fn moment(&self) -> Time {
         Time(self.now.0 + self.spent_ns)
+    }
+
+    /// What a plan of faults is drawn by.
+    pub(super) fn fault_chance(&mut self) -> &mut Chance {
+        &mut self.faults
+    }
+
+    /// What the scenario draws.
+    pub(super) fn scenario_chance(&mut self) -> &mut Chance {
+        &mut self.scenario
+    }
+
+    /// Takes over what the network has noted.
+    pub(super) fn take_net_trace(&mut self) {
+        for record in self.net.take_trace() {
+            self.trace.net(record);
+        }
+    }
+
+    /// What has happened, as one number.
+    pub(super) fn summary(&self) -> TraceHash {
+        self.trace.summary(self.net.trace_hash())
     }
 
     pub(super) fn add_host(&mut self, name: &str, cores: usize) -> HostIndex {
@@ -217,12 +261,29 @@ impl State {
 
     // ---- from the network to loops ----
 
-    pub(super) fn own(&mut self, socket: SocketId, owner: Owner) {
-        self.owners.insert(socket, owner);
+    pub(super) fn own(&mut self, subject: Subject, owner: Owner) {
+        self.owners.insert(subject, owner);
     }
 
-    pub(super) fn disown(&mut self, socket: SocketId) {
-        self.owners.remove(&socket);
+    pub(super) fn disown(&mut self, subject: Subject) {
+        self.owners.remove(&subject);
+    }
+
+    /// What is possible now.
+    pub(super) fn look(&self, subject: Subject) -> Ready {
+        let when = |is: bool, ready| if is { ready } else { Ready::NONE };
+        match subject {
+            Subject::Stream(id) => {
+                let now = self.net.look(id);
+                when(now.read, Ready::READ)
+                    | when(now.write, Ready::WRITE)
+                    | when(now.read_closed, Ready::READ_CLOSED)
+                    | when(now.error.is_some(), Ready::ERROR)
+            }
+            Subject::Listener(id) => when(self.net.can_accept(id), Ready::READ),
+            Subject::Datagram(_) => Ready::READ | Ready::WRITE,
+            Subject::Lookup(_) => Ready::NONE,
+        }
     }
 
     /// Tells a source something, in its loop's next turn.
@@ -239,8 +300,20 @@ impl State {
     #[must_use]
     pub(super) fn spread_news(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        for News { socket, ready } in self.net.take_news() {
-            match self.owners.get(&socket) {
+        for news in self.net.take_news() {
+            let (subject, ready) = match news {
+                News::Outcome(id) => (Subject::Stream(id), Ready::WRITE),
+                News::Readable(id) => (Subject::Stream(id), Ready::READ),
+                News::Writable(id) => (Subject::Stream(id), Ready::WRITE),
+                News::Ended(id) => (Subject::Stream(id), Ready::READ | Ready::READ_CLOSED),
+                News::Broken(id) => {
+                    (Subject::Stream(id), Ready::READ | Ready::WRITE | Ready::READ_CLOSED | Ready::ERROR)
+                }
+                News::Acceptable(id) => (Subject::Listener(id), Ready::READ),
+                News::Datagram(id) => (Subject::Datagram(id), Ready::READ | Ready::WRITE),
+                News::Answered(id) => (Subject::Lookup(id), Ready::NONE),
+            };
+            match self.owners.get(&subject) {
                 Some(Owner::Source(tag, token)) => {
                     let (tag, token) = (*tag, *token);
                     self.tell(tag, token, ready);
@@ -264,22 +337,29 @@ impl State {
 
     /// Everything that is ready on every registration, as if it were new. Returns how many there are.
     pub(super) fn tell_all_again(&mut self, tag: Tag) -> usize {
-        let mine = |(socket, owner): (&SocketId, &Owner)| match owner {
-            Owner::Source(of, token) if *of == tag => Some((*socket, *token)),
+        let mine = |(subject, owner): (&Subject, &Owner)| match owner {
+            Owner::Source(of, token) if *of == tag => Some((*subject, *token)),
             _ => None,
         };
         let registered: Vec<_> = self.owners.iter().filter_map(mine).collect();
-        for (socket, token) in &registered {
-            let ready = self.net.look(*socket);
+        for (subject, token) in &registered {
+            let ready = self.look(*subject);
             self.tell(tag, *token, ready);
         }
         registered.len()
     }
 
-    /// A loop is over: nobody is told any more.
+    /// A loop that has given its thread back may have got it again meanwhile; one that has ended has not.
+    pub(super) fn forget_loop_unless_back(&mut self, tag: Tag) {
+        if self.bodies.iter().all(|(_, body)| body.tag() != tag) && self.owners.values().all(|owner| !owner.is_of(tag)) {
+            self.woken.remove(&tag);
+        }
+    }
+
+    /// A loop is gone: nobody is told any more.
     pub(super) fn forget_loop(&mut self, tag: Tag) {
         self.loops.remove(&tag);
         self.woken.remove(&tag);
-        self.owners.retain(|_, owner| !matches!(owner, Owner::Source(of, _) if *of == tag));
+        self.owners.retain(|_, owner| !owner.is_of(tag));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 use netwright_core::{
     Address, EventLoop, EventLoopGroup, IntoPipeline, LocalLoop, PromiseError, Promised, SharedPromised,
-    internal::Kin, promise, time,
+    internal::Kin, promise, time, world,
 };
 use std::{
     fmt, io,
@@ -273,7 +273,7 @@ impl BoundPipeline {
                 "shared_port and acceptors exclude each other: with a shared port every worker accepts",
             );
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = world::cores();
         let Common { group, backend, resolver } = builder.common;
         let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), backend, cores)
             .map_err(|error| BindError::Setup(error.to_string()))?;

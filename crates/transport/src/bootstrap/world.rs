@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 /// Whether the calling thread stands in one: then nothing is tried on the system, and all loops are those of the world, whatever they were
 /// to wait by.
 pub(crate) fn in_world() -> bool {
-    false
+    netwright_core::world::is_active()
 }
 
 /// What [`Backend::Auto`] stands for there.

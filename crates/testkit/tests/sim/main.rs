@@ -1,0 +1,3 @@
+//! Programs in a simulation: the same each time, and every end is looked at.
+
+mod programs;
