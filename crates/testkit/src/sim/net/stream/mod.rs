@@ -233,7 +233,7 @@ impl Net {
         let ended = end.input.has_ended() || broken;
         Readiness {
             read: !end.input.is_empty() || ended,
-            write: broken || end.state == State::Open && end.output.room() > 0,
+            write: broken || end.state == State::Open && end.output.is_writable(),
             read_closed: ended,
             error: end.error,
         }
