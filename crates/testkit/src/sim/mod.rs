@@ -12,9 +12,10 @@
 //! assert!(small.time_wait > Duration::ZERO, "who closes first keeps the port for a while");
 //! ```
 
-mod chance;
 // The adapters to channels use all of it.
-#[cfg_attr(not(test), allow(dead_code, unused_imports))]
+#[allow(dead_code)]
+mod chance;
+#[allow(dead_code, unused_imports)]
 pub(crate) mod net;
 
 pub use net::{Failure, Happened, HostId, HostLimits, Link, Oversized, Record, StreamId, Time, Violation};

@@ -262,6 +262,23 @@ impl Net {
         self.held(id).map(|end| end.output.give_up = after)
     }
 
+    /// Sets the sizes of the buffers. The peer has been promised the room that was there: a receive buffer does not become smaller.
+    pub(crate) fn set_buffers(
+        &mut self,
+        id: StreamId,
+        send: Option<usize>,
+        receive: Option<usize>,
+    ) -> Result<(), Failure> {
+        let end = self.held(id)?;
+        if let Some(send) = send {
+            end.output.set_capacity(send);
+        }
+        if let Some(receive) = receive {
+            end.input.widen(receive);
+        }
+        Ok(())
+    }
+
     /// Asks for probes of a silent peer (`SO_KEEPALIVE`), or for none.
     pub(crate) fn set_keepalive(
         &mut self,

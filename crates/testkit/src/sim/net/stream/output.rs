@@ -88,6 +88,10 @@ impl Output {
         self.capacity.saturating_sub(self.unacknowledged())
     }
 
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+    }
+
     /// Our end was sent, and acknowledged with everything before it.
     pub(super) fn is_finished(&self) -> bool {
         self.end_sent && self.flight.is_empty()

@@ -109,6 +109,12 @@ fn a_connected_socket_is_told_that_nobody_is_there_and_another_is_not() {
     assert_eq!(world.net.receive_from(connected), Err(Failure::ConnectionRefused));
     assert_eq!(world.net.receive_from(other), Err(Failure::WouldBlock));
     assert_eq!(world.net.send_to(world.now, other, Bytes::new(), None), Err(Failure::NotConnected));
+    world.net.set_peer(other, Some(to)).unwrap();
+    world.net.send_to(world.now, other, Bytes::new(), None).unwrap();
+    world.pass(ms(20));
+    assert!(world.net.has_datagrams(other), "an error counts, as the system has it");
+    assert_eq!(world.net.take_datagram_error(other), Some(Failure::ConnectionRefused));
+    assert!(!world.net.has_datagrams(other));
 }
 
 #[test]

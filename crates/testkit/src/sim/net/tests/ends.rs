@@ -89,6 +89,17 @@ fn a_reset_that_meets_a_writer_is_told_to_it_first() {
     world.pass(ms(10));
     assert_eq!(world.send(client, b"x"), Err(Failure::ConnectionReset));
     assert_eq!(world.send(client, b"x"), Err(Failure::BrokenPipe));
+    assert_eq!(world.net.take_error(client), None, "an error is told once");
+}
+
+#[test]
+fn an_error_can_be_taken_without_reading_or_writing() {
+    let mut world = World::of_two();
+    let (client, server, _) = world.connected();
+    world.net.close(world.now, server, true).unwrap();
+    world.pass(ms(10));
+    assert_eq!(world.net.take_error(client), Some(Failure::ConnectionReset));
+    assert_eq!(world.receive(client).as_deref(), Ok(&[][..]));
 }
 
 #[test]

@@ -132,7 +132,9 @@ fn a_shared_port_spreads_connections() {
     let mut world = World::of_two();
     let how = Listen { shared: true, ..Listen::at(address("0.0.0.0:80")) };
     let listeners = [(); 4].map(|()| world.net.listen(world.now, B, how).unwrap());
-    (0..100).for_each(|_| drop(world.connect(A, "10.0.0.2:80")));
+    (0..100).for_each(|_| {
+        world.connect(A, "10.0.0.2:80");
+    });
     world.pass(ms(30));
     for listener in listeners {
         let count = std::iter::from_fn(|| world.net.accept(world.now, listener).ok()).count();
@@ -166,6 +168,7 @@ fn a_host_reaches_itself_by_its_loopback() {
 fn without_an_address_of_the_family_there_is_no_way() {
     let mut world = World::of_two();
     let v4 = world.net.add_host("c", &[ip("10.0.0.3")]);
+    assert_eq!((world.net.host_name(v4), world.net.addresses(v4)), ("c", &[ip("10.0.0.3")][..]));
     let to = address("[fd00::2]:80");
     assert_eq!(world.net.connect(world.now, v4, to, None), Err(Failure::NetworkUnreachable));
 }
@@ -192,6 +195,8 @@ fn descriptors_are_bounded_for_all_kinds_of_sockets() {
     assert_eq!(world.net.open_sockets(A).len(), 2);
     world.close(first);
     assert_eq!(world.net.open_sockets(A).len(), 1);
+    let left = [(A, 1), (B, 2)].map(|(host, sockets)| Violation::LeftOpen { host, sockets });
+    assert_eq!((world.net.check(), world.net.check_closed()), (Ok(()), Err(left.to_vec())));
 }
 
 #[test]

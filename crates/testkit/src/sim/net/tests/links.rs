@@ -131,7 +131,7 @@ fn a_slow_link_is_not_taken_for_a_loss() {
     let mut world = World::of_two();
     world.net.link_mut(A, B).rate = Some(1_000);
     let (client, server, _) = world.connected();
-    (0..40).for_each(|n| drop(world.send(client, &[n; 500])));
+    (0..40).for_each(|n| assert_eq!(world.send(client, &[n; 500]), Ok(500)));
     world.pass(secs(30));
     assert_eq!(world.read_all(server).len(), 20_000);
     let again = world.traced("data").len() - 40;

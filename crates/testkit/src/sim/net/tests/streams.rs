@@ -144,3 +144,15 @@ fn a_slow_link_carries_its_rate_and_no_more() {
         "nothing twice"
     );
 }
+
+#[test]
+fn buffers_of_a_connection_may_be_made_larger() {
+    let mut world = World::of_two();
+    world.net.limits_mut(B).receive_buffer = 100;
+    let (client, server, _) = world.connected();
+    world.net.set_buffers(client, Some(500), None).unwrap();
+    world.net.set_buffers(server, None, Some(1_000)).unwrap();
+    assert_eq!(world.send(client, &[1; 1_000]), Ok(500));
+    world.pass(secs(1));
+    assert_eq!(world.read_all(server).len(), 500, "more than what the handshake had promised");
+}
