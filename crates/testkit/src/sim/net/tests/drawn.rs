@@ -269,8 +269,14 @@ impl Programs {
     }
 }
 
-/// Returns the hash of what happened.
-fn run(seed: u64, steps: usize) -> u64 {
+/// What happened: its hash, and how often each kind of event.
+#[derive(Debug, PartialEq)]
+struct Course {
+    hash: u64,
+    kinds: BTreeMap<String, usize>,
+}
+
+fn run(seed: u64, steps: usize) -> Course {
     let mut programs = Programs::new(seed);
     (0..steps).for_each(|_| programs.step());
     programs.wind_up();
@@ -286,13 +292,22 @@ fn run(seed: u64, steps: usize) -> u64 {
     assert!(world.net.streams.iter().all(Option::is_none), "an end was kept");
     assert!(world.net.hosts.iter().all(|host| host.open.is_empty() && host.connections.is_empty()));
     assert_eq!(world.net.next_due(), None);
-    world.net.trace_hash()
+    let mut kinds = BTreeMap::new();
+    for record in world.net.take_trace() {
+        let kind = format!("{:?}", record.what);
+        let kind = match record.what {
+            Happened::Breaks { why, .. } => format!("Breaks, {why}"),
+            _ => kind.split([' ', '(']).next().unwrap_or_default().to_owned(),
+        };
+        *kinds.entry(kind).or_default() += 1;
+    }
+    Course { hash: world.net.trace_hash(), kinds }
 }
 
 /// Runs a seed, and prints it if it fails.
-fn run_and_tell(seed: u64) -> u64 {
+fn run_and_tell(seed: u64) -> Course {
     match std::panic::catch_unwind(|| run(seed, 1_500)) {
-        Ok(hash) => hash,
+        Ok(course) => course,
         Err(panic) => {
             eprintln!("the script failed with NETWRIGHT_SEED={seed}");
             std::panic::resume_unwind(panic)
@@ -307,16 +322,38 @@ fn whatever_happens_every_byte_is_right_and_every_end_is_told() {
         Some(seed) => seed..seed + 1,
         None => 0..given("NETWRIGHT_SIM_SEEDS").unwrap_or(40),
     };
+    let is_usual = seeds.end - seeds.start >= 40;
+    let mut kinds = BTreeMap::<String, usize>::new();
     for seed in seeds {
-        run_and_tell(seed);
+        for (kind, count) in run_and_tell(seed).kinds {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    let kinds_of_streams = [
+        "Accepted",
+        "Arrives",
+        "BacklogFull",
+        "Breaks, broken pipe",
+        "Breaks, connection refused",
+        "Breaks, connection reset",
+        "Breaks, timed out",
+        "Crashed",
+        "Cut",
+        "Killed",
+        "Lost",
+        "ResetByOrder",
+        "Restarted",
+    ];
+    for kind in kinds_of_streams {
+        assert!(!is_usual || kinds.get(kind).is_some_and(|count| *count >= 10), "{kind} is rare: {kinds:#?}");
     }
 }
 
 #[test]
 fn a_seed_gives_the_same_trace_every_time_and_another_seed_another_one() {
-    let hashes: Vec<_> = (100..104).map(|seed| (run_and_tell(seed), run_and_tell(seed))).collect();
-    assert!(hashes.iter().all(|(one, two)| one == two), "{hashes:?}");
-    assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]), "{hashes:?}");
+    let courses: Vec<_> = (100..104).map(|seed| (run_and_tell(seed), run_and_tell(seed))).collect();
+    assert!(courses.iter().all(|(one, two)| one == two), "{courses:?}");
+    assert!(courses.windows(2).all(|pair| pair[0].0.hash != pair[1].0.hash), "{courses:?}");
 }
 
 #[test]
