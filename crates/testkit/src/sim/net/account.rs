@@ -3,7 +3,7 @@
 //! Both sides of a direction have a rolling hash. The writer's is kept at the end of each write until the reader has come there, so
 //! that what was read is shown to be a prefix of what was written, in order and once, without keeping the bytes.
 
-use super::{Failure, Fnv, StreamId};
+use super::{Failure, Fnv, HostId, StreamId};
 use std::{collections::VecDeque, fmt};
 
 /// One direction of a connection.
@@ -58,6 +58,13 @@ pub enum Violation {
         /// Bytes that were read.
         read: u64,
     },
+    /// Programs that should have closed everything have not.
+    LeftOpen {
+        /// Where they run.
+        host: HostId,
+        /// How many sockets are open.
+        sockets: usize,
+    },
 }
 
 impl fmt::Display for Violation {
@@ -69,6 +76,7 @@ impl fmt::Display for Violation {
             Self::EndedEarly { connection, written, read } => {
                 write!(f, "c{connection}: the end was told after {read} bytes of {written}")
             }
+            Self::LeftOpen { host, sockets } => write!(f, "{host} has left {sockets} sockets open"),
         }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) use account::{Ending, Flow};
 pub(crate) use datagram::{Datagram, DatagramId, DatagramSettings};
 pub use failure::Failure;
 pub(crate) use fnv::Fnv;
+pub(crate) use host::Socket;
 pub use host::{HostId, HostLimits};
 pub use link::{Link, Oversized};
 pub(crate) use names::{LookupFailure, LookupId, NameAnswer};
@@ -56,7 +57,7 @@ pub use trace::{Happened, Record};
 use super::chance::Chance;
 use account::Accounts;
 use agenda::{Agenda, Due};
-use host::{Host, Socket};
+use host::Host;
 use link::Paths;
 use names::Names;
 use std::{
@@ -179,6 +180,11 @@ impl Net {
         self.trace.set_limit(limit);
     }
 
+    /// How many records went without having been taken.
+    pub(crate) fn trace_left_out(&self) -> u64 {
+        self.trace.left_out()
+    }
+
     /// A hash of all records since the start, taken or not.
     pub(crate) fn trace_hash(&self) -> u64 {
         self.trace.hash()
@@ -187,6 +193,15 @@ impl Net {
     /// Whether what was read agrees with what was written on all connections.
     pub(crate) fn check(&self) -> Result<(), Vec<Violation>> {
         self.accounts.check()
+    }
+
+    /// As [`check`](Self::check), and whether all programs have closed everything.
+    pub(crate) fn check_closed(&self) -> Result<(), Vec<Violation>> {
+        let mut all = self.check().err().unwrap_or_default();
+        for (n, host) in self.hosts.iter().enumerate().filter(|(_, host)| !host.open.is_empty()) {
+            all.push(Violation::LeftOpen { host: HostId(n as u32), sockets: host.open.len() });
+        }
+        if all.is_empty() { Ok(()) } else { Err(all) }
     }
 
     /// What both directions of a connection have carried so far: what this end wrote, and what it read.

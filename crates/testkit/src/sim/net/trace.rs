@@ -128,12 +128,13 @@ impl fmt::Display for Record {
 pub(super) struct Trace {
     records: VecDeque<Record>,
     limit: usize,
+    left_out: u64,
     hash: Fnv,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { records: VecDeque::new(), limit: 100_000, hash: Fnv::default() }
+        Self { records: VecDeque::new(), limit: 100_000, left_out: 0, hash: Fnv::default() }
     }
 }
 
@@ -158,9 +159,14 @@ impl Trace {
         self.hash.finish()
     }
 
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     fn shorten(&mut self) {
         while self.records.len() > self.limit {
             self.records.pop_front();
+            self.left_out += 1;
         }
     }
 }

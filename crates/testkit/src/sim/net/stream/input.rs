@@ -56,6 +56,10 @@ impl Input {
         self.ended
     }
 
+    pub(super) fn widen(&mut self, capacity: usize) {
+        self.capacity = self.capacity.max(capacity);
+    }
+
     /// What the peer is told: up to where everything has come, and up to where there is room.
     pub(super) fn advertise(&mut self) -> (u64, u64) {
         self.advertised = self.read + self.capacity as u64;

@@ -83,7 +83,7 @@ impl Net {
         self.listener(id).map(|listener| listener.bound.address)
     }
 
-    /// The connection that has waited longest, and who it is.
+    /// The connection that has waited longest, and who it is. What has come on it already is no news: [`look`](Self::look).
     pub(crate) fn accept(&mut self, now: Time, id: ListenerId) -> Result<(StreamId, SocketAddr), Failure> {
         self.at(now);
         let host = self.listener(id).ok_or(Failure::NotOpen)?.host;

@@ -20,18 +20,24 @@ mod input;
 mod listen;
 mod output;
 mod retry;
+mod segment;
+mod settings;
 
 use super::{
-    Failure, Happened, HostId, Net, News, Time, account::Ending, account::Side, agenda::Due, agenda::Key,
-    host::Socket, host::mapped,
+    Failure, Happened, HostId, Net, News, Time,
+    account::{Ending, Side},
+    agenda::{Due, Key},
+    host::Socket,
 };
-use bytes::Bytes;
 use input::Input;
 pub(crate) use input::Received;
 pub(super) use listen::Listener;
 pub(crate) use listen::{Listen, ListenerId};
 use output::Output;
-use std::{fmt, net::SocketAddr, time::Duration};
+pub(super) use segment::Segment;
+use segment::Signal;
+pub(crate) use settings::{Keepalive, Readiness};
+use std::{fmt, net::SocketAddr};
 
 /// One end of a connection, by the order in which they came to be.
 ///
@@ -45,73 +51,6 @@ pub struct StreamId(pub u32);
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s{}", self.0)
-    }
-}
-
-/// What a socket could do now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Readiness {
-    /// A receive would give bytes, the end, or an error.
-    pub(crate) read: bool,
-    /// A send would take bytes, or give an error.
-    pub(crate) write: bool,
-    /// The peer sends no more, or the connection is broken.
-    pub(crate) read_closed: bool,
-    /// What the next call will fail with.
-    pub(crate) error: Option<Failure>,
-}
-
-/// Probes of a connection on which nothing comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Keepalive {
-    /// Silence before the first one.
-    pub(crate) idle: Duration,
-    /// Between one and the next.
-    pub(crate) interval: Duration,
-    /// How many may stay unanswered.
-    pub(crate) probes: u32,
-}
-
-impl Default for Keepalive {
-    /// As Linux has it.
-    fn default() -> Self {
-        Self { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Segment {
-    from: HostId,
-    to: HostId,
-    source: SocketAddr,
-    target: SocketAddr,
-    /// Which connection it belongs to: what initial sequence numbers are for.
-    connection: u32,
-    signal: Signal,
-    /// What the sender has got so far, and how far it has room.
-    acknowledged: u64,
-    window: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Signal {
-    Syn,
-    SynAck,
-    Data { at: u64, bytes: Bytes, last: bool },
-    Ack,
-    Reset,
-}
-
-impl Signal {
-    fn describe(&self) -> (&'static str, u64, usize) {
-        match self {
-            Self::Syn => ("SYN", 0, 0),
-            Self::SynAck => ("SYN-ACK", 0, 0),
-            Self::Data { at, last: true, .. } => ("FIN", *at, 0),
-            Self::Data { at, bytes, .. } => ("data", *at, bytes.len()),
-            Self::Ack => ("ACK", 0, 0),
-            Self::Reset => ("RST", 0, 0),
-        }
     }
 }
 
@@ -222,105 +161,6 @@ impl Net {
         self.accounts.add_side(side);
         self.host_mut(host).connections.insert((local, remote), id);
         id
-    }
-
-    /// What a call could do now; of a socket that is not open, everything fails.
-    pub(crate) fn look(&self, id: StreamId) -> Readiness {
-        let Some(end) = self.end(id) else {
-            return Readiness { read: true, write: true, read_closed: true, error: Some(Failure::NotOpen) };
-        };
-        let broken = end.state == State::Broken;
-        let ended = end.input.has_ended() || broken;
-        Readiness {
-            read: !end.input.is_empty() || ended,
-            write: broken || end.state == State::Open && end.output.room() > 0,
-            read_closed: ended,
-            error: end.error,
-        }
-    }
-
-    /// Takes the error that no call has told yet.
-    pub(crate) fn take_error(&mut self, id: StreamId) -> Option<Failure> {
-        self.held(id).ok()?.error.take()
-    }
-
-    pub(crate) fn local_address(&self, id: StreamId) -> Option<SocketAddr> {
-        self.end(id).map(|end| if end.mapped { mapped(end.local) } else { end.local })
-    }
-
-    pub(crate) fn peer_address(&self, id: StreamId) -> Option<SocketAddr> {
-        self.end(id).map(|end| if end.mapped { mapped(end.remote) } else { end.remote })
-    }
-
-    /// How much of what was sent, and of our end, the peer's system has not acknowledged (`SIOCOUTQ`).
-    pub(crate) fn unacknowledged(&self, id: StreamId) -> usize {
-        self.end(id).map_or(0, |end| end.output.unacknowledged())
-    }
-
-    /// How long sent bytes may stay unacknowledged before the connection counts as dead (`TCP_USER_TIMEOUT`).
-    pub(crate) fn set_give_up(&mut self, id: StreamId, after: Duration) -> Result<(), Failure> {
-        self.held(id).map(|end| end.output.give_up = after)
-    }
-
-    /// Asks for probes of a silent peer (`SO_KEEPALIVE`), or for none.
-    pub(crate) fn set_keepalive(
-        &mut self,
-        now: Time,
-        id: StreamId,
-        keepalive: Option<Keepalive>,
-    ) -> Result<(), Failure> {
-        self.at(now);
-        let end = self.held(id)?;
-        end.keepalive = keepalive;
-        end.probes = 0;
-        if end.state == State::Open {
-            end.probe_at = keepalive.map(|keepalive| now + keepalive.idle);
-        }
-        self.arm(id);
-        Ok(())
-    }
-
-    /// Gives a segment of an end to the link. Returns when it leaves.
-    fn transmit(&mut self, id: StreamId, signal: Signal) -> Time {
-        let now = self.now;
-        let Some(end) = self.streams[id.0 as usize].as_deref_mut() else { return now };
-        let (acknowledged, window) = end.input.advertise();
-        let (connection, (name, at, len)) = (end.side.connection, signal.describe());
-        let lost = Happened::Lost { connection, to: end.peer, signal: name, at, len };
-        let Some(to) = end.peer else {
-            self.note(lost);
-            return now;
-        };
-        let passage = self.paths.pass(&mut self.chance, now, (end.host, to), len);
-        let Some(arrives) = passage.arrives else {
-            self.note(lost);
-            return passage.departs;
-        };
-        end.last_arrival = end.last_arrival.max(arrives);
-        let (source, target, from, arrives) = (end.local, end.remote, end.host, end.last_arrival);
-        let segment = Segment { from, to, source, target, connection, signal, acknowledged, window };
-        self.agenda.plan(arrives, Due::Segment(Box::new(segment)));
-        passage.departs
-    }
-
-    /// Answers by a reset what belongs to no connection.
-    fn answer_by_reset(&mut self, to: &Segment) {
-        let passage = self.paths.pass(&mut self.chance, self.now, (to.to, to.from), 0);
-        let connection = to.connection;
-        let Some(arrives) = passage.arrives else {
-            return self.note(Happened::Lost { connection, to: Some(to.from), signal: "RST", at: 0, len: 0 });
-        };
-        let segment = Segment {
-            from: to.to,
-            to: to.from,
-            source: to.target,
-            target: to.source,
-            connection,
-            signal: Signal::Reset,
-            acknowledged: 0,
-            window: 0,
-        };
-        self.agenda.plan(arrives, Due::Segment(Box::new(segment)));
     }
 
     /// The connection is broken: whoever holds it is told.

@@ -88,6 +88,10 @@ impl Output {
         self.capacity.saturating_sub(self.unacknowledged())
     }
 
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+    }
+
     /// Our end was sent, and acknowledged with everything before it.
     pub(super) fn is_finished(&self) -> bool {
         self.end_sent && self.flight.is_empty()
@@ -163,18 +167,16 @@ impl Output {
         if self.recover.is_some() { self.round } else { 0 }
     }
 
-    /// Takes what was acknowledged out of the flight. Returns whether there was anything, and when the last of it that was sent once
-    /// only had left.
+    /// Takes what was acknowledged out of the flight. Returns whether there was anything, and when the last of it had left, if that
+    /// tells how long an acknowledgement takes: not if something before it was lost, which it had to wait for.
     fn acknowledge(&mut self, up_to: u64) -> (bool, Option<Time>) {
-        let mut once = None;
-        let before = self.unacknowledged;
+        let (before, measures) = (self.unacknowledged, self.recover.is_none());
+        let mut departed = None;
         while let Some(flight) = self.flight.front() {
             if flight.at + flight.bytes.len() as u64 + u64::from(flight.last) > up_to {
                 break;
             }
-            if flight.round == 0 {
-                once = Some(flight.departs);
-            }
+            departed = Some(flight.departs);
             self.flight.pop_front();
         }
         self.unacknowledged = self.unacknowledged.max(up_to.min(self.sent));
@@ -184,7 +186,12 @@ impl Output {
             self.round = 0;
             self.flight.iter_mut().for_each(|flight| flight.round = 0);
         }
-        (self.unacknowledged > before, once)
+        (self.unacknowledged > before, departed.filter(|_| measures))
+    }
+
+    /// There is so much room that writing is worth it, as the system sees it: a third.
+    pub(super) fn is_writable(&self) -> bool {
+        self.room() * 3 >= self.capacity
     }
 
     pub(super) fn discard(&mut self) {
@@ -287,7 +294,7 @@ impl Net {
         if progress {
             end.output.backoff = 0;
             let output = &mut end.output;
-            let writable = output.waited_for && !output.ending && output.room() * 3 >= output.capacity;
+            let writable = output.waited_for && !output.ending && output.is_writable();
             output.waited_for &= !writable;
             let again = [output.next_again(), output.next_again()];
             if writable && end.owner == super::Owner::Program {
