@@ -26,12 +26,7 @@ pub(super) struct SimConnection {
 }
 
 impl SimConnection {
-    pub(super) fn new(
-        universe: Arc<Universe>,
-        id: StreamId,
-        peer: Address,
-        local: Option<Address>,
-    ) -> Self {
+    pub(super) fn new(universe: Arc<Universe>, id: StreamId, peer: Address, local: Option<Address>) -> Self {
         Self { open: Open { universe, id, abortive: false }, peer, local }
     }
 }

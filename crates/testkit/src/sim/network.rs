@@ -143,7 +143,9 @@ impl Network for SimNetwork {
                 Some(Ok(found)) => {
                     Poll::Ready(Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()))
                 }
-                Some(Err(failure)) => Poll::Ready(Err(io::Error::other(format!("{name}: {}", words(failure))))),
+                Some(Err(failure)) => {
+                    Poll::Ready(Err(io::Error::other(format!("{name}: {}", words(failure)))))
+                }
             }
         }))
     }

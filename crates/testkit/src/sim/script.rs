@@ -134,7 +134,17 @@ impl FaultPlan {
     /// Up to two of each kind within that time, but for killed processes, of which there are none; cuts and absences last between 50 ms and 5 s.
     pub fn new(within: Duration) -> Self {
         let lasting = Duration::from_millis(50)..=Duration::from_secs(5);
-        Self { within, cuts: 2, partitions: 2, resets: 2, crashes: 2, kills: 0, links: 2, lasting, hosts: Vec::new() }
+        Self {
+            within,
+            cuts: 2,
+            partitions: 2,
+            resets: 2,
+            crashes: 2,
+            kills: 0,
+            links: 2,
+            lasting,
+            hosts: Vec::new(),
+        }
     }
 
     /// Up to so many ways are cut in one direction.
@@ -188,7 +198,8 @@ impl FaultPlan {
     /// The faults, with their times from now on.
     pub(super) fn draw(&self, chance: &mut Chance, hosts: &[String]) -> Vec<(Duration, Fault)> {
         let mut drawn = Vec::new();
-        let mut struck: Vec<&String> = hosts.iter().filter(|host| self.hosts.is_empty() || self.hosts.contains(host)).collect();
+        let mut struck: Vec<&String> =
+            hosts.iter().filter(|host| self.hosts.is_empty() || self.hosts.contains(host)).collect();
         let within = self.within;
         let span = |chance: &mut Chance| {
             let (least, most) = (nanoseconds(*self.lasting.start()), nanoseconds(*self.lasting.end()));

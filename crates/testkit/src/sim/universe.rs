@@ -351,7 +351,9 @@ impl State {
 
     /// A loop that has given its thread back may have got it again meanwhile; one that has ended has not.
     pub(super) fn forget_loop_unless_back(&mut self, tag: Tag) {
-        if self.bodies.iter().all(|(_, body)| body.tag() != tag) && self.owners.values().all(|owner| !owner.is_of(tag)) {
+        if self.bodies.iter().all(|(_, body)| body.tag() != tag)
+            && self.owners.values().all(|owner| !owner.is_of(tag))
+        {
             self.woken.remove(&tag);
         }
     }

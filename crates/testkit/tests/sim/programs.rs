@@ -78,8 +78,9 @@ fn conversation(sim: &Sim) {
     let done = Arc::new(AtomicUsize::new(0));
     let told = done.clone();
     sim.host("client").enter(|| {
-        let client =
-            Client::builder().pipeline(move || pipeline().app(Talks { left: 20, done: told.clone() })).unwrap();
+        let client = Client::builder()
+            .pipeline(move || pipeline().app(Talks { left: 20, done: told.clone() }))
+            .unwrap();
         let channels: Vec<_> = (0..10).map(|_| client.connect("server:7").wait().unwrap()).collect();
         assert!(sim.run_until(secs(60), || done.load(Ordering::Relaxed) == 10));
         drop(channels);

@@ -156,6 +156,7 @@ impl Net {
     }
 
     /// How many events have happened: what a simulation costs.
+    #[cfg(test)]
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
@@ -176,11 +177,13 @@ impl Net {
     }
 
     /// How many records are kept until they are taken. Default: 100,000.
+    #[cfg(test)]
     pub(crate) fn set_trace_limit(&mut self, limit: usize) {
         self.trace.set_limit(limit);
     }
 
     /// How many records went without having been taken.
+    #[cfg(test)]
     pub(crate) fn trace_left_out(&self) -> u64 {
         self.trace.left_out()
     }
@@ -205,6 +208,7 @@ impl Net {
     }
 
     /// What both directions of a connection have carried so far: what this end wrote, and what it read.
+    #[cfg(test)]
     pub(crate) fn account(&self, id: StreamId) -> Option<(&Flow, &Flow)> {
         self.accounts.of(id)
     }
