@@ -112,7 +112,7 @@ fn a_unix_name_has_one_listener_for_all_acceptors() {
 fn a_listener_whose_loop_died_is_opened_again_by_the_one_in_its_place() {
     for at in ["10.0.0.1:0", "unix:toy"] {
         let toy = Toy::new();
-        let loops: EventLoopGroup = toy.builder(2).replace_dead(true).build().unwrap();
+        let loops: EventLoopGroup = toy.mortals(2).replace_dead(true).build().unwrap();
         let server = echo(Server::builder().group(loops.clone()).shared_port(true), at).unwrap();
         let before = toy.listeners(server.address());
         for index in [1, 0] {
@@ -146,7 +146,7 @@ fn options_that_no_socket_has_are_refused_and_others_are_for_the_network_to_heed
 fn a_server_is_told_when_nobody_accepts_for_it_any_more() {
     let toy = Toy::new();
     let server =
-        echo(Server::builder().group(toy.builder(1).replace_dead(false).build().unwrap()), "10.0.0.1:0")
+        echo(Server::builder().group(toy.mortals(1).replace_dead(false).build().unwrap()), "10.0.0.1:0")
             .unwrap();
     toy.condemn(0);
     server.group().next().wake();

@@ -82,9 +82,14 @@ impl Toy {
     /// Loops of this network.
     pub(crate) fn builder(&self, loops: usize) -> EventLoopGroupBuilder {
         let network = self.clone();
-        EventLoopGroup::builder()
-            .loops(loops)
-            .driver(move |index| Ok(driver::Seed::new(network.clone(), index)))
+        EventLoopGroup::builder().loops(loops).driver(move |_| Ok(driver::Seed::new(network.clone(), None)))
+    }
+
+    /// Loops of this network that can be [condemned](Self::condemn).
+    pub(crate) fn mortals(&self, loops: usize) -> EventLoopGroupBuilder {
+        let network = self.clone();
+        let seed = move |index| Ok(driver::Seed::new(network.clone(), Some(index)));
+        EventLoopGroup::builder().loops(loops).driver(seed)
     }
 
     pub(crate) fn loops(&self, loops: usize) -> EventLoopGroup {
@@ -110,7 +115,7 @@ impl Toy {
         self.lock().given_up
     }
 
-    /// The loop of this index panics in its driver.
+    /// The mortal loop of this index panics in its driver when it polls next.
     pub(crate) fn condemn(&self, index: usize) {
         self.lock().condemned.push(index);
     }
