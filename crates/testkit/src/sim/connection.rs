@@ -75,7 +75,7 @@ impl Drop for Open {
         let (id, abortive) = (self.id, self.abortive);
         self.universe.lock().disown(Subject::Stream(id));
         // One whose host is gone is gone.
-        self.universe.with_net(|net, now| drop(net.close(now, id, abortive)));
+        self.universe.with_net(|net, now| _ = net.close(now, id, abortive));
     }
 }
 

@@ -417,6 +417,7 @@ impl Engine {
 
     /// What of a host is still there.
     pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
+        self.take_in(); // what was built and not driven yet
         let mut left = Vec::new();
         for slot in self.loops.borrow().values().filter(|slot| slot.host == host) {
             if let Some(driven) = &slot.driven {

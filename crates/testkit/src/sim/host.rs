@@ -79,6 +79,11 @@ impl Host {
         &self.name
     }
 
+    /// Whether it runs: it has not crashed, or is back.
+    pub fn is_up(&self) -> bool {
+        self.universe.lock().net.is_up(self.id)
+    }
+
     /// Its first address.
     pub fn address(&self) -> IpAddr {
         self.addresses[0]

@@ -13,6 +13,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
     rc::Rc,
     sync::Arc,
     task::Waker,
@@ -225,6 +226,16 @@ impl Sim {
         self.universe().with_net(|net, _| net.set_name(None, name, NameAnswer::Silence(gives_up_after)));
     }
 
+    /// A name for which the server that should know it has no answer from now on.
+    pub fn failing_name(&self, name: &str) {
+        self.universe().with_net(|net, _| net.set_name(None, name, NameAnswer::ServerFails));
+    }
+
+    /// How long a lookup takes: drawn from that.
+    pub fn lookups_take(&self, time: RangeInclusive<Duration>) {
+        self.universe().with_net(|net, _| net.set_lookup_latency(time));
+    }
+
     // ---- the network ----
 
     /// What all ways are like of which nothing else is said.
@@ -246,6 +257,11 @@ impl Sim {
     /// Nothing gets from one host to the other from now on; what comes back, comes.
     pub fn cut(&self, from: &Host, to: &Host) {
         self.universe().with_net(|net, now| net.cut(now, from.id, to.id));
+    }
+
+    /// What a [cut](Self::cut) kept away gets there again, or what a partition did.
+    pub fn mend(&self, from: &Host, to: &Host) {
+        self.universe().with_net(|net, now| net.mend(now, from.id, to.id));
     }
 
     /// These hosts and all others hear nothing of each other from now on.

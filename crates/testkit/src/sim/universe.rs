@@ -114,7 +114,6 @@ impl Universe {
 
 /// A host, as the simulation sees it.
 pub(super) struct HostState {
-    pub(super) name: String,
     pub(super) clock: HostClock,
     pub(super) cores: usize,
     /// Chance of its programs.
@@ -245,7 +244,7 @@ impl State {
 
     pub(super) fn add_host(&mut self, name: &str, cores: usize) -> HostIndex {
         let draws = self.draws.fork(name);
-        self.hosts.push(HostState { name: name.to_owned(), clock: HostClock::default(), cores, draws });
+        self.hosts.push(HostState { clock: HostClock::default(), cores, draws });
         self.hosts.len() - 1
     }
 

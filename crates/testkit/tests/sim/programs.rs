@@ -17,7 +17,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 /// Echoes, on a server with two loops.
-fn echo_server() -> Result<Server, netwright_transport::BindError> {
+pub(crate) fn echo_server() -> Result<Server, netwright_transport::BindError> {
     Server::builder()
         .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
         .bind("0.0.0.0:7")
@@ -34,7 +34,7 @@ fn a_server_and_a_client_that_know_nothing_of_it_talk_in_a_simulation() {
             let client = Client::builder()
                 .pipeline(move || {
                     let count = count.clone();
-                    pipeline().handle(move |_, bytes| drop(count.fetch_add(bytes.len(), Ordering::Relaxed)))
+                    pipeline().handle(move |_, bytes| _ = count.fetch_add(bytes.len(), Ordering::Relaxed))
                 })
                 .unwrap();
             let channel = client.connect("server:7").wait().unwrap();

@@ -40,17 +40,22 @@ mod tests;
 mod time;
 mod trace;
 
+pub(crate) use account::Ending;
+#[cfg(test)]
+pub(crate) use account::Flow;
 pub use account::Violation;
-pub(crate) use account::{Ending, Flow};
-pub(crate) use datagram::{Datagram, DatagramId, DatagramSettings};
+pub(crate) use datagram::{DatagramId, DatagramSettings};
 pub use failure::Failure;
 pub(crate) use fnv::Fnv;
+#[cfg(test)]
 pub(crate) use host::Socket;
 pub use host::{HostId, HostLimits};
 pub use link::{Link, Oversized};
 pub(crate) use names::{LookupFailure, LookupId, NameAnswer};
+#[cfg(test)]
+pub(crate) use stream::Readiness;
 pub use stream::StreamId;
-pub(crate) use stream::{Keepalive, Listen, ListenerId, Readiness, Received};
+pub(crate) use stream::{Keepalive, Listen, ListenerId};
 pub use time::Time;
 pub use trace::{Happened, Record};
 
@@ -60,10 +65,7 @@ use agenda::{Agenda, Due};
 use host::Host;
 use link::Paths;
 use names::Names;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 use stream::{End, Listener};
 use trace::Trace;
 
@@ -214,7 +216,8 @@ impl Net {
     }
 
     /// The sockets that programs hold open on a host.
-    pub(crate) fn open_sockets(&self, host: HostId) -> &BTreeSet<Socket> {
+    #[cfg(test)]
+    pub(crate) fn open_sockets(&self, host: HostId) -> &std::collections::BTreeSet<Socket> {
         &self.host(host).open
     }
 
