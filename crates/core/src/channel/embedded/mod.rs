@@ -10,7 +10,8 @@ mod finished;
 mod wire;
 
 use super::{
-    CarriedBy, Carries, Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack, Weight,
+    Address, CarriedBy, Carries, Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack,
+    Weight,
 };
 use crate::{
     ManualLoop,
@@ -118,6 +119,25 @@ impl<W: 'static> EmbeddedChannel<(), W> {
     pub fn of(pipeline: impl IntoPipeline<W>) -> Self {
         Self::with_joint(pipeline)
     }
+
+    /// The same for a channel whose ends have these addresses.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let greets = pipeline().handle(|cx, _: bytes::BytesMut| {
+    ///     let peer = cx.view().peer_addr().unwrap();
+    ///     cx.write_and_flush(format!("hello, {peer}"));
+    /// });
+    /// let mut channel = EmbeddedChannel::between(greets, None, Some("192.0.2.7:4711".parse()?));
+    /// assert_eq!(channel.write_inbound("?").outbound_bytes(), b"hello, 192.0.2.7:4711");
+    /// # Ok::<(), netwright_core::AddressError>(())
+    /// ```
+    pub fn between(pipeline: impl IntoPipeline<W>, local: Option<Address>, peer: Option<Address>) -> Self {
+        let segment = pipeline.into_pipeline();
+        let host = |home| Host::new(home, segment, HostSettings::default());
+        Self::embed_between(Rc::default(), (local, peer), host)
+    }
 }
 
 /// Of messages of any type.
@@ -188,13 +208,26 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
         X: 'static,
         M: Pack<X> + OnWire<O>,
     {
+        Self::embed_between(inbound, (None, None), host)
+    }
+
+    fn embed_between<P, X, M>(
+        inbound: Rc<RefCell<VecDeque<R>>>,
+        (here, peer): (Option<Address>, Option<Address>),
+        host: impl FnOnce(LocalLoop) -> Host<P, X, I, M>,
+    ) -> Self
+    where
+        P: Segment<I, X, Tail = W>,
+        X: 'static,
+        M: Pack<X> + OnWire<O>,
+    {
         let mut manual = ManualLoop::new();
         let (host, channel) = manual.enter(|| {
             let local = LocalLoop::current().expect("inside the loop");
             let host = Rc::new(RefCell::new(host(local.clone())));
             let token = local.register(HostSource(host.clone())).expect("a new loop takes sources");
             host.borrow_mut().register(token);
-            host.borrow_mut().activate(None, None);
+            host.borrow_mut().activate(here, peer);
             let channel = host.borrow().channel();
             (host as Rc<RefCell<dyn AnyHost<I, O>>>, channel)
         });
@@ -233,6 +266,22 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     /// The peer closes the connection.
     pub fn close_by_peer(&mut self) -> &mut Self {
         self.drive(|host| host.closed(CloseCause::PeerClosed))
+    }
+
+    /// The connection ends with this cause: the peer resets it, say.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+    /// use std::io;
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    /// channel.end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into()));
+    /// assert!(matches!(channel.finish().cause, Some(CloseCause::Io(_))));
+    /// ```
+    pub fn end_because(&mut self, cause: CloseCause) -> &mut Self {
+        self.drive(|host| {
+            host.closed(cause);
+        })
     }
 
     /// The next piece of bytes, or the next message, that was sent.
