@@ -64,7 +64,8 @@ impl Ring {
         self.len
     }
 
-    pub(crate) fn records(&self) -> usize {
+    #[cfg(test)]
+    fn records(&self) -> usize {
         self.records
     }
 

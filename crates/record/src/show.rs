@@ -47,7 +47,7 @@ impl fmt::Display for Conversation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let recording = self.recording;
         for (name, value) in recording.metas() {
-            writeln!(f, "{:<9} {}", Escaped(name.as_bytes()), Escaped(value.as_bytes()))?;
+            writeln!(f, "{:<9} {}", Escaped(name.as_bytes()).to_string(), Escaped(value.as_bytes()))?;
         }
         if let Some(why) = recording.why() {
             writeln!(f, "written   because of: {why}")?;
