@@ -15,7 +15,7 @@ use netwright_core::{Address, ChannelId};
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// One recording under way.
@@ -28,6 +28,8 @@ pub(crate) struct Live {
 
 struct State {
     ring: Ring,
+    /// The moment of the last record, and how long after the beginning it was.
+    last: (Option<Instant>, u64),
     /// What has passed since the last file was written.
     news: bool,
     begun: Option<Begun>,
@@ -48,7 +50,8 @@ struct Begun {
 impl Live {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
         let ring = Ring::new(shared.settings.bytes, shared.settings.records);
-        let state = State { ring, news: true, begun: None, from_the_start: false, over: false };
+        let state =
+            State { ring, last: (None, 0), news: true, begun: None, from_the_start: false, over: false };
         Arc::new(Self { number: shared.next_number(), shared, state: Mutex::new(state) })
     }
 
@@ -80,13 +83,16 @@ impl Live {
     }
 
     #[inline]
-    pub(crate) fn note(&self, kind: u8, now: Instant, front: &[u8], body: &[u8]) {
-        self.lock().push(kind, now, front, body);
+    pub(crate) fn note(&self, flushed: Option<Instant>, kind: u8, now: Instant, front: &[u8], body: &[u8]) {
+        let mut state = self.lock();
+        state.flushed(flushed);
+        state.push(kind, now, front, body);
     }
 
     #[inline]
-    pub(crate) fn read(&self, now: Instant, bytes: &[u8]) {
+    pub(crate) fn read(&self, flushed: Option<Instant>, now: Instant, bytes: &[u8]) {
         let mut state = self.lock();
+        state.flushed(flushed);
         state.news = true;
         state.ring.totals.reads += 1;
         state.ring.totals.read += bytes.len() as u64;
@@ -95,9 +101,10 @@ impl Live {
     }
 
     #[inline]
-    pub(crate) fn written(&self, now: Instant, bytes: &[u8]) {
+    pub(crate) fn written(&self, flushed: Option<Instant>, now: Instant, bytes: &[u8]) {
         let most = self.shared.settings.written_max;
         let mut state = self.lock();
+        state.flushed(flushed);
         state.news = true;
         state.ring.totals.writes += 1;
         state.ring.totals.written += bytes.len() as u64;
@@ -105,8 +112,9 @@ impl Live {
         state.piece([kind::WRITTEN, kind::WRITTEN_CUT], now, bytes, most);
     }
 
-    pub(crate) fn file(&self, now: Instant, len: u64, number: &[u8]) {
+    pub(crate) fn file(&self, flushed: Option<Instant>, now: Instant, len: u64, number: &[u8]) {
         let mut state = self.lock();
+        state.flushed(flushed);
         state.news = true;
         state.ring.totals.writes += 1;
         state.ring.totals.written += len;
@@ -190,9 +198,28 @@ impl Live {
 
 impl State {
     #[inline]
+    fn flushed(&mut self, at: Option<Instant>) {
+        if let Some(at) = at {
+            let since = self.since(at);
+            self.ring.flushed(since);
+        }
+    }
+
+    /// How long after the beginning that is.
+    #[inline]
+    fn since(&mut self, now: Instant) -> u64 {
+        let (last, since) = self.last;
+        if last == Some(now) {
+            return since;
+        }
+        let since = self.begun.as_ref().map_or(0, |begun| nanos(now.saturating_duration_since(begun.at)));
+        self.last = (Some(now), since);
+        since
+    }
+
+    #[inline]
     fn push(&mut self, kind: u8, now: Instant, front: &[u8], body: &[u8]) {
-        let since =
-            self.begun.as_ref().map_or(0, |begun| now.saturating_duration_since(begun.at).as_nanos() as u64);
+        let since = self.since(now);
         self.ring.push(kind, since, front, body);
     }
 
@@ -208,6 +235,11 @@ impl State {
     }
 }
 
+/// Five centuries fit.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.subsec_nanos()))
+}
+
 /// Covers what is not to be seen.
 pub(crate) fn redact(shared: &Shared, kept: &mut Kept) {
     let rules = &shared.settings.redaction;
@@ -221,7 +253,7 @@ pub(crate) fn redact(shared: &Shared, kept: &mut Kept) {
         let body = &mut records[raw.body..raw.end];
         let behind_number =
             |body: &[u8]| varint::take(body.iter().copied()).map_or(0, |(_, len)| len.min(body.len()));
-        match raw.kind {
+        match raw.kind & !kind::FLUSHED_BIT {
             kind::READ => redacting.piece(Direction::In, body, true),
             kind::WRITTEN => redacting.piece(Direction::Out, body, true),
             kind::READ_CUT => {

@@ -46,28 +46,29 @@ pub struct Recorder<W = Outgoing> {
     live: Arc<Live>,
     /// The channel's end, or that of what is to be recorded of it, has been noted.
     over: bool,
+    /// A flush that is noted with whatever comes next: one lock for both.
+    flushed: Option<Instant>,
     writes: PhantomData<fn(W)>,
 }
 
 impl<W> Recorder<W> {
     pub(crate) fn new(live: Arc<Live>) -> Self {
-        Self { live, over: false, writes: PhantomData }
+        Self { live, over: false, flushed: None, writes: PhantomData }
     }
 
-    #[inline]
-    fn note(&self, kind: u8, body: &[u8]) {
+    fn note(&mut self, kind: u8, body: &[u8]) {
         if !self.over {
-            self.live.note(kind, now(), &[], body);
+            self.live.note(self.flushed.take(), kind, now(), &[], body);
         }
     }
 
-    fn note_text(&self, kind: u8, text: &str) {
+    fn note_text(&mut self, kind: u8, text: &str) {
         self.note(kind, cut(text).as_bytes());
     }
 
-    fn note_cause(&self, kind: u8, cause: &CloseCause) {
+    fn note_cause(&mut self, kind: u8, cause: &CloseCause) {
         let Cause { kind: which, text } = Cause::from(cause);
-        self.live.note(kind, now(), &[which as u8], cut(&text).as_bytes());
+        self.live.note(self.flushed.take(), kind, now(), &[which as u8], cut(&text).as_bytes());
     }
 
     fn end(&mut self, end: End) {
@@ -88,7 +89,7 @@ pub(crate) enum End {
 /// The moment of the loop's turn; on a worker, the present one.
 #[inline]
 fn now() -> Instant {
-    LocalLoop::current().map_or_else(Instant::now, |local| local.turn_time())
+    LocalLoop::turn_time_here().unwrap_or_else(Instant::now)
 }
 
 /// The beginning of a text.
@@ -138,7 +139,7 @@ impl<W: Wire> Observer for Recorder<W> {
     #[inline]
     fn sees_read(&mut self, bytes: &BytesMut) {
         if !self.over {
-            self.live.read(now(), bytes);
+            self.live.read(self.flushed.take(), now(), bytes);
         }
     }
     #[inline]
@@ -146,18 +147,25 @@ impl<W: Wire> Observer for Recorder<W> {
         if self.over {
             return;
         }
+        let flushed = self.flushed.take();
         match out.content() {
-            Ok(bytes) => self.live.written(now(), bytes),
+            Ok(bytes) => self.live.written(flushed, now(), bytes),
             Err(len) => {
                 let mut number = Vec::with_capacity(varint::LEN_MAX);
                 varint::push(&mut number, len);
-                self.live.file(now(), len, &number);
+                self.live.file(flushed, now(), len, &number);
             }
         }
     }
     #[inline]
     fn sees_flush(&mut self) {
-        self.note(kind::FLUSH, &[]);
+        match self.flushed {
+            None => self.flushed = Some(now()),
+            Some(before) if before == now() => {}
+            Some(_) => {
+                self.note(kind::FLUSH, &[]);
+            }
+        }
     }
     fn sees_input_closed(&mut self) {
         self.note(kind::INPUT_CLOSED, &[]);

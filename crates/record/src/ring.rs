@@ -14,7 +14,7 @@
 //! Not here: what is recorded and when (`recorder`), who else may look (`live`).
 
 use crate::format::{
-    varint,
+    kind, varint,
     writer::{HEAD_MAX, Kept, Totals, head},
 };
 
@@ -33,6 +33,7 @@ pub(crate) struct Ring {
     records_max: usize,
     first_ns: u64,
     last_ns: u64,
+    last_len: usize,
     lost_records: u64,
     lost_bytes: u64,
     pub(crate) totals: Totals,
@@ -49,6 +50,7 @@ impl Ring {
             records_max: records_max.max(1),
             first_ns: 0,
             last_ns: 0,
+            last_len: 0,
             lost_records: 0,
             lost_bytes: 0,
             totals: Totals::default(),
@@ -83,13 +85,40 @@ impl Ring {
         if self.len + len > self.room.len() {
             self.grow(len);
         }
-        self.put(&room[..head]);
+        let size = self.room.len();
+        let at = wrapped(self.first + self.len, size);
+        match self.room.get_mut(at..at + HEAD_MAX) {
+            // As long as a head can be: copied without a loop. What is too much of it is room for the body, or free.
+            Some(there) if self.len + HEAD_MAX.max(len) <= size => {
+                there.copy_from_slice(&room);
+                self.len += head;
+            }
+            _ => self.put(&room[..head]),
+        }
         if !front.is_empty() {
             self.put(front);
         }
         self.put(body);
         self.records += 1;
         self.last_ns = now_ns;
+        self.last_len = len;
+    }
+
+    /// What went out last was flushed.
+    #[inline]
+    pub(crate) fn flushed(&mut self, now_ns: u64) {
+        if self.records > 0 && now_ns <= self.last_ns {
+            let last = wrapped(self.first + self.len - self.last_len, self.room.len());
+            let kind = self.room[last];
+            if kind::is_flushed(kind) {
+                return;
+            }
+            if kind::is_flushed(kind | kind::FLUSHED_BIT) {
+                self.room[last] = kind | kind::FLUSHED_BIT;
+                return;
+            }
+        }
+        self.push(kind::FLUSH, now_ns, &[], &[]);
     }
 
     /// Appends bytes, for which there is room.
@@ -105,19 +134,28 @@ impl Ring {
         self.len += bytes.len();
     }
 
-    fn byte(&self, index: usize) -> u8 {
-        self.room[wrapped(self.first + index, self.room.len())]
+    /// A number of a record that is there, and where it ends.
+    #[inline]
+    fn number(&self, mut at: usize) -> (u64, usize) {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.room[at];
+            at = wrapped(at + 1, self.room.len());
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return (number, at);
+            }
+            shift += 7;
+        }
     }
 
     fn drop_first(&mut self) {
-        let number = |from: usize| {
-            let bytes = (from..self.len).map(|index| self.byte(index));
-            varint::take(bytes).expect("the ring holds whole records")
-        };
-        let (after_ns, first) = number(1);
-        let (body, second) = number(1 + first);
-        let len = 1 + first + second + body as usize;
-        self.first = wrapped(self.first + len, self.room.len());
+        let size = self.room.len();
+        let (after_ns, at) = self.number(wrapped(self.first + 1, size));
+        let (body, at) = self.number(at);
+        let head = if at > self.first { at - self.first } else { at + size - self.first };
+        let len = head + body as usize;
+        self.first = wrapped(self.first + len, size);
         self.len -= len;
         self.records -= 1;
         self.first_ns += after_ns;
@@ -232,6 +270,23 @@ mod tests {
             ring.push(17, 0, &[], &[1; 100]); // 103 with its head
             ring.push(17, 0, &[], &vec![2; LIMIT_MIN - 103 - 4 + over]); // of 128 bytes or more: a head of 4
             assert_eq!(ring.kept().lost_records, over as u64);
+        }
+    }
+
+    #[test]
+    fn a_flush_costs_a_bit_of_what_went_out_at_the_same_time_and_else_a_record() {
+        let mut ring = Ring::new(LIMIT_MIN, usize::MAX);
+        ring.push(kind::WRITTEN, 5, &[], b"x");
+        ring.flushed(5);
+        ring.flushed(5);
+        assert_eq!((ring.records(), ring.room[0]), (1, kind::WRITTEN | kind::FLUSHED_BIT));
+        ring.flushed(6);
+        assert_eq!(content(&ring), [(5, b"x".to_vec()), (6, vec![])]);
+        for round in 0..1_000 {
+            ring.push(kind::READ, round, &[], b"ab");
+            ring.push(kind::WRITTEN, round, &[], &[9; 40]);
+            ring.flushed(round);
+            assert_eq!(content(&ring).last().unwrap().1, [9; 40]);
         }
     }
 

@@ -113,6 +113,12 @@ impl Local {
         })
     }
 
+    /// Asks the loop that this thread runs.
+    #[inline]
+    pub(crate) fn with_current<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
+        CURRENT.try_with(|current| current.borrow().as_deref().map(ask)).ok().flatten()
+    }
+
     /// The loop that this thread runs.
     pub(crate) fn current() -> Option<Rc<Self>> {
         CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()

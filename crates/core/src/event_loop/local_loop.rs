@@ -176,6 +176,12 @@ impl LocalLoop {
         self.local.turn_time()
     }
 
+    /// [`turn_time`](Self::turn_time) of the loop that the calling thread runs.
+    #[inline]
+    pub fn turn_time_here() -> Option<Instant> {
+        Local::with_current(Local::turn_time)
+    }
+
     /// A way to have a source called from any thread, which does not keep the loop alive.
     pub fn caller(&self, token: Token) -> SourceCaller {
         SourceCaller::new(self.local.shared.clone(), token)

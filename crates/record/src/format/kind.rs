@@ -21,4 +21,11 @@ pub(crate) const CLOSE: u8 = 26;
 pub(crate) const OUTPUT_SHUT_DOWN: u8 = 27;
 pub(crate) const INACTIVE: u8 = 28;
 pub(crate) const PANICKED: u8 = 29;
+/// With this bit a record of something that went out says that a flush came with it.
+pub(crate) const FLUSHED_BIT: u8 = 64;
 pub(crate) const END: u8 = 255;
+
+/// Whether the kind is one of those that went out, with a flush behind it.
+pub(crate) fn is_flushed(kind: u8) -> bool {
+    matches!(kind & !FLUSHED_BIT, WRITTEN | WRITTEN_CUT | FILE) && kind & FLUSHED_BIT != 0
+}

@@ -145,7 +145,8 @@ impl Raw {
     /// What the record says. `None` for kinds that are not known here, or that are about the file.
     pub(crate) fn seen(&self, file: &Bytes) -> Result<Option<Seen>, NoRecord> {
         let body = file.slice(self.body..self.end);
-        Ok(Some(match self.kind {
+        let kind = if kind::is_flushed(self.kind) { self.kind & !kind::FLUSHED_BIT } else { self.kind };
+        Ok(Some(match kind {
             kind::ACTIVE => Seen::Active,
             kind::READ => Seen::Read(whole(body)),
             kind::READ_CUT => Seen::Read(cut(&body)?),

@@ -4,7 +4,7 @@
 //! are looked at one by one where they lie; what they hold are pieces of the file.
 
 use super::{
-    Record,
+    Record, Seen,
     kind::{self, MAGIC, VERSION},
     record::{NoRecord, Raw, number, text},
 };
@@ -235,7 +235,6 @@ impl Recording {
 
     /// Looks at one more record. `None`: that was the end.
     fn step(&mut self) -> Option<Result<(), NoRecord>> {
-        use super::Seen;
         let raw = match Raw::at(&self.bytes, self.readable) {
             Ok(raw) => raw,
             Err(why) => return Some(Err(why)),
@@ -279,7 +278,7 @@ impl Recording {
 
     /// What happened, in order.
     pub fn records(&self) -> Records<'_> {
-        Records { recording: self, at: MAGIC.len() + 1, time: 0 }
+        Records { recording: self, at: MAGIC.len() + 1, time: 0, flushed: false }
     }
 
     /// The bytes of its file.
@@ -392,16 +391,22 @@ pub struct Records<'a> {
     recording: &'a Recording,
     at: usize,
     time: u64,
+    /// A flush came with the last record.
+    flushed: bool,
 }
 
 impl Iterator for Records<'_> {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
+        if std::mem::take(&mut self.flushed) {
+            return Some(Record { at: Duration::from_nanos(self.time), what: Seen::Flush });
+        }
         while self.at < self.recording.readable {
             let raw = Raw::at(&self.recording.bytes, self.at).ok()?;
             self.at = raw.end;
             self.time = self.time.saturating_add(raw.after_ns);
+            self.flushed = kind::is_flushed(raw.kind);
             if let Ok(Some(what)) = raw.seen(&self.recording.bytes) {
                 return Some(Record { at: Duration::from_nanos(self.time), what });
             }
