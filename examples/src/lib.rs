@@ -31,6 +31,8 @@ mod pages {
     mod sticky_packets {}
     #[doc = include_str!("../../docs/children.md")]
     mod children {}
+    #[doc = include_str!("../../docs/recording.md")]
+    mod recording {}
     #[doc = include_str!("../../docs/verbs.md")]
     mod verbs {}
     #[doc = include_str!("../../docs/adding-a-stage.md")]
