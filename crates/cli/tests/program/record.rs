@@ -36,7 +36,8 @@ fn replay(file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
 #[test]
 fn what_is_served_is_recorded_and_gives_the_same_replies_again() {
     let request = "GET /json HTTP/1.1\r\nHost: a\r\nCookie: id=secret\r\n\r\n";
-    let upload = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let upload =
+        "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     for (protocol, said) in [
         ("hello", format!("{request}{upload}{request}nonsense\r\n\r\n")),
         ("echo", "hello\0\x1b[2J".to_owned()),
