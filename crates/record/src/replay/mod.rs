@@ -110,7 +110,6 @@ impl<'a> Replay<'a> {
             now: Duration::ZERO,
             expected: 0,
             sent: Vec::new(),
-            sent_len: 0,
             patience: self.patience,
             pace: self.pace,
             missing: None,
@@ -136,7 +135,6 @@ struct Run<'a, T> {
     /// How many bytes had gone out in the recording.
     expected: u64,
     sent: Vec<Sent>,
-    sent_len: u64,
     patience: Duration,
     pace: Box<dyn FnMut(Duration) + 'a>,
     missing: Option<u64>,
@@ -154,33 +152,40 @@ impl<T: 'static> Run<'_, T> {
                 }
                 Seen::Read(piece) => {
                     // A peer that did not take what was written because of this does not take it now.
-                    self.channel.block_output(is_blocked_before_more_comes(records.clone()));
+                    self.channel.one_turn(true).block_output(is_blocked_before_more_comes(records.clone()));
                     self.channel.write_inbound(&piece.bytes);
                 }
                 Seen::InputClosed => {
-                    self.channel.close_input();
+                    self.channel.one_turn(true).close_input();
                 }
                 Seen::Writable(true) => {
-                    self.channel.block_output(false);
+                    self.channel.one_turn(false).block_output(false);
                 }
                 Seen::Written(piece) => self.expect(piece.len),
                 Seen::File(len) => self.expect(len),
                 Seen::Inactive(cause) => {
                     if let Some(cause) = cause.again() {
-                        self.collect();
+                        self.end_turn();
                         self.channel.end_because(cause);
                     }
                 }
                 _ => {}
             }
-            self.collect();
         }
+        self.end_turn();
+    }
+
+    /// What came at one time came in one turn of the loop, unless the answer of somebody else came in between.
+    fn end_turn(&mut self) {
+        self.channel.one_turn(false);
+        self.collect();
     }
 
     /// Moves the clock, and notes what is sent on the way.
     fn advance_to(&mut self, at: Duration) {
         let by = at.saturating_sub(self.now);
         if !by.is_zero() {
+            self.end_turn();
             (self.pace)(by);
             self.channel.advance(by);
             self.now = at;
@@ -191,6 +196,10 @@ impl<T: 'static> Run<'_, T> {
     /// Waits until as much has gone out as had in the recording, if somebody else is still at it.
     fn expect(&mut self, len: u64) {
         self.expected = self.expected.saturating_add(len);
+        if self.live.written_len() >= self.expected {
+            return;
+        }
+        self.end_turn();
         let begun = Instant::now();
         while self.live.written_len() < self.expected && self.channel.is_open() {
             let left = self.patience.saturating_sub(begun.elapsed());
@@ -205,13 +214,12 @@ impl<T: 'static> Run<'_, T> {
 
     fn collect(&mut self) {
         while let Some(bytes) = self.channel.read_outbound() {
-            self.sent_len += bytes.len() as u64;
             self.sent.push(Sent { at: self.now, bytes });
         }
     }
 
     fn end(mut self) -> Replayed {
-        self.channel.block_output(false);
+        self.channel.one_turn(false).block_output(false);
         self.collect();
         let cause = self.channel.channel().close_cause();
         let recording = self.live.recording();

@@ -49,6 +49,7 @@ pub struct EmbeddedChannel<R, W, I = BytesMut, O = Bytes> {
     inbound: Rc<RefCell<VecDeque<R>>>,
     wire: VecDeque<O>,
     blocked: bool,
+    in_turn: bool,
 }
 
 /// Of bytes.
@@ -231,7 +232,8 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
             let channel = host.borrow().channel();
             (host as Rc<RefCell<dyn AnyHost<I, O>>>, channel)
         });
-        let mut embedded = Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false };
+        let mut embedded =
+            Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false, in_turn: false };
         embedded.settle();
         embedded
     }
@@ -293,6 +295,24 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     /// A peer that does not read (`true`), or reads again (`false`): what is flushed meanwhile waits.
     pub fn block_output(&mut self, blocked: bool) -> &mut Self {
         self.blocked = blocked;
+        self.settle();
+        self
+    }
+
+    /// Whether what happens from now on happens in one turn of the loop (`true`), as when a transport reads several times, and then the end of
+    /// input: neither is anything sent meanwhile, nor is anybody else heard, such as workers. Ends with `false`; everything is
+    /// done then.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    /// channel.one_turn(true).write_inbound("one ").write_inbound("two");
+    /// assert!(channel.read_outbound().is_none());
+    /// assert_eq!(channel.one_turn(false).outbound_bytes(), b"one two");
+    /// ```
+    pub fn one_turn(&mut self, on: bool) -> &mut Self {
+        self.in_turn = on;
         self.settle();
         self
     }
@@ -379,6 +399,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
 
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R, O> {
+        self.in_turn = false;
         self.settle_workers();
         self.channel.resume(); // what is held is left over as well
         self.settle_workers();
@@ -409,6 +430,9 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
 
     /// Does what a transport would do.
     fn settle(&mut self) {
+        if self.in_turn {
+            return;
+        }
         loop {
             self.manual.run_until_idle();
             let host = self.host.clone();
