@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_shown_as_digits() {
-        assert!(is_text(b"GET / HTTP/1.1\r\n") && is_text("für".as_bytes().repeat(9).as_slice()) == false);
+        assert!(is_text(b"GET / HTTP/1.1\r\n") && !is_text("für".as_bytes().repeat(9).as_slice()));
         assert!(!is_text(&[0x81, 0x05, b'h', b'e', b'l', b'l', b'o', 0]));
     }
 }
