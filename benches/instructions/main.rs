@@ -55,10 +55,11 @@ const fn frames(frames: usize, echoed: bool) -> Side {
     Side::Frames { frames, echoed }
 }
 
-const OPERATIONS: [Operation; 14] = [
+const OPERATIONS: [Operation; 15] = [
     difference("pipeline: one more stage", Side::Echo(17), Side::Echo(1), 16),
     of("pipeline: a message through one stage and back", Side::Echo(1), 1),
     of("embedded channel: a message echoed", Side::Embedded, 1),
+    difference("recorder: a message and its answer", Side::Recorded(true), Side::Recorded(false), 1),
     difference(
         "child: a conversation, beside its pipeline",
         Side::Conversation { with_child: true },

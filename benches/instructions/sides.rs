@@ -8,6 +8,7 @@ use http::{HeaderValue, Response, header};
 use netwright::{
     codec::LineFrames,
     http::{HttpLimits, HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, respond},
+    record::FlightRecorder,
     websocket::{
         Config, Message, WebSocket,
         frame::{FrameHead, Opcode, mask},
@@ -18,8 +19,8 @@ use netwright_benches::{
     stages::{Echo, Pass},
 };
 use netwright_core::{
-    AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Outgoing, Segment,
-    WritePromise, internal::CarriedBy, pipeline,
+    AppContext, Application, Context, EmbeddedChannel, Handler, LocalLoop, ManualLoop, Observer, Outgoing,
+    Segment, WritePromise, internal::CarriedBy, observe, pipeline,
 };
 use netwright_testkit::Wire;
 use std::{hint::black_box, time::Duration};
@@ -42,6 +43,8 @@ pub(super) enum Side {
     Echo(usize),
     /// The same by an [`EmbeddedChannel`].
     Embedded,
+    /// A message of 64 bytes passes a stage that records it, or one that does nothing, and so does its echo.
+    Recorded(bool),
     /// A message of 64 bytes is answered by a child that is opened for it and ends with it, or by a channel that is there.
     Conversation {
         with_child: bool,
@@ -80,6 +83,24 @@ impl Side {
                 manual.enter(|| echo(sixteen.add(Pass).app(Echo).into_segment(), rounds));
             }
             Self::Embedded => embedded(rounds),
+            Self::Recorded(on) => {
+                let flight = FlightRecorder::builder().build();
+                let off = observe(Looks);
+                manual.enter(|| match on {
+                    true => turns(
+                        Wire::new(pipeline().add(flight.stage()).app(Echo).into_segment()),
+                        rounds,
+                        || &[7; 64],
+                        64,
+                    ),
+                    false => turns(
+                        Wire::new(pipeline().add(off).app(Echo).into_segment()),
+                        rounds,
+                        || &[7; 64],
+                        64,
+                    ),
+                });
+            }
             Self::Conversation { with_child: true } => {
                 manual.enter(|| echo(with_child(), rounds));
             }
@@ -116,6 +137,14 @@ where
 
 fn echo<P: Segment<BytesMut, Bytes>>(pipeline: P, rounds: usize) {
     turns(Wire::new(pipeline), rounds, || &[7; 64], 64);
+}
+
+/// Sees everything and keeps nothing.
+struct Looks;
+
+impl Observer for Looks {
+    type Read = BytesMut;
+    type Write = Outgoing;
 }
 
 fn embedded(rounds: usize) {

@@ -18,9 +18,12 @@ use crate::{
     },
     stages::Echo,
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::{Request, Response, header, service::service_fn};
-use netwright::{Backend, CloseCause, Peer, Server, bridge::PeerIo, pipeline};
+use netwright::{
+    Backend, CloseCause, Outgoing, Peer, Server, bridge::PeerIo, pipeline, pipeline::slot,
+    record::FlightRecorder,
+};
 use netwright_http::{Body, HttpServer, header_map, respond, serve};
 use std::{
     env, fs,
@@ -66,6 +69,12 @@ pub enum Kind {
     NetwrightHttpAsync,
     /// JSON instead of plaintext, with a closure.
     NetwrightHttpJson,
+    /// [`Netwright`](Self::Netwright) with a flight recorder on each connection.
+    NetwrightRecorded,
+    /// [`NetwrightHttp`](Self::NetwrightHttp) with one.
+    NetwrightHttpRecorded,
+    /// The same with a place for one, and nobody in it.
+    NetwrightHttpSlot,
 }
 
 impl Kind {
@@ -73,7 +82,7 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::Epoll, Self::EpollLibc, Self::Tokio, Self::Netwright, Self::Uring, Self::NetwrightUring];
 
-    const KNOWN: [Self; 16] = [
+    const KNOWN: [Self; 19] = [
         Self::Epoll,
         Self::EpollLibc,
         Self::Tokio,
@@ -90,6 +99,9 @@ impl Kind {
         Self::NetwrightHttp,
         Self::NetwrightHttpAsync,
         Self::NetwrightHttpJson,
+        Self::NetwrightRecorded,
+        Self::NetwrightHttpRecorded,
+        Self::NetwrightHttpSlot,
     ];
 
     /// What to call it.
@@ -111,6 +123,9 @@ impl Kind {
             Self::NetwrightHttp => "netwright http",
             Self::NetwrightHttpAsync => "netwright http, async",
             Self::NetwrightHttpJson => "netwright http, JSON",
+            Self::NetwrightRecorded => "netwright, recorded",
+            Self::NetwrightHttpRecorded => "netwright http, recorded",
+            Self::NetwrightHttpSlot => "netwright http, a slot",
         }
     }
 
@@ -155,6 +170,42 @@ impl Kind {
                     .group(Backend::Readiness.event_loops(1)?)
                     .pipeline(move |_| {
                         pipeline().add(HttpServer::new().date(false)).app(respond(move |_| answer()))
+                    })
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
+            Self::NetwrightRecorded => {
+                let flight = FlightRecorder::builder().build();
+                let server = Server::builder()
+                    .group(Backend::Readiness.event_loops(1)?)
+                    .pipeline(move |_| pipeline().add(flight.stage()).app(Echo))
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
+            Self::NetwrightHttpRecorded => {
+                let flight = FlightRecorder::builder().build();
+                let server = Server::builder()
+                    .group(Backend::Readiness.event_loops(1)?)
+                    .pipeline(move |_| {
+                        let codec = HttpServer::new().date(false);
+                        pipeline().add(flight.stage()).add(codec).app(respond(|_| hello()))
+                    })
+                    .bind("127.0.0.1:0")
+                    .wait()?;
+                println!("{}", server.address());
+                Ok(server.group().termination().wait()?)
+            }
+            Self::NetwrightHttpSlot => {
+                let server = Server::builder()
+                    .group(Backend::Readiness.event_loops(1)?)
+                    .pipeline(move |_| {
+                        let codec = HttpServer::new().date(false);
+                        let place = slot::<BytesMut, Outgoing>("recorder");
+                        pipeline().add(place).add(codec).app(respond(|_| hello()))
                     })
                     .bind("127.0.0.1:0")
                     .wait()?;

@@ -2,6 +2,7 @@
 
 use crate::{
     failure::Failure,
+    record::Tape,
     running,
     serve::{event_loops, raise_limit},
     servers::{chat, echo, page, room::Room, time},
@@ -25,10 +26,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     raise_limit();
     let stop = Stop::listen()?;
     let group = event_loops("loop", LOOPS)?;
-    let time = start(&group, TIME_PORT, time::bind)?;
-    let echo = start(&group, ECHO_PORT, echo::bind)?;
+    let off = Tape::default;
+    let time = start(&group, TIME_PORT, |server, address| time::bind(server, address, off()))?;
+    let echo = start(&group, ECHO_PORT, |server, address| echo::bind(server, address, off()))?;
     let room = Room::default(); // one for both: a browser and a terminal can talk to each other
-    let chat = start(&group, CHAT_PORT, |server, address| chat::bind_in(room.clone(), server, address))?;
+    let chat = start(&group, CHAT_PORT, |server, address| chat::bind(room.clone(), server, address, off()))?;
     let page = start(&group, PAGE_PORT, |server, address| page::bind(room.clone(), server, address))?;
     explain(&time, &echo, &chat, &page);
     running::until_stopped(&stop, &[time, echo, chat, page], &[group], Backend::Auto)

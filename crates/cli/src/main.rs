@@ -5,6 +5,7 @@
 //!   netwright serve      serve     one of servers/*, in a chosen reactor model
 //!   netwright connect    connect   standard input to a peer, the peer to standard output
 //!   netwright load       load      verified load, with latencies
+//!   netwright replay     replay    a recording of `serve --record`, played to the same server again
 //!   netwright doctor     doctor    what works on this machine
 //! ```
 //! `running` shows and ends what was started, `stop` hears Ctrl-C and SIGTERM, `failure` decides on the exit code.
@@ -18,6 +19,8 @@ mod doctor;
 mod failure;
 mod figures;
 mod load;
+mod record;
+mod replay;
 mod running;
 mod serve;
 mod servers;
@@ -49,6 +52,7 @@ enum Command {
     Serve(serve::Arguments),
     Connect(connect::Arguments),
     Load(load::Arguments),
+    Replay(replay::Arguments),
     Doctor(doctor::Arguments),
 }
 
@@ -58,6 +62,7 @@ Examples:
   netwright serve echo --listen 127.0.0.1:7007       an echo server
   netwright connect 127.0.0.1:7007                   talk to it
   netwright load echo 127.0.0.1:7007 --seconds 5     measure it, and check every byte
+  netwright replay recordings/recording-….nwr        what passed on a connection, and whether the replies are the same now
   netwright doctor                                   what works on this machine, and what to change
 
 Exit codes: 0 done, 1 failed, 2 the command line cannot be carried out.";
@@ -70,6 +75,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(arguments)) => serve::run(arguments),
         Some(Command::Connect(arguments)) => connect::run(arguments),
         Some(Command::Load(arguments)) => load::run(arguments),
+        Some(Command::Replay(arguments)) => replay::run(arguments),
         Some(Command::Doctor(arguments)) => doctor::run(arguments),
     };
     match result {

@@ -3,11 +3,14 @@
 use crate::{
     address::refuse_local,
     failure::Failure,
+    record::{RecordArguments, Tape},
     running,
     servers::{
         chat,
         datagrams::{self, Service},
-        discard, echo, files, hello, proxy, time, ws_echo,
+        discard, echo, files, hello, proxy,
+        room::Room,
+        time, ws_echo,
     },
     stop::Stop,
     terminal::say,
@@ -60,6 +63,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     web: WebArguments,
+
+    #[command(flatten)]
+    record: RecordArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -73,7 +79,8 @@ Examples:
   netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007
   netwright serve http --dir public --listing             files, for browsers
   netwright serve hello --tls                             small answers over HTTPS, for load and for tests
-  netwright serve ws-echo --tls --cert cert.pem --key key.pem";
+  netwright serve ws-echo --tls --cert cert.pem --key key.pem
+  netwright serve hello --record recordings               keep what passed on connections that end in trouble";
 
 /// More than any machine has cores for.
 fn loop_count() -> impl clap::builder::TypedValueParser<Value = usize> {
@@ -82,7 +89,7 @@ fn loop_count() -> impl clap::builder::TypedValueParser<Value = usize> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Protocol {
+pub(crate) enum Protocol {
     /// Sends every byte back
     Echo,
     /// Answers the line QUERY TIME ORDER, in any case, with the time, and everything else with BAD ORDER
@@ -154,7 +161,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let hosts = plan.hosts()?;
     let acceptors = plan.acceptors()?;
-    let server = start(&arguments, &plan, &hosts, acceptors.as_ref())?;
+    let tape = arguments.record.tape(&name(arguments.protocol))?;
+    let server = start(&arguments, &plan, &hosts, acceptors.as_ref(), &tape)?;
     for address in server.iter().flat_map(Server::addresses) {
         say!("{} listens on {address}", name(arguments.protocol));
         let scheme = arguments.web.scheme(&name(arguments.protocol));
@@ -173,13 +181,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(target) = &arguments.to {
         say!("passing on to {target}");
     }
+    if let Some(text) = arguments.record.text() {
+        say!("{text}");
+    }
     say!("Ctrl-C ends it");
     let workers = match hosts {
         Homes::Group(group) => Some(group),
         Homes::Threads(_) => None, // the server knows them
     };
     let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
-    running::until_stopped(&stop, server.as_slice(), &groups, plan.backend.known())
+    let ended = running::until_stopped(&stop, server.as_slice(), &groups, plan.backend.known());
+    tape.finish();
+    ended
 }
 
 fn start(
@@ -187,7 +200,9 @@ fn start(
     plan: &Plan,
     hosts: &Homes,
     acceptors: Option<&EventLoopGroup>,
+    tape: &Tape,
 ) -> Result<Option<Server>, Failure> {
+    let tape = tape.clone();
     let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
     if let Some(acceptors) = acceptors {
         server = server.acceptors(acceptors.clone());
@@ -198,15 +213,17 @@ fn start(
         server = server.listen(address);
     }
     let mut bound = match (arguments.protocol, &arguments.to) {
-        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), hosts.clone()),
+        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), hosts.clone(), tape),
         (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
-        (Protocol::Echo, _) => echo::bind(server, first),
-        (Protocol::Time, _) => time::bind(server, first),
-        (Protocol::Discard, _) => discard::bind(server, first),
-        (Protocol::Chat, _) => chat::bind(server, first),
-        (Protocol::Http, _) => files::bind(server, first, arguments.web.acceptor()?, arguments.web.files()?),
-        (Protocol::Hello, _) => hello::bind(server, first, arguments.web.acceptor()?),
-        (Protocol::WsEcho, _) => ws_echo::bind(server, first, arguments.web.acceptor()?),
+        (Protocol::Echo, _) => echo::bind(server, first, tape),
+        (Protocol::Time, _) => time::bind(server, first, tape),
+        (Protocol::Discard, _) => discard::bind(server, first, tape),
+        (Protocol::Chat, _) => chat::bind(Room::default(), server, first, tape),
+        (Protocol::Http, _) => {
+            files::bind(server, first, arguments.web.acceptor()?, arguments.web.files()?, tape)
+        }
+        (Protocol::Hello, _) => hello::bind(server, first, arguments.web.acceptor()?, tape),
+        (Protocol::WsEcho, _) => ws_echo::bind(server, first, arguments.web.acceptor()?, tape),
     };
     Ok(Some(bound.wait()?))
 }
@@ -247,7 +264,7 @@ fn datagram_service(protocol: Protocol, model: Model, address: &str) -> Result<S
     }
 }
 
-fn name(value: impl ValueEnum) -> String {
+pub(crate) fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
@@ -329,6 +346,11 @@ impl Plan {
             return Err(Failure::usage(text));
         }
         arguments.web.check(&name(arguments.protocol))?;
+        if arguments.record.is_on() && arguments.listen.iter().all(|address| address.starts_with(UDP)) {
+            let text =
+                "records connections, and datagrams have none: listen on HOST:PORT or unix:PATH as well";
+            return Err(Failure::usage(format!("--record {text}")));
+        }
         for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
             datagram_service(arguments.protocol, model, address)?;
         }

@@ -56,7 +56,10 @@ fn every_wrapper_has_every_hook_of_its_trait() {
     {
         let forwarded = functions(source, wrapper);
         for hook in functions(simple, "pub trait Observer") {
-            let hook = hook.strip_prefix("sees_").unwrap();
+            let hook = match hook.strip_prefix("sees_").unwrap() {
+                "channel" => "active", // nothing that happens: what observers see first
+                hook => hook,
+            };
             assert!(forwarded.contains(hook), "{wrapper} does not pass on {hook}");
         }
     }

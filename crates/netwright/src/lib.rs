@@ -71,6 +71,7 @@
 //! | several protocols on one port | [`detect`] |
 //! | TLS, HTTP/1.1, WebSocket | `tls`, `http`, `websocket`, behind features of these names; their clients behind further ones |
 //! | between us and tokio, `futures-io`, hyper | `bridge`, behind features of these names |
+//! | what passed on a channel before something went wrong (flight recorder, capture), and its replay | `record`, behind a feature of this name |
 //! | tests without sockets and sleeps | [`EmbeddedChannel`], [`testing`] |
 //! | transports and drivers of one's own | [`transport`] |
 //!
@@ -89,6 +90,7 @@
 //! | `gzip`, `zlib`, `deflate`, `zstd`, `brotli`, `lz4`, `snappy`, `compress` | compression by these formats; by all |
 //! | `base64`, `charsets` | text as bytes, and in other charsets than UTF-8 |
 //! | `tokio`, `futures`, `hyper`, `tokio-util` | bridges to these |
+//! | `record` | a flight recorder for channels, and their replay in tests |
 //!
 //! Types of other crates in our signatures are re-exported with them: [`bytes`]; `http` as `http::http`; `prost` as `codec::prost`;
 //! `rustls` as `tls::rustls`.
@@ -273,6 +275,13 @@ pub mod bridge {
 pub mod http {
     #[doc(inline)]
     pub use netwright_http::*;
+}
+
+/// A flight recorder for channels: what passes, kept in a bounded ring, written when something goes wrong, and played again in a test.
+#[cfg(feature = "record")]
+pub mod record {
+    #[doc(inline)]
+    pub use netwright_record::*;
 }
 
 /// TLS as a stage.

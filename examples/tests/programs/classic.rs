@@ -197,6 +197,14 @@ fn both_sides_speak_tls_and_the_second_handshake_resumes_the_first() {
 }
 
 #[test]
+fn a_conversation_that_fails_is_recorded_and_fails_again_until_it_is_mended() {
+    let said = run("record", &[]);
+    assert!(said.contains("a recording because of: panic"), "{said}");
+    assert!(said.contains("again: a handler panicked: nobody has less than nothing"), "{said}");
+    assert!(said.contains(r#"mended: "1 points\n0 points\n0 points\n""#), "{said}");
+}
+
+#[test]
 fn a_websocket_message_comes_back() {
     let server = Server::start("websocket_echo", &[LOOPBACK]);
     let mut stream = server.connect();

@@ -1,27 +1,32 @@
 //! A room for those who connect with lines of text.
 
 use super::room::{News, Room, harmless};
+use crate::record::Tape;
 use bytes::Bytes;
 use netwright::{
     AppContext, Application, CloseCause, Fault, Promised, Server,
     codec::LineFrames,
     pipeline,
-    pipeline::HalfClosure,
+    pipeline::{HalfClosure, IntoPipeline},
     server::{BindError, ServerBuilder},
 };
 
 /// A screen or two of text.
 const LINE_MAX: usize = 4096;
 
-pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    bind_in(Room::default(), server, address)
+/// In a room that others may enter in other ways.
+pub(crate) fn bind(
+    room: Room,
+    server: ServerBuilder,
+    address: &str,
+    tape: Tape,
+) -> Promised<Server, BindError> {
+    server.pipeline(move |_| stages(&room, &tape)).bind(address)
 }
 
-/// In a room that others may enter in other ways.
-pub(crate) fn bind_in(room: Room, server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    let chat = move || Chat { room: room.clone(), name: String::new() };
-    let lines = || LineFrames::max(LINE_MAX).fail_fast(true);
-    server.pipeline(move |_| pipeline().add(lines()).app(chat())).bind(address)
+pub(crate) fn stages(room: &Room, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {
+    let lines = LineFrames::max(LINE_MAX).fail_fast(true);
+    pipeline().add(tape.stage()).add(lines).app(Chat { room: room.clone(), name: String::new() })
 }
 
 struct Chat {

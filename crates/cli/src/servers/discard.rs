@@ -1,13 +1,14 @@
 //! Reads everything and answers nothing (RFC 863).
 
+use crate::record::Tape;
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Promised, Server, pipeline,
     server::{BindError, ServerBuilder},
 };
 
-pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    server.pipeline(|_| pipeline().app(Discard)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
+    server.pipeline(move |_| pipeline().add(tape.stage()).app(Discard)).bind(address)
 }
 
 struct Discard;

@@ -1,14 +1,19 @@
 //! Every byte goes back to where it came from (RFC 862).
 
+use crate::record::Tape;
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Promised, Server, pipeline,
-    pipeline::HalfClosure,
+    pipeline::{HalfClosure, IntoPipeline},
     server::{BindError, ServerBuilder},
 };
 
-pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    server.pipeline(|_| pipeline().app(Echo)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
+    server.pipeline(move |_| stages(&tape)).bind(address)
+}
+
+pub(crate) fn stages(tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {
+    pipeline().add(tape.stage()).app(Echo)
 }
 
 struct Echo;

@@ -1,13 +1,15 @@
 //! The files of a directory over HTTP.
 
 use super::secure;
+use crate::record::Tape;
 use netwright::{
     Promised, Server,
     http::{
-        HttpServer,
+        HttpServer, ReplyPart,
         web::{AccessLog, Files},
     },
     pipeline,
+    pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
     tls::Acceptor,
 };
@@ -17,8 +19,12 @@ pub(crate) fn bind(
     address: &str,
     tls: Option<Acceptor>,
     files: Files,
+    tape: Tape,
 ) -> Promised<Server, BindError> {
     let log = AccessLog::tracing(); // seen with -v
-    let make = move || pipeline().add(HttpServer::new()).add(log.stage()).app(files.server());
-    secure::bind(server, address, tls, make)
+    secure::bind(server, address, tls, move || stages(&files, &log, &tape))
+}
+
+pub(crate) fn stages(files: &Files, log: &AccessLog, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {
+    pipeline().add(tape.stage()).add(HttpServer::new()).add(log.stage()).app(files.server())
 }

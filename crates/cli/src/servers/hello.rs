@@ -10,6 +10,7 @@
 //! 2. Nothing is read of the next request while a stream of bytes goes out: replies keep their order.
 
 use super::secure;
+use crate::record::Tape;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use netwright::{
@@ -20,6 +21,7 @@ use netwright::{
         web::{Reply, Router},
     },
     pipeline,
+    pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
     tls::Acceptor,
 };
@@ -41,10 +43,29 @@ pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
     tls: Option<Acceptor>,
+    tape: Tape,
 ) -> Promised<Server, BindError> {
-    let (limits, routes) = (limits(), routes());
-    let make = move || pipeline().add(HttpServer::with(limits.clone())).app(Hello::new(routes.clone()));
-    secure::bind(server, address, tls, make)
+    let made = Stages::default();
+    secure::bind(server, address, tls, move || made.stages(&tape))
+}
+
+/// What all connections share.
+pub(crate) struct Stages {
+    limits: Arc<HttpLimits>,
+    routes: Arc<Router<Route>>,
+}
+
+impl Default for Stages {
+    fn default() -> Self {
+        Self { limits: limits(), routes: routes() }
+    }
+}
+
+impl Stages {
+    pub(crate) fn stages(&self, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {
+        let codec = HttpServer::with(self.limits.clone());
+        pipeline().add(tape.stage()).add(codec).app(Hello::new(self.routes.clone()))
+    }
 }
 
 fn limits() -> Arc<HttpLimits> {

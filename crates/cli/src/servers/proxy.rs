@@ -13,7 +13,7 @@
 //!
 //! The two ends may live on different loops: they reach each other through their channels' handles only.
 
-use crate::serve::Homes;
+use crate::{record::Tape, serve::Homes};
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Channel, Client, CloseCause, Promised, Server,
@@ -40,11 +40,14 @@ pub(crate) fn bind(
     address: &str,
     target: String,
     hosts: Homes,
+    tape: Tape,
 ) -> Promised<Server, BindError> {
     let way = Arc::new(Onward { target, hosts, resolver: Resolver::new() });
     server
         .auto_read(false)
-        .pipeline(move |_| pipeline().app(End::new(Side::Front(way.clone()), Arc::default())))
+        .pipeline(move |_| {
+            pipeline().add(tape.stage()).app(End::new(Side::Front(way.clone()), Arc::default()))
+        })
         .bind(address)
 }
 

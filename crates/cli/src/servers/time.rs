@@ -1,14 +1,15 @@
 //! The time, for those who ask properly: `QUERY TIME ORDER`, in any case. Everything else is a `BAD ORDER`.
 
+use crate::record::Tape;
 use bytes::Bytes;
 use netwright::{
     AppContext, Application, Fault, Promised, Server,
     codec::LineFrames,
     pipeline,
-    pipeline::HalfClosure,
+    pipeline::{HalfClosure, IntoPipeline},
     server::{BindError, ServerBuilder},
 };
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Much longer than any order: whoever sends more is not talking to a time server.
 const LINE_MAX: usize = 1024;
@@ -16,31 +17,71 @@ const LINE_MAX: usize = 1024;
 const ORDER: &[u8] = b"QUERY TIME ORDER";
 const BAD_ORDER: Bytes = Bytes::from_static(b"BAD ORDER");
 
-pub(crate) fn bind(server: ServerBuilder, address: &str) -> Promised<Server, BindError> {
-    server.pipeline(|_| pipeline().add(lines()).app(Time)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
+    server.pipeline(move |_| stages(Clock::System, &tape)).bind(address)
+}
+
+pub(crate) fn stages(clock: Clock, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {
+    pipeline().add(tape.stage()).add(lines()).app(Time { clock })
+}
+
+/// Who knows the time.
+pub(crate) enum Clock {
+    System,
+    /// The time of day at a moment of the loop's clock, which goes on from there: for a conversation of another day.
+    From(Option<(SystemTime, Instant)>, SystemTime),
+}
+
+impl Clock {
+    /// It is this time when the channel begins.
+    pub(crate) fn from(time: SystemTime) -> Self {
+        Self::From(None, time)
+    }
+
+    fn now(&mut self, loop_time: Instant) -> SystemTime {
+        match self {
+            Self::System => SystemTime::now(),
+            Self::From(begun, time) => {
+                let (time, at) = *begun.get_or_insert((*time, loop_time));
+                time + (loop_time - at)
+            }
+        }
+    }
 }
 
 fn lines() -> LineFrames {
     LineFrames::max(LINE_MAX).fail_fast(true)
 }
 
-/// What an order is answered.
+/// What an order is answered now.
 pub(super) fn answer(order: &[u8]) -> Bytes {
+    answer_at(order, SystemTime::now)
+}
+
+fn answer_at(order: &[u8], now: impl FnOnce() -> SystemTime) -> Bytes {
     match order.eq_ignore_ascii_case(ORDER) {
-        true => Bytes::from(httpdate::fmt_http_date(SystemTime::now())),
+        true => Bytes::from(httpdate::fmt_http_date(now())),
         false => BAD_ORDER,
     }
 }
 
-struct Time;
+struct Time {
+    clock: Clock,
+}
 
 impl Application for Time {
     type Read = Bytes;
     type Write = Bytes;
 
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.clock.now(cx.view().event_loop().now());
+    }
+
     fn read(&mut self, cx: &mut AppContext<'_, Self>, order: Bytes) {
         // A flush is only a wish until the turn's end: orders that came together are answered together all the same.
-        cx.write_and_flush(answer(&order));
+        let now = || self.clock.now(cx.view().event_loop().now());
+        let answer = answer_at(&order, now);
+        cx.write_and_flush(answer);
     }
 
     /// Who does not read the answers is not asked for more orders.
@@ -70,7 +111,7 @@ mod tests {
     use netwright::EmbeddedChannel;
 
     fn ask(question: &[u8]) -> String {
-        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time { clock: Clock::System }));
         channel.write_inbound(question);
         String::from_utf8(channel.outbound_bytes()).unwrap()
     }
@@ -92,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_order_beyond_the_limit_is_answered_and_ends_the_channel() {
-        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time { clock: Clock::System }));
         channel.write_inbound([b'x'; LINE_MAX + 2]);
         assert_eq!(channel.outbound_bytes(), b"BAD ORDER\n");
         assert!(!channel.is_open());
@@ -100,7 +141,7 @@ mod tests {
 
     #[test]
     fn orders_without_end_from_a_peer_that_reads_nothing_pause_and_go_on() {
-        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time));
+        let mut channel = EmbeddedChannel::new(pipeline().add(lines()).app(Time { clock: Clock::System }));
         channel.block_output(true);
         channel.write_inbound(b"x\n".repeat(10_000));
         assert!(!channel.wants_read(), "too much waits to be sent");

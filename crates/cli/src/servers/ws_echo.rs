@@ -1,16 +1,18 @@
 //! Every WebSocket message goes back to where it came from.
 
 use super::secure;
+use crate::record::Tape;
 use http::{Response, StatusCode, header};
 use netwright::{
     AppContext, Application, Promised, Server,
     http::{HttpServer, respond},
     pipeline,
+    pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
     tls::Acceptor,
     websocket::{Accept, Config, Deflate, Message, Upgrade},
 };
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 /// What test suites send, and browsers like to.
 const MESSAGE_MAX: usize = 16 << 20;
@@ -19,17 +21,24 @@ pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
     tls: Option<Acceptor>,
+    tape: Tape,
 ) -> Promised<Server, BindError> {
+    let accept = accept();
+    secure::bind(server, address, tls, move || stages(&accept, &tape))
+}
+
+/// What all connections share.
+pub(crate) fn accept() -> Arc<Accept> {
     let config = Config::default().max_message(MESSAGE_MAX).deflate(Deflate::default().takeover(true).min(0));
-    let accept = Arc::new(Accept::new(config).protocols(["echo"]));
-    let make = move || {
-        let accept = accept.clone();
-        pipeline().joint(|switch| {
-            let upgrade = Upgrade::new(switch, accept, |socket, _, _| pipeline().add(socket).app(Echo));
-            pipeline().add(HttpServer::new()).add(upgrade).app(respond(|_| others())).sealed()
-        })
-    };
-    secure::bind(server, address, tls, make)
+    Arc::new(Accept::new(config).protocols(["echo"]))
+}
+
+pub(crate) fn stages(accept: &Arc<Accept>, tape: &Tape) -> impl IntoPipeline<Infallible> + use<> {
+    let accept = accept.clone();
+    pipeline().add(tape.stage()).joint(|switch| {
+        let upgrade = Upgrade::new(switch, accept, |socket, _, _| pipeline().add(socket).app(Echo));
+        pipeline().add(HttpServer::new()).add(upgrade).app(respond(|_| others())).sealed()
+    })
 }
 
 /// What everybody hears who does not ask for a WebSocket.

@@ -9,6 +9,7 @@ mod end;
 mod load;
 mod peers;
 mod proxy;
+mod record;
 mod refusals;
 mod serve;
 #[cfg(unix)]

@@ -85,6 +85,8 @@ pub(crate) struct Local {
     pub(crate) closed: Cell<bool>,
     pub(crate) queues: Queues,
     origin: Instant,
+    /// The moment of this turn, once somebody has asked for it.
+    turn_time: Cell<Option<Instant>>,
     /// How many timers are due in this turn and have not run.
     due: Cell<usize>,
 }
@@ -106,8 +108,15 @@ impl Local {
             extension: RefCell::new(None),
             rebuilds: RefCell::default(),
             closed: Cell::new(false),
+            turn_time: Cell::new(None),
             due: Cell::new(0),
         })
+    }
+
+    /// Asks the loop that this thread runs.
+    #[inline]
+    pub(crate) fn with_current<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
+        CURRENT.try_with(|current| current.borrow().as_deref().map(ask)).ok().flatten()
     }
 
     /// The loop that this thread runs.
@@ -166,6 +175,17 @@ impl Local {
     #[inline]
     pub(crate) fn begin_turn(&self) {
         self.queues.begin_turn();
+        self.turn_time.set(None);
+    }
+
+    /// When this was first asked in this turn.
+    #[inline]
+    pub(crate) fn turn_time(&self) -> Instant {
+        self.turn_time.get().unwrap_or_else(|| {
+            let now = self.shared.clock.now();
+            self.turn_time.set(Some(now));
+            now
+        })
     }
 
     /// Queues a task to which the limit on pending tasks does not apply.

@@ -159,6 +159,29 @@ impl LocalLoop {
         self.local.shared.clock.now()
     }
 
+    /// The moment of the loop's turn: when it was first asked for in it. For those who note times of what comes in bulk, and would look
+    /// at the clock for each piece; what takes long within a turn does not show.
+    ///
+    /// ```
+    /// use netwright_core::{LocalLoop, ManualLoop};
+    /// use std::time::Duration;
+    ///
+    /// let mut manual = ManualLoop::new();
+    /// let time = |manual: &mut ManualLoop| manual.enter(|| LocalLoop::current().unwrap().turn_time());
+    /// let before = time(&mut manual);
+    /// manual.advance(Duration::from_secs(1));
+    /// assert_eq!(time(&mut manual) - before, Duration::from_secs(1));
+    /// ```
+    pub fn turn_time(&self) -> Instant {
+        self.local.turn_time()
+    }
+
+    /// [`turn_time`](Self::turn_time) of the loop that the calling thread runs.
+    #[inline]
+    pub fn turn_time_here() -> Option<Instant> {
+        Local::with_current(Local::turn_time)
+    }
+
     /// A way to have a source called from any thread, which does not keep the loop alive.
     pub fn caller(&self, token: Token) -> SourceCaller {
         SourceCaller::new(self.local.shared.clone(), token)

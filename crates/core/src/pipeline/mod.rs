@@ -21,6 +21,7 @@
 //! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `waiting` | what waits between two stages |
+//! | `last_words` | what a handler panicked with, while others are asked for last words |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
 mod builder;
@@ -32,6 +33,7 @@ mod handler;
 mod hold;
 mod into_pipeline;
 mod joint;
+pub(crate) mod last_words;
 mod leftover;
 mod named;
 mod on_workers;

@@ -9,7 +9,7 @@
 //!
 //! As with [`Handler`], each is one for loops unless it names its [place](Place). An [`Observer`] does nothing that would depend on it.
 
-use super::{Context, Event, Handler, Leftover, OnLoop, Place, StageTimer};
+use super::{ChannelView, Context, Event, Handler, Leftover, OnLoop, Place, StageTimer, last_words};
 use crate::channel::{Channel, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::{
     convert::Infallible,
@@ -285,16 +285,30 @@ pub trait Observer: 'static {
     /// What passes towards the wire.
     type Write: 'static;
 
+    /// The channel that is looked at. Comes before all else that is seen of it: with its beginning, or when the observer is put into
+    /// a [slot](super::slot).
+    fn sees_channel(&mut self, channel: &ChannelView<'_, Self::Read>) {}
     /// The channel is connected.
     fn sees_active(&mut self) {}
     /// A message passes towards the application.
     fn sees_read(&mut self, msg: &Self::Read) {}
+    /// So much waits to be sent that nobody should write (`false`), or there is room again (`true`).
+    fn sees_writability(&mut self, writable: bool) {}
+    /// The peer sends no more.
+    fn sees_input_closed(&mut self) {}
     /// A message passes towards the wire.
     fn sees_write(&mut self, msg: &Self::Write) {}
     /// A flush passes.
     fn sees_flush(&mut self) {}
-    /// An error passes.
+    /// An error passes: of a stage nearer to the wire.
     fn sees_error(&mut self, fault: &Fault) {}
+    /// A stage nearer to the application closes the channel.
+    fn sees_close(&mut self, cause: &CloseCause) {}
+    /// A stage nearer to the application tells the peer that no more will come.
+    fn sees_shut_down_output(&mut self) {}
+    /// A stage has panicked with this message, and the channel is about to be closed: nothing else is seen of it. The message is not
+    /// known where a stage on workers is waited for first.
+    fn sees_panicked(&mut self, message: Option<&str>) {}
     /// The channel has ended.
     fn sees_inactive(&mut self, cause: &CloseCause) {}
     /// Another conversation may begin: true if the observer can take it; see [`Handler::start_over`].
@@ -349,12 +363,21 @@ impl<O: Observer, P: Place> Handler<P> for ObserverStage<O> {
     type WriteOut = O::Write;
 
     fn active(&mut self, cx: &mut Context<'_, Self, P>) {
+        self.0.sees_channel(&cx.view());
         self.0.sees_active();
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: O::Read) {
         self.0.sees_read(&msg);
         cx.fire_read(msg);
+    }
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
+        self.0.sees_writability(writable);
+        cx.fire_writability(writable);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
+        self.0.sees_input_closed();
+        cx.fire_input_closed();
     }
     fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
         self.0.sees_error(&fault);
@@ -371,6 +394,17 @@ impl<O: Observer, P: Place> Handler<P> for ObserverStage<O> {
     fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
         self.0.sees_flush();
         cx.flush();
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
+        self.0.sees_close(&cause);
+        cx.close_with(cause, done);
+    }
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
+        self.0.sees_shut_down_output();
+        cx.shut_down_output_with(done);
+    }
+    fn panicked(&mut self, _: &mut Context<'_, Self, P>) {
+        last_words::with_message(|message| self.0.sees_panicked(message));
     }
     fn start_over(&mut self) -> bool {
         self.0.sees_start_over()

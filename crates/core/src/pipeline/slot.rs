@@ -3,7 +3,7 @@
 //!
 //! An empty slot costs one relaxed load per message.
 
-use super::{Context, Handler, Observer, Place};
+use super::{Context, Handler, Observer, Place, last_words};
 use crate::channel::{CloseCause, Fault, WritePromise};
 use std::{
     fmt,
@@ -126,14 +126,25 @@ pub struct SlotStage<R, W> {
 }
 
 impl<R: 'static, W: 'static> SlotStage<R, W> {
-    fn current(&mut self) -> Option<&mut BoxedObserver<R, W>> {
-        if self.shared.changed.load(Ordering::Relaxed) && self.shared.changed.swap(false, Ordering::AcqRel) {
+    #[inline]
+    fn current<P: Place>(&mut self, cx: &Context<'_, Self, P>) -> Option<&mut BoxedObserver<R, W>> {
+        if self.shared.changed.load(Ordering::Relaxed) {
+            self.exchange(cx);
+        }
+        self.observer.as_mut()
+    }
+
+    #[cold]
+    fn exchange<P: Place>(&mut self, cx: &Context<'_, Self, P>) {
+        if self.shared.changed.swap(false, Ordering::AcqRel) {
             let wanted = self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(wanted) = wanted {
                 self.observer = wanted;
+                if let Some(observer) = &mut self.observer {
+                    observer.sees_channel(&cx.view());
+                }
             }
         }
-        self.observer.as_mut()
     }
 }
 
@@ -147,40 +158,69 @@ impl<R: 'static, W: 'static, P: Place> Handler<P> for SlotStage<R, W> {
         cx.core.publish_slot(self.name, Box::new(Slot { shared: self.shared.clone() }));
     }
     fn active(&mut self, cx: &mut Context<'_, Self, P>) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_active();
         }
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_read(&msg);
         }
         cx.fire_read(msg);
     }
+    fn writability(&mut self, cx: &mut Context<'_, Self, P>, writable: bool) {
+        if let Some(observer) = self.current(cx) {
+            observer.sees_writability(writable);
+        }
+        cx.fire_writability(writable);
+    }
+    fn input_closed(&mut self, cx: &mut Context<'_, Self, P>) {
+        if let Some(observer) = self.current(cx) {
+            observer.sees_input_closed();
+        }
+        cx.fire_input_closed();
+    }
     fn error(&mut self, cx: &mut Context<'_, Self, P>, fault: Fault) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_error(&fault);
         }
         cx.fire_error(fault);
     }
     fn inactive(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_inactive(&cause);
         }
         cx.fire_inactive(cause);
     }
     fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_write(&msg);
         }
         cx.write_with(msg, done);
     }
     fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
-        if let Some(observer) = self.current() {
+        if let Some(observer) = self.current(cx) {
             observer.sees_flush();
         }
         cx.flush();
+    }
+    fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
+        if let Some(observer) = self.current(cx) {
+            observer.sees_close(&cause);
+        }
+        cx.close_with(cause, done);
+    }
+    fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
+        if let Some(observer) = self.current(cx) {
+            observer.sees_shut_down_output();
+        }
+        cx.shut_down_output_with(done);
+    }
+    fn panicked(&mut self, cx: &mut Context<'_, Self, P>) {
+        if let Some(observer) = self.current(cx) {
+            last_words::with_message(|message| observer.sees_panicked(message));
+        }
     }
     /// A slot is found by its name in one conversation.
     fn start_over(&mut self) -> bool {

@@ -10,7 +10,8 @@ mod finished;
 mod wire;
 
 use super::{
-    CarriedBy, Carries, Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack, Weight,
+    Address, CarriedBy, Carries, Channel, ChannelState, CloseCause, Host, HostSettings, Outgoing, Pack,
+    Weight,
 };
 use crate::{
     ManualLoop,
@@ -48,6 +49,7 @@ pub struct EmbeddedChannel<R, W, I = BytesMut, O = Bytes> {
     inbound: Rc<RefCell<VecDeque<R>>>,
     wire: VecDeque<O>,
     blocked: bool,
+    in_turn: bool,
 }
 
 /// Of bytes.
@@ -117,6 +119,25 @@ impl<W: 'static> EmbeddedChannel<(), W> {
     /// ```
     pub fn of(pipeline: impl IntoPipeline<W>) -> Self {
         Self::with_joint(pipeline)
+    }
+
+    /// The same for a channel whose ends have these addresses.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let greets = pipeline().handle(|cx, _: bytes::BytesMut| {
+    ///     let peer = cx.view().peer_addr().unwrap();
+    ///     cx.write_and_flush(format!("hello, {peer}"));
+    /// });
+    /// let mut channel = EmbeddedChannel::between(greets, None, Some("192.0.2.7:4711".parse()?));
+    /// assert_eq!(channel.write_inbound("?").outbound_bytes(), b"hello, 192.0.2.7:4711");
+    /// # Ok::<(), netwright_core::AddressError>(())
+    /// ```
+    pub fn between(pipeline: impl IntoPipeline<W>, local: Option<Address>, peer: Option<Address>) -> Self {
+        let segment = pipeline.into_pipeline();
+        let host = |home| Host::new(home, segment, HostSettings::default());
+        Self::embed_between(Rc::default(), (local, peer), host)
     }
 }
 
@@ -188,17 +209,31 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
         X: 'static,
         M: Pack<X> + OnWire<O>,
     {
+        Self::embed_between(inbound, (None, None), host)
+    }
+
+    fn embed_between<P, X, M>(
+        inbound: Rc<RefCell<VecDeque<R>>>,
+        (here, peer): (Option<Address>, Option<Address>),
+        host: impl FnOnce(LocalLoop) -> Host<P, X, I, M>,
+    ) -> Self
+    where
+        P: Segment<I, X, Tail = W>,
+        X: 'static,
+        M: Pack<X> + OnWire<O>,
+    {
         let mut manual = ManualLoop::new();
         let (host, channel) = manual.enter(|| {
             let local = LocalLoop::current().expect("inside the loop");
             let host = Rc::new(RefCell::new(host(local.clone())));
             let token = local.register(HostSource(host.clone())).expect("a new loop takes sources");
             host.borrow_mut().register(token);
-            host.borrow_mut().activate(None, None);
+            host.borrow_mut().activate(here, peer);
             let channel = host.borrow().channel();
             (host as Rc<RefCell<dyn AnyHost<I, O>>>, channel)
         });
-        let mut embedded = Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false };
+        let mut embedded =
+            Self { manual, host, channel, inbound, wire: VecDeque::new(), blocked: false, in_turn: false };
         embedded.settle();
         embedded
     }
@@ -235,6 +270,22 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
         self.drive(|host| host.closed(CloseCause::PeerClosed))
     }
 
+    /// The connection ends with this cause: the peer resets it, say.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+    /// use std::io;
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    /// channel.end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into()));
+    /// assert!(matches!(channel.finish().cause, Some(CloseCause::Io(_))));
+    /// ```
+    pub fn end_because(&mut self, cause: CloseCause) -> &mut Self {
+        self.drive(|host| {
+            host.closed(cause);
+        })
+    }
+
     /// The next piece of bytes, or the next message, that was sent.
     pub fn read_outbound(&mut self) -> Option<O> {
         self.settle();
@@ -244,6 +295,24 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     /// A peer that does not read (`true`), or reads again (`false`): what is flushed meanwhile waits.
     pub fn block_output(&mut self, blocked: bool) -> &mut Self {
         self.blocked = blocked;
+        self.settle();
+        self
+    }
+
+    /// Whether what happens from now on happens in one turn of the loop (`true`), as when a transport reads several times, and then the end of
+    /// input: neither is anything sent meanwhile, nor is anybody else heard, such as workers. Ends with `false`; everything is
+    /// done then.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    /// channel.one_turn(true).write_inbound("one ").write_inbound("two");
+    /// assert!(channel.read_outbound().is_none());
+    /// assert_eq!(channel.one_turn(false).outbound_bytes(), b"one two");
+    /// ```
+    pub fn one_turn(&mut self, on: bool) -> &mut Self {
+        self.in_turn = on;
         self.settle();
         self
     }
@@ -330,6 +399,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
 
     /// Closes the channel and tells what was left over at both ends.
     pub fn finish(mut self) -> Finished<R, O> {
+        self.in_turn = false;
         self.settle_workers();
         self.channel.resume(); // what is held is left over as well
         self.settle_workers();
@@ -360,6 +430,9 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
 
     /// Does what a transport would do.
     fn settle(&mut self) {
+        if self.in_turn {
+            return;
+        }
         loop {
             self.manual.run_until_idle();
             let host = self.host.clone();

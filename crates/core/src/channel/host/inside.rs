@@ -18,7 +18,7 @@ use super::{
     settings::ForsakenAfter,
 };
 use crate::{
-    pipeline::{Inbound, Op, Signal},
+    pipeline::{Inbound, Op, Signal, last_words},
     task_error::tell,
 };
 use std::{any::Any, time::Duration};
@@ -196,7 +196,10 @@ impl<M: Parcel> Inside<M> {
     pub(super) fn break_down(&mut self, pipe: &mut dyn AnyPipe<M>, message: String) {
         let channel = self.core.id;
         tell(|| tracing::error!(%channel, panic = %message, "a handler panicked, closing its channel"));
-        if !std::mem::replace(&mut self.silent, true) && !self.ended && !self.say_last_words(pipe) {
+        if !std::mem::replace(&mut self.silent, true)
+            && !self.ended
+            && !last_words::after(&message, || self.say_last_words(pipe))
+        {
             pipe.drop_ops(); // what was asked for in the call that panicked
         }
         self.core.request_close(CloseCause::Panicked(message), WritePromise::untracked());

@@ -1,0 +1,264 @@
+//! What a file must not show: values of headers, or whatever a function of the user's covers.
+//!
+//! Runs where the file is written and not where a message passes: it costs nothing before there is a file, and nothing on a loop.
+//! Bytes are replaced one by one, so all lengths stay what they were.
+//!
+//! ```text
+//!   line start ── a name and `:` ──▶ one of ours? ── yes ──▶ cover up to the end of the line
+//!        ▲                                 └── no ──▶ skip up to the end of the line
+//!        └─────────────────────────────────────────────────────────┘
+//! ```
+//! What comes in is one stream and what goes out is another, whatever pieces they are in: a value that is split is covered in both. Where
+//! bytes are missing (a ring that has lost its beginning, a piece that was cut), nobody knows whether a value goes on behind them:
+//! everything up to the next end of a line is covered.
+
+use std::{fmt, sync::Arc};
+
+/// What is put over bytes that are not to be seen.
+pub(crate) const COVER: u8 = b'*';
+/// No name of a header is longer.
+const NAME_MAX: usize = 128;
+
+/// Which way bytes went.
+///
+/// ```
+/// use netwright_record::Direction;
+///
+/// assert_ne!(Direction::In, Direction::Out);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the peer.
+    In,
+    /// To the peer.
+    Out,
+}
+
+type Own = Arc<dyn Fn(Direction, &mut [u8]) + Send + Sync>;
+
+/// What is replaced by `*` before a recording is written.
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, pipeline};
+/// use netwright_record::{Direction, FlightRecorder, Redaction, Seen};
+///
+/// let redaction = Redaction::http().header("x-api-key").and(|way, bytes| {
+///     if way == Direction::In && bytes.starts_with(b"PASS ") {
+///         bytes[5..].fill(b'*');
+///     }
+/// });
+/// let flight = FlightRecorder::builder().redact(redaction).build();
+/// let mut channel = EmbeddedChannel::new(pipeline().add(flight.stage()).handle(|_, _: bytes::BytesMut| {}));
+/// channel.write_inbound("GET / HTTP/1.1\r\nX-Api-Key: 4711\r\n\r\n").write_inbound("PASS secret");
+///
+/// let read: Vec<_> = flight.live()[0].recording().records().filter_map(|record| match record.what {
+///     Seen::Read(piece) => Some(piece.bytes),
+///     _ => None,
+/// }).collect();
+/// assert_eq!(read, ["GET / HTTP/1.1\r\nX-Api-Key: ****\r\n\r\n", "PASS ******"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Redaction {
+    headers: Vec<String>,
+    own: Vec<Own>,
+}
+
+impl Redaction {
+    /// Everything is written as it was.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The values of the headers by which HTTP says who somebody is: `Authorization`, `Proxy-Authorization`, `Cookie` and `Set-Cookie`.
+    /// What recorders do unless told otherwise; it concerns every line that begins with such a name and a colon, in any protocol.
+    pub fn http() -> Self {
+        ["authorization", "proxy-authorization", "cookie", "set-cookie"]
+            .into_iter()
+            .fold(Self::none(), Self::header)
+    }
+
+    /// And the values of headers of this name, in capital or small letters.
+    pub fn header(mut self, name: impl AsRef<str>) -> Self {
+        let name = name.as_ref().trim().to_ascii_lowercase();
+        if !name.is_empty() && name.len() <= NAME_MAX && !self.headers.contains(&name) {
+            self.headers.push(name);
+        }
+        self
+    }
+
+    /// And what this function covers in a piece. It sees the pieces in order, on a thread that may block; where values may be split over
+    /// several, it has to keep in mind what it has seen.
+    pub fn and(mut self, cover: impl Fn(Direction, &mut [u8]) + Send + Sync + 'static) -> Self {
+        self.own.push(Arc::new(cover));
+        self
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.headers.is_empty() && self.own.is_empty()
+    }
+
+    pub(crate) fn headers(&self) -> &[String] {
+        &self.headers
+    }
+
+    /// For the pieces of one recording.
+    pub(crate) fn begin(&self, beginning_is_lost: bool) -> Redacting<'_> {
+        let lines = || Lines { at: if beginning_is_lost { At::Covered } else { At::Name }, name: Vec::new() };
+        Redacting { rules: self, ways: [lines(), lines()] }
+    }
+}
+
+impl fmt::Debug for Redaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redaction").field("headers", &self.headers).field("own", &self.own.len()).finish()
+    }
+}
+
+/// On its way through a recording.
+pub(crate) struct Redacting<'a> {
+    rules: &'a Redaction,
+    ways: [Lines; 2],
+}
+
+impl Redacting<'_> {
+    /// Covers what is not to be seen. `whole`: nothing of the piece is missing behind these bytes.
+    pub(crate) fn piece(&mut self, way: Direction, bytes: &mut [u8], whole: bool) {
+        if !self.rules.headers.is_empty() {
+            let lines = &mut self.ways[usize::from(way == Direction::Out)];
+            lines.cover(&self.rules.headers, bytes);
+            if !whole {
+                lines.at = At::Covered;
+            }
+        }
+        self.rules.own.iter().for_each(|cover| cover(way, bytes));
+    }
+}
+
+/// Where in a line we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// In what may be a name.
+    Name,
+    /// Between the colon behind one of our names and its value.
+    Space,
+    /// In what is covered.
+    Covered,
+    /// In what is nobody's business.
+    Rest,
+}
+
+struct Lines {
+    at: At,
+    /// What there is of the name, in small letters.
+    name: Vec<u8>,
+}
+
+impl Lines {
+    fn cover(&mut self, headers: &[String], bytes: &mut [u8]) {
+        let mut index = 0;
+        while index < bytes.len() {
+            match self.at {
+                At::Name => {
+                    let byte = bytes[index];
+                    self.at = self.name_goes_on(headers, byte);
+                    index += 1;
+                }
+                At::Space if matches!(bytes[index], b' ' | b'\t') => index += 1,
+                At::Space => self.at = At::Covered,
+                At::Covered | At::Rest => {
+                    let rest = &mut bytes[index..];
+                    let end = memchr::memchr(b'\n', rest);
+                    let line = end.unwrap_or(rest.len());
+                    if self.at == At::Covered {
+                        rest[..line].iter_mut().filter(|byte| **byte != b'\r').for_each(|byte| *byte = COVER);
+                    }
+                    index += line;
+                    if end.is_some() {
+                        index += 1;
+                        self.at = At::Name;
+                        self.name.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    /// One more byte of what may be a name.
+    fn name_goes_on(&mut self, headers: &[String], byte: u8) -> At {
+        match byte {
+            b':' if headers.iter().any(|header| header.as_bytes() == self.name) => At::Space,
+            b'\n' => {
+                self.name.clear();
+                At::Name
+            }
+            b':' => At::Rest,
+            _ if self.name.len() == NAME_MAX => At::Rest,
+            _ => {
+                self.name.push(byte.to_ascii_lowercase());
+                At::Name
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(pieces: &[&str], beginning_is_lost: bool) -> String {
+        let rules = Redaction::http();
+        let mut redacting = rules.begin(beginning_is_lost);
+        let mut all = Vec::new();
+        for piece in pieces {
+            let mut bytes = piece.as_bytes().to_vec();
+            redacting.piece(Direction::In, &mut bytes, true);
+            all.extend(bytes);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    const HEAD: &str = "GET / HTTP/1.1\r\nHost: a\r\nCookie: id=7\r\nAuthorization:Basic abc=\r\n\r\nbody";
+    const SHOWN: &str = "GET / HTTP/1.1\r\nHost: a\r\nCookie: ****\r\nAuthorization:**********\r\n\r\nbody";
+
+    #[test]
+    fn values_of_the_named_headers_are_covered_and_lengths_stay() {
+        assert_eq!(covered(&[HEAD], false), SHOWN);
+        assert_eq!(
+            covered(&["x-cookie: a\ncookies: b\ncookie : c\n"], false),
+            "x-cookie: a\ncookies: b\ncookie : c\n"
+        );
+    }
+
+    #[test]
+    fn a_value_is_covered_wherever_the_stream_is_split() {
+        for first in 0..HEAD.len() {
+            for second in first..HEAD.len() {
+                let pieces = [&HEAD[..first], &HEAD[first..second], &HEAD[second..]];
+                assert_eq!(covered(&pieces, false), SHOWN, "split at {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn behind_bytes_that_are_missing_everything_is_covered_up_to_the_next_line() {
+        assert_eq!(covered(&["secret\r\nhost: a\r\n"], true), "******\r\nhost: a\r\n");
+        let rules = Redaction::http();
+        let mut redacting = rules.begin(false);
+        let mut first = b"Set-Cook".to_vec();
+        redacting.piece(Direction::Out, &mut first, false);
+        let mut second = b"ret\nyes\n".to_vec();
+        redacting.piece(Direction::Out, &mut second, true);
+        assert_eq!(second, b"***\nyes\n");
+    }
+
+    #[test]
+    fn what_comes_in_and_what_goes_out_are_lines_of_their_own() {
+        let rules = Redaction::http();
+        let mut redacting = rules.begin(false);
+        let (mut one, mut two, mut three) = (b"Cookie: a".to_vec(), b"b\n".to_vec(), b"c\n".to_vec());
+        redacting.piece(Direction::In, &mut one, true);
+        redacting.piece(Direction::Out, &mut two, true);
+        redacting.piece(Direction::In, &mut three, true);
+        assert_eq!((&one[..], &two[..], &three[..]), (&b"Cookie: *"[..], &b"b\n"[..], &b"*\n"[..]));
+    }
+}

@@ -1,0 +1,313 @@
+//! Drives a pipeline with a recording: the same pieces at the same times, on a clock that is moved by hand.
+//!
+//! ```text
+//!   recording ── what came in ──▶ EmbeddedChannel: [ a recorder ] ◀──▶ [ the pipeline ]
+//!        │                                              │
+//!        └───────────── what went out ── compare ───────┘
+//! ```
+//! What a recorder saw go out is compared with what another recorder sees in the same place: same pieces, same times, same blind spots.
+//!
+//! What others do at their own time is waited for: workers, threads, files. A record of something that went out is a point at which
+//! the replay waits for it before it goes on, within its [patience](Replay::patience).
+
+mod compare;
+mod difference;
+
+pub use compare::Comparison;
+pub use difference::{Context, Difference};
+
+use crate::{Cause, FlightRecorder, Recording, Redaction, Seen, When, live::Live};
+use bytes::Bytes;
+use netwright_core::{CloseCause, EmbeddedChannel, IntoPipeline, observe, pipeline};
+use std::{
+    fmt,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What a replay keeps of what it sees; more than any recording has.
+const KEPT_MAX: usize = 128 << 20;
+/// For what others do at their own time, such as workers that open files.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks whether they have done it.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// A recording that is about to be played to a pipeline. Made by [`Recording::replay`].
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, IntoPipeline, Outgoing, pipeline};
+/// use netwright_record::FlightRecorder;
+///
+/// fn shouts() -> impl IntoPipeline<Outgoing> {
+///     pipeline().handle(|cx, bytes: bytes::BytesMut| cx.write_and_flush(bytes.to_ascii_uppercase()))
+/// }
+///
+/// let flight = FlightRecorder::builder().build();
+/// let mut channel = EmbeddedChannel::of(pipeline().add(flight.stage()).joint(|_| shouts()));
+/// channel.write_inbound("hel").write_inbound("lo");
+/// let recording = flight.live()[0].recording();
+///
+/// let again = recording.replay().run(shouts());
+/// again.compare(&recording).check()?;
+/// assert_eq!(again.sent_bytes(), b"HELLO");
+/// # Ok::<(), netwright_record::Difference>(())
+/// ```
+pub struct Replay<'a> {
+    recording: &'a Recording,
+    patience: Duration,
+    pace: Box<dyn FnMut(Duration) + 'a>,
+}
+
+impl Recording {
+    /// Plays it to a pipeline.
+    pub fn replay(&self) -> Replay<'_> {
+        Replay { recording: self, patience: PATIENCE, pace: Box::new(|_| {}) }
+    }
+
+    /// Compares what went out with what goes out here; `self` is what is expected.
+    pub fn compare<'a>(&'a self, again: &'a Recording) -> Comparison<'a> {
+        Comparison::new(self, again)
+    }
+}
+
+impl<'a> Replay<'a> {
+    /// How long the whole replay waits for what others do at their own time: workers, threads. Five seconds, unless said otherwise. Only what
+    /// went out in the recording is waited for, so replies that are the same take no longer than they take.
+    pub fn patience(mut self, most: Duration) -> Self {
+        self.patience = most;
+        self
+    }
+
+    /// Calls this whenever the clock is about to be moved, with how far: to sleep for as long, say.
+    ///
+    /// ```no_run
+    /// # let recording = netwright_record::Recording::open("recording.nwr")?;
+    /// # let server = || netwright_core::pipeline().handle(|_, _: bytes::BytesMut| {});
+    /// recording.replay().pace(std::thread::sleep).run(server()); // as long as it took
+    /// # Ok::<(), netwright_record::FormatError>(())
+    /// ```
+    pub fn pace(mut self, pace: impl FnMut(Duration) + 'a) -> Self {
+        self.pace = Box::new(pace);
+        self
+    }
+
+    /// Plays the recording to this pipeline, which is what stood behind the recorder.
+    pub fn run<T: 'static>(self, behind: impl IntoPipeline<T>) -> Replayed {
+        let flight = FlightRecorder::builder()
+            .bytes(KEPT_MAX)
+            .records(usize::MAX)
+            .written_max(usize::MAX)
+            .redact(Redaction::none())
+            .when(When::BY_HAND)
+            .build();
+        let (recorder, live) = flight.watched();
+        let whole = pipeline().add(observe(recorder)).joint(|_| behind);
+        let channel = EmbeddedChannel::between(whole, self.recording.local(), self.recording.peer());
+        let mut run = Run {
+            channel,
+            live,
+            now: Duration::ZERO,
+            expected: 0,
+            sent: Vec::new(),
+            patience: self.patience,
+            pace: self.pace,
+            missing: None,
+        };
+        run.play(self.recording);
+        run.end()
+    }
+}
+
+impl fmt::Debug for Replay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay")
+            .field("recording", self.recording)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Run<'a, T> {
+    channel: EmbeddedChannel<(), T>,
+    live: Arc<Live>,
+    now: Duration,
+    /// How many bytes had gone out in the recording.
+    expected: u64,
+    sent: Vec<Sent>,
+    patience: Duration,
+    pace: Box<dyn FnMut(Duration) + 'a>,
+    missing: Option<u64>,
+}
+
+impl<T: 'static> Run<'_, T> {
+    fn play(&mut self, recording: &Recording) {
+        let mut records = recording.records();
+        while let Some(record) = records.next() {
+            self.advance_to(record.at);
+            match record.what {
+                Seen::Read(piece) if !piece.is_whole() => {
+                    self.missing = Some(piece.len - piece.bytes.len() as u64);
+                    return;
+                }
+                Seen::Read(piece) => {
+                    // A peer that did not take what was written because of this does not take it now.
+                    self.channel.one_turn(true).block_output(is_blocked_before_more_comes(records.clone()));
+                    self.channel.write_inbound(&piece.bytes);
+                }
+                Seen::InputClosed => {
+                    self.channel.one_turn(true).close_input();
+                }
+                Seen::Writable(true) => {
+                    self.channel.one_turn(false).block_output(false);
+                }
+                Seen::Written(piece) => self.expect(piece.len),
+                Seen::File(len) => self.expect(len),
+                Seen::Inactive(cause) => {
+                    if let Some(cause) = cause.again() {
+                        self.end_turn();
+                        self.channel.end_because(cause);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.end_turn();
+    }
+
+    /// What came at one time came in one turn of the loop, unless the answer of somebody else came in between.
+    fn end_turn(&mut self) {
+        self.channel.one_turn(false);
+        self.collect();
+    }
+
+    /// Moves the clock, and notes what is sent on the way.
+    fn advance_to(&mut self, at: Duration) {
+        let by = at.saturating_sub(self.now);
+        if !by.is_zero() {
+            self.end_turn();
+            (self.pace)(by);
+            self.channel.advance(by);
+            self.now = at;
+            self.collect();
+        }
+    }
+
+    /// Waits until as much has gone out as had in the recording, if somebody else is still at it.
+    fn expect(&mut self, len: u64) {
+        self.expected = self.expected.saturating_add(len);
+        if self.live.written_len() >= self.expected {
+            return;
+        }
+        self.end_turn();
+        let begun = Instant::now();
+        while self.live.written_len() < self.expected && self.channel.is_open() {
+            let left = self.patience.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(LOOK_AGAIN.min(left));
+            self.channel.run();
+        }
+        self.patience = self.patience.saturating_sub(begun.elapsed());
+    }
+
+    fn collect(&mut self) {
+        while let Some(bytes) = self.channel.read_outbound() {
+            self.sent.push(Sent { at: self.now, bytes });
+        }
+    }
+
+    fn end(mut self) -> Replayed {
+        self.channel.one_turn(false).block_output(false);
+        self.collect();
+        let cause = self.channel.channel().close_cause();
+        let recording = self.live.recording();
+        Replayed { recording, sent: self.sent, cause, missing: self.missing }
+    }
+}
+
+/// Whether there was no room to write before anything else came in.
+fn is_blocked_before_more_comes(records: impl Iterator<Item = crate::Record>) -> bool {
+    for record in records {
+        match record.what {
+            Seen::Writable(false) => return true,
+            what if what.is_incoming() => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// What a pipeline made of a recording.
+///
+/// ```
+/// # use netwright_core::{EmbeddedChannel, pipeline};
+/// # use netwright_record::FlightRecorder;
+/// # let flight = FlightRecorder::builder().build();
+/// # let mut channel = EmbeddedChannel::new(pipeline().add(flight.stage()).handle(|cx, bytes| cx.write_and_flush(bytes)));
+/// # let recording = flight.live()[0].recording();
+/// let again = recording.replay().run(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes)));
+/// assert!(again.sent().is_empty() && again.cause().is_none()); // nothing came in
+/// ```
+#[derive(Debug)]
+pub struct Replayed {
+    recording: Recording,
+    sent: Vec<Sent>,
+    cause: Option<CloseCause>,
+    missing: Option<u64>,
+}
+
+/// Bytes that were sent in a replay.
+///
+/// ```
+/// use netwright_record::Sent;
+/// use std::time::Duration;
+///
+/// let sent = Sent { at: Duration::from_secs(5), bytes: "too late".into() };
+/// assert_eq!(sent.bytes.len(), 8);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// When, after the beginning.
+    pub at: Duration,
+    /// What, as one piece.
+    pub bytes: Bytes,
+}
+
+impl Replayed {
+    /// What was sent, in order.
+    pub fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// All that was sent, as one.
+    pub fn sent_bytes(&self) -> Vec<u8> {
+        self.sent.iter().flat_map(|sent| sent.bytes.iter().copied()).collect()
+    }
+
+    /// Why the channel ended, if it did.
+    pub fn cause(&self) -> Option<&CloseCause> {
+        self.cause.as_ref()
+    }
+
+    /// Why the channel ended, if it did, as recordings say it.
+    pub fn end(&self) -> Option<Cause> {
+        self.cause.as_ref().map(Cause::from)
+    }
+
+    /// How many bytes of a piece that came in are not in the recording, so that the replay ended there.
+    pub fn missing(&self) -> Option<u64> {
+        self.missing
+    }
+
+    /// What a recorder saw of the replay, in the place of the first one.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Compares what went out with what had gone out in the recording that was played.
+    pub fn compare<'a>(&'a self, expected: &'a Recording) -> Comparison<'a> {
+        expected.compare(&self.recording)
+    }
+}

@@ -1,0 +1,330 @@
+//! When recordings are written, and what is in them.
+
+use super::{PATIENCE, bytes_of, echo, flight, read, recorded, so_far, when, written};
+use bytes::BytesMut;
+use netwright_core::{
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, Fault, Handler, Outgoing, Slot,
+    WritePromise, pipeline, slot,
+};
+use netwright_record::{CauseKind, Direction, FlightRecorder, Redaction, Seen, When, Why};
+use std::{io, time::Duration};
+
+#[test]
+fn an_error_that_nobody_takes_care_of_is_written_with_all_that_led_to_it() {
+    let (flight, files) = when(When::TROUBLE);
+    let mut channel = recorded(
+        &flight,
+        pipeline().handle(|cx, bytes: BytesMut| match &bytes[..] {
+            b"bad" => cx.fire_error(io::Error::other("no such order")),
+            _ => cx.write_and_flush(bytes),
+        }),
+    );
+    channel.write_inbound("good").advance(Duration::from_millis(1500));
+    channel.write_inbound("bad");
+    let (why, recording) = files.next();
+    assert_eq!((why, recording.why()), (Why::Error, Some(Why::Error)));
+    let seen: Vec<_> = recording.records().map(|record| (record.at.as_millis(), record.what)).collect();
+    assert!(matches!(seen[0], (0, Seen::Active)));
+    assert!(matches!(&seen[1], (0, Seen::Read(piece)) if piece.bytes == "good"));
+    assert!(matches!(&seen[2], (0, Seen::Written(piece)) if piece.bytes == "good"));
+    assert!(matches!(seen[3], (0, Seen::Flush)));
+    assert!(matches!(&seen[4], (1500, Seen::Read(piece)) if piece.bytes == "bad"));
+    let (1500, Seen::Inactive(cause)) = seen.last().unwrap() else { panic!("{seen:?}") };
+    assert_eq!((cause.kind, cause.text.as_str()), (CauseKind::Fault, "unhandled error: no such order"));
+}
+
+/// Raises an error in front of the recorder, as a TLS stage would.
+struct Raises;
+
+impl Handler for Raises {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        match &bytes[..] {
+            b"bad" => cx.fire_error(io::Error::other("bad record")),
+            _ => cx.fire_read(bytes),
+        }
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, out: Outgoing, done: WritePromise) {
+        cx.write_with(out, done);
+    }
+}
+
+/// Goes on whatever happens.
+struct Tolerant;
+
+impl Application for Tolerant {
+    type Read = BytesMut;
+    type Write = Outgoing;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write_and_flush(bytes);
+    }
+    fn error(&mut self, _: &mut AppContext<'_, Self>, _: Fault) {}
+}
+
+#[test]
+fn an_error_that_passes_is_written_at_once_though_the_channel_goes_on() {
+    let (flight, files) = when(When::TROUBLE);
+    let mut channel = EmbeddedChannel::of(pipeline().add(Raises).add(flight.stage()).app(Tolerant));
+    channel.write_inbound("good").write_inbound("bad");
+    let (why, recording) = files.next();
+    assert_eq!(why, Why::Error);
+    assert!(recording.records().any(|record| record.what == Seen::Error("bad record".into())));
+    assert!(channel.is_open());
+    channel.close_by_peer();
+    files.expect_nothing(&flight);
+}
+
+#[test]
+fn a_panic_is_written_with_its_message() {
+    for behind_joint in [false, true] {
+        let (flight, files) = when(When::TROUBLE);
+        let panics = || pipeline().handle(|_, bytes: BytesMut| assert!(bytes.len() < 4, "too much"));
+        let mut channel = match behind_joint {
+            true => recorded(&flight, panics()),
+            false => EmbeddedChannel::of(
+                pipeline()
+                    .add(flight.stage())
+                    .handle(|_, bytes: BytesMut| assert!(bytes.len() < 4, "too much")),
+            ),
+        };
+        channel.write_inbound("abc").write_inbound("abcd");
+        let (why, recording) = files.next();
+        assert_eq!((why, bytes_of(&recording, read)), (Why::Panic, b"abcabcd".to_vec()));
+        assert_eq!(recording.records().last().unwrap().what, Seen::Panicked("too much".into()));
+        drop(channel);
+        files.expect_nothing(&flight);
+    }
+}
+
+#[test]
+fn the_end_by_a_limit_is_written_as_that() {
+    let (flight, files) = when(When::TROUBLE);
+    let mut channel = recorded(&flight, echo());
+    channel.write_inbound("x");
+    channel.channel().close_because(CloseCause::TimedOut(Duration::from_secs(30)));
+    channel.run();
+    let (why, recording) = files.next();
+    assert_eq!(why, Why::Limit);
+    let ended = recording.records().last().unwrap().what;
+    assert!(matches!(ended, Seen::Inactive(cause) if cause.kind == CauseKind::TimedOut));
+    // Who asked for it stands before.
+    assert!(recording.records().any(|record| matches!(record.what, Seen::Close(_))));
+}
+
+#[test]
+fn a_reset_is_written_unless_it_is_everyday_life_here() {
+    for io in [true, false] {
+        let mut resets = When::TROUBLE;
+        resets.io = io;
+        let (flight, files) = when(resets);
+        let mut channel = recorded(&flight, echo());
+        channel.write_inbound("x").end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into()));
+        match io {
+            true => {
+                let (why, recording) = files.next();
+                assert_eq!(why, Why::Io);
+                let ended = recording.records().last().unwrap().what;
+                assert!(matches!(ended, Seen::Inactive(cause) if cause.kind == CauseKind::Reset));
+            }
+            false => files.expect_nothing(&flight),
+        }
+    }
+}
+
+#[test]
+fn an_end_in_order_is_written_only_if_all_are() {
+    for all in [When::TROUBLE, When::BY_HAND, When::ALWAYS] {
+        let (flight, files) = when(all);
+        let mut channel = recorded(&flight, echo());
+        channel.write_inbound("x").close_by_peer();
+        match all.end {
+            true => assert_eq!(files.next().0, Why::End),
+            false => files.expect_nothing(&flight),
+        }
+        assert_eq!(flight.figures().live, 0);
+    }
+}
+
+#[test]
+fn any_thread_can_have_a_recording_written_as_often_as_it_likes() {
+    let (flight, files) = when(When::BY_HAND);
+    let mut channel = recorded(&flight, echo());
+    let live = flight.find(channel.channel().id()).expect("it is recorded");
+    channel.write_inbound("one");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(live.write()));
+    });
+    let (why, recording) = files.next();
+    assert_eq!((why, bytes_of(&recording, read)), (Why::ByHand, b"one".to_vec()));
+    channel.write_inbound("two");
+    assert!(live.write());
+    assert_eq!(bytes_of(&files.next().1, written), b"onetwo");
+    channel.close_by_peer();
+    assert!(!live.is_live() && !live.write());
+    files.expect_nothing(&flight);
+    assert_eq!(flight.figures().written, 2);
+}
+
+fn slotted() -> (EmbeddedChannel<(), Outgoing>, Slot<BytesMut, Outgoing>) {
+    let stages = pipeline().add(slot::<BytesMut, Outgoing>("recorder")).joint(|_| echo());
+    let channel = EmbeddedChannel::of(stages);
+    let slot = channel.channel().slot("recorder").expect("there is one of this name and type");
+    (channel, slot)
+}
+
+#[test]
+fn a_recorder_in_a_slot_is_written_when_it_is_taken_out_and_says_that_it_came_later() {
+    let (flight, files) = when(When::ALWAYS);
+    let (mut channel, slot) = slotted();
+    channel.write_inbound("before");
+    slot.put(flight.recorder());
+    channel.write_inbound("one").write_inbound("two");
+    assert_eq!(flight.live()[0].channel(), channel.channel().id());
+    slot.clear();
+    channel.write_inbound("after");
+    let (why, recording) = files.next();
+    assert_eq!((why, bytes_of(&recording, read)), (Why::Removed, b"onetwo".to_vec()));
+    assert!(!recording.is_from_the_start() && recording.lost().is_none());
+    assert_eq!(flight.figures().live, 0);
+}
+
+#[test]
+fn a_recorder_that_is_exchanged_for_another_one_leaves_that_one_alone() {
+    let (flight, files) = when(When::TROUBLE);
+    let (mut channel, slot) = slotted();
+    slot.put(flight.recorder());
+    channel.write_inbound("one");
+    slot.put(flight.recorder());
+    channel.write_inbound("two");
+    assert_eq!(bytes_of(&so_far(&flight), read), b"two");
+    assert_eq!(flight.live().len(), 1);
+    channel.end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into()));
+    assert_eq!(bytes_of(&files.next().1, read), b"two");
+}
+
+#[test]
+fn a_panic_is_seen_from_a_slot_too() {
+    let (flight, files) = when(When::TROUBLE);
+    let stages = pipeline().add(slot::<BytesMut, Outgoing>("recorder"));
+    let mut channel = EmbeddedChannel::of(stages.handle(|_, _: BytesMut| panic!("as expected")));
+    let slot: Slot<BytesMut, Outgoing> = channel.channel().slot("recorder").unwrap();
+    slot.put(flight.recorder());
+    channel.write_inbound("x");
+    assert_eq!(files.next().1.records().last().unwrap().what, Seen::Panicked("as expected".into()));
+}
+
+#[test]
+fn a_channel_whose_loop_goes_is_written_if_all_are() {
+    let (flight, files) = when(When::ALWAYS);
+    let mut channel = recorded(&flight, echo());
+    channel.write_inbound("x");
+    drop(channel);
+    let (why, recording) = files.next();
+    assert!(matches!(why, Why::End | Why::Removed), "{why}");
+    assert_eq!(bytes_of(&recording, read), b"x");
+}
+
+#[test]
+fn a_ring_that_is_too_small_keeps_the_end_and_says_what_it_has_lost() {
+    let (flight, files) =
+        flight(FlightRecorder::builder().bytes(1000).redact(Redaction::none()).when(When::ALWAYS));
+    let mut channel = recorded(&flight, pipeline().handle(|_, _: BytesMut| {}));
+    for number in 0..100_u8 {
+        channel.write_inbound([number; 50]);
+    }
+    assert!(flight.live()[0].len() <= 1000);
+    channel.close_by_peer();
+    let recording = files.next().1;
+    let kept = bytes_of(&recording, read);
+    assert!(kept.len() >= 700 && kept.len() < 1000 && kept.ends_with(&[99; 50]), "{}", kept.len());
+    let lost = (5000 - kept.len()) as u64;
+    assert_eq!(recording.lost(), Some((1 + lost / 50, lost)), "with the beginning of the channel");
+    assert!(!recording.is_from_the_start());
+}
+
+#[test]
+fn of_what_goes_out_the_beginning_of_each_piece_is_kept_and_all_is_counted() {
+    let (flight, _files) = flight(FlightRecorder::builder().written_max(10));
+    let mut channel = recorded(
+        &flight,
+        pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(vec![b'x'; bytes.len()])),
+    );
+    channel.write_inbound([0; 10]).write_inbound([0; 11]);
+    let recording = so_far(&flight);
+    let kept = recording.records().filter_map(|record| match record.what {
+        Seen::Written(piece) => Some((piece.bytes.len(), piece.len, piece.is_whole())),
+        _ => None,
+    });
+    assert_eq!(kept.collect::<Vec<_>>(), [(10, 10, true), (10, 11, false)]);
+    assert_eq!(recording.written_len(), 21);
+}
+
+#[test]
+fn who_somebody_is_does_not_show_in_a_file_unless_that_is_wanted() {
+    let head = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\nx-key: 7\r\n\r\n";
+    let shown = |redaction: Option<Redaction>| {
+        let builder = FlightRecorder::builder().addresses(false);
+        let builder = match redaction {
+            Some(redaction) => builder.redact(redaction),
+            None => builder,
+        };
+        let (flight, files) = flight(builder.when(When::ALWAYS));
+        let mut channel = recorded(&flight, echo());
+        let (first, second) = head.split_at(40); // within the value
+        channel.write_inbound(first).write_inbound(second).close_by_peer();
+        let recording = files.next().1;
+        assert!(recording.peer().is_none());
+        assert_eq!(bytes_of(&recording, read), bytes_of(&recording, written));
+        String::from_utf8(bytes_of(&recording, read)).unwrap()
+    };
+    let covered = head.replace("Basic YTpi", "**********");
+    assert_eq!(shown(None), covered);
+    assert_eq!(shown(Some(Redaction::none())), head);
+    assert_eq!(shown(Some(Redaction::http().header("X-Key"))), covered.replace("x-key: 7", "x-key: *"));
+    let own = Redaction::none().and(|way, bytes| {
+        assert!(matches!(way, Direction::In | Direction::Out));
+        bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'#');
+    });
+    assert_eq!(shown(Some(own)), head.replace("1.1", "#.#").replace('7', "#"));
+}
+
+#[test]
+fn a_sink_that_fails_is_counted_and_the_channel_goes_on() {
+    let full = |_: &netwright_record::NewRecording| Err(io::ErrorKind::StorageFull.into());
+    let flight = FlightRecorder::builder().to(full).build();
+    let mut channel = recorded(&flight, echo());
+    channel.write_inbound("x");
+    assert!(flight.live()[0].write());
+    assert!(flight.wait_until_written(PATIENCE));
+    let figures = flight.figures();
+    assert_eq!((figures.written, figures.failed, figures.live), (0, 1, 1));
+    channel.read_outbound();
+    assert_eq!(channel.write_inbound("y").outbound_bytes(), b"y");
+}
+
+#[test]
+fn more_recordings_than_may_wait_are_dropped_and_counted() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let workers = netwright_core::Workers::new(1).unwrap();
+    let slow = move |_: &netwright_record::NewRecording| {
+        let _ = wait.lock().unwrap().recv();
+        Ok(())
+    };
+    let flight = FlightRecorder::builder().workers(workers).to(slow).build();
+    let channel = recorded(&flight, echo());
+    let live = flight.find(channel.channel().id()).unwrap();
+    for _ in 0..65 {
+        assert!(live.write());
+    }
+    assert_eq!(flight.figures().dropped, 1);
+    assert!(!flight.wait_until_written(Duration::ZERO));
+    drop(go);
+    assert!(flight.wait_until_written(PATIENCE));
+    assert_eq!(flight.figures().written, 64);
+}
