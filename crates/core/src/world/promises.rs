@@ -38,7 +38,11 @@ fn count(kind: &'static str, change: i64) -> bool {
 /// ```
 pub fn pending_promises() -> Vec<(&'static str, u64)> {
     PENDING.with_borrow(|pending| {
-        pending.iter().filter(|(_, many)| **many > 0).map(|(kind, many)| (*kind, many.unsigned_abs())).collect()
+        pending
+            .iter()
+            .filter(|(_, many)| **many > 0)
+            .map(|(kind, many)| (*kind, many.unsigned_abs()))
+            .collect()
     })
 }
 

@@ -364,7 +364,8 @@ impl Engine {
         let entered = world::enter(self.world(host));
         let of_host = |at: HostIndex| at == host;
         let mut loops = self.loops.borrow_mut();
-        let tags: Vec<Tag> = loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| tag).collect();
+        let tags: Vec<Tag> =
+            loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| tag).collect();
         let gone: Vec<_> = tags.iter().filter_map(|tag| loops.remove(*tag)).collect();
         drop(loops);
         for slot in gone {

@@ -6,8 +6,8 @@
 
 use netwright_core::{LoopFigures, world::Turned};
 
-/// So many turns without anything from outside and without a rest are a loop that spins: about half a second of the simulation.
-pub(super) const SPIN_TURNS: u32 = 50_000;
+/// So many turns without anything from outside and without a rest are a loop that spins: about a fifth of a second of the simulation.
+pub(super) const SPIN_TURNS: u32 = 20_000;
 
 /// So many turns are forgiven for each that had something from outside: what one message causes may take a while.
 const FORGIVEN: u32 = 1_000;

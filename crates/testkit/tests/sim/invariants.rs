@@ -3,7 +3,9 @@
 use super::{faults::failure, programs::echo_server};
 use bytes::Bytes;
 use netwright_core::{
-    EventLoop, LocalLoop, PromiseError, WriteError, driver::{Event, Source, Token}, pipeline, promise, world,
+    EventLoop, LocalLoop, PromiseError, WriteError,
+    driver::{Event, Source, Token},
+    pipeline, promise, world,
 };
 use netwright_testkit::sim::{Host, Link, Sim};
 use netwright_transport::Client;
@@ -71,7 +73,7 @@ fn failure_of(task: impl FnOnce(&LocalLoop) + Send + 'static) -> String {
 
 #[test]
 fn a_source_that_does_not_leave_with_its_loop_is_a_failure() {
-    let text = failure_of(|local| drop(Restless::begin(local, true, |_, _| {})));
+    let text = failure_of(|local| _ = Restless::begin(local, true, |_, _| {}));
     assert!(text.contains("1 sources that did not end"), "{text}");
 }
 
@@ -105,14 +107,14 @@ fn what_a_program_finds_wrong_in_its_own_books_is_a_failure() {
 
 #[test]
 fn a_source_that_calls_itself_for_ever_spins() {
-    let text = failure_of(|local| drop(Restless::begin(local, false, |local, token| local.call(token))));
+    let text = failure_of(|local| _ = Restless::begin(local, false, |local, token| local.call(token)));
     assert!(text.contains("spins"), "{text}");
 }
 
 #[test]
 fn a_source_that_is_called_by_its_own_caller_for_ever_spins() {
     let text =
-        failure_of(|local| drop(Restless::begin(local, false, |local, token| local.caller(token).call())));
+        failure_of(|local| _ = Restless::begin(local, false, |local, token| local.caller(token).call()));
     assert!(text.contains("spins"), "{text}");
 }
 
@@ -140,7 +142,7 @@ fn a_task_that_submits_itself_for_ever_spins() {
 #[test]
 fn timers_that_are_always_due_spin() {
     let at_once = failure_of(|local| {
-        drop(Restless::begin(local, false, |local, token| drop(local.arm(token, Duration::ZERO, 1))));
+        Restless::begin(local, false, |local, token| _ = local.arm(token, Duration::ZERO, 1));
     });
     assert!(at_once.contains("spins"), "{at_once}");
     let behind = failure_of(|local| {
@@ -155,7 +157,7 @@ fn a_spin_beside_a_conversation_is_noticed_as_well() {
         Sim::seed(2).run(|sim| {
             sim.host("server").start(echo_server).unwrap();
             let host = sim.host("client");
-            on_loop(&host, |local| drop(Restless::begin(local, false, |local, token| local.call(token))));
+            on_loop(&host, |local| _ = Restless::begin(local, false, |local, token| local.call(token)));
             let tick = |local: &LocalLoop| {
                 let often = Duration::from_millis(50);
                 drop(local.handle().schedule_at_fixed_rate(often, often, || ()).unwrap());
@@ -193,7 +195,7 @@ fn loops_that_have_much_to_do_do_not_spin() {
                 Poll::Pending
             }))
             .unwrap();
-        computed.wait().unwrap();
+        host.enter(|| computed.wait()).unwrap();
         // Two loops that never leave each other in peace.
         fn throw(to: EventLoop, back: EventLoop, left: u32) {
             if left > 0 {
@@ -201,7 +203,7 @@ fn loops_that_have_much_to_do_do_not_spin() {
             }
         }
         let (a, b) = (host.event_loop(), host.enter(EventLoop::new));
-        host.enter(|| throw(a, b, 120_000));
+        host.enter(|| throw(a, b, 60_000));
         // And a conversation that never pauses.
         let got = Arc::new(AtomicUsize::new(0));
         let count = got.clone();
@@ -217,8 +219,8 @@ fn loops_that_have_much_to_do_do_not_spin() {
                 .unwrap();
             let channel = client.connect("server:7").wait().unwrap();
             channel.write_and_flush(Bytes::from(vec![7; 1_000]));
-            sim.run_for(secs(20));
-            assert!(got.load(Ordering::Relaxed) > 10_000_000, "{got:?}");
+            sim.run_for(secs(2));
+            assert!(got.load(Ordering::Relaxed) > 100_000, "{got:?}");
         });
     });
 }
