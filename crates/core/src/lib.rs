@@ -65,6 +65,9 @@ mod event_loop;
 mod group;
 mod loop_thread;
 mod pipeline;
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub mod planted;
 mod promise;
 mod refused;
 mod select;

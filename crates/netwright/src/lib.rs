@@ -226,9 +226,7 @@ pub mod datagram {
 /// simulation.
 pub mod testing {
     #[doc(inline)]
-    pub use netwright_core::{
-        Clock, EmbeddedChannel, Finished, ManualClock, ManualLoop, SystemClock, world,
-    };
+    pub use netwright_core::{Clock, EmbeddedChannel, Finished, ManualClock, ManualLoop, SystemClock, world};
 }
 
 /// For those who bring transports, drivers or sources of events of their own: the contract of each.

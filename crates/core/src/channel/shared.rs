@@ -22,6 +22,7 @@ use crate::{
     pipeline::{Event, Handler, Place, StageCaller, StageError, StageInfo},
     promise::{Promise, PromiseError},
     task_error::{self, catch, discard, discard_each, tell},
+    world,
 };
 use std::{
     any::{Any, TypeId},
@@ -192,6 +193,17 @@ impl Rare {
 
 fn wake_all(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(task_error::wake);
+}
+
+/// What was on its way to a channel has arrived, or was refused: nobody can write any more.
+impl<W> Drop for ChannelShared<W> {
+    fn drop(&mut self) {
+        let left = *self.on_their_way.get_mut();
+        if left > 0 {
+            let id = self.id;
+            world::flaw(|| format!("channel {id} has gone, and {left} bytes are still on their way to it"));
+        }
+    }
 }
 
 impl<W> ChannelShared<W> {

@@ -77,6 +77,15 @@ impl<T> ShortQueue<T> {
         }
     }
 
+    /// Those of the last two that are behind the first `kept` change places.
+    #[cfg(feature = "planted")]
+    pub(crate) fn swap_last_two(&mut self, kept: usize) {
+        let mut last = self.iter_mut().skip(kept.max(1)).fold((None, None), |(_, b), next| (b, Some(next)));
+        if let (Some(a), Some(b)) = (&mut last.0, &mut last.1) {
+            std::mem::swap(*a, *b);
+        }
+    }
+
     /// Room for elements behind the first.
     pub(crate) fn capacity(&self) -> usize {
         self.rest.capacity()

@@ -50,6 +50,9 @@ pub(crate) struct Figures {
     pub(crate) timers_pending: Counter,
     pub(crate) futures: Counter,
     pub(crate) sources: Counter,
+    pub(crate) sources_cut: Counter,
+    pub(crate) timers_orphaned: Counter,
+    pub(crate) timers_at_once: Counter,
     pub(crate) wakeups_sent: Counter,
     pub(crate) premature_wakeups: Counter,
     pub(crate) rebuilds: Counter,
@@ -85,6 +88,9 @@ impl Figures {
             timers_pending: self.timers_pending.get(),
             futures: self.futures.get(),
             sources: self.sources.get(),
+            sources_cut: self.sources_cut.get(),
+            timers_orphaned: self.timers_orphaned.get(),
+            timers_at_once: self.timers_at_once.get(),
             wakeups_sent: sent,
             wakeups_saved: outside.saturating_sub(sent),
             premature_wakeups: self.premature_wakeups.get(),
@@ -135,6 +141,13 @@ pub struct LoopFigures {
     pub futures: u64,
     /// Sources (channels, listeners) registered.
     pub sources: u64,
+    /// Sources that were still registered when the loop left: none if it left in order. Those of a loop that was
+    /// [told to end now](crate::EventLoop::shutdown_now) are not counted.
+    pub sources_cut: u64,
+    /// Timers of sources that had gone, found when the loop left: a source takes its timers with it.
+    pub timers_orphaned: u64,
+    /// Timers that were armed to be due at once. Many of them are a loop that is kept busy by itself.
+    pub timers_at_once: u64,
     /// Wake-ups that submitters sent because the loop slept.
     pub wakeups_sent: u64,
     /// Tasks from other threads that needed no wake-up of their own.

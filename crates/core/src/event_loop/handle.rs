@@ -264,6 +264,9 @@ impl EventLoop {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        if delay.is_zero() && self.in_event_loop() {
+            self.shared.figures.timers_at_once.add(1);
+        }
         schedule::once(&self.shared, self.now().checked_add(delay), task)
     }
 

@@ -205,6 +205,10 @@ impl<T> Permit<'_, T> {
     pub(crate) fn push(self, task: T) -> Next {
         let (inbox, before) = (self.inbox, self.before);
         self.push_lazily(task);
+        #[cfg(feature = "planted")]
+        if crate::planted::Bug::LostWakeUp.is_planted() && before >= ONE_TASK {
+            return Next::Nothing; // who was first has woken it
+        }
         if before & SLEEPING != 0 && inbox.word.fetch_and(!SLEEPING, Ordering::AcqRel) & SLEEPING != 0 {
             return Next::Wake;
         }

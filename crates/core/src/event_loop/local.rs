@@ -309,7 +309,14 @@ impl Local {
         self.due.set(0);
         let timers = self.wheel.borrow_mut().drain();
         self.shared.figures.timers_pending.set(0);
+        let orphaned = timers.iter().filter(|timer| self.is_orphaned(timer)).count();
+        self.shared.figures.timers_orphaned.add(orphaned as u64);
         self.drop_each(TaskKind::Timer, timers);
+    }
+
+    /// Whether it is for a source that has gone.
+    fn is_orphaned(&self, timer: &Timer) -> bool {
+        matches!(timer, Timer::Signal(token, _) if !self.sources.borrow().contains(token.0))
     }
 
     // ---- sources ----

@@ -145,6 +145,9 @@ impl LocalLoop {
 
     /// Has [`Source::signal`] called after `delay`, with that signal. Allocates nothing.
     pub fn arm(&self, token: Token, delay: Duration, signal: u64) -> SourceTimer {
+        if delay.is_zero() {
+            self.local.shared.figures.timers_at_once.add(1);
+        }
         let deadline = self.now().checked_add(delay);
         SourceTimer(self.local.arm(deadline, Timer::Signal(token, signal)))
     }
@@ -204,6 +207,9 @@ impl LocalLoop {
         F: FnOnce() -> T + 'static,
         T: 'static,
     {
+        if delay.is_zero() {
+            self.local.shared.figures.timers_at_once.add(1);
+        }
         schedule::once_local(&self.local, self.local.shared.clock.now().checked_add(delay), task)
     }
 }

@@ -566,6 +566,9 @@ impl Runner {
         local.drop_each(TaskKind::Task, rebuilds);
         local.tail.clear(&local);
         let tokens: Vec<Token> = local.sources.borrow().keys().map(Token).collect();
+        if !shared.requests.is_to_end_now() {
+            shared.figures.sources_cut.add(tokens.len() as u64);
+        }
         for token in tokens {
             local.deregister(token);
         }

@@ -4,13 +4,17 @@
 //! as long as listeners run: the state is `Notifying`, and what is added meanwhile queues up for that notifier.
 
 use std::{
+    any::type_name,
     mem,
     sync::PoisonError,
     task::{Context, Poll, Waker},
 };
 
 use super::{PromiseError, trampoline};
-use crate::sync::{Arc, Mutex, lock};
+use crate::{
+    sync::{Arc, Mutex, lock},
+    world::promises,
+};
 
 pub(super) type Listener<T, E> = Box<dyn FnOnce(&Result<T, E>) + Send>;
 
@@ -28,6 +32,8 @@ pub(super) struct Core<T, E> {
 struct State<T, E> {
     value: Value<T, E>,
     work: Work,
+    /// A world wants to know when it ends.
+    counted: bool,
     /// The reader's, the last one it polled with.
     waker: Option<Waker>,
     /// Added and not yet picked up by a notifier. Empty in `Done` and `Taken`.
@@ -66,15 +72,15 @@ pub(super) enum Take<T, E> {
 
 impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
     pub(super) fn pending() -> Self {
-        Self::with(Value::Pending)
+        Self::with(Value::Pending, promises::made(type_name::<Result<T, E>>))
     }
 
     pub(super) fn done(result: Result<T, E>) -> Self {
-        Self::with(Value::Done(result))
+        Self::with(Value::Done(result), false)
     }
 
-    fn with(value: Value<T, E>) -> Self {
-        let state = State { value, work: Work::Open, waker: None, listeners: Vec::new() };
+    fn with(value: Value<T, E>, counted: bool) -> Self {
+        let state = State { value, work: Work::Open, counted, waker: None, listeners: Vec::new() };
         Self {
             state: Mutex::new(state),
             error: E::from,
@@ -224,6 +230,9 @@ impl<T, E> Core<T, E> {
         }
         if why == Why::Cancelled {
             state.work = Work::Cancelled;
+        }
+        if state.counted {
+            promises::ended(type_name::<Result<T, E>>());
         }
         if state.listeners.is_empty() {
             state.value = Value::Done(result);

@@ -19,11 +19,13 @@
 mod chance;
 mod common;
 mod driven;
+pub(crate) mod promises;
 
 pub use self::{
     chance::{fill_random, random},
     common::Common,
     driven::{DrivenLoop, LoopBody, Turned},
+    promises::{forget_promises, pending_promises},
 };
 pub use crate::workers::{Worked, WorkersBody};
 
@@ -65,6 +67,12 @@ pub trait World: Send + Sync + 'static {
 
     /// What belongs to a process, and to each of several that share the thread.
     fn common(&self) -> &Common;
+
+    /// Something is not as it must be, by the books that are kept here: what a channel that has gone still counts, for example. By default it is not
+    /// looked at.
+    fn flaw(&self, what: String) {
+        drop(what);
+    }
 }
 
 thread_local! {
@@ -140,6 +148,14 @@ pub fn cores() -> usize {
     match current() {
         Some(world) => world.cores(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Tells the world of a flaw, if there is one to tell.
+#[cold]
+pub(crate) fn flaw(what: impl FnOnce() -> String) {
+    if let Some(world) = current() {
+        world.flaw(what());
     }
 }
 

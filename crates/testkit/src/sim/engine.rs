@@ -12,8 +12,10 @@
 
 use super::{
     host::{Host, HostWorld},
+    loops::{LoopSlot, Loops},
     net::Time,
     script::Script,
+    spin::SPIN_TURNS,
     universe::{HostIndex, Tag, Universe},
 };
 use netwright_core::world::{self, DrivenLoop, Turned, Worked, WorkersBody};
@@ -31,9 +33,6 @@ const TURN_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000;
 /// What a task of workers takes: they are for what takes long.
 const TASK_NS: std::ops::RangeInclusive<u64> = 5_000..=500_000;
 
-/// So many turns of one loop that follow each other without a pause, a message or a timer are a loop that spins.
-const SPIN_TURNS: u32 = 100_000;
-
 thread_local! {
     static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
 }
@@ -41,12 +40,10 @@ thread_local! {
 pub(super) struct Engine {
     pub(super) universe: Arc<Universe>,
     worlds: RefCell<Vec<Arc<HostWorld>>>,
-    loops: RefCell<BTreeMap<Tag, LoopSlot>>,
+    loops: RefCell<Loops>,
     pools: RefCell<BTreeMap<u64, PoolSlot>>,
     last_pool: Cell<u64>,
     pub(super) script: RefCell<Script>,
-    /// Loops that never came to rest.
-    pub(super) spinning: RefCell<Vec<String>>,
     /// How many turns there have been.
     pub(super) turns: Cell<u64>,
     depth: Cell<u32>,
@@ -54,28 +51,6 @@ pub(super) struct Engine {
     pub(super) violations: RefCell<Vec<String>>,
     /// What loops that are over have contained.
     pub(super) panics: Cell<u64>,
-}
-
-struct LoopSlot {
-    host: HostIndex,
-    /// Not here while it runs.
-    driven: Option<DrivenLoop>,
-    /// Until then it is busy with its last turn.
-    free_at: Time,
-    /// It has more to do.
-    busy: bool,
-    timer: Option<Time>,
-    /// Turns in a row after which there was more to do.
-    in_a_row: u32,
-}
-
-impl LoopSlot {
-    /// When it can do something, if nothing else happens.
-    fn due(&self) -> Option<Time> {
-        self.driven.as_ref()?;
-        let wanted = if self.busy { Some(self.free_at) } else { self.timer };
-        wanted.map(|at| at.max(self.free_at))
-    }
 }
 
 struct PoolSlot {
@@ -103,7 +78,6 @@ impl Engine {
             pools: RefCell::default(),
             last_pool: Cell::new(0),
             script: RefCell::new(script),
-            spinning: RefCell::default(),
             turns: Cell::new(0),
             depth: Cell::new(0),
             hosts: RefCell::default(),
@@ -133,11 +107,8 @@ impl Engine {
     /// One thing happens, or time passes up to the next, but not beyond `until`. False if nothing is left that could happen before that; then it is
     /// `until`, if that was said.
     pub(super) fn step(&self, until: Option<Time>) -> bool {
-        assert!(self.depth.get() < 64, "tasks of workers that wait for each other, 64 deep");
-        self.depth.set(self.depth.get() + 1);
-        let went_on = self.step_once(until);
-        self.depth.set(self.depth.get() - 1);
-        went_on
+        let _deeper = Deeper::than(&self.depth);
+        self.step_once(until)
     }
 
     fn step_once(&self, until: Option<Time>) -> bool {
@@ -184,8 +155,9 @@ impl Engine {
             let driven = body.drive();
             drop(entered);
             let free_at = self.universe.lock().now;
-            let slot = LoopSlot { host, driven, free_at, busy: true, timer: None, in_a_row: 0 };
-            self.loops.borrow_mut().insert(tag, slot);
+            if let Some(driven) = driven {
+                self.loops.borrow_mut().insert(tag, LoopSlot::new(host, driven, free_at));
+            }
         }
         for (host, body) in pools {
             self.last_pool.set(self.last_pool.get() + 1);
@@ -211,9 +183,7 @@ impl Engine {
         let woken = std::mem::take(&mut self.universe.lock().woken);
         let mut loops = self.loops.borrow_mut();
         for tag in woken {
-            if let Some(slot) = loops.get_mut(&tag) {
-                slot.busy = true;
-            }
+            loops.change(tag, |slot| slot.busy = true);
         }
         let mut pools = self.pools.borrow_mut();
         for slot in pools.values_mut() {
@@ -224,12 +194,8 @@ impl Engine {
     }
 
     fn candidates(&self, now: Time) -> Vec<Candidate> {
-        let mut found = Vec::new();
-        for (tag, slot) in &*self.loops.borrow() {
-            if slot.due().is_some_and(|due| due <= now) {
-                found.push(Candidate::Loop(*tag));
-            }
-        }
+        let mut found: Vec<Candidate> =
+            self.loops.borrow_mut().collect(now).iter().map(|tag| Candidate::Loop(*tag)).collect();
         for (id, slot) in &*self.pools.borrow() {
             let timer = || self.time_of(slot.host, slot.body.next_timer());
             if slot.active || timer().is_some_and(|at| at <= now) {
@@ -249,7 +215,7 @@ impl Engine {
 
     /// Nobody has anything to do now.
     fn pass_time(&self, now: Time, until: Option<Time>) -> bool {
-        let loops = self.loops.borrow().values().filter_map(LoopSlot::due).min();
+        let loops = self.loops.borrow().next_due();
         let pools = self.pools.borrow().values().filter_map(|slot| self.pool_due(slot)).min();
         let net = self.universe.lock().net.next_due();
         let fault = self.script.borrow().next_due();
@@ -273,57 +239,76 @@ impl Engine {
     }
 
     fn turn(&self, tag: Tag, now: Time) {
-        let mut loops = self.loops.borrow_mut();
-        let Some(slot) = loops.get_mut(&tag) else { return };
-        let Some(mut driven) = slot.driven.take() else { return };
-        let host = slot.host;
-        slot.busy = false;
-        drop(loops);
+        let taken = self.loops.borrow_mut().change(tag, |slot| {
+            slot.busy = false;
+            Some((slot.driven.take()?, slot.host))
+        });
+        let Some((mut driven, host)) = taken.flatten() else { return };
         self.turns.set(self.turns.get() + 1);
         let before = driven.figures();
         let entered = world::enter(self.world(host));
-        let ran_before = self.universe.lock().running.replace(tag);
+        let (ran_before, activity) = {
+            let mut state = self.universe.lock();
+            (state.running.replace(tag), state.net.activity())
+        };
         let turned = driven.turn();
         let timer = driven.next_timer();
-        self.universe.lock().running = ran_before;
         drop(entered);
         let after = driven.figures();
-        let idle = after.events == before.events && after.timers_pending == before.timers_pending;
         let timer = self.time_of(host, timer);
-        let took = {
+        let events = after.events - before.events;
+        let (took, moved) = {
             let mut state = self.universe.lock();
+            state.running = ran_before;
             state.take_net_trace();
-            state.trace.turn(now, tag, after.events - before.events, after.tasks_run - before.tasks_run);
+            state.trace.turn(now, tag, events, after.tasks_run - before.tasks_run);
             let took = std::mem::take(&mut state.spent_ns) + state.order.between(TURN_NS);
             if turned == Turned::Over {
                 state.forget_loop_unless_back(tag);
             }
-            took
+            (took, state.net.activity() > activity)
         };
-        let mut loops = self.loops.borrow_mut();
-        let Some(slot) = loops.get_mut(&tag) else { return drop(driven) }; // cut meanwhile
-        slot.free_at = Time(now.0 + took);
-        slot.timer = timer;
-        match turned {
-            Turned::Over => {
-                self.count_panics(&driven);
-                let slot = loops.remove(&tag);
-                drop(loops);
-                drop((slot, driven));
-            }
-            Turned::Busy => {
-                slot.busy = true;
-                slot.in_a_row = if idle { slot.in_a_row + 1 } else { 0 };
-                if slot.in_a_row == SPIN_TURNS {
-                    self.spinning.borrow_mut().push(driven.name().to_owned());
-                }
-                slot.driven = Some(driven);
-            }
-            Turned::Asleep => {
-                slot.in_a_row = 0;
-                slot.driven = Some(driven);
-            }
+        if turned == Turned::Over {
+            self.farewell(&driven);
+            let slot = self.loops.borrow_mut().remove(tag);
+            return drop((slot, driven));
         }
+        let mut driven = Some(driven);
+        let spins = self.loops.borrow_mut().change(tag, |slot| {
+            slot.free_at = Time(now.0 + took);
+            slot.timer = timer;
+            slot.busy |= turned == Turned::Busy;
+            slot.driven = driven.take();
+            let worked = events > 0 || moved || slot.watch.was_given(&before);
+            slot.watch.turned(worked, turned, &after)
+        });
+        drop(driven); // cut meanwhile
+        if spins == Some(true) {
+            self.spins(tag);
+        }
+    }
+
+    /// There and then: a loop that spins never lets a run come to its end.
+    fn spins(&self, tag: Tag) {
+        let name = |slot: &LoopSlot| slot.driven.as_ref().map(|driven| driven.name().to_owned());
+        let name = self.loops.borrow_mut().change(tag, |slot| name(slot)).flatten().unwrap_or_default();
+        let text = format!("the loop {name} spins: {SPIN_TURNS} turns for nobody but itself");
+        self.violations.borrow_mut().push(text.clone());
+        panic!("{text}");
+    }
+
+    /// What a loop that has ended by itself has to be asked.
+    fn farewell(&self, driven: &DrivenLoop) {
+        self.count_panics(driven);
+        let figures = driven.figures();
+        let say = |many: u64, what: &str| {
+            if many > 0 {
+                let name = driven.name();
+                self.violations.borrow_mut().push(format!("the loop {name} has left {many} {what}"));
+            }
+        };
+        say(figures.sources_cut, "sources that did not end");
+        say(figures.timers_orphaned, "timers of sources that had gone");
     }
 
     fn work(&self, pool: u64, worker: usize, now: Time) {
@@ -380,8 +365,8 @@ impl Engine {
         let of_host = |at: HostIndex| at == host;
         let mut loops = self.loops.borrow_mut();
         let tags: Vec<Tag> =
-            loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| *tag).collect();
-        let gone: Vec<_> = tags.iter().filter_map(|tag| loops.remove(tag)).collect();
+            loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| tag).collect();
+        let gone: Vec<_> = tags.iter().filter_map(|tag| loops.remove(*tag)).collect();
         drop(loops);
         for slot in gone {
             if let Some(driven) = slot.driven {
@@ -415,11 +400,17 @@ impl Engine {
         self.worlds.borrow_mut().clear();
     }
 
+    /// Whether nothing runs any more, on any host.
+    pub(super) fn is_empty(&self) -> bool {
+        self.take_in(); // what was built and not driven yet
+        self.loops.borrow().is_empty() && self.pools.borrow().is_empty()
+    }
+
     /// What of a host is still there.
     pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
         self.take_in(); // what was built and not driven yet
         let mut left = Vec::new();
-        for slot in self.loops.borrow().values().filter(|slot| slot.host == host) {
+        for (_, slot) in self.loops.borrow().iter().filter(|(_, slot)| slot.host == host) {
             if let Some(driven) = &slot.driven {
                 let figures = driven.figures();
                 left.push(format!(
@@ -447,5 +438,22 @@ impl Drop for Installed {
     fn drop(&mut self) {
         let ours = ENGINE.replace(self.before.take());
         drop(ours);
+    }
+}
+
+/// Steps within steps: tasks of workers that wait.
+struct Deeper<'a>(&'a Cell<u32>);
+
+impl<'a> Deeper<'a> {
+    fn than(depth: &'a Cell<u32>) -> Self {
+        assert!(depth.get() < 64, "tasks of workers that wait for each other, 64 deep");
+        depth.set(depth.get() + 1);
+        Self(depth)
+    }
+}
+
+impl Drop for Deeper<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }

@@ -306,4 +306,8 @@ impl World for HostWorld {
     fn common(&self) -> &Common {
         &self.common
     }
+
+    fn flaw(&self, what: String) {
+        self.universe.lock().flaws.push(what);
+    }
 }

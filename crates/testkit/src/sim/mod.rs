@@ -48,7 +48,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `sim`, `host` | what a test uses |
-//! | `engine` | whose turn it is, and the clock |
+//! | `engine`, `loops` | whose turn it is, and the clock |
+//! | `end`, `spin` | what must never be, and is looked for |
 //! | `universe` | what everything shares |
 //! | `driver`, `network`, `connection`, `acceptor`, `datagram` | the simulated network as loops see it |
 //! | `net` | the network itself: a plain state machine |
@@ -61,14 +62,17 @@ mod chance;
 mod connection;
 mod datagram;
 mod driver;
+mod end;
 mod engine;
 mod host;
+mod loops;
 mod net;
 mod network;
 mod script;
 mod seeds;
 #[allow(clippy::module_inception)] // what a test begins with
 mod sim;
+mod spin;
 mod trace;
 mod universe;
 

@@ -8,6 +8,7 @@ use super::{
     trace::TraceHash,
     universe::Universe,
 };
+use netwright_core::world;
 use std::{
     cell::RefCell,
     collections::BTreeSet,
@@ -16,12 +17,8 @@ use std::{
     ops::RangeInclusive,
     rc::Rc,
     sync::Arc,
-    task::Waker,
     time::Duration,
 };
-
-/// How long everything has to come to its end when a run is over, in simulated time: longer than what any default waits for.
-const ENDING_MAX: Duration = Duration::from_secs(3600);
 
 /// Sets up a simulation; [`Sim::seed`].
 ///
@@ -69,6 +66,7 @@ impl SimBuilder {
     /// # Panics
     /// If anything did not come to its end or was lost, with what it is, the seed, and the last lines of the trace.
     pub fn run<R>(self, scenario: impl FnOnce(&Sim) -> R) -> Outcome<R> {
+        world::forget_promises();
         let universe = Universe::new(self.seed);
         let engine = Engine::new(universe.clone(), Script::without(self.skipped.clone()));
         let installed = engine.install();
@@ -167,6 +165,10 @@ impl Sim {
         Self { engine: engine.expect("the engine that runs is that of this thread") }
     }
 
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     fn universe(&self) -> &Arc<Universe> {
         &self.engine.universe
     }
@@ -206,7 +208,7 @@ impl Sim {
         known.unwrap_or_else(|| panic!("there is no host called {name}"))
     }
 
-    fn hosts(&self) -> Vec<Host> {
+    pub(super) fn hosts(&self) -> Vec<Host> {
         self.engine.hosts.borrow().clone()
     }
 
@@ -359,38 +361,6 @@ impl Sim {
     /// Something is not as it must be: told at the end of the run.
     pub fn violation(&self, text: impl Into<String>) {
         self.engine.violations.borrow_mut().push(text.into());
-    }
-
-    /// Everything comes to its end, and is looked at.
-    fn end(&self, panics_allowed: bool) {
-        self.engine.script.borrow_mut().stop();
-        self.heal();
-        let hosts = self.hosts();
-        for host in &hosts {
-            host.forget();
-        }
-        let idle = || hosts.iter().all(|host| self.engine.left_on(host.index).is_empty());
-        self.run_until(ENDING_MAX, idle);
-        for host in &hosts {
-            for left in self.engine.left_on(host.index) {
-                self.violation(format!("{} never ended: {left}", host.name()));
-            }
-        }
-        for name in self.engine.spinning.take() {
-            self.violation(format!("the loop {name} spun"));
-        }
-        let panics = self.engine.panics.get();
-        if panics > 0 && !panics_allowed {
-            self.violation(format!("{panics} panics were contained by loops"));
-        }
-        let (found, wakers) = {
-            let mut state = self.universe().lock();
-            let found = state.net.check_closed().err().unwrap_or_default();
-            (found, state.spread_news())
-        };
-        wakers.into_iter().for_each(Waker::wake);
-        found.into_iter().for_each(|found| self.violation(found.to_string()));
-        self.engine.abandon();
     }
 }
 

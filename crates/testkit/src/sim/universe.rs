@@ -64,6 +64,7 @@ impl Universe {
             bodies: Vec::new(),
             pools: Vec::new(),
             last_tag: 0,
+            flaws: Vec::new(),
             trace: Trace::new(),
         };
         Arc::new(Self { state: Mutex::new(state), origin: Instant::now() })
@@ -211,6 +212,8 @@ pub(super) struct State {
     pub(super) bodies: Vec<(HostIndex, LoopBody)>,
     pub(super) pools: Vec<(HostIndex, WorkersBody)>,
     last_tag: Tag,
+    /// What programs found out of order in their own books.
+    pub(super) flaws: Vec<String>,
     pub(super) trace: Trace,
 }
 

@@ -21,7 +21,7 @@ fn client() -> Client {
 }
 
 /// What a run that fails says.
-fn failure(run: impl FnOnce()) -> String {
+pub(crate) fn failure(run: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it does not fail");
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap()

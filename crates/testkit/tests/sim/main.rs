@@ -2,4 +2,5 @@
 
 mod datagrams;
 mod faults;
+mod invariants;
 mod programs;

@@ -19,6 +19,8 @@ use super::{
     share::Share,
 };
 use crate::live::{Guard, Phase};
+#[cfg(feature = "planted")]
+use netwright_core::planted::Bug;
 use netwright_core::{
     Address, AnyHost, CloseCause, Event as UserEvent, LocalLoop, ShuttingDown, SourceTimer, WriteError,
     driver::{Event, Ready, Token},
@@ -79,6 +81,9 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     blocked: bool,
     /// The peer was too slow: nobody waits for it any more.
     is_cut: bool,
+    /// The planted bug: it does not leave.
+    #[cfg(feature = "planted")]
+    forgotten: bool,
     /// A call for the next turn is under way.
     called: bool,
     /// In which turn it was asked for.
@@ -119,6 +124,8 @@ impl<S: Stream, H> StreamChannel<S, H> {
             incomplete: false,
             blocked: false,
             is_cut: false,
+            #[cfg(feature = "planted")]
+            forgotten: false,
             called: false,
             called_in: 0,
             has_read_in: 0,
@@ -201,6 +208,10 @@ impl<S: Stream> StreamChannel<S> {
         }
         if self.host.is_finished() {
             self.host.remove();
+            #[cfg(feature = "planted")]
+            if self.forgotten {
+                return;
+            }
             self.local.deregister(self.token);
         }
     }
@@ -550,6 +561,12 @@ impl<S: Stream> StreamChannel<S> {
 
     fn close_now(&mut self, cause: CloseCause) {
         self.disarm();
+        #[cfg(feature = "planted")]
+        {
+            let reset =
+                matches!(&cause, CloseCause::Io(error) if error.kind() == io::ErrorKind::ConnectionReset);
+            self.forgotten = Bug::LeakOnReset.is_planted() && reset && self.host.outbound().has_flushed();
+        }
         drop(self.stream.take());
         self.host.closed(cause);
     }

@@ -72,6 +72,10 @@ impl<M: Parcel> Inside<M> {
         cause: CloseCause,
         done: WritePromise,
     ) {
+        #[cfg(feature = "planted")]
+        if crate::planted::Bug::DroppedClose.is_planted() && self.line.has_flushed() && !self.ended {
+            return self.core.wishes.close_done.push_back(done); // when it is sent
+        }
         if self.ended {
             done.succeed();
             self.forsake(pipe); // nobody waits for what is held any more

@@ -6,7 +6,7 @@ use super::{
     inside::{Inside, Rest},
     pipe::{AnyPipe, Entry},
 };
-use crate::pipeline::Inbound;
+use crate::{pipeline::Inbound, world};
 
 impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
     /// The socket is closed. Tells everybody, in order: writers, whoever waits for the end, the pipeline. Returns whether it
@@ -135,5 +135,21 @@ impl<M: Parcel> Inside<M> {
         }
         self.core.disarm_all();
         self.leave(pipe);
+        if world::is_active() {
+            self.look_at_books();
+        }
+    }
+
+    /// What a channel that has gone still counts: nothing, whatever has become of it.
+    #[cold]
+    fn look_at_books(&mut self) {
+        let outbound = self.outbound();
+        let (messages, unsent) = (outbound.len(), outbound.unsent_bytes());
+        if messages > 0 || unsent > 0 {
+            let id = self.core.id;
+            world::flaw(|| {
+                format!("channel {id} has gone, and {messages} messages and {unsent} bytes still wait in it")
+            });
+        }
     }
 }

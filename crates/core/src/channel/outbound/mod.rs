@@ -207,6 +207,10 @@ impl<M: Parcel> Outbound<'_, M> {
     }
 
     fn flush_all(&mut self) {
+        #[cfg(feature = "planted")]
+        if crate::planted::Bug::ReorderedWrite.is_planted() && self.line.flushed > 0 {
+            self.line.entries.swap_last_two(self.line.flushed);
+        }
         let (mut cancelled, mut released) = (0, 0);
         for entry in self.line.entries.iter_mut().skip(self.line.flushed) {
             if entry.promise.claim() {

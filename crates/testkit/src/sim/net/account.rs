@@ -145,6 +145,8 @@ pub(super) struct Accounts {
     flows: Vec<[Flow; 2]>,
     sides: Vec<Side>,
     violations: Vec<Violation>,
+    /// All bytes that were written or read.
+    moved: u64,
 }
 
 impl Accounts {
@@ -166,6 +168,10 @@ impl Accounts {
         Some(if side.accepted { (acceptor, connector) } else { (connector, acceptor) })
     }
 
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
+    }
+
     fn outgoing(&mut self, side: Side) -> &mut Flow {
         &mut self.flows[side.connection as usize][usize::from(side.accepted)]
     }
@@ -175,10 +181,12 @@ impl Accounts {
     }
 
     pub(super) fn wrote(&mut self, side: Side, bytes: &[u8]) {
+        self.moved += bytes.len() as u64;
         self.outgoing(side).write(bytes);
     }
 
     pub(super) fn read(&mut self, side: Side, bytes: &[u8]) {
+        self.moved += bytes.len() as u64;
         let flow = self.incoming(side);
         // What is read behind a break was checked for as long as there was something to compare it with.
         if flow.ending == Ending::Open && !flow.read(bytes) {

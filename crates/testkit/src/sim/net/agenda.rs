@@ -36,6 +36,11 @@ impl Agenda {
         key
     }
 
+    /// How many there have ever been.
+    pub(super) fn planned(&self) -> u64 {
+        self.planned
+    }
+
     pub(super) fn cancel(&mut self, key: Key) {
         self.entries.remove(&key);
     }

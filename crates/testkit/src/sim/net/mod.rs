@@ -221,6 +221,11 @@ impl Net {
         &self.host(host).open
     }
 
+    /// How much has been done to the network so far: a number that grows with each byte that is moved and all that is set in motion.
+    pub(crate) fn activity(&self) -> u64 {
+        self.accounts.moved() + self.agenda.planned()
+    }
+
     fn note(&mut self, happened: Happened) {
         self.trace.note(self.now, happened);
     }
