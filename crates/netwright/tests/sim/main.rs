@@ -1,0 +1,3 @@
+//! Our own parts in a simulation: what a seed draws, and what must hold whatever it draws.
+
+mod stages;
