@@ -34,12 +34,15 @@ use netwright::{
     options::StreamOptions,
     server::ServerBuilder,
 };
-use netwright_testkit::sim::{Host, Sim, for_seeds};
+use netwright_testkit::sim::{Host, Sim, for_seeds_with};
 use record::Record;
 use std::{net::IpAddr, num::NonZeroUsize, time::Duration};
 
 /// So many seeds take some five seconds for each test, in a debug build on two cores.
 const SEEDS: u64 = 300;
+
+/// How much of a run that fails is shown.
+const LINES: usize = 150;
 
 /// How long what has lost its channel takes to end.
 const SETTLING: Duration = Duration::from_secs(10);
@@ -48,7 +51,7 @@ macro_rules! tests {
     ($($name:ident: $last:ident;)+) => { $(
         #[test]
         fn $name() {
-            for_seeds(0..SEEDS, |sim| connections(sim, &last::$last));
+            for_seeds_with(0..SEEDS, |builder| builder.trace_lines(LINES), |sim| connections(sim, &last::$last));
         }
     )+ };
 }
@@ -94,7 +97,8 @@ fn connections(sim: &Sim, last: &Last) {
         exchange_at: draw.below(6) as u32,
     };
     let hears_of_half_closure = set.half_closure;
-    let server: Server = server_host.enter(|| (last.serve)(builder(&draw), set).wait()).unwrap();
+    let (builder, resets) = builder(&draw);
+    let server: Server = server_host.enter(|| (last.serve)(builder, set).wait()).unwrap();
 
     let moments: Vec<Moment> =
         Moment::ALL.into_iter().filter(|moment| last.closes || *moment != Moment::BehindAClose).collect();
@@ -119,7 +123,7 @@ fn connections(sim: &Sim, last: &Last) {
     lines.iter_mut().for_each(Line::let_go);
     server_host.enter(|| drop(server));
     for line in &lines {
-        line.check(last.tells_all);
+        line.check(last, resets);
         let faults = line.record.take_faults();
         if !faults.is_empty() {
             sim.violation(format!("{}: {}\n  {:?}", line.host.name(), faults.join("\n  "), line.script));
@@ -127,7 +131,8 @@ fn connections(sim: &Sim, last: &Last) {
     }
 }
 
-fn builder(draw: &Draw<'_>) -> ServerBuilder {
+/// A server's settings; true if it resets what it closes.
+fn builder(draw: &Draw<'_>) -> (ServerBuilder, bool) {
     let high = draw.one_of(&[200, 4_000, 64 * 1024]);
     let mut builder = Server::builder()
         .water_marks(WaterMarks::new(high / 2, high).unwrap())
@@ -136,9 +141,11 @@ fn builder(draw: &Draw<'_>) -> ServerBuilder {
     if draw.one_in(4) {
         builder = builder.least_rate(LeastRate::new(1_000, Duration::from_secs(5)).unwrap());
     }
+    let mut resets = false;
     if draw.one_in(4) {
         let time = Duration::from_secs(draw.below(4));
         builder = builder.options(StreamOptions::new().linger(time));
+        resets = time.is_zero();
     }
-    builder
+    (builder, resets)
 }

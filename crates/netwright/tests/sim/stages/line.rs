@@ -8,6 +8,7 @@
 use super::{
     draw::Draw,
     ends::End,
+    last::Last,
     moments::{Approach, Moment},
     peer::Talker,
     record::{Place, Record, Wrote},
@@ -196,7 +197,7 @@ impl<'a> Line<'a> {
     }
 
     /// What must hold when everything is over.
-    pub fn check(&self, tells_all: bool) {
+    pub fn check(&self, last: &Last, resets: bool) {
         let record = &self.record;
         for (place, heard) in record.all_heard() {
             let gone = self.script.end.strikes_the_client() && place == Place::Client;
@@ -235,12 +236,12 @@ impl<'a> Line<'a> {
             }
             if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
                 sent += 1;
-                if heard_the_end && !record.has_read(number) {
+                if heard_the_end && last.reads_all && !record.has_read(number) {
                     record.fault(format!("request {number} was sent before an orderly end, and was never read"));
                 }
             }
         }
-        if tells_all && self.asked_in_order() {
+        if last.tells_all && !resets && self.asked_in_order() {
             let answered: usize = record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
             if answered != sent {
                 record.fault(format!("{answered} of {sent} requests were answered before the end"));

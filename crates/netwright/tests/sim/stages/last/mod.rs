@@ -59,18 +59,20 @@ pub struct Last {
     pub tells_all: bool,
     /// Whether it can close by itself.
     pub closes: bool,
+    /// Whether it reads what had come before the end also behind it.
+    pub reads_all: bool,
 }
 
-pub const APPLICATION: Last = Last { serve: applications::application, tells_all: true, closes: true };
-pub const CLOSURE: Last = Last { serve: applications::closure, tells_all: false, closes: true };
-pub const ASYNC_FUNCTION: Last = Last { serve: tails::function, tells_all: true, closes: true };
-pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true };
-pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false };
-pub const STAGE_ON_WORKERS: Last = Last { serve: workers::stage, tells_all: true, closes: true };
-pub const APPLICATION_ON_WORKERS: Last = Last { serve: workers::application, tells_all: true, closes: true };
-pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true };
-pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true };
-pub const CHILDREN: Last = Last { serve: children::children, tells_all: false, closes: true };
+pub const APPLICATION: Last = Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
+pub const CLOSURE: Last = Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
+pub const ASYNC_FUNCTION: Last = Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
+pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
+pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
+pub const STAGE_ON_WORKERS: Last = Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION_ON_WORKERS: Last = Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
+pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
+pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
+pub const CHILDREN: Last = Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
 
 fn requests() -> InboundStage<Requests> {
     inbound(Requests::default())

@@ -3,8 +3,8 @@
 use super::{
     super::{
         moments::Moment,
-        record::{Record, Wrote},
-        wire::{Asks, NOTICES, Request, said},
+        record::Record,
+        wire::{Asks, Request},
     },
     Bye, Set, Wire, requests,
 };
@@ -14,7 +14,13 @@ use netwright::{
     server::{BindError, ServerBuilder},
     time,
 };
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::poll_fn,
+    rc::Rc,
+    task::{self, Poll, Waker},
+};
 
 pub fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
@@ -87,19 +93,10 @@ async fn in_two_tasks(
     set: Set,
     record: Record,
 ) -> Result<(), CloseCause> {
-    let queue = Rc::new(std::cell::RefCell::new(std::collections::VecDeque::new()));
-    let over = Rc::new(Cell::new(false));
-    let (asked, ended, told) = (queue.clone(), over.clone(), record.clone());
+    let queue = Rc::new(RefCell::new(Queue::default()));
+    let (asked, told) = (queue.clone(), record.clone());
     let answering = EventLoop::current().expect("on a loop").spawn_local(async move {
-        loop {
-            let next: Option<Request> = asked.borrow_mut().pop_front();
-            let Some(request) = next else {
-                if ended.get() {
-                    return;
-                }
-                time::sleep(Duration::from_micros(200)).await;
-                continue;
-            };
+        while let Some(request) = poll_fn(|cx| asked.borrow_mut().poll_next(cx)).await {
             take_time(&set, &told, request).await;
             if let Ok(written) = writer.write_tracked(request.answer(0)).await {
                 told.tracks(request.wrote(), written);
@@ -114,17 +111,45 @@ async fn in_two_tasks(
         match reader.read().await {
             Ok(Some(request)) => {
                 record.reads(request.number);
-                queue.borrow_mut().push_back(request);
+                queue.borrow_mut().put(Some(request));
             }
             Ok(None) => break Ok(()),
             Err(cause) => break Err(cause),
         }
     };
-    over.set(true);
+    queue.borrow_mut().put(None);
     if let Ok(answering) = answering {
         let _ = answering.await;
     }
     result
+}
+
+/// From one task to another one on the same loop.
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<Request>,
+    is_over: bool,
+    waiting: Option<Waker>,
+}
+
+impl Queue {
+    /// None: there will be no more.
+    fn put(&mut self, request: Option<Request>) {
+        self.is_over = request.is_none();
+        self.requests.extend(request);
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Request>> {
+        let next = self.requests.pop_front();
+        if next.is_some() || self.is_over {
+            return Poll::Ready(next);
+        }
+        self.waiting = Some(cx.waker().clone());
+        Poll::Pending
+    }
 }
 
 pub fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
