@@ -3,9 +3,10 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Context, EmbeddedChannel, HostSettings, InboundOnly, InboundStage, WaterMarks,
-    inbound, pipeline,
+    AppContext, Application, CloseCause, Context, EmbeddedChannel, HostSettings, InboundOnly, InboundStage,
+    Outgoing, Peer, WaterMarks, WriteError, inbound, pipeline,
 };
+use std::{cell::Cell, pin::pin, rc::Rc, task::Poll};
 
 /// One message for each byte.
 #[derive(Default)]
@@ -159,4 +160,56 @@ fn who_writes_whenever_there_is_room_is_not_told_of_room_behind_a_close() {
     let mut channel = EmbeddedChannel::new(pipeline().app(Insatiable));
     channel.write_inbound(b"close");
     assert!(!channel.is_open());
+}
+
+// ---- an output that is shut down: what is written only fails, so there is room for it ----
+
+#[test]
+fn messages_go_on_when_the_output_is_shut_down_before_there_is_room() {
+    let mut channel = careful();
+    channel.block_output(true).write_inbound(vec![7; 10_000]);
+    assert!(!channel.wants_read());
+    channel.channel().shut_down_output();
+    channel.run().block_output(false).run();
+    assert!(channel.wants_read(), "nobody waits for room that does not come");
+}
+
+#[test]
+fn an_async_function_that_writes_goes_on_when_its_output_is_shut_down() {
+    let read = Rc::new(Cell::new(0));
+    let seen = read.clone();
+    let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Outgoing>| async move {
+        while let Some(bytes) = peer.read().await? {
+            seen.set(seen.get() + bytes.len());
+            peer.write(bytes).await?;
+        }
+        Ok::<(), CloseCause>(())
+    }));
+    channel.write_inbound("1").channel().shut_down_output();
+    channel.run();
+    for _ in 0..10 {
+        channel.write_inbound("1");
+    }
+    assert_eq!(read.get(), 11);
+    channel.end_input();
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn a_handle_that_waits_for_room_goes_on_when_the_output_is_shut_down() {
+    let mut settings = HostSettings::default();
+    settings.water_marks = WaterMarks::new(1000, 2000).unwrap();
+    let mut channel = EmbeddedChannel::with_settings(pipeline().handle(|_, _| {}), settings);
+    let handle = channel.block_output(true).channel().clone();
+    handle.write(vec![0; 5000]); // never flushed
+    channel.run();
+    let mut room = pin!(handle.writable());
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(room.as_mut().poll(&mut cx).is_pending());
+    handle.shut_down_output();
+    channel.run();
+    assert!(matches!(room.as_mut().poll(&mut cx), Poll::Ready(Ok(()))));
+    let mut late = handle.send("late");
+    channel.run();
+    assert!(matches!(late.try_take(), Some(Err(WriteError::OutputShutDown))));
 }

@@ -58,8 +58,8 @@ struct PoolSlot {
     body: Rc<WorkersBody>,
     /// When each worker is free again.
     free_at: Vec<Time>,
-    /// There may be something to do.
-    active: bool,
+    /// For which of them there may be something to do.
+    active: Vec<bool>,
 }
 
 /// Who could go next.
@@ -162,7 +162,8 @@ impl Engine {
         for (host, body) in pools {
             self.last_pool.set(self.last_pool.get() + 1);
             let free_at = vec![Time::START; body.len()];
-            let slot = PoolSlot { host, body: Rc::new(body), free_at, active: true };
+            let active = vec![true; body.len()];
+            let slot = PoolSlot { host, body: Rc::new(body), free_at, active };
             self.pools.borrow_mut().insert(self.last_pool.get(), slot);
         }
     }
@@ -188,7 +189,7 @@ impl Engine {
         let mut pools = self.pools.borrow_mut();
         for slot in pools.values_mut() {
             if slot.body.take_news() {
-                slot.active = true;
+                slot.active.fill(true);
             }
         }
     }
@@ -197,11 +198,10 @@ impl Engine {
         let mut found: Vec<Candidate> =
             self.loops.borrow_mut().collect(now).iter().map(|tag| Candidate::Loop(*tag)).collect();
         for (id, slot) in &*self.pools.borrow() {
-            let timer = || self.time_of(slot.host, slot.body.next_timer());
-            if slot.active || timer().is_some_and(|at| at <= now) {
-                let free = slot.free_at.iter().enumerate().filter(|(_, at)| **at <= now);
-                found.extend(free.map(|(worker, _)| Candidate::Worker(*id, worker)));
-            }
+            let timer = self.time_of(slot.host, slot.body.next_timer()).is_some_and(|at| at <= now);
+            let free = |worker: &usize| (timer || slot.active[*worker]) && slot.free_at[*worker] <= now;
+            let workers = (0..slot.free_at.len()).filter(free);
+            found.extend(workers.map(|worker| Candidate::Worker(*id, worker)));
         }
         if self.script.borrow().next_due().is_some_and(|at| at <= now) {
             found.push(Candidate::Fault);
@@ -232,10 +232,9 @@ impl Engine {
 
     fn pool_due(&self, slot: &PoolSlot) -> Option<Time> {
         let free = slot.free_at.iter().min().copied()?;
-        if slot.active {
-            return Some(free);
-        }
-        self.time_of(slot.host, slot.body.next_timer()).map(|at| at.max(free))
+        let active = slot.free_at.iter().zip(&slot.active).filter(|(_, active)| **active).map(|(at, _)| *at).min();
+        let timer = self.time_of(slot.host, slot.body.next_timer()).map(|at| at.max(free));
+        active.into_iter().chain(timer).min()
     }
 
     fn turn(&self, tag: Tag, now: Time) {
@@ -347,10 +346,10 @@ impl Engine {
         };
         match worked {
             Worked::Ran => slot.free_at[worker] = Time(self.universe.lock().now.0.max(now.0) + took),
-            // Nobody else finds anything either, until there is news.
+            // It finds nothing, until there is news. Another one may, which has begun with a lane.
             Worked::Idle => {
                 slot.free_at[worker] = now;
-                slot.active = false;
+                slot.active[worker] = false;
             }
             Worked::Over => {}
         }

@@ -204,7 +204,9 @@ impl Host {
 
     /// What the system of the host allows.
     pub fn limit(&self, change: impl FnOnce(&mut HostLimits)) {
-        self.universe.with_net(|net, _| change(net.limits_mut(self.id)));
+        let mut limits = self.universe.with_net(|net, _| net.limits_mut(self.id).clone());
+        change(&mut limits); // may draw, for example
+        self.universe.with_net(|net, _| *net.limits_mut(self.id) = limits);
     }
 
     /// How many cores the host says that it has: by default the number of loops goes by it. Two, if nothing is said.

@@ -121,3 +121,19 @@ fn workers_and_timers_run_in_simulated_time() {
         });
     });
 }
+
+/// A worker that has begun with a lane goes on with it, also when another one has found nothing to do in between.
+#[test]
+fn tasks_of_a_lane_run_whichever_worker_looks_for_something_in_between() {
+    for_seeds(0..50, |sim| {
+        sim.host("alone").enter(|| {
+            let workers = Workers::new(3).unwrap();
+            let lane = workers.lane();
+            for number in 0..20 {
+                let mut done = lane.submit(move || number).unwrap();
+                assert_eq!(done.wait().unwrap(), number);
+                sim.run_for(Duration::from_micros(sim.below(500)));
+            }
+        });
+    });
+}

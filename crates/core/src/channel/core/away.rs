@@ -1,7 +1,7 @@
 //! What goes along with a stage to its worker, and what it asks of its channel from there.
 
 use super::{
-    super::{Account, ChannelId, CloseCause, WaterMarks, WriteError},
+    super::{Account, ChannelId, WaterMarks, WriteError},
     ChannelCore, Demand, Given, Home, Room, SideTable, Unrest, What, Wishes,
 };
 use crate::{
@@ -33,8 +33,8 @@ pub(crate) struct Known {
     unsent: u64,
     marks: WaterMarks,
     half_closure: bool,
-    /// Why the channel had ended, if it had.
-    ended: Option<CloseCause>,
+    /// Why writes only failed, if they did.
+    ended: Option<WriteError>,
 }
 
 /// Something that a stage on a worker asks of its channel.
@@ -68,7 +68,7 @@ impl ChannelCore {
             unsent: self.account.unsent_bytes(),
             marks: self.account.water_marks(),
             half_closure,
-            ended: self.close_cause().cloned(),
+            ended: if self.only_refuses() { self.account.ended().cloned() } else { None },
         }
     }
 
@@ -76,8 +76,8 @@ impl ChannelCore {
     pub(crate) fn away(id: ChannelId, side: SideTable, away: Away, known: Known) -> Self {
         let mut account = Account::new(known.marks);
         account.expect_from_outside(known.pending);
-        if let Some(cause) = known.ended {
-            account.end(WriteError::Closed(cause));
+        if let Some(error) = known.ended {
+            account.end(error);
         }
         if !known.writable {
             let _ = account.set_user_writability(31, false);

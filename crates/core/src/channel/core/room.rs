@@ -11,7 +11,7 @@ use super::{
         CloseCause, ENTRY_OVERHEAD, WriteError,
         weight::{Weight, at_first_sight, is_known},
     },
-    ChannelCore, Delivered,
+    ChannelCore, Delivered, Home,
 };
 use std::cell::Cell;
 
@@ -38,9 +38,15 @@ impl Room {
 impl ChannelCore {
     /// Whether there is room, counting what this very call has written: a loop that writes while there is room ends.
     pub(crate) fn is_writable(&self) -> bool {
+        if self.only_refuses() {
+            return self.has_room_for(self.room.unsettled);
+        }
         // Behind a close there is no room, and none before the end: who waits for it would be told for ever.
         if !self.account.is_writable() || self.has_output_ended() {
-            return self.has_ended() && self.has_room_for(self.room.unsettled);
+            if self.wishes.shut_down_output || matches!(self.home, Home::Away(_)) {
+                self.room.tell_full(); // there may never be news from the queue
+            }
+            return false;
         }
         self.has_room_for(self.account.pending_bytes() + self.room.unsettled)
     }
@@ -52,6 +58,16 @@ impl ChannelCore {
             self.room.tell_full();
         }
         room
+    }
+
+    /// Whether what is written only fails, and at once: the channel has ended, or its output is shut down. So there is room for it.
+    pub(super) fn only_refuses(&self) -> bool {
+        self.account.has_ended() && (self.has_ended() || !self.has_output_ended())
+    }
+
+    /// Whether somebody waits for room, or messages for room for their answers.
+    pub(in crate::channel) fn is_waited_for(&self) -> bool {
+        self.account.said_full() || self.room.is_told_full() || self.demand.is_full()
     }
 
     /// Why the channel has ended, if it has: known at once, while `inactive` waits for what is held.
@@ -84,11 +100,11 @@ impl ChannelCore {
     }
 
     /// Everything that was written has reached the queue. True if somebody was told that there is no room and the queue
-    /// has room after all. Once the channel has ended, that is said once for each message: who writes whenever there is
+    /// has room after all. Once writes only fail, that is said once for each message: who writes whenever there is
     /// room would go on for ever.
     pub(in crate::channel) fn writes_settled(&mut self) -> bool {
         let written = std::mem::take(&mut self.room.unsettled);
-        if self.has_ended() {
+        if self.only_refuses() {
             // Whoever has written that much may wait for room, whether it has asked or not.
             let full = self.room.is_told_full() || written > self.account.water_marks().high();
             return full && self.unrest.delivered.take(Delivered::SINCE_ROOM) && {

@@ -149,12 +149,17 @@ impl<Q: AnyPipe<M> + ?Sized, M: Parcel> HostOf<Q, M> {
 
     /// The output side is shut down, or could not be.
     pub fn output_shut_down(&mut self, result: Result<(), WriteError>) {
+        let waiting = self.inside.core.is_waited_for();
         self.outbound().fail_all(WriteError::OutputShutDown);
         for done in self.inside.core.wishes.shut_down_done.take() {
             match &result {
                 Ok(()) => done.succeed(),
                 Err(error) => done.fail(error.clone()),
             }
+        }
+        if waiting {
+            // There will be no other news of room, and what is written fails from now on.
+            self.tell_flip(true);
         }
     }
 

@@ -81,6 +81,7 @@ where
         items: VecDeque::new(),
         away: false,
         busy: false,
+        owes: false,
         more: More::No,
         brings_more: false,
         answers: false,
@@ -120,6 +121,8 @@ pub struct OnWorkers<H: SendHandler> {
     away: bool,
     /// The handler itself has something on its way through it.
     busy: bool,
+    /// The handler owes an answer to something that it has read.
+    owes: bool,
     more: More,
     /// The handler may have a message to give when what is under way is over.
     brings_more: bool,

@@ -116,6 +116,7 @@ where
             Output::Nothing { .. } => self.more = More::No,
             Output::Left(messages) => self.left = messages,
             Output::Busy(busy) => self.busy = busy,
+            Output::Owes(owes) => self.owes = owes,
             _ if self.phase == Phase::Broken => {}
             Output::Asked(asked) => grant(cx, asked),
             _ if self.phase == Phase::Leaving => {}
@@ -129,7 +130,7 @@ where
         let waiting: usize = self.items.iter().map(Item::pending).sum();
         cx.core.give_back(cx.stage, What::Pending, std::mem::take(&mut self.pending) + waiting);
         self.refused = Some(error.clone());
-        self.busy = false;
+        (self.busy, self.owes) = (false, false);
         if self.phase == Phase::Running {
             cx.fire_error(error.clone());
         }
@@ -271,9 +272,9 @@ where
     fn is_away(&self) -> bool {
         self.away
     }
-    /// What the handler has under way makes this stage busy. It cannot be asked while it is elsewhere, and has no futures.
+    /// As the handler said behind its last call: it cannot be asked while it is elsewhere, and then this stage is busy.
     fn owes(&self) -> bool {
-        false
+        self.owes
     }
     fn half_closure(&self) -> HalfClosure {
         self.half_closure

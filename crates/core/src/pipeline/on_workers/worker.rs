@@ -73,6 +73,8 @@ pub(super) enum Output<H: Handler<OnWorker>> {
     Left(Vec<H::Read>),
     /// Something is on its way through it, or no more.
     Busy(bool),
+    /// It owes an answer, or no more.
+    Owes(bool),
 }
 
 /// How a batch came to its end.
@@ -127,6 +129,8 @@ struct Worker<H> {
     pulls: bool,
     /// It said that something is on its way through it.
     busy: bool,
+    /// It said that it owes an answer.
+    owes: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -138,7 +142,7 @@ where
     H: SendHandler,
 {
     pub(super) fn new(lane: Lane, handler: H) -> Self {
-        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false };
+        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false, owes: false };
         Self {
             lane,
             channel: OnceLock::new(),
@@ -283,9 +287,12 @@ impl<H: SendHandler> Worker<H> {
             }
             Answer::Left(messages) => outputs.push(Output::Left(messages)),
         }
-        let busy = catch(|| self.handler.is_busy())?;
+        let (busy, owes) = catch(|| (self.handler.is_busy(), self.handler.owes()))?;
         if std::mem::replace(&mut self.busy, busy) != busy {
             outputs.push(Output::Busy(busy));
+        }
+        if std::mem::replace(&mut self.owes, owes) != owes {
+            outputs.push(Output::Owes(owes));
         }
         Ok(())
     }

@@ -1,0 +1,151 @@
+//! Every kind of last stage against every kind of end of its connection, at every moment.
+//!
+//! ```text
+//!   a kind of last stage     one function in `last/`, one test here
+//!     ×  a moment            how far a connection is: `moments`
+//!     ×  an end              who ends it and how: `ends`
+//!     ×  links and systems   how far, how slow, how bad; how small the buffers: `draw`
+//!     =  a run               several connections at once, all drawn by its seed
+//! ```
+//! | what must hold | where it is looked at |
+//! | --- | --- |
+//! | each stage hears `active`, then messages, then `inactive` and `removed`, once each | `record` |
+//! | the channel ends by itself if it has to, and the cause fits how it ended | `line`, `ends` |
+//! | every tracked write is told what became of it | `line` |
+//! | what was told to be sent before an orderly end has come; each answer once, in order, byte by byte | `record`, `line` |
+//! | nothing is left, nothing is lost, nothing spins | the simulation |
+
+mod draw;
+mod ends;
+mod last;
+mod line;
+mod moments;
+mod peer;
+mod record;
+mod wire;
+
+use draw::Draw;
+use last::{Bye, Last, Set};
+use line::{Line, Script};
+use moments::Moment;
+use netwright::{
+    Server, Workers,
+    channel::{LeastRate, WaterMarks},
+    options::StreamOptions,
+    server::ServerBuilder,
+};
+use netwright_testkit::sim::{Host, Sim, for_seeds_with};
+use record::Record;
+use std::{net::IpAddr, num::NonZeroUsize, time::Duration};
+
+/// So many seeds take some five seconds for each test, in a debug build on two cores.
+const SEEDS: u64 = 300;
+
+/// How much of a run that fails is shown.
+const LINES: usize = 150;
+
+/// How long what has lost its channel takes to end.
+const SETTLING: Duration = Duration::from_secs(10);
+
+macro_rules! tests {
+    ($($name:ident: $last:ident;)+) => { $(
+        #[test]
+        fn $name() {
+            for_seeds_with(0..SEEDS, |builder| builder.trace_lines(LINES), |sim| connections(sim, &last::$last));
+        }
+    )+ };
+}
+
+tests! {
+    an_application_meets_every_end_at_every_moment: APPLICATION;
+    a_closure_meets_every_end_at_every_moment: CLOSURE;
+    an_async_function_meets_every_end_at_every_moment: ASYNC_FUNCTION;
+    the_halves_of_an_async_function_meet_every_end_at_every_moment: HALVES;
+    a_service_meets_every_end_at_every_moment: SERVICE;
+    a_stage_on_workers_meets_every_end_at_every_moment: STAGE_ON_WORKERS;
+    an_application_on_workers_meets_every_end_at_every_moment: APPLICATION_ON_WORKERS;
+    a_segment_that_is_exchanged_meets_every_end_at_every_moment: JOINT;
+    a_sealed_segment_meets_every_end_at_every_moment: SEALED;
+    children_meet_every_end_at_every_moment: CHILDREN;
+}
+
+/// A server with this last stage, several clients, and the ends of them all.
+fn connections(sim: &Sim, last: &Last) {
+    let draw = Draw(sim);
+    let server_host = sim.host("server");
+    server_host.limit(|limits| draw.limits(limits));
+    server_host.cores(1 + draw.below(3) as usize);
+    let clients = 1 + draw.below(4);
+    let hosts: Vec<Host> = (0..clients).map(|number| sim.host(&format!("client{number}"))).collect();
+    for host in &hosts {
+        host.limit(|limits| draw.limits(limits));
+        sim.link_one_way(host, &server_host, draw.link());
+        sim.link_one_way(&server_host, host, draw.link());
+    }
+    let records: Vec<Record> = hosts.iter().map(|_| Record::default()).collect();
+    let by_address = |(host, record): (&Host, &Record)| -> (IpAddr, Record) { (host.address(), record.clone()) };
+    let records_by_address = hosts.iter().zip(&records).map(by_address).collect();
+    let workers = server_host.enter(|| Workers::new(1 + draw.below(3) as usize)).unwrap();
+    let set = Set {
+        records: records_by_address,
+        workers,
+        pause: draw.millis(300),
+        work: draw.one_in(3).then(|| draw.millis(5)),
+        bye: draw.one_of(&[Bye::WhenFlushed, Bye::WhenFlushed, Bye::AtOnce, Bye::OutputFirst]),
+        half_closure: draw.one_in(2),
+        concurrency: NonZeroUsize::new(1 + draw.below(4) as usize).unwrap(),
+        exchange_at: draw.below(6) as u32,
+    };
+    let hears_of_half_closure = set.half_closure;
+    let (builder, resets) = builder(&draw);
+    let server: Server = server_host.enter(|| (last.serve)(builder, set).wait()).unwrap();
+
+    let moments: Vec<Moment> =
+        Moment::ALL.into_iter().filter(|moment| last.closes || *moment != Moment::BehindAClose).collect();
+    let mut lines: Vec<Line<'_>> = hosts
+        .iter()
+        .zip(&records)
+        .map(|(host, record)| {
+            let script = Script::draw(&draw, &moments);
+            let mut line = Line::begin(sim, &draw, &server_host, host.clone(), script, record.clone());
+            line.hears_of_half_closure = hears_of_half_closure;
+            line
+        })
+        .collect();
+    while let Some(due) = lines.iter().filter(|line| !line.is_over()).map(Line::due).min() {
+        let now = sim.now();
+        sim.run_until(due.saturating_sub(now), || lines.iter().any(Line::has_news));
+        lines.iter_mut().for_each(|line| line.step(sim));
+    }
+    let mut shut_down = server_host.enter(|| server.shutdown_now());
+    server_host.enter(|| shut_down.wait()).unwrap();
+    sim.run_for(SETTLING); // what children and workers have under way
+    lines.iter_mut().for_each(Line::let_go);
+    server_host.enter(|| drop(server));
+    for line in &lines {
+        line.check(last, resets);
+        let faults = line.record.take_faults();
+        if !faults.is_empty() {
+            sim.violation(format!("{}: {}\n  {:?}", line.host.name(), faults.join("\n  "), line.script));
+        }
+    }
+}
+
+/// A server's settings; true if it resets what it closes.
+fn builder(draw: &Draw<'_>) -> (ServerBuilder, bool) {
+    let high = draw.one_of(&[200, 4_000, 64 * 1024]);
+    let mut builder = Server::builder()
+        .water_marks(WaterMarks::new(high / 2, high).unwrap())
+        .hold_back(!draw.one_in(4))
+        .forsaken_after(Duration::from_secs(5));
+    if draw.one_in(4) {
+        builder = builder.least_rate(LeastRate::new(1_000, Duration::from_secs(5)).unwrap());
+    }
+    let mut resets = false;
+    if draw.one_in(4) {
+        let time = Duration::from_secs(draw.below(4));
+        builder = builder.options(StreamOptions::new().linger(time));
+        resets = time.is_zero();
+    }
+    (builder, resets)
+}

@@ -1,0 +1,213 @@
+//! Applications and closures.
+
+use super::{
+    super::{
+        moments::Moment,
+        record::{Place, Record, Wrote},
+        wire::{Asks, Request},
+    },
+    Bye, Set, Wire, requests,
+};
+use netwright::{
+    AppContext, Application, CloseCause, Outgoing, Promised, Server, pipeline,
+    pipeline::{HalfClosure, StageTimer, Switch},
+    server::{BindError, ServerBuilder},
+};
+
+pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+    let make = move |accepted: &_| {
+        let record = set.record(accepted);
+        pipeline().add(Wire(record.clone())).add(requests()).app(App::new(&set, &record, 0))
+    };
+    builder.pipeline(make).bind("0.0.0.0:7")
+}
+
+pub fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+    let make = move |accepted: &_| {
+        let (set, record) = (set.clone(), set.record(accepted));
+        pipeline().add(Wire(record.clone())).add(requests()).handle(move |cx, request: Request| {
+            record.has_channel(cx.channel());
+            record.reads(request.number);
+            let told = record.clone();
+            match request.asks {
+                Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
+                Asks::Pause => {
+                    cx.pause();
+                    record.reach(Moment::WhileTheApplicationHasPaused);
+                    cx.schedule(set.pause, move |_, cx| {
+                        told.tracks(request.wrote(), cx.send(request.answer(0)));
+                        cx.resume();
+                    });
+                }
+                Asks::Work => {
+                    cx.pause();
+                    record.reach(Moment::WhileWorkIsUnderWay);
+                    cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
+                        told.tracks(request.wrote(), cx.send(request.answer(0)));
+                        cx.resume();
+                    });
+                }
+                Asks::Bye => {
+                    record.tracks(request.wrote(), cx.send(request.answer(0)));
+                    record.reach(Moment::BehindAClose);
+                    match set.bye {
+                        Bye::WhenFlushed => cx.close_when_flushed(),
+                        Bye::AtOnce => cx.close(),
+                        Bye::OutputFirst => {
+                            cx.shut_down_output();
+                            cx.close_when_flushed();
+                        }
+                    }
+                }
+            }
+        })
+    };
+    builder.pipeline(make).bind("0.0.0.0:7")
+}
+
+impl Request {
+    pub fn wrote(self) -> Wrote {
+        Wrote::Answer(0, self.number)
+    }
+}
+
+impl Set {
+    /// What workers do for a request.
+    pub fn work(&self) -> impl FnOnce() + Send + 'static {
+        let time = self.work;
+        move || {
+            if let Some(time) = time {
+                let (_promise, mut never) = netwright::promise::promise::<(), netwright::promise::PromiseError>();
+                let waited = never.wait_timeout(time);
+                assert!(waited.is_none(), "nobody keeps that promise");
+            }
+        }
+    }
+}
+
+/// Does what it is asked for.
+pub struct App {
+    set: Set,
+    record: Record,
+    place: Place,
+    /// What is answered when the pause is over.
+    paused: Option<Request>,
+    works: bool,
+    /// The peer sends no more.
+    input_ended: bool,
+    /// Gives way to the next segment.
+    pub next: Option<Box<dyn FnOnce()>>,
+}
+
+impl App {
+    pub fn new(set: &Set, record: &Record, number: u8) -> Self {
+        let place = Place::Last(number);
+        Self { set: set.clone(), record: record.clone(), place, paused: None, works: false, input_ended: false, next: None }
+    }
+
+    fn answer(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
+        // Some are flushed one by one, others by `read_complete`.
+        let written = cx.write_tracked(request.answer(0));
+        self.record.tracks(request.wrote(), written);
+        if request.number.is_multiple_of(2) || self.input_ended {
+            cx.flush();
+        }
+    }
+
+    fn end_if_done(&mut self, cx: &mut AppContext<'_, Self>) {
+        if self.input_ended && !self.owes() {
+            cx.flush();
+            cx.close_when_flushed();
+        }
+    }
+}
+
+impl Application for App {
+    type Read = Request;
+    type Write = Outgoing;
+
+    fn active(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.record.active(self.place);
+        self.record.has_channel(cx.channel());
+    }
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
+        self.record.between(self.place, "a request");
+        self.record.reads(request.number);
+        match request.asks {
+            Asks::Answer => self.answer(cx, request),
+            Asks::Pause => {
+                cx.pause();
+                cx.arm(self.set.pause);
+                self.paused = Some(request);
+                self.record.reach(Moment::WhileTheApplicationHasPaused);
+            }
+            Asks::Work => {
+                cx.pause();
+                self.works = true;
+                self.record.reach(Moment::WhileWorkIsUnderWay);
+                cx.offload_to(&self.set.workers, self.set.work(), move |this, cx, ()| {
+                    this.works = false;
+                    this.answer(cx, request);
+                    cx.flush();
+                    cx.resume();
+                    this.end_if_done(cx);
+                });
+            }
+            Asks::Bye => {
+                self.answer(cx, request);
+                cx.flush();
+                self.record.reach(Moment::BehindAClose);
+                match self.set.bye {
+                    Bye::WhenFlushed => cx.close_when_flushed(),
+                    Bye::AtOnce => cx.close(),
+                    Bye::OutputFirst => {
+                        cx.shut_down_output();
+                        cx.close_when_flushed();
+                    }
+                }
+            }
+        }
+        if request.asks == Asks::Answer && request.number >= self.set.exchange_at
+            && let Some(next) = self.next.take()
+        {
+            cx.flush();
+            next();
+        }
+    }
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+    fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+        if let Some(request) = self.paused.take() {
+            self.answer(cx, request);
+            cx.flush();
+            cx.resume();
+            self.end_if_done(cx);
+        }
+    }
+    fn owes(&self) -> bool {
+        self.paused.is_some() || self.works
+    }
+    fn half_closure(&self) -> HalfClosure {
+        if self.set.half_closure { HalfClosure::Needs } else { HalfClosure::Passes }
+    }
+    fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.record.between(self.place, "the end of input");
+        self.input_ended = true;
+        self.end_if_done(cx);
+    }
+    fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
+        self.record.inactive(self.place, &cause);
+        self.record.tracks(Wrote::TooLate, cx.send("too late"));
+    }
+    fn removed(&mut self) {
+        self.record.removed(self.place);
+    }
+}
+
+/// An application that gives way to what `next` makes.
+pub fn giving_way<T: 'static>(set: &Set, record: &Record, switch: Switch<T>, next: impl FnOnce(&Switch<T>) + 'static) -> App {
+    let mut app = App::new(set, record, 0);
+    app.next = Some(Box::new(move || next(&switch)));
+    app
+}

@@ -1,0 +1,110 @@
+//! The last stages of servers: each does what requests ask for, in its own way.
+
+mod applications;
+mod children;
+mod joints;
+mod tails;
+mod workers;
+
+use super::{
+    record::{Place, Record},
+    wire::Requests,
+};
+use bytes::BytesMut;
+use netwright::{
+    Address, CloseCause, Context, Handler, Outgoing, Promised, Server, Workers, WritePromise,
+    pipeline::{InboundStage, inbound},
+    server::{BindError, ServerBuilder},
+};
+use netwright::server::Accepted;
+use std::{collections::BTreeMap, net::IpAddr, num::NonZeroUsize, time::Duration};
+
+/// What the pipelines of a server are made with.
+#[derive(Clone)]
+pub struct Set {
+    pub records: BTreeMap<IpAddr, Record>,
+    pub workers: Workers,
+    /// How long an application pauses that is asked to.
+    pub pause: Duration,
+    /// How long work takes beside the way there and back.
+    pub work: Option<Duration>,
+    /// How a stage closes that is asked to.
+    pub bye: Bye,
+    /// Whether the last stage wants to hear that the peer sends no more.
+    pub half_closure: bool,
+    pub concurrency: NonZeroUsize,
+    /// With which request a segment gives way to the next one.
+    pub exchange_at: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bye {
+    WhenFlushed,
+    AtOnce,
+    OutputFirst,
+}
+
+impl Set {
+    pub fn record(&self, accepted: &Accepted) -> Record {
+        let Address::Ip(peer) = &accepted.peer else { panic!("{} is no client of this scenario", accepted.peer) };
+        self.records[&peer.ip()].clone()
+    }
+}
+
+/// A kind of last stage.
+#[derive(Clone, Copy)]
+pub struct Last {
+    pub serve: fn(ServerBuilder, Set) -> Promised<Server, BindError>,
+    /// Whether everything that was asked is answered when the peer sends no more and reads on.
+    pub tells_all: bool,
+    /// Whether it can close by itself.
+    pub closes: bool,
+    /// Whether it reads what had come before the end also behind it.
+    pub reads_all: bool,
+}
+
+pub const APPLICATION: Last = Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
+pub const CLOSURE: Last = Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
+pub const ASYNC_FUNCTION: Last = Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
+pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
+pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
+pub const STAGE_ON_WORKERS: Last = Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION_ON_WORKERS: Last = Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
+pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
+pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
+pub const CHILDREN: Last = Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+
+fn requests() -> InboundStage<Requests> {
+    inbound(Requests::default())
+}
+
+/// The stage next to the wire, which hears everything that all others do.
+struct Wire(Record);
+
+impl Handler for Wire {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.0.active(Place::Wire);
+        let caller = cx.caller();
+        self.0.has_closer(move || caller.call(|_, cx: &mut Context<'_, Self>| cx.close()));
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        self.0.between(Place::Wire, "bytes");
+        cx.fire_read(bytes);
+    }
+    fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
+        self.0.inactive(Place::Wire, &cause);
+        cx.fire_inactive(cause);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+    fn removed(&mut self) {
+        self.0.removed(Place::Wire);
+    }
+}

@@ -1,0 +1,257 @@
+//! One connection of a scenario: what is drawn for it, how far it is, and what must hold when it is over.
+//!
+//! ```text
+//!   approach ──▶ the moment has come ──▶ a while ──▶ the end is brought about ──▶ both sides are over
+//!                                                         └─ it lasts as long as drawn ─▶ what follows ─┘
+//! ```
+
+use super::{
+    draw::Draw,
+    ends::End,
+    last::Last,
+    moments::{Approach, Moment},
+    peer::Talker,
+    record::{Place, Record, Wrote},
+    wire::{NOTICES, said},
+};
+use netwright::{Channel, CloseCause, WriteError};
+use netwright_testkit::sim::{Host, Sim};
+use std::time::Duration;
+
+/// How long a client has to get to its moment.
+const APPROACH_MAX: Duration = Duration::from_secs(20);
+
+/// How long a channel has to end by itself: longer than a lost segment is sent again and again, and than a peer may be too slow.
+const END_MAX: Duration = Duration::from_secs(600);
+
+/// What is drawn for one connection.
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub moment: Moment,
+    pub approach: Approach,
+    pub end: End,
+    /// From the moment to the end.
+    pub delay: Duration,
+    /// How long an end lasts that does not end a channel by itself.
+    pub lasting: Duration,
+    /// How many messages are written from outside, and how long after one another.
+    pub notices: u32,
+    pub every: Duration,
+}
+
+impl Script {
+    pub fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
+        let moment = draw.one_of(moments);
+        let end = draw.one_of(&End::ALL);
+        Self {
+            moment,
+            approach: Approach::draw(draw, moment),
+            end,
+            delay: if draw.one_in(4) { Duration::ZERO } else { draw.millis(100) },
+            lasting: end.draw_lasting(draw),
+            notices: if draw.one_in(2) { draw.below(5) as u32 } else { 0 },
+            every: draw.millis(20),
+        }
+    }
+}
+
+enum Phase {
+    Approaches,
+    Waits,
+    Ends,
+    GoesOn,
+    Over,
+}
+
+/// A connection on its way.
+pub struct Line<'a> {
+    pub script: Script,
+    pub record: Record,
+    pub host: Host,
+    pub server: &'a Host,
+    /// The last stage is told when the peer sends no more, and closes then.
+    pub hears_of_half_closure: bool,
+    talker: Option<Talker>,
+    phase: Phase,
+    /// When the phase is over, whatever has happened.
+    due: Duration,
+    notices: u32,
+    notice_due: Duration,
+}
+
+impl<'a> Line<'a> {
+    pub fn begin(
+        sim: &Sim,
+        draw: &Draw<'_>,
+        server: &'a Host,
+        host: Host,
+        script: Script,
+        record: Record,
+    ) -> Self {
+        let talker = Some(Talker::start(&host, draw, &script, &record));
+        let now = sim.now();
+        let notice_due = now + script.every;
+        Self { script, record, host, server, hears_of_half_closure: false, talker, phase: Phase::Approaches, due: now + APPROACH_MAX, notices: 0, notice_due }
+    }
+
+    pub fn with_client(&self, call: impl FnOnce(Channel)) {
+        if let Some(channel) = self.talker.as_ref().and_then(Talker::channel) {
+            call(channel);
+        }
+    }
+
+    /// By the handle of its last stage; at the wire if that has none.
+    pub fn with_server(&self, call: impl FnOnce(Channel)) {
+        match self.record.channel() {
+            Some(channel) => call(channel),
+            None => self.record.close_at_the_wire(),
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// When it is to be looked at, if it has no news before.
+    pub fn due(&self) -> Duration {
+        if self.writes_notices() { self.due.min(self.notice_due) } else { self.due }
+    }
+
+    fn writes_notices(&self) -> bool {
+        self.notices < self.script.notices && self.record.channel().is_some()
+    }
+
+    /// Whether it is to be looked at now.
+    pub fn has_news(&self) -> bool {
+        match self.phase {
+            Phase::Approaches => self.has_come() || self.record.heard(Place::Client).removed > 0,
+            Phase::Waits | Phase::Over => false,
+            Phase::Ends | Phase::GoesOn => self.both_are_over(),
+        }
+    }
+
+    /// Its moment is there, and whoever is to end it.
+    fn has_come(&self) -> bool {
+        let is_there = !self.script.end.needs_the_server() || self.record.heard(Place::Wire).active > 0;
+        is_there && self.record.has_reached(self.script.moment)
+    }
+
+    fn both_are_over(&self) -> bool {
+        let client_is_over = self.script.end.strikes_the_client() || self.record.client_is_over();
+        self.record.server_is_over() && client_is_over
+    }
+
+    pub fn step(&mut self, sim: &Sim) {
+        let now = sim.now();
+        while self.writes_notices() && self.notice_due <= now {
+            let number = self.notices;
+            self.notices += 1;
+            self.notice_due = now + self.script.every;
+            if let Some(channel) = self.record.channel() {
+                self.record.tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
+            }
+        }
+        let is_due = self.due <= now;
+        match self.phase {
+            Phase::Approaches if is_due || self.has_news() => {
+                self.phase = Phase::Waits;
+                self.due = now + self.script.delay;
+            }
+            Phase::Waits if is_due => {
+                sim.note(format_args!("{}: {:?} {:?}", self.host.name(), self.script.end, self.script.moment));
+                self.phase = Phase::Ends;
+                self.due = now + if self.script.end.ends_by_itself() { END_MAX } else { self.script.lasting };
+                self.script.end.begin(sim, self);
+            }
+            Phase::Ends if is_due || self.has_news() => {
+                if self.script.end.ends_by_itself() && !self.record.server_is_over() {
+                    self.record.fault("the server's channel has not ended by itself");
+                }
+                self.phase = Phase::GoesOn;
+                self.due = now + END_MAX;
+                if self.both_are_over() {
+                    self.phase = Phase::Over;
+                } else {
+                    // The rest is the other side's, or follows.
+                    if self.script.end.ends_by_itself() {
+                        self.with_client(|client| drop(client.close_now(CloseCause::Requested)));
+                    }
+                    self.script.end.go_on(sim, self);
+                }
+            }
+            Phase::GoesOn if is_due || self.has_news() => {
+                if !self.both_are_over() {
+                    self.record.fault("a channel has not ended after all that");
+                }
+                self.phase = Phase::Over;
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets go of the client.
+    pub fn let_go(&mut self) {
+        if let Some(talker) = self.talker.take() {
+            self.host.enter(|| drop(talker.into_client()));
+        }
+    }
+
+    /// What must hold when everything is over.
+    pub fn check(&self, last: &Last, resets: bool) {
+        let record = &self.record;
+        for (place, heard) in record.all_heard() {
+            let gone = self.script.end.strikes_the_client() && place == Place::Client;
+            // Who leaves a joint hears of no end.
+            let exchanged = matches!(place, Place::Last(_)) && heard.inactive.is_empty();
+            if !gone && (heard.removed != 1 || heard.inactive.len() != 1 && !exchanged) {
+                record.fault(format!("{place:?} has not heard everything: {heard:?}"));
+            }
+        }
+        let wire = record.heard(Place::Wire);
+        for cause in wire.inactive.iter().chain(&record.closed()) {
+            if !self.script.end.explains(cause, self) {
+                record.fault(format!("{:?} does not explain {cause:?}", self.script.end));
+            }
+        }
+        if wire.active > 0 && record.channel().is_some() && record.closed().len() != 1 {
+            record.fault(format!("handles have heard of {:?}", record.closed()));
+        }
+        let client = record.heard(Place::Client).inactive;
+        let told_the_end = matches!(client.first(), Some(CloseCause::PeerClosed));
+        let heard_the_end = matches!(wire.inactive.first(), Some(CloseCause::PeerClosed));
+        let mut sent = 0;
+        for (wrote, result) in record.take_writes() {
+            let of_client = matches!(wrote, Wrote::Request(_) | Wrote::Part);
+            match &result {
+                None if of_client && self.script.end.strikes_the_client() => {}
+                None => record.fault(format!("nobody has told what became of {wrote:?}")),
+                Some(Ok(())) if wrote == Wrote::TooLate => record.fault("a write behind the end was told to be sent"),
+                Some(Ok(())) if told_the_end && !record.has_heard(wrote) => {
+                    record.fault(format!("{wrote:?} was sent, and has not come before the end"));
+                }
+                Some(Err(WriteError::Fault(fault))) => record.fault(format!("{wrote:?} failed: {fault}")),
+                Some(Err(WriteError::Abandoned)) => record.fault(format!("{wrote:?} was abandoned")),
+                Some(Err(WriteError::Cancelled)) => record.fault(format!("{wrote:?} was cancelled")),
+                _ => {}
+            }
+            if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
+                sent += 1;
+                if heard_the_end && last.reads_all && !record.has_read(number) {
+                    record.fault(format!("request {number} was sent before an orderly end, and was never read"));
+                }
+            }
+        }
+        if last.tells_all && !resets && self.asked_in_order() {
+            let answered: usize = record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
+            if answered != sent {
+                record.fault(format!("{answered} of {sent} requests were answered before the end"));
+            }
+        }
+    }
+
+    /// The peer has asked, says that it asks no more, and waits for its answers.
+    fn asked_in_order(&self) -> bool {
+        let Script { end, moment, approach, .. } = &self.script;
+        *end == End::HalfClose && *moment != Moment::BehindAClose && approach.reads
+    }
+}
