@@ -1,0 +1,206 @@
+//! A web server, and clients with pooled connections that ask it all kinds of things.
+
+use super::common::{Ledger, assert_determined, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
+use bytes::Bytes;
+use http::{Request, Response};
+use netwright::{
+    Server,
+    http::{
+        Body, HttpServer,
+        client::{WebClient, WebClientBuilder},
+        serve,
+    },
+    pipeline,
+    server::BindError,
+    time,
+};
+use netwright_testkit::sim::{Host, Sim, for_seeds};
+use std::time::Duration;
+
+/// What is asked for, in the query of its path.
+#[derive(Clone, Debug)]
+struct Errand {
+    id: u64,
+    post: bool,
+    /// Of the request's body, if it is a POST.
+    upload: usize,
+    /// It is sent piece by piece.
+    streamed: bool,
+    /// Of the reply's body.
+    download: usize,
+    /// How the reply comes.
+    reply: Reply,
+    /// What the server takes for it.
+    takes: Duration,
+    /// The client leaves the reply after so many pieces.
+    leaves_after: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reply {
+    Whole,
+    Pieces,
+    /// The server reads nothing of the request's body.
+    WithoutReading,
+    /// And says that it closes.
+    Close,
+}
+
+fn draw_errand(sim: &Sim, id: u64) -> Errand {
+    let post = one_in(sim, 2);
+    Errand {
+        id,
+        post,
+        upload: if post { draw_len(sim) } else { 0 },
+        streamed: one_in(sim, 3),
+        download: draw_len(sim),
+        reply: match sim.below(8) {
+            0..=3 => Reply::Whole,
+            4..=5 => Reply::Pieces,
+            6 => Reply::WithoutReading,
+            _ => Reply::Close,
+        },
+        takes: if one_in(sim, 2) { Duration::ZERO } else { millis(sim.below(500)) },
+        leaves_after: one_in(sim, 12).then(|| sim.below(3)),
+    }
+}
+
+/// Says what was asked for, from an errand that was not lost on its way.
+fn replying(errand: &Errand) -> Response<Body> {
+    let bytes = content(errand.id, errand.download);
+    let body = if errand.reply == Reply::Pieces { in_pieces(bytes, 3_000, Duration::ZERO) } else { Body::from(bytes) };
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert("x-id", errand.id.into());
+    if errand.reply == Reply::Close {
+        reply.headers_mut().insert("connection", http::HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+/// A body whose length nobody is told, made piece by piece on the loop that runs.
+fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
+    let (mut sender, body) = Body::channel();
+    let sending = async move {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let piece = left.split_to(left.len().min(len));
+            if sender.send(piece).await.is_err() {
+                return;
+            }
+            time::sleep(pause).await;
+        }
+        sender.end();
+    };
+    if let Some(here) = netwright::EventLoop::current() {
+        drop(here.spawn_local(sending));
+    }
+    body
+}
+
+fn server(errands: Vec<Errand>, ledger: Ledger<Errand>) -> Result<Server, BindError> {
+    Server::builder()
+        .pipeline(move |_| {
+            let (errands, ledger) = (errands.clone(), ledger.clone());
+            let answer = move |request: Request<Body>| {
+                let id: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
+                let (errand, ledger) = (errands[id].clone(), ledger.clone());
+                async move {
+                    let times = ledger.count(errand.id);
+                    if errand.post && times > 1 {
+                        ledger.wrong(format!("POST {id} came {times} times"));
+                    }
+                    time::sleep(errand.takes).await;
+                    if errand.reply != Reply::WithoutReading {
+                        match request.into_body().collect(1 << 20).await {
+                            Ok(body) if body == content(!errand.id, errand.upload) => {}
+                            Ok(body) => ledger.wrong(format!("POST {id}: {} bytes, and not those", body.len())),
+                            Err(_) => {} // whoever asked is gone
+                        }
+                    }
+                    replying(&errand)
+                }
+            };
+            pipeline().add(HttpServer::new()).app(serve(answer))
+        })
+        .bind("0.0.0.0:80")
+        .wait()
+}
+
+/// Runs an errand to its end.
+async fn run(client: WebClient, errand: Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
+    let url = format!("http://server/{}", errand.id);
+    let asking = if errand.post {
+        let body = content(!errand.id, errand.upload);
+        let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
+        client.post(url, body)
+    } else {
+        client.get(url)
+    };
+    let reply = asking.await.map_err(|error| told(&error))?;
+    if reply.headers().get("x-id") != Some(&errand.id.into()) {
+        ledger.wrong(format!("{errand:?} got {:?} {:?}", reply.status(), reply.headers()));
+    }
+    if ledger.counted(errand.id) == 0 {
+        ledger.wrong(format!("{errand:?} was answered by nobody"));
+    }
+    let mut body = reply.into_body();
+    if let Some(pieces) = errand.leaves_after {
+        for _ in 0..pieces {
+            drop(body.read().await);
+        }
+        return Ok(());
+    }
+    let got = body.collect(1 << 20).await.map_err(|error| told(&error))?;
+    if got != content(errand.id, errand.download) {
+        ledger.wrong(format!("{errand:?} got {} bytes, and not those", got.len()));
+    }
+    Ok(())
+}
+
+fn client(host: &Host, settings: WebClientBuilder, tasks: u64, ledger: &Ledger<Errand>) -> Result<WebClient, String> {
+    let client = settings.build().map_err(|error| error.to_string())?;
+    for _ in 0..tasks {
+        let (client, ledger) = (client.clone(), ledger.clone());
+        let working = async move {
+            while let Some((errand, taken)) = ledger.take() {
+                let result = run(client.clone(), errand, &ledger).await;
+                taken.tell(result);
+            }
+        };
+        let _ = host.spawn(working).map_err(|error| error.to_string())?;
+    }
+    Ok(client)
+}
+
+fn clients_and_a_server(sim: &Sim) {
+    let hosts: Vec<Host> = std::iter::once("server".to_owned())
+        .chain((0..1 + sim.below(3)).map(|client| format!("client{client}")))
+        .map(|name| sim.host(&name))
+        .collect();
+    draw_network(sim, &hosts);
+    let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id)).collect();
+    let ledger = Ledger::new(errands.clone());
+    let served = ledger.clone();
+    hosts[0].start(move || server(errands.clone(), served.clone())).unwrap();
+    let faults = draw_faults(sim, secs(5));
+    for host in &hosts[1..] {
+        let (tasks, connections) = (1 + sim.below(6), 1 + sim.below(4) as usize);
+        let settings = WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
+        let (here, ledger) = (host.clone(), ledger.clone());
+        host.start(move || client(&here, settings.clone(), tasks, &ledger)).unwrap();
+    }
+    ledger.finish(sim, secs(3_600), faults);
+    // What is free is free on both sides.
+    sim.run_for(secs(10));
+}
+
+#[test]
+fn every_request_has_its_own_reply_or_an_error_and_no_post_is_sent_twice() {
+    for_seeds(0..300, clients_and_a_server);
+}
+
+#[test]
+fn requests_and_replies_are_determined_by_the_seed() {
+    assert_determined(clients_and_a_server);
+}
