@@ -181,6 +181,7 @@ impl<T> Ledger<T> {
                 sim.violation(format!("{} are gone, without a fault", inner.gone));
             }
         }
+        if std::env::var_os("SHOW").is_some() { eprintln!("{:?} faults {faults}: {} succeeded, {} failed, {} gone {:?}", sim.now(), inner.succeeded, inner.failed.len(), inner.gone, inner.failed); }
         sim.note(format_args!("{} succeeded, {} failed, {} gone", inner.succeeded, inner.failed.len(), inner.gone));
     }
 }
