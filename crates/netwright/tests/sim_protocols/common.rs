@@ -4,7 +4,10 @@ use bytes::Bytes;
 use netwright_testkit::sim::{FaultPlan, Host, Link, Sim, for_seeds};
 use std::{
     collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
@@ -218,4 +221,27 @@ pub(super) fn assert_determined(scenario: impl Fn(&Sim) + Send + Sync) {
     let second = for_seeds(0..100, &scenario);
     let differ: Vec<usize> = (0..first.len()).filter(|seed| first[*seed] != second[*seed]).collect();
     assert!(differ.is_empty(), "these seeds do not say everything: {differ:?}");
+}
+
+/// What both come to, at the same time.
+pub(super) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(move |cx| {
+        if of_a.is_none()
+            && let Poll::Ready(done) = a.as_mut().poll(cx)
+        {
+            of_a = Some(done);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(done) = b.as_mut().poll(cx)
+        {
+            of_b = Some(done);
+        }
+        if of_a.is_none() || of_b.is_none() {
+            return Poll::Pending;
+        }
+        of_a.take().zip(of_b.take()).map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }

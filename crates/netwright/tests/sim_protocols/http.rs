@@ -2,7 +2,7 @@
 
 use super::common::{Ledger, assert_determined, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use netwright::{
     Server,
     http::{
@@ -138,6 +138,9 @@ async fn run(client: WebClient, errand: Errand, ledger: &Ledger<Errand>) -> Resu
         client.get(url)
     };
     let reply = asking.await.map_err(|error| told(&error))?;
+    if reply.status() == StatusCode::REQUEST_TIMEOUT {
+        return Err(told(&"what was sent was late"));
+    }
     if reply.headers().get("x-id") != Some(&errand.id.into()) {
         ledger.wrong(format!("{errand:?} got {:?} {:?}", reply.status(), reply.headers()));
     }

@@ -1,6 +1,6 @@
 //! Requests one behind the other, from clients that do not wait for replies, in pieces of any size.
 
-use super::common::{Ledger, assert_determined, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
+use super::common::{Ledger, assert_determined, both, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use netwright::{
@@ -208,32 +208,6 @@ async fn say(mut peer: Peer, session: Session, ledger: Ledger<Session>) -> Resul
             Ok(())
         }
     }
-}
-
-/// Both, whichever is done first.
-async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
-    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
-    let (mut done_a, mut done_b) = (None, None);
-    std::future::poll_fn(move |cx| {
-        if done_a.is_none()
-            && let std::task::Poll::Ready(done) = a.as_mut().poll(cx)
-        {
-            done_a = Some(done);
-        }
-        if done_b.is_none()
-            && let std::task::Poll::Ready(done) = b.as_mut().poll(cx)
-        {
-            done_b = Some(done);
-        }
-        match (done_a.take(), done_b.take()) {
-            (Some(a), Some(b)) => std::task::Poll::Ready((a, b)),
-            (a, b) => {
-                (done_a, done_b) = (a, b);
-                std::task::Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 fn client(host: &Host, ledger: &Ledger<Session>) -> Result<(), String> {
