@@ -1,12 +1,13 @@
 //! What all scenarios draw, and how they count.
 
 use bytes::Bytes;
+use netwright::tls::{Acceptor, Certificate, Connector, Roots};
 use netwright_testkit::sim::{FaultPlan, Host, Link, Sim, for_seeds};
 use std::{
     collections::{BTreeMap, VecDeque},
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
@@ -244,4 +245,18 @@ pub(super) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output
         of_a.take().zip(of_b.take()).map_or(Poll::Pending, Poll::Ready)
     })
     .await
+}
+
+/// Made once: keys cost time.
+static CERTIFICATE: LazyLock<Certificate> =
+    LazyLock::new(|| Certificate::self_signed(["server"]).unwrap());
+
+/// TLS for the host that is called `server`.
+pub(super) fn acceptor() -> Acceptor {
+    Acceptor::new(&*CERTIFICATE).unwrap()
+}
+
+/// Whoever trusts it.
+pub(super) fn connector() -> Connector {
+    Connector::builder().roots(Roots::of(&CERTIFICATE).unwrap()).build().unwrap()
 }

@@ -1,6 +1,6 @@
 //! A web server, and clients with pooled connections that ask it all kinds of things.
 
-use super::common::{Ledger, assert_determined, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
+use super::common::{Ledger, acceptor, assert_determined, connector, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use netwright::{
@@ -13,6 +13,7 @@ use netwright::{
     pipeline,
     server::BindError,
     time,
+    tls::Tls,
 };
 use netwright_testkit::sim::{Host, Sim, for_seeds};
 use std::time::Duration;
@@ -97,39 +98,44 @@ fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
     body
 }
 
-fn server(errands: Vec<Errand>, ledger: Ledger<Errand>) -> Result<Server, BindError> {
-    Server::builder()
-        .pipeline(move |_| {
-            let (errands, ledger) = (errands.clone(), ledger.clone());
-            let answer = move |request: Request<Body>| {
-                let id: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
-                let (errand, ledger) = (errands[id].clone(), ledger.clone());
-                async move {
-                    let times = ledger.count(errand.id);
-                    if errand.post && times > 1 {
-                        ledger.wrong(format!("POST {id} came {times} times"));
-                    }
-                    time::sleep(errand.takes).await;
-                    if errand.reply != Reply::WithoutReading {
-                        match request.into_body().collect(1 << 20).await {
-                            Ok(body) if body == content(!errand.id, errand.upload) => {}
-                            Ok(body) => ledger.wrong(format!("POST {id}: {} bytes, and not those", body.len())),
-                            Err(_) => {} // whoever asked is gone
-                        }
-                    }
-                    replying(&errand)
+fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, tls: bool) -> Result<Server, BindError> {
+    let service = move || {
+        let (errands, ledger) = (errands.clone(), ledger.clone());
+        serve(move |request: Request<Body>| {
+            let id: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
+            let (errand, ledger) = (errands[id].clone(), ledger.clone());
+            async move {
+                let times = ledger.count(errand.id);
+                if errand.post && times > 1 {
+                    ledger.wrong(format!("POST {id} came {times} times"));
                 }
-            };
-            pipeline().add(HttpServer::new()).app(serve(answer))
+                time::sleep(errand.takes).await;
+                if errand.reply != Reply::WithoutReading {
+                    match request.into_body().collect(1 << 20).await {
+                        Ok(body) if body == content(!errand.id, errand.upload) => {}
+                        Ok(body) => ledger.wrong(format!("POST {id}: {} bytes, and not those", body.len())),
+                        Err(_) => {} // whoever asked is gone
+                    }
+                }
+                replying(&errand)
+            }
         })
-        .bind("0.0.0.0:80")
-        .wait()
+    };
+    let builder = Server::builder();
+    if !tls {
+        let bound = builder.pipeline(move |_| pipeline().add(HttpServer::new()).app(service()));
+        return bound.bind("0.0.0.0:80").wait();
+    }
+    let acceptor = acceptor();
+    let bound =
+        builder.pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(service()));
+    bound.bind("0.0.0.0:443").wait()
 }
 
 /// Runs an errand to its end.
-async fn run(client: WebClient, errand: Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
+async fn run(client: &WebClient, scheme: &str, errand: Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
-    let url = format!("http://server/{}", errand.id);
+    let url = format!("{scheme}://server/{}", errand.id);
     let asking = if errand.post {
         let body = content(!errand.id, errand.upload);
         let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
@@ -161,13 +167,20 @@ async fn run(client: WebClient, errand: Errand, ledger: &Ledger<Errand>) -> Resu
     Ok(())
 }
 
-fn client(host: &Host, settings: WebClientBuilder, tasks: u64, ledger: &Ledger<Errand>) -> Result<WebClient, String> {
-    let client = settings.build().map_err(|error| error.to_string())?;
+fn client(
+    host: &Host,
+    settings: WebClientBuilder,
+    tasks: u64,
+    tls: bool,
+    ledger: &Ledger<Errand>,
+) -> Result<WebClient, String> {
+    let scheme = if tls { "https" } else { "http" };
+    let client = settings.connector(connector()).build().map_err(|error| error.to_string())?;
     for _ in 0..tasks {
         let (client, ledger) = (client.clone(), ledger.clone());
         let working = async move {
             while let Some((errand, taken)) = ledger.take() {
-                let result = run(client.clone(), errand, &ledger).await;
+                let result = run(&client, scheme, errand, &ledger).await;
                 taken.tell(result);
             }
         };
@@ -176,7 +189,7 @@ fn client(host: &Host, settings: WebClientBuilder, tasks: u64, ledger: &Ledger<E
     Ok(client)
 }
 
-fn clients_and_a_server(sim: &Sim) {
+pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
     let hosts: Vec<Host> = std::iter::once("server".to_owned())
         .chain((0..1 + sim.below(3)).map(|client| format!("client{client}")))
         .map(|name| sim.host(&name))
@@ -185,13 +198,13 @@ fn clients_and_a_server(sim: &Sim) {
     let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id)).collect();
     let ledger = Ledger::new(errands.clone());
     let served = ledger.clone();
-    hosts[0].start(move || server(errands.clone(), served.clone())).unwrap();
+    hosts[0].start(move || server(errands.clone(), served.clone(), tls)).unwrap();
     let faults = draw_faults(sim, secs(5));
     for host in &hosts[1..] {
         let (tasks, connections) = (1 + sim.below(6), 1 + sim.below(4) as usize);
         let settings = WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
         let (here, ledger) = (host.clone(), ledger.clone());
-        host.start(move || client(&here, settings.clone(), tasks, &ledger)).unwrap();
+        host.start(move || client(&here, settings.clone(), tasks, tls, &ledger)).unwrap();
     }
     ledger.finish(sim, secs(3_600), faults);
     // What is free is free on both sides.
@@ -200,10 +213,10 @@ fn clients_and_a_server(sim: &Sim) {
 
 #[test]
 fn every_request_has_its_own_reply_or_an_error_and_no_post_is_sent_twice() {
-    for_seeds(0..300, clients_and_a_server);
+    for_seeds(0..300, |sim| clients_and_a_server(sim, false));
 }
 
 #[test]
 fn requests_and_replies_are_determined_by_the_seed() {
-    assert_determined(clients_and_a_server);
+    assert_determined(|sim| clients_and_a_server(sim, false));
 }
