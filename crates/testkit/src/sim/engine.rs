@@ -410,6 +410,11 @@ impl Engine {
         self.worlds.borrow_mut().clear();
     }
 
+    /// Whether a host still has loops.
+    pub(super) fn has_loops(&self, host: HostIndex) -> bool {
+        self.loops.borrow().values().any(|slot| slot.host == host)
+    }
+
     /// What of a host is still there.
     pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
         let mut left = Vec::new();

@@ -329,7 +329,14 @@ impl Sim {
         for host in &hosts {
             host.forget();
         }
-        let idle = || hosts.iter().all(|host| self.engine.left_on(host.index).is_empty());
+        // What loops close at their end may need the common workers again, which nobody else ends.
+        let is_over = |host: &Host| {
+            if !self.engine.has_loops(host.index) {
+                self.engine.world(host.index).common.end();
+            }
+            self.engine.left_on(host.index).is_empty()
+        };
+        let idle = || hosts.iter().all(is_over);
         self.run_until(ENDING_MAX, idle);
         for host in &hosts {
             for left in self.engine.left_on(host.index) {
