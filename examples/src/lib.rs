@@ -29,6 +29,8 @@ mod pages {
     mod io_models {}
     #[doc = include_str!("../../docs/sticky-packets.md")]
     mod sticky_packets {}
+    #[doc = include_str!("../../docs/simulation.md")]
+    mod simulation {}
     #[doc = include_str!("../../docs/children.md")]
     mod children {}
     #[doc = include_str!("../../docs/verbs.md")]

@@ -220,10 +220,13 @@ pub mod datagram {
     };
 }
 
-/// Tests without sockets and sleeps: channels in memory, loops and clocks that are driven by hand.
+/// Tests without sockets and sleeps: channels in memory, loops and clocks that are driven by hand, and what stands in for the machine in a
+/// simulation.
 pub mod testing {
     #[doc(inline)]
-    pub use netwright_core::{Clock, EmbeddedChannel, Finished, ManualClock, ManualLoop, SystemClock};
+    pub use netwright_core::{
+        Clock, EmbeddedChannel, Finished, ManualClock, ManualLoop, SystemClock, world,
+    };
 }
 
 /// For those who bring transports, drivers or sources of events of their own: the contract of each.

@@ -8,7 +8,7 @@
 //! - `contract`, behind the feature of that name: the behaviours of channels over real connections, written once and run over
 //!   every transport.
 //! - `hostile`, behind the feature of that name: peers that do everything they should not, drawn from a seed.
-//! - `sim`, behind the feature of that name: a network in memory whose every delay, loss and fault comes from a seed.
+//! - `sim`, behind the feature of that name: whole programs, unchanged, on hosts of a simulated network; everything comes from a seed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -21,7 +21,8 @@
 //! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
 //!   [`PeerCredentials`], [`ReceivedDescriptors`].
 //! - Pipes and child processes as channels, where there are Unix descriptors: `Pipes`, for [`Client::adopt`].
-//! - Transports of one's own, found by a scheme of addresses that a builder is told of: [`open`].
+//! - Transports of one's own, found by a scheme of addresses that a builder is told of: [`open`]. What stands in for the network of the system:
+//!   [`open::Network`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
 //! - How many connections the process may have: [`limits`].

@@ -22,6 +22,7 @@ use crate::{
     event_loop::{EventLoop, Termination},
     promise::{Promise, SharedPromised, promise},
     task_error::{catch, tell},
+    world,
 };
 use std::{
     sync::{
@@ -196,7 +197,7 @@ impl Members {
                 Err(panic) => panic,
             };
             state.vacant.push((index, error));
-            state.retry_at = Instant::now().checked_add(RETRY_PAUSE);
+            state.retry_at = world::now().checked_add(RETRY_PAUSE);
             drop(state);
             tell(|| tracing::error!(index, error = failure, "a loop that died could not be replaced"));
             return;
@@ -206,7 +207,7 @@ impl Members {
     /// Takes the recipe and a place to fill with it.
     fn next_vacancy(&self) -> Option<(Recipe, usize, LoopError)> {
         let mut state = self.lock();
-        let too_soon = state.retry_at.is_some_and(|at| Instant::now() < at);
+        let too_soon = state.retry_at.is_some_and(|at| world::now() < at);
         if too_soon || state.vacant.is_empty() {
             return None;
         }

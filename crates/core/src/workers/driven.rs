@@ -2,14 +2,18 @@
 
 use super::pool::{Joined, Pool, Turn};
 use crate::{sync::Arc, threads::ThreadFactory};
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, TryLockError},
+    time::Instant,
+};
 
 /// The threads of a pool that has none, for the world that drives them. Dropped, the pool ends: what was accepted and has not begun is
 /// dropped.
 pub struct WorkersBody {
     pool: Arc<Pool>,
-    /// Those that have left are gone.
-    workers: Vec<Option<Worker>>,
+    /// Those that have left are gone. One that is locked runs a task, in which it waits for something while the world goes on.
+    workers: Vec<Mutex<Option<Worker>>>,
     factory: ThreadFactory,
 }
 
@@ -35,7 +39,7 @@ impl WorkersBody {
         let worker = |index| {
             let name = format!("{}-{index}", pool.name());
             factory.begins(&name);
-            Some(Worker { name, joined: Pool::join(pool), turn: None })
+            Mutex::new(Some(Worker { name, joined: Pool::join(pool), turn: None }))
         };
         Self { pool: pool.clone(), workers: (0..threads).map(worker).collect(), factory }
     }
@@ -63,22 +67,33 @@ impl WorkersBody {
 
     /// Whether all workers have left.
     pub fn is_over(&self) -> bool {
-        self.workers.iter().all(Option::is_none)
+        self.workers.iter().all(|worker| try_lock(worker).is_some_and(|worker| worker.is_none()))
     }
 
-    /// Has one of the workers run one task, if there is one for it.
-    pub fn work(&mut self, index: usize) -> Worked {
+    /// Has one of the workers run one task, if there is one for it. One that is within a task already is idle.
+    pub fn work(&self, index: usize) -> Worked {
         self.pool.judge_overdue();
-        let Some(Some(worker)) = self.workers.get_mut(index) else { return Worked::Over };
+        let Some(worker) = self.workers.get(index) else { return Worked::Over };
+        let Some(mut place) = try_lock(worker) else { return Worked::Idle };
+        let Some(worker) = &mut *place else { return Worked::Over };
         match worker.joined.work_once(&worker.name, &mut worker.turn) {
             Some(true) => Worked::Ran,
             Some(false) => Worked::Idle,
             None => {
                 self.factory.ends(&worker.name);
-                self.workers[index] = None;
+                let left = place.take();
+                drop((place, left));
                 Worked::Over
             }
         }
+    }
+}
+
+fn try_lock(worker: &Mutex<Option<Worker>>) -> Option<MutexGuard<'_, Option<Worker>>> {
+    match worker.try_lock() {
+        Ok(worker) => Some(worker),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

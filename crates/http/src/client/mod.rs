@@ -52,7 +52,7 @@ use netwright_core::EventLoopGroup;
 use netwright_transport::Pool;
 use origin::Origin;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
 };
@@ -80,7 +80,7 @@ struct Inner {
     group: EventLoopGroup,
     settings: WebClientBuilder,
     limits: Arc<HttpLimits>,
-    pools: Mutex<HashMap<Origin, Pool<Ask>>>,
+    pools: Mutex<BTreeMap<Origin, Pool<Ask>>>,
 }
 
 impl WebClient {

@@ -5,7 +5,7 @@ use crate::authority::{BadAuthority, HostAndPort};
 use http::Uri;
 
 /// Whom a connection leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
     pub(super) tls: bool,
     pub(super) host: String,

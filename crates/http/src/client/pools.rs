@@ -7,7 +7,7 @@ use crate::codec::HttpClient;
 use netwright_core::pipeline;
 use netwright_transport::{self as transport, ConnectError, Pool};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{MutexGuard, PoisonError},
 };
 
@@ -17,21 +17,31 @@ const POOLS_MAX: usize = 1024;
 const POOLS_KEPT: usize = 768;
 
 /// Takes out what nobody uses: all that is empty, and of the others as many as are too many.
-fn trim(pools: &mut HashMap<Origin, Pool<Ask>>) -> Vec<Pool<Ask>> {
+fn trim(pools: &mut BTreeMap<Origin, Pool<Ask>>) -> Vec<Pool<Ask>> {
     let mut spare = pools.len().saturating_sub(POOLS_KEPT);
     let used = |pool: &Pool<Ask>| {
         let figures = pool.figures();
         (figures.in_use + figures.connecting + figures.waiting > 0, figures.idle > 0)
     };
-    let mut unused: Vec<_> =
-        pools.extract_if(|_, pool| used(pool) == (false, false)).map(|(_, pool)| pool).collect();
+    let mut unused = take_out(pools, usize::MAX, |pool| used(pool) == (false, false));
     spare = spare.saturating_sub(unused.len());
-    unused.extend(pools.extract_if(|_, pool| !used(pool).0).take(spare).map(|(_, pool)| pool));
+    unused.extend(take_out(pools, spare, |pool| !used(pool).0));
     unused
 }
 
+/// Up to so many of which that is true, in the order of their origins.
+fn take_out(
+    pools: &mut BTreeMap<Origin, Pool<Ask>>,
+    max: usize,
+    which: impl Fn(&Pool<Ask>) -> bool,
+) -> Vec<Pool<Ask>> {
+    let origins = pools.iter().filter(|(_, pool)| which(pool)).map(|(origin, _)| origin.clone());
+    let origins: Vec<Origin> = origins.take(max).collect();
+    origins.iter().filter_map(|origin| pools.remove(origin)).collect()
+}
+
 impl Inner {
-    pub(super) fn pools(&self) -> MutexGuard<'_, HashMap<Origin, Pool<Ask>>> {
+    pub(super) fn pools(&self) -> MutexGuard<'_, BTreeMap<Origin, Pool<Ask>>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

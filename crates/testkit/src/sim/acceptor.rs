@@ -3,15 +3,17 @@
 use super::{
     connection::{SimConnection, tag_of},
     net::ListenerId,
+    network::{UnixNames, set_options},
     universe::{Owner, Subject, Universe},
 };
 use netwright_core::{Address, LocalLoop, driver::Token};
-use netwright_transport::open::{Acceptor, Arrival, Listener};
+use netwright_transport::{
+    StreamOptions,
+    open::{Acceptor, Arrival, Listener},
+};
 use std::{
-    collections::BTreeMap,
     io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 /// A listening socket: closed with its last acceptor.
@@ -19,8 +21,15 @@ pub(super) struct SimListener {
     universe: Arc<Universe>,
     id: ListenerId,
     address: Address,
-    /// The Unix name that leads here, among all of its host.
-    name: Option<(Arc<Mutex<BTreeMap<String, SocketAddr>>>, String)>,
+    name: Option<UnixEntry>,
+    /// Of its connections.
+    options: StreamOptions,
+}
+
+/// The Unix name that leads to a listener, among all of its host.
+pub(super) struct UnixEntry {
+    pub(super) names: Arc<UnixNames>,
+    pub(super) name: String,
 }
 
 impl SimListener {
@@ -28,9 +37,10 @@ impl SimListener {
         universe: Arc<Universe>,
         id: ListenerId,
         address: Address,
-        name: Option<(Arc<Mutex<BTreeMap<String, SocketAddr>>>, String)>,
+        name: Option<UnixEntry>,
+        options: StreamOptions,
     ) -> Self {
-        Self { universe, id, address, name }
+        Self { universe, id, address, name, options }
     }
 }
 
@@ -54,10 +64,10 @@ impl Drop for SimListener {
     fn drop(&mut self) {
         let id = self.id;
         self.universe.lock().disown(Subject::Listener(id));
-        if let Some((names, name)) = &self.name {
+        if let Some(UnixEntry { names, name }) = &self.name {
             names.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         }
-        self.universe.with_net(|net, now| drop(net.close_listener(now, id)));
+        self.universe.with_net(|net, now| _ = net.close_listener(now, id));
     }
 }
 
@@ -70,6 +80,7 @@ impl Acceptor for SimAcceptor {
         let SimListener { universe, id, .. } = &*self.listener;
         let (stream, peer, local) = universe.with_net(|net, now| {
             let (stream, peer) = net.accept(now, *id)?;
+            set_options(net, now, stream, &self.listener.options);
             Ok::<_, super::net::Failure>((stream, peer, net.local_address(stream)))
         })?;
         let peer = match &self.listener.name {

@@ -26,12 +26,7 @@ pub(super) struct SimConnection {
 }
 
 impl SimConnection {
-    pub(super) fn new(
-        universe: Arc<Universe>,
-        id: StreamId,
-        peer: Address,
-        local: Option<Address>,
-    ) -> Self {
+    pub(super) fn new(universe: Arc<Universe>, id: StreamId, peer: Address, local: Option<Address>) -> Self {
         Self { open: Open { universe, id, abortive: false }, peer, local }
     }
 }
@@ -80,7 +75,7 @@ impl Drop for Open {
         let (id, abortive) = (self.id, self.abortive);
         self.universe.lock().disown(Subject::Stream(id));
         // One whose host is gone is gone.
-        self.universe.with_net(|net, now| drop(net.close(now, id, abortive)));
+        self.universe.with_net(|net, now| _ = net.close(now, id, abortive));
     }
 }
 

@@ -80,8 +80,7 @@ impl LoopSlot {
 
 struct PoolSlot {
     host: HostIndex,
-    /// Not here while one of its workers runs.
-    body: Option<WorkersBody>,
+    body: Rc<WorkersBody>,
     /// When each worker is free again.
     free_at: Vec<Time>,
     /// There may be something to do.
@@ -130,7 +129,6 @@ impl Engine {
     pub(super) fn world(&self, host: HostIndex) -> Arc<HostWorld> {
         self.worlds.borrow()[host].clone()
     }
-
 
     /// One thing happens, or time passes up to the next, but not beyond `until`. False if nothing is left that could happen before that; then it is
     /// `until`, if that was said.
@@ -192,7 +190,7 @@ impl Engine {
         for (host, body) in pools {
             self.last_pool.set(self.last_pool.get() + 1);
             let free_at = vec![Time::START; body.len()];
-            let slot = PoolSlot { host, body: Some(body), free_at, active: true };
+            let slot = PoolSlot { host, body: Rc::new(body), free_at, active: true };
             self.pools.borrow_mut().insert(self.last_pool.get(), slot);
         }
     }
@@ -219,7 +217,7 @@ impl Engine {
         }
         let mut pools = self.pools.borrow_mut();
         for slot in pools.values_mut() {
-            if slot.body.as_ref().is_some_and(WorkersBody::take_news) {
+            if slot.body.take_news() {
                 slot.active = true;
             }
         }
@@ -233,8 +231,7 @@ impl Engine {
             }
         }
         for (id, slot) in &*self.pools.borrow() {
-            let Some(body) = &slot.body else { continue };
-            let timer = || self.time_of(slot.host, body.next_timer());
+            let timer = || self.time_of(slot.host, slot.body.next_timer());
             if slot.active || timer().is_some_and(|at| at <= now) {
                 let free = slot.free_at.iter().enumerate().filter(|(_, at)| **at <= now);
                 found.extend(free.map(|(worker, _)| Candidate::Worker(*id, worker)));
@@ -268,12 +265,11 @@ impl Engine {
     }
 
     fn pool_due(&self, slot: &PoolSlot) -> Option<Time> {
-        let body = slot.body.as_ref()?;
         let free = slot.free_at.iter().min().copied()?;
         if slot.active {
             return Some(free);
         }
-        self.time_of(slot.host, body.next_timer()).map(|at| at.max(free))
+        self.time_of(slot.host, slot.body.next_timer()).map(|at| at.max(free))
     }
 
     fn turn(&self, tag: Tag, now: Time) {
@@ -331,11 +327,14 @@ impl Engine {
     }
 
     fn work(&self, pool: u64, worker: usize, now: Time) {
-        let mut pools = self.pools.borrow_mut();
-        let Some(slot) = pools.get_mut(&pool) else { return };
-        let Some(mut body) = slot.body.take() else { return };
-        let host = slot.host;
-        drop(pools);
+        let Some((body, host)) = self.pools.borrow().get(&pool).map(|slot| (slot.body.clone(), slot.host))
+        else {
+            return;
+        };
+        // Until it is known what the task took: another one that waits within it must not get this worker.
+        if let Some(slot) = self.pools.borrow_mut().get_mut(&pool) {
+            slot.free_at[worker] = Time(u64::MAX);
+        }
         let entered = world::enter(self.world(host));
         let worked = body.work(worker);
         let over = body.is_over();
@@ -353,17 +352,22 @@ impl Engine {
         };
         let mut pools = self.pools.borrow_mut();
         if over {
-            pools.remove(&pool);
+            let slot = pools.remove(&pool);
             drop(pools);
-            return drop(body);
+            return drop((slot, body));
         }
-        let Some(slot) = pools.get_mut(&pool) else { return drop(body) };
-        slot.body = Some(body);
+        let Some(slot) = pools.get_mut(&pool) else {
+            drop(pools);
+            return drop(body); // cut meanwhile
+        };
         match worked {
-            Worked::Ran => slot.free_at[worker] = Time(now.0 + took),
+            Worked::Ran => slot.free_at[worker] = Time(self.universe.lock().now.0.max(now.0) + took),
             // Nobody else finds anything either, until there is news.
-            Worked::Idle => slot.active = false,
-            Worked::Over => slot.free_at[worker] = Time(u64::MAX),
+            Worked::Idle => {
+                slot.free_at[worker] = now;
+                slot.active = false;
+            }
+            Worked::Over => {}
         }
     }
 
@@ -375,7 +379,8 @@ impl Engine {
         let entered = world::enter(self.world(host));
         let of_host = |at: HostIndex| at == host;
         let mut loops = self.loops.borrow_mut();
-        let tags: Vec<Tag> = loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| *tag).collect();
+        let tags: Vec<Tag> =
+            loops.iter().filter(|(_, slot)| of_host(slot.host)).map(|(tag, _)| *tag).collect();
         let gone: Vec<_> = tags.iter().filter_map(|tag| loops.remove(tag)).collect();
         drop(loops);
         for slot in gone {
@@ -417,6 +422,7 @@ impl Engine {
 
     /// What of a host is still there.
     pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
+        self.take_in(); // what was built and not driven yet
         let mut left = Vec::new();
         for slot in self.loops.borrow().values().filter(|slot| slot.host == host) {
             if let Some(driven) = &slot.driven {
@@ -431,7 +437,7 @@ impl Engine {
             }
         }
         for slot in self.pools.borrow().values().filter(|slot| slot.host == host) {
-            left.extend(slot.body.as_ref().map(|body| format!("workers {}", body.name())));
+            left.push(format!("workers {}", slot.body.name()));
         }
         left
     }

@@ -1,16 +1,16 @@
 //! A machine in a simulation: its name and addresses, its clock, and the program that it runs.
 
+use super::driver::SimSeed;
 use super::{
     engine::Engine,
     net::{HostId, HostLimits, Time},
     network::SimNetwork,
     universe::{Ahead, HostIndex, Tag, Universe},
 };
-use super::driver::SimSeed;
 use netwright_core::{
     EventLoop, JoinHandle, Refused,
     driver::DriverSeed,
-    world::{self, Common, LoopBody, World, WorkersBody},
+    world::{self, Common, LoopBody, WorkersBody, World},
 };
 use std::{
     any::Any,
@@ -77,6 +77,11 @@ impl Host {
     /// Its name, which others look up.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it runs: it has not crashed, or is back.
+    pub fn is_up(&self) -> bool {
+        self.universe.lock().net.is_up(self.id)
     }
 
     /// Its first address.
@@ -235,7 +240,10 @@ impl Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("name", &self.name).field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("Host")
+            .field("name", &self.name)
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
     }
 }
 

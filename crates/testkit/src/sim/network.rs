@@ -1,15 +1,18 @@
 //! The simulated network as loops see it: in place of the system's, behind the same addresses.
 
 use super::{
-    acceptor::SimListener,
+    acceptor::{SimListener, UnixEntry},
     connection::SimConnection,
-    net::{HostId, Listen, LookupFailure, LookupId, StreamId},
+    net::{Failure, HostId, Keepalive, Listen, LookupFailure, LookupId, Net, StreamId, Time},
     universe::{HostIndex, Owner, Subject, Universe},
 };
 use netwright_core::Address;
-use netwright_transport::open::{
-    Arrival, Connecting, DatagramSocket, Listener, LookingUp, Network, NetworkConnect, NetworkDatagrams,
-    NetworkListen,
+use netwright_transport::{
+    StreamOptions,
+    open::{
+        Arrival, Connecting, DatagramSocket, Listener, LookingUp, Network, NetworkConnect, NetworkDatagrams,
+        NetworkListen,
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -20,7 +23,7 @@ use std::{
 };
 
 /// Unix sockets of a host: each name stands for a port that nobody outside reaches.
-type UnixNames = Mutex<BTreeMap<String, SocketAddr>>;
+pub(super) type UnixNames = Mutex<BTreeMap<String, SocketAddr>>;
 
 /// The network of one host.
 pub(super) struct SimNetwork {
@@ -53,6 +56,21 @@ fn unsupported(address: &Address) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("a simulated network has no {address}"))
 }
 
+/// What a program asks of a socket, as far as a simulated one has it.
+pub(super) fn set_options(net: &mut Net, now: Time, id: StreamId, options: &StreamOptions) {
+    let (send, receive) = options.buffer_sizes();
+    let keepalive =
+        options.keepalive_probes().map(|(idle, interval, probes)| Keepalive { idle, interval, probes });
+    // It exists: it was made a moment ago.
+    let _ = net.set_buffers(id, send, receive);
+    if keepalive.is_some() {
+        let _ = net.set_keepalive(now, id, keepalive);
+    }
+    if let Some(limit) = options.unacknowledged_max() {
+        let _ = net.set_give_up(id, limit);
+    }
+}
+
 fn words(failure: LookupFailure) -> &'static str {
     match failure {
         LookupFailure::NoSuchName => "no such name",
@@ -72,7 +90,7 @@ impl Network for SimNetwork {
         let listen = Listen { shared: how.shared, backlog: Some(how.backlog), ..Listen::at(address) };
         let (id, taken) = self.universe.with_net(|net, now| {
             let id = net.listen(now, self.id, listen)?;
-            Ok::<_, super::net::Failure>((id, net.listens_at(id)))
+            Ok::<_, Failure>((id, net.listens_at(id)))
         })?;
         let mut shown = taken.map_or_else(|| how.address.clone(), Address::Ip);
         let mut name = None;
@@ -81,14 +99,18 @@ impl Network for SimNetwork {
             shown = how.address.clone();
             let mut names = self.unix.lock().unwrap_or_else(PoisonError::into_inner);
             names.insert(shown.to_string(), taken);
-            name = Some((self.unix.clone(), shown.to_string()));
+            name = Some(UnixEntry { names: self.unix.clone(), name: shown.to_string() });
         }
-        Ok(Arc::new(SimListener::new(self.universe.clone(), id, shown, name)))
+        Ok(Arc::new(SimListener::new(self.universe.clone(), id, shown, name, how.options.clone())))
     }
 
     fn connect(&self, how: &NetworkConnect<'_>) -> Connecting {
         let begun = self.target(how.to).and_then(|to| {
-            let id = self.universe.with_net(|net, now| net.connect(now, self.id, to, how.from))?;
+            let id = self.universe.with_net(|net, now| {
+                let id = net.connect(now, self.id, to, how.from)?;
+                set_options(net, now, id, how.options);
+                Ok::<_, Failure>(id)
+            })?;
             Ok(Attempt { universe: self.universe.clone(), id: Some(id) })
         });
         let (mut begun, peer) = (Some(begun), how.to.clone());
@@ -143,7 +165,9 @@ impl Network for SimNetwork {
                 Some(Ok(found)) => {
                     Poll::Ready(Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()))
                 }
-                Some(Err(failure)) => Poll::Ready(Err(io::Error::other(format!("{name}: {}", words(failure))))),
+                Some(Err(failure)) => {
+                    Poll::Ready(Err(io::Error::other(format!("{name}: {}", words(failure)))))
+                }
             }
         }))
     }
@@ -164,7 +188,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.universe.lock().disown(Subject::Stream(id));
-            self.universe.with_net(|net, now| drop(net.close(now, id, true)));
+            self.universe.with_net(|net, now| _ = net.close(now, id, true));
         }
     }
 }

@@ -34,6 +34,13 @@ pub enum Fault {
     },
     /// These hosts and all others hear nothing of each other.
     Partition(Vec<String>),
+    /// That cut is over.
+    Mend {
+        /// Who was not heard.
+        from: String,
+        /// Who did not hear.
+        to: String,
+    },
     /// Cuts and partitions are over.
     Heal,
     /// All connections between the two are reset.
@@ -70,6 +77,7 @@ impl Fault {
         }
         match self {
             Self::Cut { from, to } => sim.cut(&sim.known(from), &sim.known(to)),
+            Self::Mend { from, to } => sim.mend(&sim.known(from), &sim.known(to)),
             Self::Partition(some) => {
                 let some: Vec<_> = some.iter().map(|name| sim.known(name)).collect();
                 sim.partition(&some.iter().collect::<Vec<_>>());
@@ -92,6 +100,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut { from, to } => write!(f, "nothing gets from {from} to {to}"),
+            Self::Mend { from, to } => write!(f, "what comes from {from} gets to {to} again"),
             Self::Partition(some) => write!(f, "{} cut off from all others", some.join(", ")),
             Self::Heal => f.write_str("all cuts are over"),
             Self::Reset { a, b } => write!(f, "connections between {a} and {b} are reset"),
@@ -134,7 +143,17 @@ impl FaultPlan {
     /// Up to two of each kind within that time, but for killed processes, of which there are none; cuts and absences last between 50 ms and 5 s.
     pub fn new(within: Duration) -> Self {
         let lasting = Duration::from_millis(50)..=Duration::from_secs(5);
-        Self { within, cuts: 2, partitions: 2, resets: 2, crashes: 2, kills: 0, links: 2, lasting, hosts: Vec::new() }
+        Self {
+            within,
+            cuts: 2,
+            partitions: 2,
+            resets: 2,
+            crashes: 2,
+            kills: 0,
+            links: 2,
+            lasting,
+            hosts: Vec::new(),
+        }
     }
 
     /// Up to so many ways are cut in one direction.
@@ -188,7 +207,8 @@ impl FaultPlan {
     /// The faults, with their times from now on.
     pub(super) fn draw(&self, chance: &mut Chance, hosts: &[String]) -> Vec<(Duration, Fault)> {
         let mut drawn = Vec::new();
-        let mut struck: Vec<&String> = hosts.iter().filter(|host| self.hosts.is_empty() || self.hosts.contains(host)).collect();
+        let mut struck: Vec<&String> =
+            hosts.iter().filter(|host| self.hosts.is_empty() || self.hosts.contains(host)).collect();
         let within = self.within;
         let span = |chance: &mut Chance| {
             let (least, most) = (nanoseconds(*self.lasting.start()), nanoseconds(*self.lasting.end()));
@@ -204,8 +224,8 @@ impl FaultPlan {
         if hosts.len() > 1 {
             for _ in 0..chance.below(u64::from(self.cuts) + 1) {
                 let ((from, to), (begin, end)) = (pair(chance), span(chance));
-                drawn.push((begin, Fault::Cut { from, to }));
-                drawn.push((end, Fault::Heal));
+                drawn.push((begin, Fault::Cut { from: from.clone(), to: to.clone() }));
+                drawn.push((end, Fault::Mend { from, to }));
             }
             for _ in 0..chance.below(u64::from(self.partitions) + 1) {
                 let (begin, end) = span(chance);

@@ -65,7 +65,9 @@ pub fn for_seeds_with(
                     }
                     let run = || settings(Sim::seed(seed)).run(|sim| scenario(sim)).trace;
                     match on_a_thread(run, false) {
-                        Ok(trace) => traces.lock().unwrap_or_else(PoisonError::into_inner).push((seed, trace)),
+                        Ok(trace) => {
+                            traces.lock().unwrap_or_else(PoisonError::into_inner).push((seed, trace))
+                        }
                         Err((message, script)) => {
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             // Of several, the first: so that the same range fails in the same way.
@@ -81,7 +83,8 @@ pub fn for_seeds_with(
     });
     if let Some(failed) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         let fails = |skipped: &BTreeSet<usize>| {
-            let run = || settings(Sim::seed(failed.seed)).without(skipped.clone()).run(|sim| scenario(sim)).trace;
+            let run =
+                || settings(Sim::seed(failed.seed)).without(skipped.clone()).run(|sim| scenario(sim)).trace;
             on_a_thread(run, true).is_err()
         };
         let needed = shrink(failed.script.len(), fails);
@@ -119,7 +122,9 @@ fn on_a_thread<T: Send>(
         };
         let name = "simulation".to_owned();
         match thread::Builder::new().name(name).spawn_scoped(scope, run) {
-            Ok(run) => run.join().unwrap_or_else(|_| Err(("the run's thread panicked at its end".into(), Vec::new()))),
+            Ok(run) => run
+                .join()
+                .unwrap_or_else(|_| Err(("the run's thread panicked at its end".into(), Vec::new()))),
             Err(error) => Err((format!("no thread for a run: {error}"), Vec::new())),
         }
     })
@@ -135,7 +140,8 @@ fn shrink(faults: usize, fails: impl Fn(&BTreeSet<usize>) -> bool) -> BTreeSet<u
         let len = list.len().div_ceil(parts);
         let mut smaller = None;
         for part in list.chunks(len) {
-            let without: BTreeSet<usize> = needed.iter().copied().filter(|number| !part.contains(number)).collect();
+            let without: BTreeSet<usize> =
+                needed.iter().copied().filter(|number| !part.contains(number)).collect();
             tries += 1;
             if fails(&skipped(&without)) {
                 smaller = Some(without);

@@ -13,6 +13,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
     rc::Rc,
     sync::Arc,
     task::Waker,
@@ -101,7 +102,16 @@ impl Drop for Failing<'_> {
             return;
         }
         let tail = self.sim.engine.universe.lock().trace.tail(self.lines);
-        LAST_SCRIPT.set(self.sim.engine.script.take().said.iter().map(|(at, fault)| (at.since_start(), fault.clone())).collect());
+        LAST_SCRIPT.set(
+            self.sim
+                .engine
+                .script
+                .take()
+                .said
+                .iter()
+                .map(|(at, fault)| (at.since_start(), fault.clone()))
+                .collect(),
+        );
         if !quiet() {
             eprintln!("seed {}, at {:?}; the last of what happened:\n{tail}", self.seed, self.sim.now());
         }
@@ -206,6 +216,26 @@ impl Sim {
         self.universe().with_net(|net, _| net.set_name(None, name, answer));
     }
 
+    /// A name that a lookup does not find from now on.
+    pub fn no_name(&self, name: &str) {
+        self.universe().with_net(|net, _| net.set_name(None, name, NameAnswer::NoSuchName));
+    }
+
+    /// A name for which nobody answers from now on, until whoever asks gives up after that time.
+    pub fn silent_name(&self, name: &str, gives_up_after: Duration) {
+        self.universe().with_net(|net, _| net.set_name(None, name, NameAnswer::Silence(gives_up_after)));
+    }
+
+    /// A name for which the server that should know it has no answer from now on.
+    pub fn failing_name(&self, name: &str) {
+        self.universe().with_net(|net, _| net.set_name(None, name, NameAnswer::ServerFails));
+    }
+
+    /// How long a lookup takes: drawn from that.
+    pub fn lookups_take(&self, time: RangeInclusive<Duration>) {
+        self.universe().with_net(|net, _| net.set_lookup_latency(time));
+    }
+
     // ---- the network ----
 
     /// What all ways are like of which nothing else is said.
@@ -229,9 +259,19 @@ impl Sim {
         self.universe().with_net(|net, now| net.cut(now, from.id, to.id));
     }
 
+    /// What a [cut](Self::cut) kept away gets there again, or what a partition did.
+    pub fn mend(&self, from: &Host, to: &Host) {
+        self.universe().with_net(|net, now| net.mend(now, from.id, to.id));
+    }
+
     /// These hosts and all others hear nothing of each other from now on.
     pub fn partition(&self, some: &[&Host]) {
-        let others: Vec<_> = self.hosts().iter().map(|host| host.id).filter(|id| some.iter().all(|host| host.id != *id)).collect();
+        let others: Vec<_> = self
+            .hosts()
+            .iter()
+            .map(|host| host.id)
+            .filter(|id| some.iter().all(|host| host.id != *id))
+            .collect();
         let some: Vec<_> = some.iter().map(|host| host.id).collect();
         self.universe().with_net(|net, now| net.partition(now, &[&some, &others]));
     }
@@ -352,20 +392,11 @@ impl Sim {
         }
         let (found, wakers) = {
             let mut state = self.universe().lock();
-            let mut found: Vec<String> = Vec::new();
-            if let Err(violations) = state.net.check() {
-                found.extend(violations.iter().map(ToString::to_string));
-            }
-            for host in &hosts {
-                let open = state.net.open_sockets(host.id);
-                if !open.is_empty() {
-                    found.push(format!("{} still has {} sockets open: {open:?}", host.name(), open.len()));
-                }
-            }
+            let found = state.net.check_closed().err().unwrap_or_default();
             (found, state.spread_news())
         };
         wakers.into_iter().for_each(Waker::wake);
-        found.into_iter().for_each(|text| self.violation(text));
+        found.into_iter().for_each(|found| self.violation(found.to_string()));
         self.engine.abandon();
     }
 }

@@ -114,7 +114,6 @@ impl Universe {
 
 /// A host, as the simulation sees it.
 pub(super) struct HostState {
-    pub(super) name: String,
     pub(super) clock: HostClock,
     pub(super) cores: usize,
     /// Chance of its programs.
@@ -245,7 +244,7 @@ impl State {
 
     pub(super) fn add_host(&mut self, name: &str, cores: usize) -> HostIndex {
         let draws = self.draws.fork(name);
-        self.hosts.push(HostState { name: name.to_owned(), clock: HostClock::default(), cores, draws });
+        self.hosts.push(HostState { clock: HostClock::default(), cores, draws });
         self.hosts.len() - 1
     }
 
@@ -351,7 +350,9 @@ impl State {
 
     /// A loop that has given its thread back may have got it again meanwhile; one that has ended has not.
     pub(super) fn forget_loop_unless_back(&mut self, tag: Tag) {
-        if self.bodies.iter().all(|(_, body)| body.tag() != tag) && self.owners.values().all(|owner| !owner.is_of(tag)) {
+        if self.bodies.iter().all(|(_, body)| body.tag() != tag)
+            && self.owners.values().all(|owner| !owner.is_of(tag))
+        {
             self.woken.remove(&tag);
         }
     }

@@ -17,7 +17,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 /// Echoes, on a server with two loops.
-fn echo_server() -> Result<Server, netwright_transport::BindError> {
+pub(crate) fn echo_server() -> Result<Server, netwright_transport::BindError> {
     Server::builder()
         .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
         .bind("0.0.0.0:7")
@@ -34,7 +34,7 @@ fn a_server_and_a_client_that_know_nothing_of_it_talk_in_a_simulation() {
             let client = Client::builder()
                 .pipeline(move || {
                     let count = count.clone();
-                    pipeline().handle(move |_, bytes| drop(count.fetch_add(bytes.len(), Ordering::Relaxed)))
+                    pipeline().handle(move |_, bytes| _ = count.fetch_add(bytes.len(), Ordering::Relaxed))
                 })
                 .unwrap();
             let channel = client.connect("server:7").wait().unwrap();
@@ -78,8 +78,9 @@ fn conversation(sim: &Sim) {
     let done = Arc::new(AtomicUsize::new(0));
     let told = done.clone();
     sim.host("client").enter(|| {
-        let client =
-            Client::builder().pipeline(move || pipeline().app(Talks { left: 20, done: told.clone() })).unwrap();
+        let client = Client::builder()
+            .pipeline(move || pipeline().app(Talks { left: 20, done: told.clone() }))
+            .unwrap();
         let channels: Vec<_> = (0..10).map(|_| client.connect("server:7").wait().unwrap()).collect();
         assert!(sim.run_until(secs(60), || done.load(Ordering::Relaxed) == 10));
         drop(channels);

@@ -27,7 +27,7 @@ use netwright_core::{
     ThreadFactory, promise,
 };
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
@@ -100,7 +100,7 @@ struct Inner {
 }
 
 struct State {
-    busy: HashMap<u64, Kept>,
+    busy: BTreeMap<u64, Kept>,
     /// The last one became idle last.
     idle: Vec<(Instant, Kept)>,
     threads: usize,
@@ -141,7 +141,7 @@ impl ThreadPerChannel {
         let ThreadPerChannelBuilder { name, limit, keep_idle, factory } = builder;
         let (terminate, termination) = promise();
         let state = State {
-            busy: HashMap::new(),
+            busy: BTreeMap::new(),
             idle: Vec::new(),
             threads: 0,
             number: 0,

@@ -1,10 +1,10 @@
 //! Connections that are being opened on this thread's loop, so that a cancel from another thread finds its own.
 
-use std::{cell::RefCell, collections::HashMap};
+use std::{cell::RefCell, collections::BTreeMap};
 
 thread_local! {
     /// How each of them is given up.
-    static ATTEMPTS: RefCell<HashMap<u64, Box<dyn FnOnce()>>> = RefCell::default();
+    static ATTEMPTS: RefCell<BTreeMap<u64, Box<dyn FnOnce()>>> = RefCell::default();
 }
 
 /// An attempt that can be given up until this is dropped.

@@ -216,7 +216,8 @@ impl Listening {
     /// A listener was lost with its loop: another one takes its place, if there is a loop for it.
     fn lost(self: &Arc<Self>, mut post: Post, cause: ListenEnd) {
         lock(&self.list).open.retain(|open| open.fate.is_open());
-        let now = Instant::now();
+        // By the clock of the loops, which need not be the system's.
+        let now = self.plan.acceptors.iter().next().map_or_else(Instant::now, |acceptor| acceptor.now());
         let target = match post.survives(now) {
             true if !lock(&self.list).asked => self.successor(&post),
             _ => None,

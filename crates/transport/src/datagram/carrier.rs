@@ -64,8 +64,8 @@ pub trait DatagramSocket: 'static {
     ///
     /// # Errors
     /// They are about the first one. `WouldBlock`: no room, and an event or a call with [`Ready::WRITE`] tells when there is. `Interrupted`: is tried
-    /// again. `ConnectionRefused` is about an earlier one: told as an event, and the first is tried again. Anything else fails the write of the
-    /// first one; `InvalidInput` says that it is too long.
+    /// again. `ConnectionRefused` is about an earlier one: it is told as an event, and the first is tried again. Anything else fails the write of the
+    /// first one; [`datagram_too_long`] says that nothing of that length is sent.
     fn send(&mut self, queue: &mut DatagramQueue<'_>) -> io::Result<usize>;
 
     /// The next that did not arrive. Asked after an event or a call with [`Ready::ERROR`], until there is none; if there are many, in a later turn,
@@ -92,6 +92,21 @@ pub trait DatagramSocket: 'static {
     fn settle(&mut self, wants_read: bool, waits_for_room: bool) {
         let _ = (wants_read, waits_for_room);
     }
+}
+
+/// What a [`DatagramSocket`] says of a datagram that is longer than it sends as one.
+///
+/// ```
+/// use netwright_transport::open::datagram_too_long;
+/// use std::io;
+///
+/// fn check(len: usize) -> io::Result<()> {
+///     if len > 1472 { Err(datagram_too_long()) } else { Ok(()) }
+/// }
+/// assert!(check(1500).is_err());
+/// ```
+pub fn datagram_too_long() -> io::Error {
+    crate::sys::errors::too_long()
 }
 
 /// What one [`DatagramSocket::receive`] brings.

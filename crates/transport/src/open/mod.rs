@@ -69,7 +69,7 @@ mod schemes;
 mod transport;
 
 pub use crate::{
-    datagram::carrier::{DatagramBatch, DatagramQueue, DatagramSocket, OutgoingDatagram},
+    datagram::carrier::{DatagramBatch, DatagramQueue, DatagramSocket, OutgoingDatagram, datagram_too_long},
     stream::{Received, Stream, Wrote, next_bytes},
 };
 pub use backlog::Backlog;

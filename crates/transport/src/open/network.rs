@@ -195,7 +195,7 @@ pub struct NetworkListen<'a> {
     pub address: &'a Address,
     /// Others may listen at the same address if they share it as well (`SO_REUSEPORT`).
     pub shared: bool,
-    /// How many connections may wait to be accepted.
+    /// How many connections may wait to be accepted: what was asked for, else 4,096, whatever this machine grants.
     pub backlog: usize,
     /// Options of the listener.
     pub listener: &'a ListenerOptions,
@@ -266,7 +266,7 @@ impl Substitute {
     ) -> io::Result<Arc<dyn Listener>> {
         listener.check(socket::domain(address)?).map_err(io::Error::other)?;
         let shared = address.ip().is_some() && (several || listener.shares_port());
-        let backlog = usize::try_from(listener.listen_backlog()).unwrap_or(usize::MAX);
+        let backlog = listener.backlog_without_system();
         let how = NetworkListen { address, shared, backlog, listener, options };
         contained(|| self.0.listen(&how))
     }

@@ -128,7 +128,10 @@ impl Means {
             listener.check_without_socket()?;
         }
         self.check(options)?;
-        let backlog = usize::try_from(listener.listen_backlog()).unwrap_or(usize::MAX);
+        let backlog = match self.network {
+            Some(_) => listener.backlog_without_system(),
+            None => usize::try_from(listener.listen_backlog()).unwrap_or(usize::MAX),
+        };
         Ok(contained(|| {
             let scope = self.scope();
             self.transport.listen(&Listen { address, name: name(address), backlog, listener, options, scope })

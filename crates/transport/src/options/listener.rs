@@ -90,6 +90,12 @@ impl ListenerOptions {
         i32::try_from(self.backlog.unwrap_or_else(system_backlog)).unwrap_or(i32::MAX)
     }
 
+    /// How many connections may wait where a network stands in for the system's, whose own limit says nothing there.
+    pub(crate) fn backlog_without_system(&self) -> usize {
+        self.backlog
+            .map_or(BACKLOG_FALLBACK as usize, |backlog| usize::try_from(backlog).unwrap_or(usize::MAX))
+    }
+
     /// Whether all of it can be asked of a listener that is no socket: the backlog.
     pub(crate) fn check_without_socket(&self) -> Result<(), &'static str> {
         if *self == (Self { backlog: self.backlog, ..Self::default() }) {
@@ -150,7 +156,7 @@ impl fmt::Debug for Octal {
     }
 }
 
-/// What to assume where the system does not say: the default of Linux since 5.4.
+/// What to assume where the system does not say, or is not asked: the default of Linux since 5.4.
 const BACKLOG_FALLBACK: u32 = 4096;
 
 /// The longest queue of waiting connections that the system grants: Linux's `net.core.somaxconn`, else 4096. Read once.

@@ -6,7 +6,7 @@ use netwright_core::{
     Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, internal::catch, promise,
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,7 +34,7 @@ struct State<W: Send + 'static> {
     idle: Vec<Channel<W>>,
     in_use: usize,
     /// Connects that are under way; empty until the future is there, which can be given up.
-    attempts: HashMap<u64, Option<Attempt<W>>>,
+    attempts: BTreeMap<u64, Option<Attempt<W>>>,
     waiting: VecDeque<Waiter<W>>,
     created: u64,
     closed: bool,
@@ -85,7 +85,7 @@ impl<W: Send + 'static> Inner<W> {
         let state = State {
             idle: Vec::new(),
             in_use: 0,
-            attempts: HashMap::new(),
+            attempts: BTreeMap::new(),
             waiting: VecDeque::new(),
             created: 0,
             closed: false,

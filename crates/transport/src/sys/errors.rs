@@ -52,6 +52,11 @@ const NOT_LISTENING: &[Errno] = &[Errno::BADF, Errno::NOTSOCK];
 #[cfg(windows)]
 const NOT_LISTENING: &[Errno] = &[];
 
+/// What the system says of a datagram that is longer than it sends as one.
+pub(crate) fn too_long() -> io::Error {
+    Errno::MSGSIZE.into()
+}
+
 /// A datagram that is longer than the system sends as one.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     is(error, &[Errno::MSGSIZE])

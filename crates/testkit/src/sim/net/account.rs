@@ -3,7 +3,9 @@
 //! Both sides of a direction have a rolling hash. The writer's is kept at the end of each write until the reader has come there, so
 //! that what was read is shown to be a prefix of what was written, in order and once, without keeping the bytes.
 
-use super::{Failure, Fnv, HostId, StreamId};
+#[cfg(test)]
+use super::StreamId;
+use super::{Failure, Fnv, HostId};
 use std::{collections::VecDeque, fmt};
 
 /// One direction of a connection.
@@ -157,6 +159,7 @@ impl Accounts {
         self.sides.push(side);
     }
 
+    #[cfg(test)]
     pub(super) fn of(&self, id: StreamId) -> Option<(&Flow, &Flow)> {
         let side = self.sides.get(id.0 as usize)?;
         let [connector, acceptor] = &self.flows[side.connection as usize];

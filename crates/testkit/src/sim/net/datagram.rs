@@ -118,6 +118,7 @@ impl Net {
     }
 
     /// From now on only datagrams from `peer` are received, or from everybody.
+    #[cfg(test)]
     pub(crate) fn set_peer(&mut self, id: DatagramId, peer: Option<SocketAddr>) -> Result<(), Failure> {
         self.binding_mut(id).map(|binding| binding.peer = peer.map(plain))
     }
@@ -198,16 +199,19 @@ impl Net {
     }
 
     /// Whether there is a datagram, or an error, to be received.
+    #[cfg(test)]
     pub(crate) fn has_datagrams(&self, id: DatagramId) -> bool {
         self.binding(id).is_some_and(|binding| !binding.queue.is_empty() || binding.error.is_some())
     }
 
     /// The error that no call has told yet.
+    #[cfg(test)]
     pub(crate) fn take_datagram_error(&mut self, id: DatagramId) -> Option<Failure> {
         self.binding_mut(id).ok()?.error.take()
     }
 
     /// How many datagrams found no room.
+    #[cfg(test)]
     pub(crate) fn dropped(&self, id: DatagramId) -> u64 {
         self.binding(id).map_or(0, |binding| binding.dropped)
     }

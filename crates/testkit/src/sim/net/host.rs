@@ -117,6 +117,7 @@ pub(crate) enum Socket {
 
 #[derive(Debug)]
 pub(super) struct Host {
+    #[cfg(test)]
     pub(super) name: String,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) up: bool,
@@ -164,6 +165,7 @@ impl Net {
             self.routes.insert(*address, id);
         }
         self.hosts.push(Host {
+            #[cfg(test)]
             name: name.to_owned(),
             addresses: addresses.to_vec(),
             up: true,
@@ -186,10 +188,12 @@ impl Net {
         self.host(host).up
     }
 
+    #[cfg(test)]
     pub(crate) fn host_name(&self, host: HostId) -> &str {
         &self.host(host).name
     }
 
+    #[cfg(test)]
     pub(crate) fn addresses(&self, host: HostId) -> &[IpAddr] {
         &self.host(host).addresses
     }

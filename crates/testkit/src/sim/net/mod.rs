@@ -40,17 +40,22 @@ mod tests;
 mod time;
 mod trace;
 
+pub(crate) use account::Ending;
+#[cfg(test)]
+pub(crate) use account::Flow;
 pub use account::Violation;
-pub(crate) use account::{Ending, Flow};
-pub(crate) use datagram::{Datagram, DatagramId, DatagramSettings};
+pub(crate) use datagram::{DatagramId, DatagramSettings};
 pub use failure::Failure;
 pub(crate) use fnv::Fnv;
+#[cfg(test)]
 pub(crate) use host::Socket;
 pub use host::{HostId, HostLimits};
 pub use link::{Link, Oversized};
 pub(crate) use names::{LookupFailure, LookupId, NameAnswer};
+#[cfg(test)]
+pub(crate) use stream::Readiness;
 pub use stream::StreamId;
-pub(crate) use stream::{Keepalive, Listen, ListenerId, Readiness, Received};
+pub(crate) use stream::{Keepalive, Listen, ListenerId};
 pub use time::Time;
 pub use trace::{Happened, Record};
 
@@ -60,10 +65,7 @@ use agenda::{Agenda, Due};
 use host::Host;
 use link::Paths;
 use names::Names;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 use stream::{End, Listener};
 use trace::Trace;
 
@@ -156,6 +158,7 @@ impl Net {
     }
 
     /// How many events have happened: what a simulation costs.
+    #[cfg(test)]
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
@@ -176,11 +179,13 @@ impl Net {
     }
 
     /// How many records are kept until they are taken. Default: 100,000.
+    #[cfg(test)]
     pub(crate) fn set_trace_limit(&mut self, limit: usize) {
         self.trace.set_limit(limit);
     }
 
     /// How many records went without having been taken.
+    #[cfg(test)]
     pub(crate) fn trace_left_out(&self) -> u64 {
         self.trace.left_out()
     }
@@ -205,12 +210,14 @@ impl Net {
     }
 
     /// What both directions of a connection have carried so far: what this end wrote, and what it read.
+    #[cfg(test)]
     pub(crate) fn account(&self, id: StreamId) -> Option<(&Flow, &Flow)> {
         self.accounts.of(id)
     }
 
     /// The sockets that programs hold open on a host.
-    pub(crate) fn open_sockets(&self, host: HostId) -> &BTreeSet<Socket> {
+    #[cfg(test)]
+    pub(crate) fn open_sockets(&self, host: HostId) -> &std::collections::BTreeSet<Socket> {
         &self.host(host).open
     }
 

@@ -150,6 +150,7 @@ impl Trace {
         std::mem::take(&mut self.records).into()
     }
 
+    #[cfg(test)]
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.shorten();
@@ -159,6 +160,7 @@ impl Trace {
         self.hash.finish()
     }
 
+    #[cfg(test)]
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -30,13 +30,14 @@ use super::{
     host::Socket,
 };
 use input::Input;
-pub(crate) use input::Received;
 pub(super) use listen::Listener;
 pub(crate) use listen::{Listen, ListenerId};
 use output::Output;
 pub(super) use segment::Segment;
 use segment::Signal;
-pub(crate) use settings::{Keepalive, Readiness};
+pub(crate) use settings::Keepalive;
+#[cfg(test)]
+pub(crate) use settings::Readiness;
 use std::{fmt, net::SocketAddr};
 
 /// One end of a connection, by the order in which they came to be.

@@ -1,0 +1,182 @@
+//! What goes wrong in a simulation is felt by the programs in it, and looked after at its end.
+
+use super::programs::echo_server;
+use bytes::Bytes;
+use netwright_core::{CloseCause, EventLoop, pipeline};
+use netwright_testkit::sim::{Fault, FaultPlan, Sim, for_seeds};
+use netwright_transport::{Client, ConnectError};
+use std::{
+    net::IpAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn client() -> Client {
+    Client::builder().pipeline(|| pipeline().handle(|_, _| {})).unwrap()
+}
+
+/// What a run that fails says.
+fn failure(run: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it does not fail");
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap()
+}
+
+#[test]
+fn a_host_that_crashes_says_nothing_and_its_successor_resets_what_it_does_not_know() {
+    Sim::seed(4).run(|sim| {
+        let server = sim.host("server");
+        server.start(echo_server).unwrap();
+        sim.host("client").enter(|| {
+            let client = client();
+            let channel = client.connect("server:7").wait().unwrap();
+            server.crash();
+            sim.run_for(secs(30));
+            assert!(channel.close_cause().is_none(), "who sends nothing learns nothing");
+            server.restart().unwrap();
+            channel.write_and_flush("still there?");
+            assert!(sim.run_until(secs(10), || channel.close_cause().is_some()));
+            assert!(matches!(channel.close_cause(), Some(CloseCause::Io(_))), "{:?}", channel.close_cause());
+            client.connect("server:7").wait().unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_has_its_connections_closed_by_the_system() {
+    Sim::seed(5).run(|sim| {
+        let server = sim.host("server");
+        server.start(echo_server).unwrap();
+        sim.host("client").enter(|| {
+            let client = client();
+            let channel = client.connect("server:7").wait().unwrap();
+            server.kill();
+            assert!(sim.run_until(secs(1), || channel.close_cause().is_some()));
+            let refused = client.connect("server:7").wait();
+            assert!(matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+        });
+    });
+}
+
+#[test]
+fn a_connect_into_a_cut_times_out_by_the_clients_own_limit() {
+    Sim::seed(6).run(|sim| {
+        let (server, host) = (sim.host("server"), sim.host("client"));
+        server.start(echo_server).unwrap();
+        sim.cut(&server, &host); // what comes back does not
+        host.enter(|| {
+            let begun = sim.now();
+            let client =
+                Client::builder().connect_timeout(secs(3)).pipeline(|| pipeline().handle(|_, _| {})).unwrap();
+            let refused = client.connect("server:7").wait();
+            assert!(matches!(refused, Err(ConnectError::TimedOut { .. })), "{refused:?}");
+            assert!((secs(3)..secs(4)).contains(&(sim.now() - begun)));
+            sim.heal();
+            client.connect("server:7").wait().unwrap();
+        });
+    });
+}
+
+#[test]
+fn names_that_are_unknown_or_silent_are_errors_of_the_client() {
+    Sim::seed(7).run(|sim| {
+        sim.host("server").start(echo_server).unwrap();
+        let nowhere: IpAddr = [10, 9, 9, 9].into();
+        sim.name("two-ways", &[nowhere, sim.host("server").address()]);
+        sim.silent_name("slow", secs(5));
+        sim.host("client").enter(|| {
+            let client = client();
+            assert!(matches!(client.connect("nobody:7").wait(), Err(ConnectError::Resolve(_))));
+            let begun = sim.now();
+            assert!(matches!(client.connect("slow:7").wait(), Err(ConnectError::Resolve(_))));
+            assert!(sim.now() - begun >= secs(5));
+            let begun = sim.now();
+            client.connect("two-ways:7").wait().unwrap(); // the second address joins after a quarter of a second
+            assert!(sim.now() - begun < secs(1));
+        });
+    });
+}
+
+#[test]
+fn a_host_without_descriptors_refuses_and_goes_on() {
+    Sim::seed(8).run(|sim| {
+        let server = sim.host("server");
+        server.start(echo_server).unwrap();
+        server.limit(|limits| limits.descriptors = 4); // the listener and three connections
+        sim.host("client").enter(|| {
+            let client = client();
+            let channels: Vec<_> = (0..6).filter_map(|_| client.connect("server:7").wait().ok()).collect();
+            sim.run_for(secs(5));
+            let open = channels.iter().filter(|channel| channel.close_cause().is_none()).count();
+            assert!((3..=6).contains(&open), "{open}");
+            drop(channels.into_iter().map(|channel| channel.close()).collect::<Vec<_>>());
+            sim.run_for(secs(5));
+            client.connect("server:7").wait().unwrap();
+        });
+    });
+}
+
+#[test]
+fn clocks_that_differ_are_seen_by_programs_and_timers_go_by_them() {
+    Sim::seed(9).run(|sim| {
+        let (fast, slow) = (sim.host("fast"), sim.host("slow"));
+        fast.clock_drift_ppm(100_000);
+        slow.clock_behind(secs(3600));
+        let ends: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let timers = [("fast", &fast), ("slow", &slow)].map(|(name, host)| {
+            let ends = ends.clone();
+            host.event_loop().schedule(secs(100), move || ends.lock().unwrap().push(name)).unwrap()
+        });
+        sim.run_for(secs(95));
+        assert_eq!(
+            *ends.lock().unwrap(),
+            ["fast"],
+            "a clock that is too fast by a tenth is there after 91 s"
+        );
+        sim.run_for(secs(10));
+        assert_eq!(*ends.lock().unwrap(), ["fast", "slow"]);
+        drop(timers);
+        let wall = |host: &netwright_testkit::sim::Host| host.enter(netwright_core::world::system_time);
+        assert!(wall(&fast).duration_since(wall(&slow)).unwrap() > secs(3600));
+    });
+}
+
+#[test]
+fn a_loop_that_is_never_let_go_of_is_a_failure() {
+    let text = failure(|| {
+        Sim::seed(10).run(|sim| {
+            let kept = sim.host("leaky").enter(EventLoop::new);
+            kept.execute(|| ()).unwrap();
+            std::mem::forget(kept);
+        });
+    });
+    assert!(text.contains("leaky never ended"), "{text}");
+}
+
+#[test]
+fn a_failure_names_its_seed_and_the_only_fault_that_it_needs() {
+    let text = failure(|| {
+        for_seeds(0..100, |sim| {
+            let server = sim.host("server");
+            server.start(echo_server).unwrap();
+            sim.host("client").enter(|| {
+                let client = client();
+                let channel = client.connect("server:7").wait().unwrap();
+                sim.draw_faults(&FaultPlan::new(secs(5)).crashes(0).cuts(3).partitions(2).links(2));
+                sim.at(secs(2), Fault::Reset { a: "server".into(), b: "client".into() });
+                sim.run_for(secs(6));
+                channel.write_and_flush(Bytes::from("x"));
+                assert!(channel.close_cause().is_none(), "the connection has ended");
+            });
+        });
+    });
+    assert!(text.contains("the connection has ended"), "{text}");
+    assert!(text.contains("these 1 of"), "{text}");
+    assert!(text.contains("are reset"), "{text}");
+    assert!(text.contains("NETWRIGHT_SIM_SEED="), "{text}");
+}
