@@ -8,6 +8,7 @@
 
 mod chat;
 mod common;
+mod datagrams;
 mod eyeballs;
 mod files;
 mod http;
