@@ -26,7 +26,7 @@ pub(super) fn one_in(sim: &Sim, many: u64) -> bool {
 }
 
 /// What is between the hosts, and how much each of them buffers. Nothing of it breaks a connection.
-pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) {
+pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Link {
     let mut link = Link::default()
         .latency(Duration::from_micros(50 + sim.below(40_000)))
         .jitter(Duration::from_micros(sim.below(20_000)));
@@ -36,7 +36,7 @@ pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) {
     if one_in(sim, 3) {
         link = link.rate(50_000 + sim.below(2_000_000)).queue(2_000 + sim.below(200_000));
     }
-    sim.link(link);
+    sim.link(link.clone());
     for host in hosts {
         let buffers: [u64; 2] = std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) });
         let (short_sends, short_receives) = (sim.below(50), sim.below(50));
@@ -51,6 +51,7 @@ pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) {
         });
         host.cores(1 + sim.below(3) as usize);
     }
+    link
 }
 
 /// Faults within a time, in two of three runs. False: nothing goes wrong in this one, so everything has to succeed.

@@ -2,11 +2,11 @@
 
 use super::common::{Ledger, acceptor, assert_determined, connector, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use netwright::{
     Server,
     http::{
-        Body, HttpServer,
+        Body, HttpLimits, HttpServer,
         client::{WebClient, WebClientBuilder},
         serve,
     },
@@ -15,8 +15,8 @@ use netwright::{
     time,
     tls::Tls,
 };
-use netwright_testkit::sim::{Host, Sim, for_seeds};
-use std::time::Duration;
+use netwright_testkit::sim::{Host, Link, Sim, for_seeds};
+use std::{sync::Arc, time::Duration};
 
 /// What is asked for, in the query of its path.
 #[derive(Clone, Debug)]
@@ -35,6 +35,33 @@ struct Errand {
     takes: Duration,
     /// The client leaves the reply after so many pieces.
     leaves_after: Option<u64>,
+    /// It is somewhere else first.
+    moved: bool,
+    /// The client asks whether the body is wanted.
+    expects: bool,
+}
+
+/// What clients and the server are told to keep to.
+#[derive(Clone, Debug)]
+struct Terms {
+    tls: bool,
+    /// How long a request may take in all.
+    total: Option<Duration>,
+    limits: Arc<HttpLimits>,
+    /// A request may be on its way for longer than a server waits for one.
+    slow: bool,
+}
+
+fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
+    let mut limits = HttpLimits::default();
+    if one_in(sim, 3) {
+        limits.requests = 1 + sim.below(4);
+    }
+    if one_in(sim, 3) {
+        limits.idle_time = millis(400 + sim.below(1_000));
+    }
+    let slow = link.loss > 0.0 || link.rate.is_some();
+    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into(), slow }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,10 +76,11 @@ enum Reply {
 
 fn draw_errand(sim: &Sim, id: u64) -> Errand {
     let post = one_in(sim, 2);
+    let upload = if one_in(sim, 30) { sim.below(900_000) as usize } else { draw_len(sim) };
     Errand {
         id,
         post,
-        upload: if post { draw_len(sim) } else { 0 },
+        upload: if post { upload } else { 0 },
         streamed: one_in(sim, 3),
         download: draw_len(sim),
         reply: match sim.below(8) {
@@ -63,6 +91,8 @@ fn draw_errand(sim: &Sim, id: u64) -> Errand {
         },
         takes: if one_in(sim, 2) { Duration::ZERO } else { millis(sim.below(500)) },
         leaves_after: one_in(sim, 12).then(|| sim.below(3)),
+        moved: one_in(sim, 8),
+        expects: one_in(sim, 8),
     }
 }
 
@@ -73,7 +103,7 @@ fn replying(errand: &Errand) -> Response<Body> {
     let mut reply = Response::new(body);
     reply.headers_mut().insert("x-id", errand.id.into());
     if errand.reply == Reply::Close {
-        reply.headers_mut().insert("connection", http::HeaderValue::from_static("close"));
+        reply.headers_mut().insert("connection", HeaderValue::from_static("close"));
     }
     reply
 }
@@ -98,13 +128,20 @@ fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
     body
 }
 
-fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, tls: bool) -> Result<Server, BindError> {
+fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, terms: Terms) -> Result<Server, BindError> {
     let service = move || {
         let (errands, ledger) = (errands.clone(), ledger.clone());
         serve(move |request: Request<Body>| {
-            let id: usize = request.uri().path().trim_start_matches('/').parse().unwrap();
-            let (errand, ledger) = (errands[id].clone(), ledger.clone());
+            let path = request.uri().path();
+            let id: usize = path.rsplit('/').next().unwrap().parse().unwrap();
+            let (errand, ledger, moved) = (errands[id].clone(), ledger.clone(), path.starts_with("/moved"));
             async move {
+                if moved {
+                    let mut reply = Response::new(Body::from("it is elsewhere"));
+                    *reply.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+                    reply.headers_mut().insert("location", HeaderValue::try_from(format!("/{id}")).unwrap());
+                    return reply;
+                }
                 let times = ledger.count(errand.id);
                 if errand.post && times > 1 {
                     ledger.wrong(format!("POST {id} came {times} times"));
@@ -121,31 +158,55 @@ fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, tls: bool) -> Result<Ser
             }
         })
     };
-    let builder = Server::builder();
-    if !tls {
-        let bound = builder.pipeline(move |_| pipeline().add(HttpServer::new()).app(service()));
+    let (builder, limits) = (Server::builder(), terms.limits);
+    if !terms.tls {
+        let bound = builder.pipeline(move |_| pipeline().add(HttpServer::with(limits.clone())).app(service()));
         return bound.bind("0.0.0.0:80").wait();
     }
     let acceptor = acceptor();
-    let bound =
-        builder.pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(service()));
+    let bound = builder.pipeline(move |_| {
+        pipeline().add(Tls::server(&acceptor)).add(HttpServer::with(limits.clone())).app(service())
+    });
     bound.bind("0.0.0.0:443").wait()
 }
 
 /// Runs an errand to its end.
-async fn run(client: &WebClient, scheme: &str, errand: Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
+async fn run(client: &WebClient, errand: &Errand, terms: &Terms, ledger: &Ledger<Errand>) -> Result<(), String> {
+    let begun = time::now();
+    let result = ask(client, errand, terms, ledger).await;
+    let took = time::now() - begun;
+    if let Some(total) = terms.total {
+        if took > total + millis(50) {
+            ledger.wrong(format!("{errand:?} took {took:?}, and {total:?} were allowed: {result:?}"));
+        }
+        if took >= total {
+            return Ok(()); // as was asked for
+        }
+    }
+    // The server had closed a connection on which nothing came for so long: it has seen nothing of this one.
+    let unseen = ledger.counted(errand.id) == 0 && terms.limits.idle_time < secs(60);
+    if unseen && (errand.post || terms.slow) { Ok(()) } else { result }
+}
+
+async fn ask(client: &WebClient, errand: &Errand, terms: &Terms, ledger: &Ledger<Errand>) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
-    let url = format!("{scheme}://server/{}", errand.id);
-    let asking = if errand.post {
-        let body = content(!errand.id, errand.upload);
-        let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
-        client.post(url, body)
-    } else {
-        client.get(url)
-    };
-    let reply = asking.await.map_err(|error| told(&error))?;
+    let (scheme, moved) = (if terms.tls { "https" } else { "http" }, if errand.moved { "moved/" } else { "" });
+    let body = content(!errand.id, errand.upload);
+    let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
+    let mut request = Request::new(if errand.post { body } else { Body::empty() });
+    *request.uri_mut() = format!("{scheme}://server/{moved}{}", errand.id).parse().unwrap();
+    if errand.post {
+        *request.method_mut() = Method::POST;
+        if errand.expects {
+            request.headers_mut().insert("expect", HeaderValue::from_static("100-continue"));
+        }
+    }
+    let reply = client.request(request).await.map_err(|error| told(&error))?;
     if reply.status() == StatusCode::REQUEST_TIMEOUT {
         return Err(told(&"what was sent was late"));
+    }
+    if reply.status() == StatusCode::TEMPORARY_REDIRECT && errand.moved && errand.post && errand.streamed {
+        return Ok(()); // what is a stream cannot be sent again
     }
     if reply.headers().get("x-id") != Some(&errand.id.into()) {
         ledger.wrong(format!("{errand:?} got {:?} {:?}", reply.status(), reply.headers()));
@@ -171,16 +232,16 @@ fn client(
     host: &Host,
     settings: WebClientBuilder,
     tasks: u64,
-    tls: bool,
+    terms: &Terms,
     ledger: &Ledger<Errand>,
 ) -> Result<WebClient, String> {
-    let scheme = if tls { "https" } else { "http" };
+    let settings = settings.total_timeout(terms.total.unwrap_or_default());
     let client = settings.connector(connector()).build().map_err(|error| error.to_string())?;
     for _ in 0..tasks {
-        let (client, ledger) = (client.clone(), ledger.clone());
+        let (client, terms, ledger) = (client.clone(), terms.clone(), ledger.clone());
         let working = async move {
             while let Some((errand, taken)) = ledger.take() {
-                let result = run(&client, scheme, errand, &ledger).await;
+                let result = run(&client, &errand, &terms, &ledger).await;
                 taken.tell(result);
             }
         };
@@ -194,17 +255,18 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
         .chain((0..1 + sim.below(3)).map(|client| format!("client{client}")))
         .map(|name| sim.host(&name))
         .collect();
-    draw_network(sim, &hosts);
+    let link = draw_network(sim, &hosts);
     let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id)).collect();
     let ledger = Ledger::new(errands.clone());
-    let served = ledger.clone();
-    hosts[0].start(move || server(errands.clone(), served.clone(), tls)).unwrap();
+    let terms = draw_terms(sim, tls, &link);
+    let (served, agreed) = (ledger.clone(), terms.clone());
+    hosts[0].start(move || server(errands.clone(), served.clone(), agreed.clone())).unwrap();
     let faults = draw_faults(sim, secs(5));
     for host in &hosts[1..] {
         let (tasks, connections) = (1 + sim.below(6), 1 + sim.below(4) as usize);
         let settings = WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
-        let (here, ledger) = (host.clone(), ledger.clone());
-        host.start(move || client(&here, settings.clone(), tasks, tls, &ledger)).unwrap();
+        let (here, terms, ledger) = (host.clone(), terms.clone(), ledger.clone());
+        host.start(move || client(&here, settings.clone(), tasks, &terms, &ledger)).unwrap();
     }
     ledger.finish(sim, secs(3_600), faults);
     // What is free is free on both sides.
