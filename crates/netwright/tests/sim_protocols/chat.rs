@@ -1,6 +1,8 @@
 //! Members of a chat, who come, talk, and leave, by WebSocket.
 
-use super::common::{Ledger, assert_determined, both, content, draw_faults, draw_network, millis, one_in, secs};
+use super::common::{
+    Ledger, assert_determined, both, content, draw_faults, draw_network, millis, one_in, secs,
+};
 use http::{Request, Response};
 use netwright::{
     AppContext, Application, ChannelGroup, CloseCause, Peer, Server, event_loops,
@@ -8,7 +10,9 @@ use netwright::{
     pipeline,
     server::BindError,
     time,
-    websocket::{Accept, Close, CloseCode, Config, Deflate, Message, Opened, Request as Opening, WebSocketClient},
+    websocket::{
+        Accept, Close, CloseCode, Config, Deflate, Message, Opened, Request as Opening, WebSocketClient,
+    },
 };
 use netwright_testkit::sim::{Host, Sim, for_seeds};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -87,7 +91,8 @@ impl Heard {
         let body = parts.next().unwrap_or_default();
         let expected = self.next.entry(from as u64).or_insert(at);
         if *expected != at || body != content((from * 1_000 + at) as u64, body.len()) {
-            self.wrong = Some(format!("number {at} of {from} instead of {expected}, with {} bytes", body.len()));
+            self.wrong =
+                Some(format!("number {at} of {from} instead of {expected}, with {} bytes", body.len()));
         }
         *expected = at + 1;
         self.messages += 1;
@@ -179,7 +184,9 @@ fn chat(sim: &Sim) {
     let mut visits: Vec<Visit> = (0..count as u64)
         .map(|id| Visit {
             id,
-            says: (0..sim.below(20)).map(|_| sim.below(if one_in(sim, 8) { 20_000 } else { 300 }) as usize).collect(),
+            says: (0..sim.below(20))
+                .map(|_| sim.below(if one_in(sim, 8) { 20_000 } else { 300 }) as usize)
+                .collect(),
             pause: if one_in(sim, 3) { Duration::ZERO } else { millis(sim.below(100)) },
             reads_after: if one_in(sim, 4) { millis(sim.below(2_000)) } else { Duration::ZERO },
             members: count,

@@ -38,7 +38,8 @@ pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Link {
     }
     sim.link(link.clone());
     for host in hosts {
-        let buffers: [u64; 2] = std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) });
+        let buffers: [u64; 2] =
+            std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) });
         let (short_sends, short_receives) = (sim.below(50), sim.below(50));
         let (accept, reset) = (sim.below(30), one_in(sim, 2));
         host.limit(|limits| {
@@ -186,8 +187,22 @@ impl<T> Ledger<T> {
                 sim.violation(format!("{} are gone, without a fault", inner.gone));
             }
         }
-        if std::env::var_os("SHOW").is_some() { eprintln!("{:?} faults {faults}: {} succeeded, {} failed, {} gone {:?}", sim.now(), inner.succeeded, inner.failed.len(), inner.gone, inner.failed); }
-        sim.note(format_args!("{} succeeded, {} failed, {} gone", inner.succeeded, inner.failed.len(), inner.gone));
+        if std::env::var_os("SHOW").is_some() {
+            eprintln!(
+                "{:?} faults {faults}: {} succeeded, {} failed, {} gone {:?}",
+                sim.now(),
+                inner.succeeded,
+                inner.failed.len(),
+                inner.gone,
+                inner.failed
+            );
+        }
+        sim.note(format_args!(
+            "{} succeeded, {} failed, {} gone",
+            inner.succeeded,
+            inner.failed.len(),
+            inner.gone
+        ));
     }
 }
 
@@ -249,8 +264,7 @@ pub(super) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output
 }
 
 /// Made once: keys cost time.
-static CERTIFICATE: LazyLock<Certificate> =
-    LazyLock::new(|| Certificate::self_signed(["server"]).unwrap());
+static CERTIFICATE: LazyLock<Certificate> = LazyLock::new(|| Certificate::self_signed(["server"]).unwrap());
 
 /// TLS for the host that is called `server`.
 pub(super) fn acceptor() -> Acceptor {

@@ -3,13 +3,8 @@
 use super::common::{Ledger, assert_determined, content, draw_faults, millis, one_in, secs};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, Channel, CloseCause, Datagrams, Observer, Peer,
-    channel::Envelope,
-    datagram::Datagram,
-    pipeline,
-    pipeline::observe,
-    server::BindError,
-    time,
+    AppContext, Application, Channel, CloseCause, Datagrams, Observer, Peer, channel::Envelope,
+    datagram::Datagram, pipeline, pipeline::observe, server::BindError, time,
 };
 use netwright_testkit::sim::{Host, Link, Oversized, Sim, for_seeds};
 use std::time::Duration;
@@ -66,7 +61,11 @@ fn question(errand: &Errand) -> Bytes {
 }
 
 /// Asks everything that is to be asked, one question after the other.
-async fn ask(mut peer: Peer<Datagram, Envelope>, ledger: Ledger<Errand>, perfect: bool) -> Result<(), CloseCause> {
+async fn ask(
+    mut peer: Peer<Datagram, Envelope>,
+    ledger: Ledger<Errand>,
+    perfect: bool,
+) -> Result<(), CloseCause> {
     while let Some((errand, taken)) = ledger.take() {
         time::sleep(errand.before).await;
         let question = question(&errand);
@@ -78,7 +77,9 @@ async fn ask(mut peer: Peer<Datagram, Envelope>, ledger: Ledger<Errand>, perfect
             let answer = time::timeout(millis(400), answered(&mut peer, errand.id, &ledger)).await;
             match answer {
                 Ok(Some(answer)) if answer == question => result = Ok(()),
-                Ok(Some(answer)) => ledger.wrong(format!("{errand:?} was answered with {} bytes", answer.len())),
+                Ok(Some(answer)) => {
+                    ledger.wrong(format!("{errand:?} was answered with {} bytes", answer.len()))
+                }
                 Ok(None) => result = Err(format!("{errand:?}: the channel has ended")),
                 Err(_) => continue,
             }

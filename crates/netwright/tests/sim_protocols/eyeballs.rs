@@ -165,7 +165,10 @@ fn several_addresses(sim: &Sim) {
                     is_usable(sim, &channel, &heard);
                     channel.close().wait().unwrap();
                 }
-                (None, Err(ConnectError::Refused(_) | ConnectError::TimedOut { .. } | ConnectError::Io { .. })) => {
+                (
+                    None,
+                    Err(ConnectError::Refused(_) | ConnectError::TimedOut { .. } | ConnectError::Io { .. }),
+                ) => {
                     let most = HEAD_START * places.len() as u32 + CONNECT_MAX + SLACK;
                     assert!(took <= most, "{took:?} instead of {most:?}: {places:?}");
                 }

@@ -6,12 +6,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use netwright::{
     Server,
     files::File,
-    http::{
-        Body, HttpServer,
-        client::WebClient,
-        serve,
-        web::Files,
-    },
+    http::{Body, HttpServer, client::WebClient, serve, web::Files},
     pipeline,
     server::BindError,
     time,
@@ -88,7 +83,8 @@ fn draw_errand(sim: &Sim) -> Errand {
 /// Below `/files` what the directory has, on port 80; all of it piece by piece, on port 81.
 fn servers() -> Result<(Server, Server), BindError> {
     let files = Files::below(&SHARED.0).unwrap();
-    let by_system = Server::builder().pipeline(move |_| pipeline().add(HttpServer::new()).app(files.server()));
+    let by_system =
+        Server::builder().pipeline(move |_| pipeline().add(HttpServer::new()).app(files.server()));
     let by_pieces = Server::builder().pipeline(|_| {
         let answer = |request: Request<Body>| {
             let path = SHARED.0.join(request.uri().path().trim_start_matches('/'));

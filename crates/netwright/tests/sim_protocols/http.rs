@@ -1,6 +1,9 @@
 //! A web server, and clients with pooled connections that ask it all kinds of things.
 
-use super::common::{Ledger, acceptor, assert_determined, connector, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
+use super::common::{
+    Ledger, acceptor, assert_determined, connector, content, draw_faults, draw_len, draw_network, millis,
+    one_in, secs,
+};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use netwright::{
@@ -99,7 +102,11 @@ fn draw_errand(sim: &Sim, id: u64) -> Errand {
 /// Says what was asked for, from an errand that was not lost on its way.
 fn replying(errand: &Errand) -> Response<Body> {
     let bytes = content(errand.id, errand.download);
-    let body = if errand.reply == Reply::Pieces { in_pieces(bytes, 3_000, Duration::ZERO) } else { Body::from(bytes) };
+    let body = if errand.reply == Reply::Pieces {
+        in_pieces(bytes, 3_000, Duration::ZERO)
+    } else {
+        Body::from(bytes)
+    };
     let mut reply = Response::new(body);
     reply.headers_mut().insert("x-id", errand.id.into());
     if errand.reply == Reply::Close {
@@ -160,7 +167,8 @@ fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, terms: Terms) -> Result<
     };
     let (builder, limits) = (Server::builder(), terms.limits);
     if !terms.tls {
-        let bound = builder.pipeline(move |_| pipeline().add(HttpServer::with(limits.clone())).app(service()));
+        let bound =
+            builder.pipeline(move |_| pipeline().add(HttpServer::with(limits.clone())).app(service()));
         return bound.bind("0.0.0.0:80").wait();
     }
     let acceptor = acceptor();
@@ -171,7 +179,12 @@ fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, terms: Terms) -> Result<
 }
 
 /// Runs an errand to its end.
-async fn run(client: &WebClient, errand: &Errand, terms: &Terms, ledger: &Ledger<Errand>) -> Result<(), String> {
+async fn run(
+    client: &WebClient,
+    errand: &Errand,
+    terms: &Terms,
+    ledger: &Ledger<Errand>,
+) -> Result<(), String> {
     let begun = time::now();
     let result = ask(client, errand, terms, ledger).await;
     let took = time::now() - begun;
@@ -188,9 +201,15 @@ async fn run(client: &WebClient, errand: &Errand, terms: &Terms, ledger: &Ledger
     if unseen && (errand.post || terms.slow) { Ok(()) } else { result }
 }
 
-async fn ask(client: &WebClient, errand: &Errand, terms: &Terms, ledger: &Ledger<Errand>) -> Result<(), String> {
+async fn ask(
+    client: &WebClient,
+    errand: &Errand,
+    terms: &Terms,
+    ledger: &Ledger<Errand>,
+) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
-    let (scheme, moved) = (if terms.tls { "https" } else { "http" }, if errand.moved { "moved/" } else { "" });
+    let (scheme, moved) =
+        (if terms.tls { "https" } else { "http" }, if errand.moved { "moved/" } else { "" });
     let body = content(!errand.id, errand.upload);
     let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
     let mut request = Request::new(if errand.post { body } else { Body::empty() });
@@ -264,7 +283,8 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
     let faults = draw_faults(sim, secs(5));
     for host in &hosts[1..] {
         let (tasks, connections) = (1 + sim.below(6), 1 + sim.below(4) as usize);
-        let settings = WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
+        let settings =
+            WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
         let (here, terms, ledger) = (host.clone(), terms.clone(), ledger.clone());
         host.start(move || client(&here, settings.clone(), tasks, &terms, &ledger)).unwrap();
     }

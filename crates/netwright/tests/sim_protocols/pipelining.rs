@@ -1,6 +1,8 @@
 //! Requests one behind the other, from clients that do not wait for replies, in pieces of any size.
 
-use super::common::{Ledger, assert_determined, both, content, draw_faults, draw_len, draw_network, millis, one_in, secs};
+use super::common::{
+    Ledger, assert_determined, both, content, draw_faults, draw_len, draw_network, millis, one_in, secs,
+};
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use netwright::{
@@ -72,7 +74,9 @@ impl Session {
         for (at, ask) in self.asks.iter().enumerate() {
             let method = if ask.upload.is_some() { "POST" } else { "GET" };
             let number = self.number(at);
-            said.extend(format!("{method} /{number}/{}/{} HTTP/1.1\r\nHost: a\r\n", ask.takes, ask.download).bytes());
+            said.extend(
+                format!("{method} /{number}/{}/{} HTTP/1.1\r\nHost: a\r\n", ask.takes, ask.download).bytes(),
+            );
             if self.end == End::LastSaysClose && at + 1 == self.asks.len() {
                 said.extend(b"Connection: close\r\n");
             }
@@ -115,7 +119,11 @@ impl Session {
             }
             left = &left[end + 4 + body.len()..];
         }
-        if left.is_empty() { Ok(self.asks.len()) } else { Err(format!("{} bytes behind the last reply", left.len())) }
+        if left.is_empty() {
+            Ok(self.asks.len())
+        } else {
+            Err(format!("{} bytes behind the last reply", left.len()))
+        }
     }
 }
 
@@ -161,7 +169,10 @@ fn server(at_once: usize, ledger: Ledger<Session>) -> Result<Server, BindError> 
 /// Answers at once, with whole requests.
 fn quick_server() -> Result<Server, BindError> {
     let answer = |request: &Received| answering(request.uri().path());
-    Server::builder().pipeline(move |_| pipeline().add(HttpServer::new()).app(respond(answer))).bind("0.0.0.0:80").wait()
+    Server::builder()
+        .pipeline(move |_| pipeline().add(HttpServer::new()).app(respond(answer)))
+        .bind("0.0.0.0:80")
+        .wait()
 }
 
 async fn say(mut peer: Peer, session: Session, ledger: Ledger<Session>) -> Result<(), String> {
@@ -202,7 +213,9 @@ async fn say(mut peer: Peer, session: Session, ledger: Ledger<Session>) -> Resul
     let ((), (heard, cause)) = both(saying, hearing).await;
     match session.replies(&heard) {
         Ok(replies) if replies == session.asks.len() => Ok(()),
-        Ok(replies) => Err(format!("{replies} of {} replies, then {cause:?}: {session:?}", session.asks.len())),
+        Ok(replies) => {
+            Err(format!("{replies} of {} replies, then {cause:?}: {session:?}", session.asks.len()))
+        }
         Err(wrong) => {
             ledger.wrong(format!("{wrong}: {session:?}"));
             Ok(())

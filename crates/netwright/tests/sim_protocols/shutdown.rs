@@ -1,6 +1,6 @@
 //! A server that is drained while clients ask it.
 
-use super::common::{Ledger, content, draw_len, draw_network, millis, one_in, secs, assert_determined};
+use super::common::{Ledger, assert_determined, content, draw_len, draw_network, millis, one_in, secs};
 use http::{Request, Response};
 use netwright::{
     Client, Server,
@@ -53,8 +53,11 @@ fn server(errands: Vec<Errand>, ledger: Ledger<Errand>) -> Server {
 async fn run(client: &WebClient, errand: &Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
     time::sleep(errand.before).await;
     let url = format!("http://server/{}", errand.id);
-    let asking =
-        if errand.upload > 0 { client.post(url, content(!errand.id, errand.upload)) } else { client.get(url) };
+    let asking = if errand.upload > 0 {
+        client.post(url, content(!errand.id, errand.upload))
+    } else {
+        client.get(url)
+    };
     let got = match asking.await {
         Ok(reply) if !reply.status().is_success() => Err(reply.status().to_string()), // what was sent was late
         Ok(reply) => reply.into_body().collect(1 << 20).await.map_err(|error| error.to_string()),
@@ -73,7 +76,8 @@ async fn run(client: &WebClient, errand: &Errand, ledger: &Ledger<Errand>) -> Re
 }
 
 fn work(host: &Host, tasks: u64, ledger: &Ledger<Errand>) -> Result<WebClient, String> {
-    let client = WebClient::builder().connections(tasks as usize).build().map_err(|error| error.to_string())?;
+    let client =
+        WebClient::builder().connections(tasks as usize).build().map_err(|error| error.to_string())?;
     for _ in 0..tasks {
         let (client, ledger) = (client.clone(), ledger.clone());
         let working = async move {

@@ -1,7 +1,9 @@
 //! TLS: `https`, and connections that begin in clear.
 
 use super::{
-    common::{Ledger, acceptor, both, connector, content, draw_faults, draw_len, draw_network, millis, one_in, secs},
+    common::{
+        Ledger, acceptor, both, connector, content, draw_faults, draw_len, draw_network, millis, one_in, secs,
+    },
     http::clients_and_a_server,
 };
 use bytes::{Bytes, BytesMut};
@@ -98,7 +100,9 @@ impl Application for InClear {
         said.push(b'\n');
         let tls = Tls::server(&self.acceptor);
         match &line[..] {
-            b"STARTTLS" => self.switch.to(pipeline().add(tls.start_tls()).app(Echo { greets: true }).sealed()),
+            b"STARTTLS" => {
+                self.switch.to(pipeline().add(tls.start_tls()).app(Echo { greets: true }).sealed())
+            }
             b"HURRY" => self.switch.to(pipeline().add(tls).app(Echo { greets: false }).sealed()),
             _ => cx.write_and_flush(line),
         }
