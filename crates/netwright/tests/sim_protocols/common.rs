@@ -153,14 +153,6 @@ impl<T> Ledger<T> {
         self.lock().counts.get(&id).copied().unwrap_or_default()
     }
 
-    pub(super) fn failures(&self) -> Vec<String> {
-        self.lock().failed.clone()
-    }
-
-    pub(super) fn succeeded(&self) -> u64 {
-        self.lock().succeeded
-    }
-
     /// Something is not as it must be.
     pub(super) fn wrong(&self, what: impl Into<String>) {
         self.lock().wrong.push(what.into());
@@ -186,16 +178,6 @@ impl<T> Ledger<T> {
             if inner.gone > 0 {
                 sim.violation(format!("{} are gone, without a fault", inner.gone));
             }
-        }
-        if std::env::var_os("SHOW").is_some() {
-            eprintln!(
-                "{:?} faults {faults}: {} succeeded, {} failed, {} gone {:?}",
-                sim.now(),
-                inner.succeeded,
-                inner.failed.len(),
-                inner.gone,
-                inner.failed
-            );
         }
         sim.note(format_args!(
             "{} succeeded, {} failed, {} gone",

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use netwright::{
     Client, CloseCause, Peer, Server,
-    http::{Body, HttpServer, Received, respond, serve},
+    http::{Body, HttpLimits, HttpServer, Received, respond, serve},
     pipeline,
     server::BindError,
     time,
@@ -105,9 +105,6 @@ impl Session {
         for (at, ask) in self.asks.iter().enumerate() {
             let Some(end) = left.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(at) };
             let head = String::from_utf8_lossy(&left[..end]).to_lowercase();
-            if head.starts_with("http/1.1 408 ") {
-                return Ok(at); // what was to come has been lost on its way for too long
-            }
             let number = format!("x-number: {}", self.number(at));
             if !head.starts_with("http/1.1 200 ") || head.lines().all(|line| line != number) {
                 return Err(format!("reply {at} is {head:?}"));
@@ -139,6 +136,13 @@ fn answering(path: &str) -> Response<Bytes> {
     reply
 }
 
+/// Nothing is too slow: what is lost again and again comes in the end.
+fn codec() -> HttpServer {
+    let mut limits = HttpLimits::default();
+    (limits.body_rate, limits.head_time) = (0, secs(600));
+    HttpServer::with(limits)
+}
+
 fn server(at_once: usize, ledger: Ledger<Session>) -> Result<Server, BindError> {
     Server::builder()
         .pipeline(move |_| {
@@ -160,7 +164,7 @@ fn server(at_once: usize, ledger: Ledger<Session>) -> Result<Server, BindError> 
                     answering(&path)
                 }
             };
-            pipeline().add(HttpServer::new()).app(serve(answer).concurrency(at_once))
+            pipeline().add(codec()).app(serve(answer).concurrency(at_once))
         })
         .bind("0.0.0.0:80")
         .wait()
@@ -170,7 +174,7 @@ fn server(at_once: usize, ledger: Ledger<Session>) -> Result<Server, BindError> 
 fn quick_server() -> Result<Server, BindError> {
     let answer = |request: &Received| answering(request.uri().path());
     Server::builder()
-        .pipeline(move |_| pipeline().add(HttpServer::new()).app(respond(answer)))
+        .pipeline(move |_| pipeline().add(codec()).app(respond(answer)))
         .bind("0.0.0.0:80")
         .wait()
 }
@@ -214,7 +218,8 @@ async fn say(mut peer: Peer, session: Session, ledger: Ledger<Session>) -> Resul
     match session.replies(&heard) {
         Ok(replies) if replies == session.asks.len() => Ok(()),
         Ok(replies) => {
-            Err(format!("{replies} of {} replies, then {cause:?}: {session:?}", session.asks.len()))
+            let begin = String::from_utf8_lossy(&heard[..heard.len().min(300)]);
+            Err(format!("{replies} of {} replies, then {cause:?}: {session:?}, {begin}", session.asks.len()))
         }
         Err(wrong) => {
             ledger.wrong(format!("{wrong}: {session:?}"));
@@ -267,7 +272,7 @@ fn sessions(sim: &Sim) {
 
 #[test]
 fn replies_come_whole_and_in_the_order_of_their_requests() {
-    netwright_testkit::sim::for_seeds_with(0..200, |b| b.trace_lines(2000), sessions);
+    for_seeds(0..200, sessions);
 }
 
 #[test]

@@ -135,7 +135,6 @@ async fn run(pool: &Pool<Question>, errand: &Errand, ledger: &Ledger<Errand>) ->
 fn client(host: &Host, most: usize, tasks: u64, ledger: &Ledger<Errand>) -> Result<Pool<Question>, String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let client = Client::builder()
-        .connect_timeout(secs(2))
         .pipeline(|| pipeline().add(LineFrames::max(100)).add(Utf8::strict()).last(Asks::default()))
         .map_err(|error| told(&error))?;
     let pool = Pool::to(&client, "server:7").max_connections(most).acquire_timeout(ACQUIRE_MAX).build();

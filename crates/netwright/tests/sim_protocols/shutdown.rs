@@ -121,7 +121,8 @@ fn draining(sim: &Sim) {
         let client = Client::builder().pipeline(|| pipeline().handle(|_, _| ())).unwrap();
         client.connect("server:80").wait()
     });
-    assert!(faults || matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+    // Refused, if that is not lost on its way again and again.
+    assert!(matches!(refused, Err(ConnectError::Refused(_) | ConnectError::TimedOut { .. })), "{refused:?}");
     ledger.finish(sim, secs(3_600), faults || short);
     hosts[0].enter(|| drop(server));
 }
