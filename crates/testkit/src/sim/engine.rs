@@ -405,6 +405,11 @@ impl Engine {
         self.loops.borrow().is_empty() && self.pools.borrow().is_empty()
     }
 
+    /// Whether a host still has loops.
+    pub(super) fn has_loops(&self, host: HostIndex) -> bool {
+        self.loops.borrow().iter().any(|(_, slot)| slot.host == host)
+    }
+
     /// What of a host is still there.
     pub(super) fn left_on(&self, host: HostIndex) -> Vec<String> {
         self.take_in(); // what was built and not driven yet

@@ -1,0 +1,259 @@
+//! What all scenarios draw, and how they count.
+
+use bytes::Bytes;
+use netwright::tls::{Acceptor, Certificate, Connector, Roots};
+use netwright_testkit::sim::{FaultPlan, Host, Link, Sim, for_seeds};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+
+pub(super) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// True once in so many times.
+pub(super) fn one_in(sim: &Sim, many: u64) -> bool {
+    sim.below(many) == 0
+}
+
+/// What is between the hosts, and how much each of them buffers. Nothing of it breaks a connection.
+pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Link {
+    let mut link = Link::default()
+        .latency(Duration::from_micros(50 + sim.below(40_000)))
+        .jitter(Duration::from_micros(sim.below(20_000)));
+    if one_in(sim, 3) {
+        link = link.loss(sim.below(15) as f64 / 100.0);
+    }
+    if one_in(sim, 3) {
+        link = link.rate(50_000 + sim.below(2_000_000)).queue(2_000 + sim.below(200_000));
+    }
+    sim.link(link.clone());
+    for host in hosts {
+        let buffers: [u64; 2] =
+            std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) });
+        let (short_sends, short_receives) = (sim.below(50), sim.below(50));
+        let (accept, reset) = (sim.below(30), one_in(sim, 2));
+        host.limit(|limits| {
+            limits.send_buffer = buffers[0] as usize;
+            limits.receive_buffer = buffers[1] as usize;
+            limits.short_sends = short_sends as f64 / 100.0;
+            limits.short_receives = short_receives as f64 / 100.0;
+            limits.accept_delay = Duration::ZERO..=millis(accept);
+            limits.reset_discards = if reset { 0.5 } else { 0.0 };
+        });
+        host.cores(1 + sim.below(3) as usize);
+    }
+    link
+}
+
+/// Faults within a time, in two of three runs. False: nothing goes wrong in this one, so everything has to succeed.
+pub(super) fn draw_faults(sim: &Sim, within: Duration) -> bool {
+    if one_in(sim, 3) {
+        return false;
+    }
+    let plan = FaultPlan::new(within).lasting(millis(5)..=secs(3));
+    // Killed as often as crashed; hosts are gone in half of these runs.
+    let gone = sim.below(4) as u32;
+    sim.draw_faults(&plan.crashes(gone / 2).kills(gone % 2));
+    true
+}
+
+/// Bytes that belong to a number, and to no other.
+pub(super) fn content(id: u64, len: usize) -> Bytes {
+    let mut state = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes.into()
+}
+
+/// How long something is: mostly short, at times longer than any buffer.
+pub(super) fn draw_len(sim: &Sim) -> usize {
+    match sim.below(10) {
+        0 => 0,
+        1..=6 => sim.below(2_000) as usize,
+        7..=8 => sim.below(20_000) as usize,
+        _ => sim.below(200_000) as usize,
+    }
+}
+
+/// Work that is to be done, by whoever comes first, and what has become of it. Clones are the same.
+///
+/// It lies outside of the hosts: what a host had taken when it crashed is gone, and the ledger knows it.
+pub(super) struct Ledger<T> {
+    inner: Arc<Mutex<Inner<T>>>,
+}
+
+struct Inner<T> {
+    left: VecDeque<T>,
+    under_way: usize,
+    succeeded: u64,
+    failed: Vec<String>,
+    /// Of what was taken nobody knows any more.
+    gone: u64,
+    counts: BTreeMap<u64, u32>,
+    wrong: Vec<String>,
+}
+
+impl<T> Clone for Ledger<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<T> Ledger<T> {
+    pub(super) fn new(work: impl IntoIterator<Item = T>) -> Self {
+        let inner = Inner {
+            left: work.into_iter().collect(),
+            under_way: 0,
+            succeeded: 0,
+            failed: Vec::new(),
+            gone: 0,
+            counts: BTreeMap::new(),
+            wrong: Vec::new(),
+        };
+        Self { inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next piece of work.
+    pub(super) fn take(&self) -> Option<(T, Taken<T>)> {
+        let mut inner = self.lock();
+        let work = inner.left.pop_front()?;
+        inner.under_way += 1;
+        Some((work, Taken { ledger: self.clone(), told: false }))
+    }
+
+    /// Something has happened to the one with this number. Returns how often by now.
+    pub(super) fn count(&self, id: u64) -> u32 {
+        let mut inner = self.lock();
+        let count = inner.counts.entry(id).or_default();
+        *count += 1;
+        *count
+    }
+
+    pub(super) fn counted(&self, id: u64) -> u32 {
+        self.lock().counts.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Something is not as it must be.
+    pub(super) fn wrong(&self, what: impl Into<String>) {
+        self.lock().wrong.push(what.into());
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        let inner = self.lock();
+        inner.left.is_empty() && inner.under_way == 0
+    }
+
+    /// Waits for the end of it all, which has to come within so much time. Without faults nothing may have failed.
+    pub(super) fn finish(&self, sim: &Sim, within: Duration, faults: bool) {
+        let done = sim.run_until(within, || self.is_done());
+        let inner = self.lock();
+        for wrong in &inner.wrong {
+            sim.violation(wrong.clone());
+        }
+        if !done {
+            sim.violation(format!("{} are still under way, {} not begun", inner.under_way, inner.left.len()));
+        }
+        if !faults {
+            inner.failed.iter().for_each(|failed| sim.violation(format!("without a fault: {failed}")));
+            if inner.gone > 0 {
+                sim.violation(format!("{} are gone, without a fault", inner.gone));
+            }
+        }
+        sim.note(format_args!(
+            "{} succeeded, {} failed, {} gone",
+            inner.succeeded,
+            inner.failed.len(),
+            inner.gone
+        ));
+    }
+}
+
+/// A piece of work that somebody has taken.
+pub(super) struct Taken<T> {
+    ledger: Ledger<T>,
+    told: bool,
+}
+
+impl<T> Taken<T> {
+    /// It was done, or it failed in a way that may be.
+    pub(super) fn tell(mut self, result: Result<(), String>) {
+        self.told = true;
+        let mut inner = self.ledger.lock();
+        match result {
+            Ok(()) => inner.succeeded += 1,
+            Err(failure) => inner.failed.push(failure),
+        }
+    }
+}
+
+impl<T> Drop for Taken<T> {
+    fn drop(&mut self) {
+        let mut inner = self.ledger.lock();
+        inner.under_way -= 1;
+        inner.gone += u64::from(!self.told);
+    }
+}
+
+/// The same happens for the same seed.
+pub(super) fn assert_determined(scenario: impl Fn(&Sim) + Send + Sync) {
+    let first = for_seeds(0..100, &scenario);
+    let second = for_seeds(0..100, &scenario);
+    let differ: Vec<usize> = (0..first.len()).filter(|seed| first[*seed] != second[*seed]).collect();
+    assert!(differ.is_empty(), "these seeds do not say everything: {differ:?}");
+}
+
+/// What both come to, at the same time.
+pub(super) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(move |cx| {
+        if of_a.is_none()
+            && let Poll::Ready(done) = a.as_mut().poll(cx)
+        {
+            of_a = Some(done);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(done) = b.as_mut().poll(cx)
+        {
+            of_b = Some(done);
+        }
+        if of_a.is_none() || of_b.is_none() {
+            return Poll::Pending;
+        }
+        of_a.take().zip(of_b.take()).map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+/// Made once: keys cost time.
+static CERTIFICATE: LazyLock<Certificate> = LazyLock::new(|| Certificate::self_signed(["server"]).unwrap());
+
+/// TLS for the host that is called `server`.
+pub(super) fn acceptor() -> Acceptor {
+    Acceptor::new(&*CERTIFICATE).unwrap()
+}
+
+/// Whoever trusts it.
+pub(super) fn connector() -> Connector {
+    Connector::builder().roots(Roots::of(&CERTIFICATE).unwrap()).build().unwrap()
+}

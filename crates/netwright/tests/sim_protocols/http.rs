@@ -1,0 +1,307 @@
+//! A web server, and clients with pooled connections that ask it all kinds of things.
+
+use super::common::{
+    Ledger, acceptor, assert_determined, connector, content, draw_faults, draw_len, draw_network, millis,
+    one_in, secs,
+};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use netwright::{
+    Server,
+    http::{
+        Body, HttpLimits, HttpServer,
+        client::{WebClient, WebClientBuilder, WebClientError},
+        serve,
+    },
+    pipeline,
+    server::BindError,
+    time,
+    tls::Tls,
+};
+use netwright_testkit::sim::{Host, Link, Sim, for_seeds};
+use std::{sync::Arc, time::Duration};
+
+/// What is asked for, in the query of its path.
+#[derive(Clone, Debug)]
+struct Errand {
+    id: u64,
+    post: bool,
+    /// Of the request's body, if it is a POST.
+    upload: usize,
+    /// It is sent piece by piece.
+    streamed: bool,
+    /// Of the reply's body.
+    download: usize,
+    /// How the reply comes.
+    reply: Reply,
+    /// What the server takes for it.
+    takes: Duration,
+    /// The client leaves the reply after so many pieces.
+    leaves_after: Option<u64>,
+    /// It is somewhere else first.
+    moved: bool,
+    /// The client asks whether the body is wanted.
+    expects: bool,
+}
+
+/// What clients and the server are told to keep to.
+#[derive(Clone, Debug)]
+struct Terms {
+    tls: bool,
+    /// How long a request may take in all.
+    total: Option<Duration>,
+    limits: Arc<HttpLimits>,
+    /// A request may be on its way for longer than a server waits for one.
+    slow: bool,
+}
+
+fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
+    let mut limits = HttpLimits::default();
+    if one_in(sim, 3) {
+        limits.requests = 1 + sim.below(4);
+    }
+    if one_in(sim, 3) {
+        limits.idle_time = millis(400 + sim.below(1_000));
+    }
+    let slow = link.loss > 0.0 || link.rate.is_some();
+    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into(), slow }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reply {
+    Whole,
+    Pieces,
+    /// The server reads nothing of the request's body.
+    WithoutReading,
+    /// And says that it closes.
+    Close,
+}
+
+fn draw_errand(sim: &Sim, id: u64) -> Errand {
+    let post = one_in(sim, 2);
+    let upload = if one_in(sim, 30) { sim.below(900_000) as usize } else { draw_len(sim) };
+    Errand {
+        id,
+        post,
+        upload: if post { upload } else { 0 },
+        streamed: one_in(sim, 3),
+        download: draw_len(sim),
+        reply: match sim.below(8) {
+            0..=3 => Reply::Whole,
+            4..=5 => Reply::Pieces,
+            6 => Reply::WithoutReading,
+            _ => Reply::Close,
+        },
+        takes: if one_in(sim, 2) { Duration::ZERO } else { millis(sim.below(500)) },
+        leaves_after: one_in(sim, 12).then(|| sim.below(3)),
+        moved: one_in(sim, 8),
+        expects: one_in(sim, 8),
+    }
+}
+
+/// Says what was asked for, from an errand that was not lost on its way.
+fn replying(errand: &Errand) -> Response<Body> {
+    let bytes = content(errand.id, errand.download);
+    let body = if errand.reply == Reply::Pieces {
+        in_pieces(bytes, 3_000, Duration::ZERO)
+    } else {
+        Body::from(bytes)
+    };
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert("x-id", errand.id.into());
+    if errand.reply == Reply::Close {
+        reply.headers_mut().insert("connection", HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+/// A body whose length nobody is told, made piece by piece on the loop that runs.
+fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
+    let (mut sender, body) = Body::channel();
+    let sending = async move {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let piece = left.split_to(left.len().min(len));
+            if sender.send(piece).await.is_err() {
+                return;
+            }
+            time::sleep(pause).await;
+        }
+        sender.end();
+    };
+    if let Some(here) = netwright::EventLoop::current() {
+        drop(here.spawn_local(sending));
+    }
+    body
+}
+
+fn server(errands: Vec<Errand>, ledger: Ledger<Errand>, terms: Terms) -> Result<Server, BindError> {
+    let service = move || {
+        let (errands, ledger) = (errands.clone(), ledger.clone());
+        serve(move |request: Request<Body>| {
+            let path = request.uri().path();
+            let id: usize = path.rsplit('/').next().unwrap().parse().unwrap();
+            let (errand, ledger, moved) = (errands[id].clone(), ledger.clone(), path.starts_with("/moved"));
+            async move {
+                if moved {
+                    let mut reply = Response::new(Body::from("it is elsewhere"));
+                    *reply.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+                    reply.headers_mut().insert("location", HeaderValue::try_from(format!("/{id}")).unwrap());
+                    return reply;
+                }
+                let times = ledger.count(errand.id);
+                if errand.post && times > 1 {
+                    ledger.wrong(format!("POST {id} came {times} times"));
+                }
+                time::sleep(errand.takes).await;
+                if errand.reply != Reply::WithoutReading {
+                    match request.into_body().collect(1 << 20).await {
+                        Ok(body) if body == content(!errand.id, errand.upload) => {}
+                        Ok(body) => ledger.wrong(format!("POST {id}: {} bytes, and not those", body.len())),
+                        Err(_) => {} // whoever asked is gone
+                    }
+                }
+                replying(&errand)
+            }
+        })
+    };
+    let (builder, limits) = (Server::builder(), terms.limits);
+    if !terms.tls {
+        let bound =
+            builder.pipeline(move |_| pipeline().add(HttpServer::with(limits.clone())).app(service()));
+        return bound.bind("0.0.0.0:80").wait();
+    }
+    let acceptor = acceptor();
+    let bound = builder.pipeline(move |_| {
+        pipeline().add(Tls::server(&acceptor)).add(HttpServer::with(limits.clone())).app(service())
+    });
+    bound.bind("0.0.0.0:443").wait()
+}
+
+/// Runs an errand to its end.
+async fn run(
+    client: &WebClient,
+    errand: &Errand,
+    terms: &Terms,
+    ledger: &Ledger<Errand>,
+) -> Result<(), String> {
+    let begun = time::now();
+    let result = ask(client, errand, terms, ledger).await;
+    let took = time::now() - begun;
+    if let Some(total) = terms.total {
+        if took > total + millis(50) {
+            ledger.wrong(format!("{errand:?} took {took:?}, and {total:?} were allowed: {result:?}"));
+        }
+        if took >= total {
+            return Ok(()); // as was asked for
+        }
+    }
+    // The server had closed a connection on which nothing came for so long: it has seen nothing of this one.
+    let unseen = ledger.counted(errand.id) == 0 && terms.limits.idle_time < secs(60);
+    if unseen && (errand.post || terms.slow) { Ok(()) } else { result }
+}
+
+async fn ask(
+    client: &WebClient,
+    errand: &Errand,
+    terms: &Terms,
+    ledger: &Ledger<Errand>,
+) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
+    let (scheme, moved) =
+        (if terms.tls { "https" } else { "http" }, if errand.moved { "moved/" } else { "" });
+    let body = content(!errand.id, errand.upload);
+    let body = if errand.streamed { in_pieces(body, 2_000, millis(1)) } else { Body::from(body) };
+    let mut request = Request::new(if errand.post { body } else { Body::empty() });
+    *request.uri_mut() = format!("{scheme}://server/{moved}{}", errand.id).parse().unwrap();
+    if errand.post {
+        *request.method_mut() = Method::POST;
+        if errand.expects {
+            request.headers_mut().insert("expect", HeaderValue::from_static("100-continue"));
+        }
+    }
+    let reply = match client.request(request).await {
+        Err(WebClientError::Pool(_)) => return Ok(()), // the others take their time
+        reply => reply.map_err(|error| told(&error))?,
+    };
+    if reply.status() == StatusCode::REQUEST_TIMEOUT {
+        return Err(told(&"what was sent was late"));
+    }
+    if reply.status() == StatusCode::TEMPORARY_REDIRECT && errand.moved && errand.post && errand.streamed {
+        return Ok(()); // what is a stream cannot be sent again
+    }
+    if reply.headers().get("x-id") != Some(&errand.id.into()) {
+        ledger.wrong(format!("{errand:?} got {:?} {:?}", reply.status(), reply.headers()));
+    }
+    if ledger.counted(errand.id) == 0 {
+        ledger.wrong(format!("{errand:?} was answered by nobody"));
+    }
+    let mut body = reply.into_body();
+    if let Some(pieces) = errand.leaves_after {
+        for _ in 0..pieces {
+            drop(body.read().await);
+        }
+        return Ok(());
+    }
+    let got = body.collect(1 << 20).await.map_err(|error| told(&error))?;
+    if got != content(errand.id, errand.download) {
+        ledger.wrong(format!("{errand:?} got {} bytes, and not those", got.len()));
+    }
+    Ok(())
+}
+
+fn client(
+    host: &Host,
+    settings: WebClientBuilder,
+    tasks: u64,
+    terms: &Terms,
+    ledger: &Ledger<Errand>,
+) -> Result<WebClient, String> {
+    let settings = settings.total_timeout(terms.total.unwrap_or_default());
+    let client = settings.connector(connector()).build().map_err(|error| error.to_string())?;
+    for _ in 0..tasks {
+        let (client, terms, ledger) = (client.clone(), terms.clone(), ledger.clone());
+        let working = async move {
+            while let Some((errand, taken)) = ledger.take() {
+                let result = run(&client, &errand, &terms, &ledger).await;
+                taken.tell(result);
+            }
+        };
+        let _ = host.spawn(working).map_err(|error| error.to_string())?;
+    }
+    Ok(client)
+}
+
+pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
+    let hosts: Vec<Host> = std::iter::once("server".to_owned())
+        .chain((0..1 + sim.below(3)).map(|client| format!("client{client}")))
+        .map(|name| sim.host(&name))
+        .collect();
+    let link = draw_network(sim, &hosts);
+    let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id)).collect();
+    let ledger = Ledger::new(errands.clone());
+    let terms = draw_terms(sim, tls, &link);
+    let (served, agreed) = (ledger.clone(), terms.clone());
+    hosts[0].start(move || server(errands.clone(), served.clone(), agreed.clone())).unwrap();
+    let faults = draw_faults(sim, secs(5));
+    for host in &hosts[1..] {
+        let (tasks, connections) = (1 + sim.below(6), 1 + sim.below(4) as usize);
+        let settings =
+            WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
+        let (here, terms, ledger) = (host.clone(), terms.clone(), ledger.clone());
+        host.start(move || client(&here, settings.clone(), tasks, &terms, &ledger)).unwrap();
+    }
+    ledger.finish(sim, secs(3_600), faults);
+    // What is free is free on both sides.
+    sim.run_for(secs(10));
+}
+
+#[test]
+fn every_request_has_its_own_reply_or_an_error_and_no_post_is_sent_twice() {
+    for_seeds(0..300, |sim| clients_and_a_server(sim, false));
+}
+
+#[test]
+fn requests_and_replies_are_determined_by_the_seed() {
+    assert_determined(|sim| clients_and_a_server(sim, false));
+}
