@@ -56,7 +56,6 @@ enum Work {
     Cancelled,
 }
 
-/// What a reader finds.
 /// Why there is a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
@@ -64,6 +63,7 @@ enum Why {
     Cancelled,
 }
 
+/// What a reader finds.
 pub(super) enum Take<T, E> {
     Ready(Result<T, E>),
     NotYet,
@@ -221,6 +221,7 @@ impl<T, E> Core<T, E> {
 impl<T, E> Core<T, E> {
     /// Gives `result` to listeners and reader if nothing else completed first, and if a cancel may still come, both under one
     /// lock. Says whether it did.
+    #[inline(always)] // a result is moved less, and the reason is known; what is rare stays outside
     fn settle(core: &Arc<Self>, result: Result<T, E>, why: Why) -> bool {
         let mut state = lock(&core.state);
         if !matches!(state.value, Value::Pending) || why == Why::Cancelled && state.work != Work::Open {
@@ -247,6 +248,7 @@ impl<T, E> Core<T, E> {
         true
     }
 
+    #[inline(never)] // keeps the usual end short, which nobody listens to
     fn notify_or_defer(core: &Arc<Self>, result: Result<T, E>) {
         match trampoline::enter() {
             Some(_nested) => core.notify(result),
@@ -296,8 +298,8 @@ impl<T, E> Drop for Core<T, E> {
     fn drop(&mut self) {
         if mem::needs_drop::<Result<T, E>>() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Value::Done(result) = mem::replace(&mut state.value, Value::Taken) {
-                discard(result);
+            if matches!(state.value, Value::Done(_)) {
+                trampoline::catch("result", || state.value = Value::Taken); // dropped where it lies
             }
         }
     }
@@ -310,8 +312,14 @@ pub(super) fn discard<R>(result: R) {
     }
 }
 
+#[inline]
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        trampoline::catch("waker", || waker.wake());
+        wake_one(waker);
     }
+}
+
+#[inline(never)]
+fn wake_one(waker: Waker) {
+    trampoline::catch("waker", || waker.wake());
 }
