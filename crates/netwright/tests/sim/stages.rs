@@ -83,7 +83,8 @@ fn connections(sim: &Sim, last: &Last) {
         sim.link_one_way(&server_host, host, draw.link());
     }
     let records: Vec<Record> = hosts.iter().map(|_| Record::default()).collect();
-    let by_address = |(host, record): (&Host, &Record)| -> (IpAddr, Record) { (host.address(), record.clone()) };
+    let by_address =
+        |(host, record): (&Host, &Record)| -> (IpAddr, Record) { (host.address(), record.clone()) };
     let records_by_address = hosts.iter().zip(&records).map(by_address).collect();
     let workers = server_host.enter(|| Workers::new(1 + draw.below(3) as usize)).unwrap();
     let set = Set {

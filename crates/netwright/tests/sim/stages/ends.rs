@@ -149,7 +149,9 @@ impl End {
         match cause {
             CloseCause::PeerClosed => !self.closes_here() && !matches!(self, Self::Reset | Self::PeerCrashes),
             // A peer that closes before it has read everything resets the connection.
-            CloseCause::Io(_) => !self.closes_here() && (self != Self::HalfClose || !line.script.approach.reads),
+            CloseCause::Io(_) => {
+                !self.closes_here() && (self != Self::HalfClose || !line.script.approach.reads)
+            }
             CloseCause::Requested => {
                 // An application that hears of the peer's end closes by itself; behind the end of both ways nobody has to.
                 let behind_the_peers = line.hears_of_half_closure && self != Self::Reset;

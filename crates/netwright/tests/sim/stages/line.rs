@@ -91,7 +91,18 @@ impl<'a> Line<'a> {
         let talker = Some(Talker::start(&host, draw, &script, &record));
         let now = sim.now();
         let notice_due = now + script.every;
-        Self { script, record, host, server, hears_of_half_closure: false, talker, phase: Phase::Approaches, due: now + APPROACH_MAX, notices: 0, notice_due }
+        Self {
+            script,
+            record,
+            host,
+            server,
+            hears_of_half_closure: false,
+            talker,
+            phase: Phase::Approaches,
+            due: now + APPROACH_MAX,
+            notices: 0,
+            notice_due,
+        }
     }
 
     pub fn with_client(&self, call: impl FnOnce(Channel)) {
@@ -148,7 +159,8 @@ impl<'a> Line<'a> {
             self.notices += 1;
             self.notice_due = now + self.script.every;
             if let Some(channel) = self.record.channel() {
-                self.record.tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
+                self.record
+                    .tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
             }
         }
         let is_due = self.due <= now;
@@ -158,7 +170,12 @@ impl<'a> Line<'a> {
                 self.due = now + self.script.delay;
             }
             Phase::Waits if is_due => {
-                sim.note(format_args!("{}: {:?} {:?}", self.host.name(), self.script.end, self.script.moment));
+                sim.note(format_args!(
+                    "{}: {:?} {:?}",
+                    self.host.name(),
+                    self.script.end,
+                    self.script.moment
+                ));
                 self.phase = Phase::Ends;
                 self.due = now + if self.script.end.ends_by_itself() { END_MAX } else { self.script.lasting };
                 self.script.end.begin(sim, self);
@@ -225,7 +242,9 @@ impl<'a> Line<'a> {
             match &result {
                 None if of_client && self.script.end.strikes_the_client() => {}
                 None => record.fault(format!("nobody has told what became of {wrote:?}")),
-                Some(Ok(())) if wrote == Wrote::TooLate => record.fault("a write behind the end was told to be sent"),
+                Some(Ok(())) if wrote == Wrote::TooLate => {
+                    record.fault("a write behind the end was told to be sent")
+                }
                 Some(Ok(())) if told_the_end && !record.has_heard(wrote) => {
                     record.fault(format!("{wrote:?} was sent, and has not come before the end"));
                 }
@@ -237,12 +256,15 @@ impl<'a> Line<'a> {
             if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
                 sent += 1;
                 if heard_the_end && last.reads_all && !record.has_read(number) {
-                    record.fault(format!("request {number} was sent before an orderly end, and was never read"));
+                    record.fault(format!(
+                        "request {number} was sent before an orderly end, and was never read"
+                    ));
                 }
             }
         }
         if last.tells_all && !resets && self.asked_in_order() {
-            let answered: usize = record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
+            let answered: usize =
+                record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
             if answered != sent {
                 record.fault(format!("{answered} of {sent} requests were answered before the end"));
             }

@@ -5,10 +5,7 @@ use super::{
     moments::Moment,
     wire::{NOTICES, Said},
 };
-use netwright::{
-    Channel, CloseCause, WriteError,
-    channel::Written,
-};
+use netwright::{Channel, CloseCause, WriteError, channel::Written};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},

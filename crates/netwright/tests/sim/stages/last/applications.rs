@@ -77,7 +77,8 @@ impl Set {
         let time = self.work;
         move || {
             if let Some(time) = time {
-                let (_promise, mut never) = netwright::promise::promise::<(), netwright::promise::PromiseError>();
+                let (_promise, mut never) =
+                    netwright::promise::promise::<(), netwright::promise::PromiseError>();
                 let waited = never.wait_timeout(time);
                 assert!(waited.is_none(), "nobody keeps that promise");
             }
@@ -102,7 +103,15 @@ pub struct App {
 impl App {
     pub fn new(set: &Set, record: &Record, number: u8) -> Self {
         let place = Place::Last(number);
-        Self { set: set.clone(), record: record.clone(), place, paused: None, works: false, input_ended: false, next: None }
+        Self {
+            set: set.clone(),
+            record: record.clone(),
+            place,
+            paused: None,
+            works: false,
+            input_ended: false,
+            next: None,
+        }
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
@@ -167,7 +176,8 @@ impl Application for App {
                 }
             }
         }
-        if request.asks == Asks::Answer && request.number >= self.set.exchange_at
+        if request.asks == Asks::Answer
+            && request.number >= self.set.exchange_at
             && let Some(next) = self.next.take()
         {
             cx.flush();
@@ -206,7 +216,12 @@ impl Application for App {
 }
 
 /// An application that gives way to what `next` makes.
-pub fn giving_way<T: 'static>(set: &Set, record: &Record, switch: Switch<T>, next: impl FnOnce(&Switch<T>) + 'static) -> App {
+pub fn giving_way<T: 'static>(
+    set: &Set,
+    record: &Record,
+    switch: Switch<T>,
+    next: impl FnOnce(&Switch<T>) + 'static,
+) -> App {
     let mut app = App::new(set, record, 0);
     app.next = Some(Box::new(move || next(&switch)));
     app

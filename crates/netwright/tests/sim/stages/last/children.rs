@@ -81,7 +81,8 @@ pub fn children(builder: ServerBuilder, set: Set) -> Promised<Server, BindError>
             let (set, record, born) = (set.clone(), told.clone(), born.clone());
             pipeline().app(Child { set, record, born, number: 0, paused: None }).into_segment()
         };
-        let family = Family { children: Children::default(), keys: BTreeMap::new(), build, record: record.clone() };
+        let family =
+            Family { children: Children::default(), keys: BTreeMap::new(), build, record: record.clone() };
         pipeline().add(Wire(record)).add(requests()).last(family)
     };
     builder.pipeline(make).bind("0.0.0.0:7")

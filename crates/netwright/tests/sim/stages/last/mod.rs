@@ -11,12 +11,12 @@ use super::{
     wire::Requests,
 };
 use bytes::BytesMut;
+use netwright::server::Accepted;
 use netwright::{
     Address, CloseCause, Context, Handler, Outgoing, Promised, Server, Workers, WritePromise,
     pipeline::{InboundStage, inbound},
     server::{BindError, ServerBuilder},
 };
-use netwright::server::Accepted;
 use std::{collections::BTreeMap, net::IpAddr, num::NonZeroUsize, time::Duration};
 
 /// What the pipelines of a server are made with.
@@ -46,7 +46,9 @@ pub enum Bye {
 
 impl Set {
     pub fn record(&self, accepted: &Accepted) -> Record {
-        let Address::Ip(peer) = &accepted.peer else { panic!("{} is no client of this scenario", accepted.peer) };
+        let Address::Ip(peer) = &accepted.peer else {
+            panic!("{} is no client of this scenario", accepted.peer)
+        };
         self.records[&peer.ip()].clone()
     }
 }
@@ -63,16 +65,22 @@ pub struct Last {
     pub reads_all: bool,
 }
 
-pub const APPLICATION: Last = Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
-pub const CLOSURE: Last = Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
-pub const ASYNC_FUNCTION: Last = Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION: Last =
+    Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
+pub const CLOSURE: Last =
+    Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
+pub const ASYNC_FUNCTION: Last =
+    Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
 pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
 pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
-pub const STAGE_ON_WORKERS: Last = Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
-pub const APPLICATION_ON_WORKERS: Last = Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
+pub const STAGE_ON_WORKERS: Last =
+    Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION_ON_WORKERS: Last =
+    Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
 pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
 pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
-pub const CHILDREN: Last = Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+pub const CHILDREN: Last =
+    Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
 
 fn requests() -> InboundStage<Requests> {
     inbound(Requests::default())

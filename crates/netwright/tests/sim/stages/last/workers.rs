@@ -9,7 +9,8 @@ use super::{
     Bye, Set, Wire, requests,
 };
 use netwright::{
-    AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
+    AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise,
+    pipeline,
     pipeline::{HalfClosure, OnWorker, StageTimer},
     server::{BindError, ServerBuilder},
 };
@@ -83,7 +84,13 @@ pub struct WorkerApp {
 
 impl WorkerApp {
     pub fn new(set: &Set, record: &Record, number: u8) -> Self {
-        Self { set: set.clone(), record: record.clone(), place: Place::Last(number), paused: None, input_ended: false }
+        Self {
+            set: set.clone(),
+            record: record.clone(),
+            place: Place::Last(number),
+            paused: None,
+            input_ended: false,
+        }
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, request: Request) {
