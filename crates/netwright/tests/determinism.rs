@@ -29,10 +29,11 @@ fn secs(secs: u64) -> Duration {
 async fn answer(request: http::Request<Body>) -> http::Response<Body> {
     let number: u64 = request.uri().path()[1..].parse().unwrap_or_default();
     time::sleep(millis(number % 20)).await;
-    let computed = match Workers::common().map(|workers| workers.submit(move || vec![7; number as usize % 5_000])) {
-        Ok(Ok(computed)) => computed.await.unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let computed =
+        match Workers::common().map(|workers| workers.submit(move || vec![7; number as usize % 5_000])) {
+            Ok(Ok(computed)) => computed.await.unwrap_or_default(),
+            _ => Vec::new(),
+        };
     http::Response::new(Body::from(computed))
 }
 

@@ -26,7 +26,14 @@ impl Sim {
         for host in &hosts {
             host.forget();
         }
-        self.run_until(ENDING_MAX, || engine.is_empty());
+        let over = || {
+            // What loops close at their end may need the common workers again, which nobody else ends.
+            if !engine.has_loops() {
+                hosts.iter().for_each(|host| engine.world(host.index).common.end());
+            }
+            engine.is_empty()
+        };
+        self.run_until(ENDING_MAX, over);
         for host in &hosts {
             for left in engine.left_on(host.index) {
                 self.violation(format!("{} never ended: {left}", host.name()));

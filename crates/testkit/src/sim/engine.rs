@@ -400,10 +400,15 @@ impl Engine {
         self.worlds.borrow_mut().clear();
     }
 
+    /// Whether there are loops on any host.
+    pub(super) fn has_loops(&self) -> bool {
+        self.take_in(); // what was built and not driven yet
+        !self.loops.borrow().is_empty()
+    }
+
     /// Whether nothing runs any more, on any host.
     pub(super) fn is_empty(&self) -> bool {
-        self.take_in(); // what was built and not driven yet
-        self.loops.borrow().is_empty() && self.pools.borrow().is_empty()
+        !self.has_loops() && self.pools.borrow().is_empty()
     }
 
     /// What of a host is still there.
