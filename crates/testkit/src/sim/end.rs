@@ -9,7 +9,7 @@
 //! | messages and bytes that still count in channels that are gone | [`World::flaw`](netwright_core::world::World::flaw) |
 //! | promises of which nobody has heard | [`pending_promises`](netwright_core::world::pending_promises) |
 
-use super::{host::Host, sim::Sim};
+use super::sim::Sim;
 use netwright_core::world::pending_promises;
 use std::{mem, task::Waker, time::Duration};
 
@@ -26,16 +26,14 @@ impl Sim {
         for host in &hosts {
             host.forget();
         }
-        // What loops close at their end may need the common workers again, which nobody else ends.
-        let end_common = |host: &Host| {
-            if !engine.has_loops(host.index) {
-                engine.world(host.index).common.end();
+        let over = || {
+            // What loops close at their end may need the common workers again, which nobody else ends.
+            if !engine.has_loops() {
+                hosts.iter().for_each(|host| engine.world(host.index).common.end());
             }
-        };
-        self.run_until(ENDING_MAX, || {
-            hosts.iter().for_each(end_common);
             engine.is_empty()
-        });
+        };
+        self.run_until(ENDING_MAX, over);
         for host in &hosts {
             for left in engine.left_on(host.index) {
                 self.violation(format!("{} never ended: {left}", host.name()));

@@ -400,15 +400,15 @@ impl Engine {
         self.worlds.borrow_mut().clear();
     }
 
-    /// Whether nothing runs any more, on any host.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether there are loops on any host.
+    pub(super) fn has_loops(&self) -> bool {
         self.take_in(); // what was built and not driven yet
-        self.loops.borrow().is_empty() && self.pools.borrow().is_empty()
+        !self.loops.borrow().is_empty()
     }
 
-    /// Whether a host still has loops.
-    pub(super) fn has_loops(&self, host: HostIndex) -> bool {
-        self.loops.borrow().iter().any(|(_, slot)| slot.host == host)
+    /// Whether nothing runs any more, on any host.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_loops() && self.pools.borrow().is_empty()
     }
 
     /// What of a host is still there.

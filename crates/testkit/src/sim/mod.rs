@@ -36,9 +36,10 @@
 //!
 //! # What is looked after
 //!
-//! At the end of each run every program is told to end, and then there must be nothing left: no channel, no timer, no loop, no socket. What was read from
-//! a stream is what was written to it, in order. No loop has spun. Whoever waits for something that cannot come panics there and then. [`for_seeds`] does
-//! all that with many seeds, and says which fault a failure needs.
+//! At the end of each run every program is told to end, and then there must be nothing left: no channel, no timer, no loop, no socket, no promise of which
+//! nobody has heard, no byte that still counts in a channel that is gone. No loop has cut off what lived on it, or left a timer whose owner had gone. What was
+//! read from a stream is what was written to it, in order. A loop that spins, that is, goes on and on although nobody gives it anything to do, panics there and
+//! then, and so does whoever waits for something that cannot come. [`for_seeds`] does all that with many seeds, and says which fault a failure needs.
 //!
 //! # What is not simulated
 //!
