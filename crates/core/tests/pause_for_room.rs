@@ -178,13 +178,14 @@ fn messages_go_on_when_the_output_is_shut_down_before_there_is_room() {
 fn an_async_function_that_writes_goes_on_when_its_output_is_shut_down() {
     let read = Rc::new(Cell::new(0));
     let seen = read.clone();
-    let mut channel = EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Outgoing>| async move {
-        while let Some(bytes) = peer.read().await? {
-            seen.set(seen.get() + bytes.len());
-            peer.write(bytes).await?;
-        }
-        Ok::<(), CloseCause>(())
-    }));
+    let mut channel =
+        EmbeddedChannel::new(pipeline().serve(|mut peer: Peer<BytesMut, Outgoing>| async move {
+            while let Some(bytes) = peer.read().await? {
+                seen.set(seen.get() + bytes.len());
+                peer.write(bytes).await?;
+            }
+            Ok::<(), CloseCause>(())
+        }));
     channel.write_inbound("1").channel().shut_down_output();
     channel.run();
     for _ in 0..10 {

@@ -266,7 +266,8 @@ impl Engine {
 
     fn pool_due(&self, slot: &PoolSlot) -> Option<Time> {
         let free = slot.free_at.iter().min().copied()?;
-        let active = slot.free_at.iter().zip(&slot.active).filter(|(_, active)| **active).map(|(at, _)| *at).min();
+        let active =
+            slot.free_at.iter().zip(&slot.active).filter(|(_, active)| **active).map(|(at, _)| *at).min();
         let timer = self.time_of(slot.host, slot.body.next_timer()).map(|at| at.max(free));
         active.into_iter().chain(timer).min()
     }

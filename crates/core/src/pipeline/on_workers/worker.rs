@@ -142,7 +142,8 @@ where
     H: SendHandler,
 {
     pub(super) fn new(lane: Lane, handler: H) -> Self {
-        let worker = Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false, owes: false };
+        let worker =
+            Worker { handler, last_timer: 0, armed: Vec::new(), pulls: true, busy: false, owes: false };
         Self {
             lane,
             channel: OnceLock::new(),
