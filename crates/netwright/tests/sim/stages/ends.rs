@@ -1,7 +1,7 @@
 //! How a connection ends: who brings it about, and which causes its channel may give for it.
 
 use super::{draw::Draw, line::Line, moments::Moment};
-use netwright::CloseCause;
+use netwright::{CloseCause, Server};
 use netwright_testkit::sim::Sim;
 use std::time::Duration;
 
@@ -89,12 +89,17 @@ impl End {
         )
     }
 
+    /// Whether the peer may be gone without the server's hearing of it: a reset is said once, and bad ways lose it.
+    pub fn may_be_lost(self) -> bool {
+        !matches!(self, Self::Reset | Self::HalfClose) && !self.closes_here()
+    }
+
     /// Whether it would be no end without a channel of the server.
     pub fn needs_the_server(self) -> bool {
         !matches!(self, Self::Fin | Self::FinAtOnce | Self::HalfClose | Self::Reset | Self::PeerIsKilled)
     }
 
-    fn closes_here(self) -> bool {
+    pub fn closes_here(self) -> bool {
         self.is_ours() && self != Self::WeHalfClose
     }
 
@@ -147,9 +152,13 @@ impl End {
     pub fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
         let closes_itself = line.script.moment == Moment::BehindAClose;
         match cause {
+            CloseCause::Requested if line.was_closed => true,
+            _ if line.server_ends && matches!(cause, CloseCause::ShutDown | CloseCause::Requested) => true,
             CloseCause::PeerClosed => !self.closes_here() && !matches!(self, Self::Reset | Self::PeerCrashes),
             // A peer that closes before it has read everything resets the connection.
-            CloseCause::Io(_) => !self.closes_here() && (self != Self::HalfClose || !line.script.approach.reads),
+            CloseCause::Io(_) => {
+                !self.closes_here() && (self != Self::HalfClose || !line.script.approach.reads)
+            }
             CloseCause::Requested => {
                 // An application that hears of the peer's end closes by itself; behind the end of both ways nobody has to.
                 let behind_the_peers = line.hears_of_half_closure && self != Self::Reset;
@@ -158,6 +167,40 @@ impl End {
             }
             CloseCause::TooSlow(_) => true,
             _ => false,
+        }
+    }
+}
+
+/// How a server ends, with all its connections.
+pub struct ServerEnd {
+    pub at: Duration,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Drains(Duration),
+    IsCut,
+    LoopsEnd,
+}
+
+impl ServerEnd {
+    pub fn draw(sim: &Sim, draw: &Draw<'_>) -> Self {
+        let how = match draw.below(3) {
+            0 => How::Drains(draw.millis(3_000)),
+            1 => How::IsCut,
+            _ => How::LoopsEnd,
+        };
+        Self { at: sim.now() + draw.millis(300), how }
+    }
+
+    pub fn happen(&self, server: &Server) {
+        match self.how {
+            How::Drains(deadline) => drop(server.drain(deadline)),
+            How::IsCut => drop(server.shutdown_now()),
+            How::LoopsEnd => {
+                drop(server.group().shutdown_gracefully(Duration::ZERO, Duration::from_secs(600)))
+            }
         }
     }
 }

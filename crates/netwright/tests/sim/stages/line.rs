@@ -60,6 +60,7 @@ enum Phase {
     Waits,
     Ends,
     GoesOn,
+    IsClosed,
     Over,
 }
 
@@ -71,6 +72,12 @@ pub struct Line<'a> {
     pub server: &'a Host,
     /// The last stage is told when the peer sends no more, and closes then.
     pub hears_of_half_closure: bool,
+    /// The whole server ends on the way.
+    pub server_ends: bool,
+    /// What the peer says may be lost.
+    pub loses: bool,
+    /// It was closed in the end, because the peer's end had not come.
+    pub was_closed: bool,
     talker: Option<Talker>,
     phase: Phase,
     /// When the phase is over, whatever has happened.
@@ -91,7 +98,21 @@ impl<'a> Line<'a> {
         let talker = Some(Talker::start(&host, draw, &script, &record));
         let now = sim.now();
         let notice_due = now + script.every;
-        Self { script, record, host, server, hears_of_half_closure: false, talker, phase: Phase::Approaches, due: now + APPROACH_MAX, notices: 0, notice_due }
+        Self {
+            script,
+            record,
+            host,
+            server,
+            hears_of_half_closure: false,
+            server_ends: false,
+            loses: false,
+            was_closed: false,
+            talker,
+            phase: Phase::Approaches,
+            due: now + APPROACH_MAX,
+            notices: 0,
+            notice_due,
+        }
     }
 
     pub fn with_client(&self, call: impl FnOnce(Channel)) {
@@ -126,7 +147,7 @@ impl<'a> Line<'a> {
         match self.phase {
             Phase::Approaches => self.has_come() || self.record.heard(Place::Client).removed > 0,
             Phase::Waits | Phase::Over => false,
-            Phase::Ends | Phase::GoesOn => self.both_are_over(),
+            Phase::Ends | Phase::GoesOn | Phase::IsClosed => self.both_are_over(),
         }
     }
 
@@ -148,7 +169,8 @@ impl<'a> Line<'a> {
             self.notices += 1;
             self.notice_due = now + self.script.every;
             if let Some(channel) = self.record.channel() {
-                self.record.tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
+                self.record
+                    .tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
             }
         }
         let is_due = self.due <= now;
@@ -158,20 +180,26 @@ impl<'a> Line<'a> {
                 self.due = now + self.script.delay;
             }
             Phase::Waits if is_due => {
-                sim.note(format_args!("{}: {:?} {:?}", self.host.name(), self.script.end, self.script.moment));
+                sim.note(format_args!(
+                    "{}: {:?} {:?}",
+                    self.host.name(),
+                    self.script.end,
+                    self.script.moment
+                ));
                 self.phase = Phase::Ends;
                 self.due = now + if self.script.end.ends_by_itself() { END_MAX } else { self.script.lasting };
                 self.script.end.begin(sim, self);
             }
             Phase::Ends if is_due || self.has_news() => {
-                if self.script.end.ends_by_itself() && !self.record.server_is_over() {
+                if self.record.heard(Place::Wire).active == 0 {
+                    self.phase = Phase::Over; // the client had left before it was accepted
+                    return;
+                }
+                if self.script.end.ends_by_itself() && !self.record.server_is_over() && !self.may_be_lost() {
                     self.record.fault("the server's channel has not ended by itself");
                 }
-                self.phase = Phase::GoesOn;
-                self.due = now + END_MAX;
-                if self.both_are_over() {
-                    self.phase = Phase::Over;
-                } else {
+                self.next(Phase::GoesOn, now);
+                if !self.is_over() {
                     // The rest is the other side's, or follows.
                     if self.script.end.ends_by_itself() {
                         self.with_client(|client| drop(client.close_now(CloseCause::Requested)));
@@ -180,13 +208,32 @@ impl<'a> Line<'a> {
                 }
             }
             Phase::GoesOn if is_due || self.has_news() => {
+                self.next(Phase::IsClosed, now);
+                if !self.is_over() {
+                    if !self.may_be_lost() {
+                        self.record.fault("a channel has not ended after all that");
+                    }
+                    self.was_closed = true;
+                    self.with_server(|server| drop(server.close_now(CloseCause::Requested)));
+                }
+            }
+            Phase::IsClosed if is_due || self.has_news() => {
                 if !self.both_are_over() {
-                    self.record.fault("a channel has not ended after all that");
+                    self.record.fault("a channel has not ended although it was closed");
                 }
                 self.phase = Phase::Over;
             }
             _ => {}
         }
+    }
+
+    fn next(&mut self, phase: Phase, now: Duration) {
+        self.phase = if self.both_are_over() { Phase::Over } else { phase };
+        self.due = now + END_MAX;
+    }
+
+    fn may_be_lost(&self) -> bool {
+        self.loses && self.script.end.may_be_lost()
     }
 
     /// Lets go of the client.
@@ -225,7 +272,9 @@ impl<'a> Line<'a> {
             match &result {
                 None if of_client && self.script.end.strikes_the_client() => {}
                 None => record.fault(format!("nobody has told what became of {wrote:?}")),
-                Some(Ok(())) if wrote == Wrote::TooLate => record.fault("a write behind the end was told to be sent"),
+                Some(Ok(())) if wrote == Wrote::TooLate => {
+                    record.fault("a write behind the end was told to be sent")
+                }
                 Some(Ok(())) if told_the_end && !record.has_heard(wrote) => {
                     record.fault(format!("{wrote:?} was sent, and has not come before the end"));
                 }
@@ -236,13 +285,18 @@ impl<'a> Line<'a> {
             }
             if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
                 sent += 1;
-                if heard_the_end && last.reads_all && !record.has_read(number) {
-                    record.fault(format!("request {number} was sent before an orderly end, and was never read"));
+                // Behind a close of its own nobody wants to read.
+                let wanted = heard_the_end && self.script.moment != Moment::BehindAClose;
+                if wanted && last.reads_all && !record.has_read(number) {
+                    record.fault(format!(
+                        "request {number} was sent before an orderly end, and was never read"
+                    ));
                 }
             }
         }
         if last.tells_all && !resets && self.asked_in_order() {
-            let answered: usize = record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
+            let answered: usize =
+                record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
             if answered != sent {
                 record.fault(format!("{answered} of {sent} requests were answered before the end"));
             }
@@ -252,6 +306,6 @@ impl<'a> Line<'a> {
     /// The peer has asked, says that it asks no more, and waits for its answers.
     fn asked_in_order(&self) -> bool {
         let Script { end, moment, approach, .. } = &self.script;
-        *end == End::HalfClose && *moment != Moment::BehindAClose && approach.reads
+        *end == End::HalfClose && !self.server_ends && *moment != Moment::BehindAClose && approach.reads
     }
 }

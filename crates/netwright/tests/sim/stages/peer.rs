@@ -8,10 +8,8 @@ use super::{
     wire::{Answers, Asks, Request, Said},
 };
 use netwright::{
-    AppContext, Application, Channel, Client, CloseCause, Outgoing, pipeline,
-    client::ConnectError,
-    pipeline::inbound,
-    time,
+    AppContext, Application, Channel, Client, CloseCause, Outgoing, client::ConnectError, pipeline,
+    pipeline::inbound, time,
 };
 use netwright_testkit::sim::Host;
 use std::{
@@ -31,7 +29,8 @@ impl Talker {
         let channel = Arc::new(Mutex::new(None));
         let (told, reads, kept) = (record.clone(), script.approach.reads, channel.clone());
         let client = host.enter(|| {
-            let make = move || pipeline().add(inbound(Answers::default())).app(Ear { record: told.clone(), reads });
+            let make =
+                move || pipeline().add(inbound(Answers::default())).app(Ear { record: told.clone(), reads });
             Client::builder().forsaken_after(Duration::from_secs(5)).pipeline(make).unwrap()
         });
         let connecting = host.enter(|| client.connect("server:7"));

@@ -5,10 +5,7 @@ use super::{
     moments::Moment,
     wire::{NOTICES, Said},
 };
-use netwright::{
-    Channel, CloseCause, WriteError,
-    channel::Written,
-};
+use netwright::{Channel, CloseCause, WriteError, channel::Written};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -194,10 +191,9 @@ impl Record {
         self.state().closed.clone()
     }
 
-    /// Nothing of the server's channel is there any more, or it never came to be.
+    /// Nothing of the server's channel is there any more.
     pub fn server_is_over(&self) -> bool {
-        let heard = self.heard(Place::Wire);
-        heard.active == 0 || heard.removed > 0
+        self.heard(Place::Wire).removed > 0
     }
 
     pub fn client_is_over(&self) -> bool {

@@ -6,7 +6,7 @@ use super::{
         record::{Place, Record, Wrote},
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
     AppContext, Application, CloseCause, Outgoing, Promised, Server, pipeline,
@@ -17,7 +17,11 @@ use netwright::{
 pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
-        pipeline().add(Wire(record.clone())).add(requests()).app(App::new(&set, &record, 0))
+        pipeline()
+            .add(Wire(record.clone()))
+            .add(requests())
+            .add(Slow::new(&set))
+            .app(App::new(&set, &record, 0))
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
@@ -25,42 +29,44 @@ pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindErr
 pub fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        pipeline().add(Wire(record.clone())).add(requests()).handle(move |cx, request: Request| {
-            record.has_channel(cx.channel());
-            record.reads(request.number);
-            let told = record.clone();
-            match request.asks {
-                Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
-                Asks::Pause => {
-                    cx.pause();
-                    record.reach(Moment::WhileTheApplicationHasPaused);
-                    cx.schedule(set.pause, move |_, cx| {
-                        told.tracks(request.wrote(), cx.send(request.answer(0)));
-                        cx.resume();
-                    });
-                }
-                Asks::Work => {
-                    cx.pause();
-                    record.reach(Moment::WhileWorkIsUnderWay);
-                    cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
-                        told.tracks(request.wrote(), cx.send(request.answer(0)));
-                        cx.resume();
-                    });
-                }
-                Asks::Bye => {
-                    record.tracks(request.wrote(), cx.send(request.answer(0)));
-                    record.reach(Moment::BehindAClose);
-                    match set.bye {
-                        Bye::WhenFlushed => cx.close_when_flushed(),
-                        Bye::AtOnce => cx.close(),
-                        Bye::OutputFirst => {
-                            cx.shut_down_output();
-                            cx.close_when_flushed();
+        pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set)).handle(
+            move |cx, request: Request| {
+                record.has_channel(cx.channel());
+                record.reads(request.number);
+                let told = record.clone();
+                match request.asks {
+                    Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
+                    Asks::Pause => {
+                        cx.pause();
+                        record.reach(Moment::WhileTheApplicationHasPaused);
+                        cx.schedule(set.pause, move |_, cx| {
+                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            cx.resume();
+                        });
+                    }
+                    Asks::Work => {
+                        cx.pause();
+                        record.reach(Moment::WhileWorkIsUnderWay);
+                        cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
+                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            cx.resume();
+                        });
+                    }
+                    Asks::Bye => {
+                        record.tracks(request.wrote(), cx.send(request.answer(0)));
+                        record.reach(Moment::BehindAClose);
+                        match set.bye {
+                            Bye::WhenFlushed => cx.close_when_flushed(),
+                            Bye::AtOnce => cx.close(),
+                            Bye::OutputFirst => {
+                                cx.shut_down_output();
+                                cx.close_when_flushed();
+                            }
                         }
                     }
                 }
-            }
-        })
+            },
+        )
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
@@ -77,7 +83,8 @@ impl Set {
         let time = self.work;
         move || {
             if let Some(time) = time {
-                let (_promise, mut never) = netwright::promise::promise::<(), netwright::promise::PromiseError>();
+                let (_promise, mut never) =
+                    netwright::promise::promise::<(), netwright::promise::PromiseError>();
                 let waited = never.wait_timeout(time);
                 assert!(waited.is_none(), "nobody keeps that promise");
             }
@@ -102,7 +109,15 @@ pub struct App {
 impl App {
     pub fn new(set: &Set, record: &Record, number: u8) -> Self {
         let place = Place::Last(number);
-        Self { set: set.clone(), record: record.clone(), place, paused: None, works: false, input_ended: false, next: None }
+        Self {
+            set: set.clone(),
+            record: record.clone(),
+            place,
+            paused: None,
+            works: false,
+            input_ended: false,
+            next: None,
+        }
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
@@ -167,7 +182,8 @@ impl Application for App {
                 }
             }
         }
-        if request.asks == Asks::Answer && request.number >= self.set.exchange_at
+        if request.asks == Asks::Answer
+            && request.number >= self.set.exchange_at
             && let Some(next) = self.next.take()
         {
             cx.flush();
@@ -206,7 +222,12 @@ impl Application for App {
 }
 
 /// An application that gives way to what `next` makes.
-pub fn giving_way<T: 'static>(set: &Set, record: &Record, switch: Switch<T>, next: impl FnOnce(&Switch<T>) + 'static) -> App {
+pub fn giving_way<T: 'static>(
+    set: &Set,
+    record: &Record,
+    switch: Switch<T>,
+    next: impl FnOnce(&Switch<T>) + 'static,
+) -> App {
     let mut app = App::new(set, record, 0);
     app.next = Some(Box::new(move || next(&switch)));
     app

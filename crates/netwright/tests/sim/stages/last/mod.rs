@@ -8,15 +8,15 @@ mod workers;
 
 use super::{
     record::{Place, Record},
-    wire::Requests,
+    wire::{Request, Requests},
 };
 use bytes::BytesMut;
+use netwright::server::Accepted;
 use netwright::{
     Address, CloseCause, Context, Handler, Outgoing, Promised, Server, Workers, WritePromise,
-    pipeline::{InboundStage, inbound},
+    pipeline::{Hold, InboundStage, StageTimer, inbound},
     server::{BindError, ServerBuilder},
 };
-use netwright::server::Accepted;
 use std::{collections::BTreeMap, net::IpAddr, num::NonZeroUsize, time::Duration};
 
 /// What the pipelines of a server are made with.
@@ -33,6 +33,8 @@ pub struct Set {
     /// Whether the last stage wants to hear that the peer sends no more.
     pub half_closure: bool,
     pub concurrency: NonZeroUsize,
+    /// How long a stage in front of the last one holds back what follows each request.
+    pub hold: Option<Duration>,
     /// With which request a segment gives way to the next one.
     pub exchange_at: u32,
 }
@@ -46,7 +48,9 @@ pub enum Bye {
 
 impl Set {
     pub fn record(&self, accepted: &Accepted) -> Record {
-        let Address::Ip(peer) = &accepted.peer else { panic!("{} is no client of this scenario", accepted.peer) };
+        let Address::Ip(peer) = &accepted.peer else {
+            panic!("{} is no client of this scenario", accepted.peer)
+        };
         self.records[&peer.ip()].clone()
     }
 }
@@ -63,16 +67,61 @@ pub struct Last {
     pub reads_all: bool,
 }
 
-pub const APPLICATION: Last = Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
-pub const CLOSURE: Last = Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
-pub const ASYNC_FUNCTION: Last = Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION: Last =
+    Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
+pub const CLOSURE: Last =
+    Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
+pub const ASYNC_FUNCTION: Last =
+    Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
 pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
 pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
-pub const STAGE_ON_WORKERS: Last = Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
-pub const APPLICATION_ON_WORKERS: Last = Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
+pub const STAGE_ON_WORKERS: Last =
+    Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
+pub const APPLICATION_ON_WORKERS: Last =
+    Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
 pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
 pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
-pub const CHILDREN: Last = Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+pub const CHILDREN: Last =
+    Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+
+/// Lets one request through at a time, with a pause behind it.
+struct Slow {
+    pause: Option<Duration>,
+    hold: Option<Hold>,
+}
+
+impl Slow {
+    fn new(set: &Set) -> Self {
+        Self { pause: set.hold, hold: None }
+    }
+}
+
+impl Handler for Slow {
+    type Read = Request;
+    type ReadOut = Request;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, request: Request) {
+        cx.fire_read(request);
+        if let Some(pause) = self.pause {
+            self.hold = Some(cx.hold());
+            cx.arm(pause);
+        }
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
+        if let Some(hold) = self.hold.take() {
+            hold.release(cx);
+        }
+    }
+    /// There may be something behind what it holds back.
+    fn owes(&self) -> bool {
+        self.hold.is_some()
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+}
 
 fn requests() -> InboundStage<Requests> {
     inbound(Requests::default())

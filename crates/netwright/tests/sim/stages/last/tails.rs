@@ -6,7 +6,7 @@ use super::{
         record::Record,
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
     CloseCause, EventLoop, Outgoing, Peer, Promised, Server, pipeline,
@@ -25,7 +25,7 @@ use std::{
 pub fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.serve(move |peer| answers(peer, set, record))
     };
     builder.pipeline(make).bind("0.0.0.0:7")
@@ -76,7 +76,7 @@ async fn take_time(set: &Set, record: &Record, request: Request) {
 pub fn halves(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.serve(move |peer: Peer<Request, Outgoing>| async move {
             record.has_channel(peer.channel());
             let (reader, writer) = peer.split();
@@ -155,7 +155,7 @@ impl Queue {
 pub fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.service(set.concurrency, move |request: Request| {
             record.reads(request.number);
             let (set, record) = (set.clone(), record.clone());

@@ -6,10 +6,11 @@ use super::{
         record::{Place, Record, Wrote},
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
-    AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
+    AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise,
+    pipeline,
     pipeline::{HalfClosure, OnWorker, StageTimer},
     server::{BindError, ServerBuilder},
 };
@@ -57,6 +58,7 @@ pub fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
         pipeline()
             .add(Wire(record.clone()))
             .add(requests())
+            .add(Slow::new(&set))
             .add_on(&set.workers, through)
             .app(super::applications::App::new(&set, &record, 0))
     };
@@ -67,7 +69,7 @@ pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindErr
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         let app = WorkerApp::new(&set, &record, 0);
-        pipeline().add(Wire(record)).add(requests()).app_on(&set.workers, app)
+        pipeline().add(Wire(record)).add(requests()).add(Slow::new(&set)).app_on(&set.workers, app)
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
@@ -83,7 +85,13 @@ pub struct WorkerApp {
 
 impl WorkerApp {
     pub fn new(set: &Set, record: &Record, number: u8) -> Self {
-        Self { set: set.clone(), record: record.clone(), place: Place::Last(number), paused: None, input_ended: false }
+        Self {
+            set: set.clone(),
+            record: record.clone(),
+            place: Place::Last(number),
+            paused: None,
+            input_ended: false,
+        }
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, request: Request) {
