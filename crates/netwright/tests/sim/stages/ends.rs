@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The peer closes when all that it wrote is sent.
     Fin,
     /// The peer closes at once.
@@ -39,7 +39,7 @@ pub enum End {
 }
 
 impl End {
-    pub const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Fin,
         Self::FinAtOnce,
         Self::Reset,
@@ -57,7 +57,7 @@ impl End {
     ];
 
     /// Whether the server's channel ends with nothing else happening.
-    pub fn ends_by_itself(self) -> bool {
+    pub(crate) fn ends_by_itself(self) -> bool {
         match self {
             Self::Fin
             | Self::FinAtOnce
@@ -73,7 +73,7 @@ impl End {
     }
 
     /// Whether the client does not live to hear how it ended.
-    pub fn strikes_the_client(self) -> bool {
+    pub(crate) fn strikes_the_client(self) -> bool {
         matches!(self, Self::PeerCrashes | Self::PeerIsKilled)
     }
 
@@ -90,28 +90,28 @@ impl End {
     }
 
     /// Whether the peer may be gone without the server's hearing of it: a reset is said once, and bad ways lose it.
-    pub fn may_be_lost(self) -> bool {
+    pub(crate) fn may_be_lost(self) -> bool {
         !matches!(self, Self::Reset | Self::HalfClose) && !self.closes_here()
     }
 
     /// Whether it would be no end without a channel of the server.
-    pub fn needs_the_server(self) -> bool {
+    pub(crate) fn needs_the_server(self) -> bool {
         !matches!(self, Self::Fin | Self::FinAtOnce | Self::HalfClose | Self::Reset | Self::PeerIsKilled)
     }
 
-    pub fn closes_here(self) -> bool {
+    pub(crate) fn closes_here(self) -> bool {
         self.is_ours() && self != Self::WeHalfClose
     }
 
     /// How long it lasts, for those that do not end a channel.
-    pub fn draw_lasting(self, draw: &Draw<'_>) -> Duration {
+    pub(crate) fn draw_lasting(self, draw: &Draw<'_>) -> Duration {
         match self {
             Self::Cut | Self::CutBehindUs | Self::PeerCrashes => draw.millis(30_000),
             _ => draw.millis(2_000),
         }
     }
 
-    pub fn begin(self, sim: &Sim, line: &mut Line<'_>) {
+    pub(crate) fn begin(self, sim: &Sim, line: &mut Line<'_>) {
         match self {
             Self::Fin => line.with_client(|client| drop(client.close_when_flushed())),
             Self::FinAtOnce => line.with_client(|client| drop(client.close())),
@@ -134,7 +134,7 @@ impl End {
     }
 
     /// What follows when it has lasted as long as it does.
-    pub fn go_on(self, sim: &Sim, line: &mut Line<'_>) {
+    pub(crate) fn go_on(self, sim: &Sim, line: &mut Line<'_>) {
         match self {
             Self::Cut | Self::CutBehindUs => {
                 sim.heal();
@@ -149,7 +149,7 @@ impl End {
     }
 
     /// Whether the server's channel may have ended for this reason.
-    pub fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
+    pub(crate) fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
         let closes_itself = line.script.moment == Moment::BehindAClose;
         match cause {
             CloseCause::Requested if line.was_closed => true,
@@ -172,8 +172,8 @@ impl End {
 }
 
 /// How a server ends, with all its connections.
-pub struct ServerEnd {
-    pub at: Duration,
+pub(crate) struct ServerEnd {
+    pub(crate) at: Duration,
     how: How,
 }
 
@@ -185,7 +185,7 @@ enum How {
 }
 
 impl ServerEnd {
-    pub fn draw(sim: &Sim, draw: &Draw<'_>) -> Self {
+    pub(crate) fn draw(sim: &Sim, draw: &Draw<'_>) -> Self {
         let how = match draw.below(3) {
             0 => How::Drains(draw.millis(3_000)),
             1 => How::IsCut,
@@ -194,7 +194,7 @@ impl ServerEnd {
         Self { at: sim.now() + draw.millis(300), how }
     }
 
-    pub fn happen(&self, server: &Server) {
+    pub(crate) fn happen(&self, server: &Server) {
         match self.how {
             How::Drains(deadline) => drop(server.drain(deadline)),
             How::IsCut => drop(server.shutdown_now()),

@@ -26,21 +26,21 @@ const END_MAX: Duration = Duration::from_secs(600);
 
 /// What is drawn for one connection.
 #[derive(Debug, Clone)]
-pub struct Script {
-    pub moment: Moment,
-    pub approach: Approach,
-    pub end: End,
+pub(crate) struct Script {
+    pub(crate) moment: Moment,
+    pub(crate) approach: Approach,
+    pub(crate) end: End,
     /// From the moment to the end.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// How long an end lasts that does not end a channel by itself.
-    pub lasting: Duration,
+    pub(crate) lasting: Duration,
     /// How many messages are written from outside, and how long after one another.
-    pub notices: u32,
-    pub every: Duration,
+    pub(crate) notices: u32,
+    pub(crate) every: Duration,
 }
 
 impl Script {
-    pub fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
+    pub(crate) fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
         let moment = draw.one_of(moments);
         let end = draw.one_of(&End::ALL);
         Self {
@@ -65,19 +65,19 @@ enum Phase {
 }
 
 /// A connection on its way.
-pub struct Line<'a> {
-    pub script: Script,
-    pub record: Record,
-    pub host: Host,
-    pub server: &'a Host,
+pub(crate) struct Line<'a> {
+    pub(crate) script: Script,
+    pub(crate) record: Record,
+    pub(crate) host: Host,
+    pub(crate) server: &'a Host,
     /// The last stage is told when the peer sends no more, and closes then.
-    pub hears_of_half_closure: bool,
+    pub(crate) hears_of_half_closure: bool,
     /// The whole server ends on the way.
-    pub server_ends: bool,
+    pub(crate) server_ends: bool,
     /// What the peer says may be lost.
-    pub loses: bool,
+    pub(crate) loses: bool,
     /// It was closed in the end, because the peer's end had not come.
-    pub was_closed: bool,
+    pub(crate) was_closed: bool,
     talker: Option<Talker>,
     phase: Phase,
     /// When the phase is over, whatever has happened.
@@ -87,7 +87,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn begin(
+    pub(crate) fn begin(
         sim: &Sim,
         draw: &Draw<'_>,
         server: &'a Host,
@@ -115,26 +115,26 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub fn with_client(&self, call: impl FnOnce(Channel)) {
+    pub(crate) fn with_client(&self, call: impl FnOnce(Channel)) {
         if let Some(channel) = self.talker.as_ref().and_then(Talker::channel) {
             call(channel);
         }
     }
 
     /// By the handle of its last stage; at the wire if that has none.
-    pub fn with_server(&self, call: impl FnOnce(Channel)) {
+    pub(crate) fn with_server(&self, call: impl FnOnce(Channel)) {
         match self.record.channel() {
             Some(channel) => call(channel),
             None => self.record.close_at_the_wire(),
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
 
     /// When it is to be looked at, if it has no news before.
-    pub fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         if self.writes_notices() { self.due.min(self.notice_due) } else { self.due }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Line<'a> {
     }
 
     /// Whether it is to be looked at now.
-    pub fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         match self.phase {
             Phase::Approaches => self.has_come() || self.record.heard(Place::Client).removed > 0,
             Phase::Waits | Phase::Over => false,
@@ -162,7 +162,7 @@ impl<'a> Line<'a> {
         self.record.server_is_over() && client_is_over
     }
 
-    pub fn step(&mut self, sim: &Sim) {
+    pub(crate) fn step(&mut self, sim: &Sim) {
         let now = sim.now();
         while self.writes_notices() && self.notice_due <= now {
             let number = self.notices;
@@ -237,14 +237,14 @@ impl<'a> Line<'a> {
     }
 
     /// Lets go of the client.
-    pub fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if let Some(talker) = self.talker.take() {
             self.host.enter(|| drop(talker.into_client()));
         }
     }
 
     /// What must hold when everything is over.
-    pub fn check(&self, last: &Last, resets: bool) {
+    pub(crate) fn check(&self, last: &Last, resets: bool) {
         let record = &self.record;
         for (place, heard) in record.all_heard() {
             let gone = self.script.end.strikes_the_client() && place == Place::Client;

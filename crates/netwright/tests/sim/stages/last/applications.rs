@@ -14,7 +14,7 @@ use netwright::{
     server::{BindError, ServerBuilder},
 };
 
-pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         pipeline()
@@ -26,7 +26,7 @@ pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindErr
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
-pub fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set)).handle(
@@ -72,14 +72,14 @@ pub fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> 
 }
 
 impl Request {
-    pub fn wrote(self) -> Wrote {
+    pub(crate) fn wrote(self) -> Wrote {
         Wrote::Answer(0, self.number)
     }
 }
 
 impl Set {
     /// What workers do for a request.
-    pub fn work(&self) -> impl FnOnce() + Send + 'static {
+    pub(crate) fn work(&self) -> impl FnOnce() + Send + 'static {
         let time = self.work;
         move || {
             if let Some(time) = time {
@@ -93,7 +93,7 @@ impl Set {
 }
 
 /// Does what it is asked for.
-pub struct App {
+pub(crate) struct App {
     set: Set,
     record: Record,
     place: Place,
@@ -103,11 +103,11 @@ pub struct App {
     /// The peer sends no more.
     input_ended: bool,
     /// Gives way to the next segment.
-    pub next: Option<Box<dyn FnOnce()>>,
+    pub(crate) next: Option<Box<dyn FnOnce()>>,
 }
 
 impl App {
-    pub fn new(set: &Set, record: &Record, number: u8) -> Self {
+    pub(crate) fn new(set: &Set, record: &Record, number: u8) -> Self {
         let place = Place::Last(number);
         Self {
             set: set.clone(),
@@ -222,7 +222,7 @@ impl Application for App {
 }
 
 /// An application that gives way to what `next` makes.
-pub fn giving_way<T: 'static>(
+pub(crate) fn giving_way<T: 'static>(
     set: &Set,
     record: &Record,
     switch: Switch<T>,

@@ -73,7 +73,7 @@ impl<F: FnMut() -> P + 'static, P: Segment<Request, Outgoing>> Handler for Famil
     }
 }
 
-pub fn children(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn children(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         let (told, born, slow) = (record.clone(), Rc::new(Cell::new(0)), Slow::new(&set));

@@ -33,7 +33,7 @@ fn next(set: &Set, record: &Record, switch: &Switch<Outgoing>) {
     }
 }
 
-pub fn joint(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn joint(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         pipeline().add(Wire(record.clone())).joint(move |switch: Switch<Outgoing>| {
@@ -65,7 +65,7 @@ fn next_sealed(set: &Set, record: &Record, switch: &Switch<Infallible>) {
     }
 }
 
-pub fn sealed(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn sealed(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         pipeline().add(Wire(record.clone())).joint(move |switch: Switch<Infallible>| {

@@ -22,7 +22,7 @@ use std::{
     task::{self, Poll, Waker},
 };
 
-pub fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
@@ -32,7 +32,11 @@ pub fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError>
 }
 
 /// One request after the other. Who cannot be answered any more is read nevertheless.
-pub async fn answers(mut peer: Peer<Request, Outgoing>, set: Set, record: Record) -> Result<(), CloseCause> {
+pub(crate) async fn answers(
+    mut peer: Peer<Request, Outgoing>,
+    set: Set,
+    record: Record,
+) -> Result<(), CloseCause> {
     record.has_channel(peer.channel());
     while let Some(request) = peer.read().await? {
         record.reads(request.number);
@@ -73,7 +77,7 @@ async fn take_time(set: &Set, record: &Record, request: Request) {
     }
 }
 
-pub fn halves(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn halves(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
@@ -152,7 +156,7 @@ impl Queue {
     }
 }
 
-pub fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));

@@ -51,7 +51,7 @@ impl Handler<OnWorker> for Through {
     }
 }
 
-pub fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         let through = Through { set: set.clone(), record: record.clone() };
@@ -65,7 +65,7 @@ pub fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
-pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         let app = WorkerApp::new(&set, &record, 0);
@@ -75,7 +75,7 @@ pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindErr
 }
 
 /// Does what it is asked for, on workers.
-pub struct WorkerApp {
+pub(crate) struct WorkerApp {
     set: Set,
     record: Record,
     place: Place,
@@ -84,7 +84,7 @@ pub struct WorkerApp {
 }
 
 impl WorkerApp {
-    pub fn new(set: &Set, record: &Record, number: u8) -> Self {
+    pub(crate) fn new(set: &Set, record: &Record, number: u8) -> Self {
         Self {
             set: set.clone(),
             record: record.clone(),
