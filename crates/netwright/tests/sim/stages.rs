@@ -158,7 +158,7 @@ fn builder(draw: &Draw<'_>) -> (ServerBuilder, bool) {
     if draw.one_in(4) {
         let time = Duration::from_secs(draw.below(4));
         builder = builder.options(StreamOptions::new().linger(time));
-        resets = time.is_zero();
+        resets = true; // at once, or when that time is over
     }
     (builder, resets)
 }

@@ -153,6 +153,8 @@ impl End {
         let closes_itself = line.script.moment == Moment::BehindAClose;
         match cause {
             CloseCause::Requested if line.was_closed => true,
+            // A close that waits for a peer that does not read: that one may lose its patience first.
+            CloseCause::Io(_) if self == Self::WeCloseWhenFlushed && !line.script.approach.reads => true,
             _ if line.server_ends && matches!(cause, CloseCause::ShutDown | CloseCause::Requested) => true,
             CloseCause::PeerClosed => !self.closes_here() && !matches!(self, Self::Reset | Self::PeerCrashes),
             // A peer that closes before it has read everything resets the connection.

@@ -298,7 +298,10 @@ impl<'a> Line<'a> {
             let answered: usize =
                 record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
             if answered != sent {
-                record.fault(format!("{answered} of {sent} requests were answered before the end"));
+                record.fault(format!(
+                    "{answered} of {sent} requests were answered before the end, {:?}, {client:?}",
+                    wire.inactive
+                ));
             }
         }
     }
