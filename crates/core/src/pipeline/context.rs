@@ -287,7 +287,8 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
 
     /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
     /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has
-    /// ended: then there is room too, for what is written only fails, and [`close_cause`](crate::ChannelView::close_cause) tells why.
+    /// ended or its output is shut down: then there is room too, for what is written only fails. Why the channel has ended tells
+    /// [`close_cause`](crate::ChannelView::close_cause).
     pub fn is_writable(&self) -> bool {
         self.core.is_writable()
     }

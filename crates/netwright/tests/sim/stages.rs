@@ -25,6 +25,7 @@ mod record;
 mod wire;
 
 use draw::Draw;
+use ends::ServerEnd;
 use last::{Bye, Last, Set};
 use line::{Line, Script};
 use moments::Moment;
@@ -77,10 +78,13 @@ fn connections(sim: &Sim, last: &Last) {
     server_host.cores(1 + draw.below(3) as usize);
     let clients = 1 + draw.below(4);
     let hosts: Vec<Host> = (0..clients).map(|number| sim.host(&format!("client{number}"))).collect();
+    let mut losses = Vec::new();
     for host in &hosts {
         host.limit(|limits| draw.limits(limits));
-        sim.link_one_way(host, &server_host, draw.link());
-        sim.link_one_way(&server_host, host, draw.link());
+        let (there, back) = (draw.link(), draw.link());
+        losses.push(there.loss > 0.0);
+        sim.link_one_way(host, &server_host, there);
+        sim.link_one_way(&server_host, host, back);
     }
     let records: Vec<Record> = hosts.iter().map(|_| Record::default()).collect();
     let by_address =
@@ -95,6 +99,7 @@ fn connections(sim: &Sim, last: &Last) {
         bye: draw.one_of(&[Bye::WhenFlushed, Bye::WhenFlushed, Bye::AtOnce, Bye::OutputFirst]),
         half_closure: draw.one_in(2),
         concurrency: NonZeroUsize::new(1 + draw.below(4) as usize).unwrap(),
+        hold: draw.one_in(4).then(|| draw.millis(3)),
         exchange_at: draw.below(6) as u32,
     };
     let hears_of_half_closure = set.half_closure;
@@ -106,17 +111,24 @@ fn connections(sim: &Sim, last: &Last) {
     let mut lines: Vec<Line<'_>> = hosts
         .iter()
         .zip(&records)
-        .map(|(host, record)| {
+        .zip(losses)
+        .map(|((host, record), loses)| {
             let script = Script::draw(&draw, &moments);
             let mut line = Line::begin(sim, &draw, &server_host, host.clone(), script, record.clone());
             line.hears_of_half_closure = hears_of_half_closure;
+            line.loses = loses;
             line
         })
         .collect();
+    let mut server_end = draw.one_in(4).then(|| ServerEnd::draw(sim, &draw));
     while let Some(due) = lines.iter().filter(|line| !line.is_over()).map(Line::due).min() {
-        let now = sim.now();
-        sim.run_until(due.saturating_sub(now), || lines.iter().any(Line::has_news));
+        let due = server_end.as_ref().map_or(due, |end| due.min(end.at));
+        sim.run_until(due.saturating_sub(sim.now()), || lines.iter().any(Line::has_news));
         lines.iter_mut().for_each(|line| line.step(sim));
+        if let Some(end) = server_end.take_if(|end| end.at <= sim.now()) {
+            lines.iter_mut().for_each(|line| line.server_ends = true);
+            server_host.enter(|| end.happen(&server));
+        }
     }
     let mut shut_down = server_host.enter(|| server.shutdown_now());
     server_host.enter(|| shut_down.wait()).unwrap();
@@ -146,7 +158,7 @@ fn builder(draw: &Draw<'_>) -> (ServerBuilder, bool) {
     if draw.one_in(4) {
         let time = Duration::from_secs(draw.below(4));
         builder = builder.options(StreamOptions::new().linger(time));
-        resets = time.is_zero();
+        resets = true; // at once, or when that time is over
     }
     (builder, resets)
 }

@@ -170,9 +170,7 @@ fn loops_that_shut_down_leave_closes_that_linger_to_the_system(setup: Setup) {
     let mut closed = channel.close();
     running.settle();
     assert!(waits(&mut closed));
-    let begun = Instant::now();
-    running.loops.hosts.shut_down_within(Duration::from_millis(100)).soon().unwrap();
-    assert!(begun.elapsed() < LONG / 2, "the end of a loop waited for a close");
+    running.loops.hosts.shut_down_within(LONG).soon().unwrap(); // so long it would wait for a close
     wait_until(|| !waits(&mut closed), || "the end of a channel whose loop has ended".to_owned());
     expect(&mut stream, &pattern(UNREAD));
     expect_end(&mut stream);

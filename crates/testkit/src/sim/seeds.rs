@@ -24,7 +24,8 @@ const SHRINKS_MAX: usize = 200;
 
 /// Runs a scenario once for each seed, on all cores, each run on a thread of its own. Returns the traces, in the order of the seeds.
 ///
-/// `NETWRIGHT_SIM_SEED=17` runs that seed alone; `NETWRIGHT_SIM_SEEDS=100000` runs so many from the first one on, whatever the test says.
+/// `NETWRIGHT_SIM_SEED=17` runs that seed alone; `NETWRIGHT_SIM_SEEDS=100000` runs so many, and `NETWRIGHT_SIM_FROM=500` from that one on, whatever the
+/// test says.
 ///
 /// ```
 /// use netwright_testkit::sim::for_seeds;
@@ -97,11 +98,12 @@ pub fn for_seeds_with(
 
 fn asked_for(seeds: Range<u64>) -> Range<u64> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (number("NETWRIGHT_SIM_SEED"), number("NETWRIGHT_SIM_SEEDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, Some(many)) => seeds.start..seeds.start + many,
-        (None, None) => seeds,
+    if let Some(seed) = number("NETWRIGHT_SIM_SEED") {
+        return seed..seed + 1;
     }
+    let first = number("NETWRIGHT_SIM_FROM").unwrap_or(seeds.start);
+    let many = number("NETWRIGHT_SIM_SEEDS").unwrap_or(seeds.end.saturating_sub(seeds.start));
+    first..first.saturating_add(many)
 }
 
 /// A thread for each run: thread-locals are as in a program that has just begun.

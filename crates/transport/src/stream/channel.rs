@@ -663,6 +663,11 @@ impl<S: Stream> StreamChannel<S> {
 
     pub(super) fn shut_down(&mut self) {
         self.close(CloseCause::ShutDown);
+        // The rest is the system's: no timer of a loop that leaves tells when to look, and nobody is to wait for a peer.
+        if let Some(lingering) = self.lingering.take() {
+            let cause = lingering.end(&self.local);
+            self.host.closed(cause);
+        }
         self.host.forsake(); // if its peer had gone before
         self.act();
     }

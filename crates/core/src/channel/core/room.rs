@@ -3,7 +3,7 @@
 //! | what | set by | read by |
 //! | --- | --- | --- |
 //! | `unsettled`: bytes written in this call that the queue has not seen | `Context::write…` | `is_writable`; the host, when the call is over |
-//! | `told_full`: somebody heard that there is no room because of them | `is_writable`; a stage on workers, by what it brings back | the host, which tells it of room; the queue, when it has news itself |
+//! | `told_full`: somebody heard that there is no room because of them, or because the output is about to be shut down | `is_writable`; a stage on workers, by what it brings back | the host, which tells it of room; the queue, when it has news itself |
 //! | `asks`: a stage has asked for room and may again | `is_writable` | `Context::write…`: are messages weighed |
 
 use super::{

@@ -11,7 +11,7 @@
 //! | `heard_out` | the host, before it looks whether everything is sent behind which the channel is to close | the host: handles are heard once, so that who goes on writing holds no end up |
 //! | `last_words` | `take_close`, when that close sets out through the stages | `take_close`: what they flush goes first |
 //! | `wants_no_more` | the last stage that closes, an owner of a handle, an error that nobody took | the end: what is held is dropped |
-//! | `shut_down_output`, `shut_down_done` | the host, when it reached the wire | writes: they come too late; the transport (`take_output_shutdown`) |
+//! | `shut_down_output`, `shut_down_done` | the host, when it reached the wire | writes: they come too late; `room`: there is none before it is carried out; the transport (`take_output_shutdown`) |
 
 use super::{
     super::{CloseCause, Fault, WriteError, WritePromise},

@@ -3,33 +3,33 @@
 use netwright_testkit::sim::{HostLimits, Link, Sim};
 use std::time::Duration;
 
-pub struct Draw<'a>(pub &'a Sim);
+pub(crate) struct Draw<'a>(pub(crate) &'a Sim);
 
 impl Draw<'_> {
-    pub fn below(&self, bound: u64) -> u64 {
+    pub(crate) fn below(&self, bound: u64) -> u64 {
         self.0.below(bound)
     }
 
-    pub fn one_in(&self, many: u64) -> bool {
+    pub(crate) fn one_in(&self, many: u64) -> bool {
         self.below(many) == 0
     }
 
-    pub fn one_of<T: Clone>(&self, some: &[T]) -> T {
+    pub(crate) fn one_of<T: Clone>(&self, some: &[T]) -> T {
         some[self.below(some.len() as u64) as usize].clone()
     }
 
     /// Up to so many, often much less.
-    pub fn micros(&self, most: u64) -> Duration {
+    pub(crate) fn micros(&self, most: u64) -> Duration {
         let most = 1 + self.below(most);
         Duration::from_micros(self.below(most + 1))
     }
 
-    pub fn millis(&self, most: u64) -> Duration {
+    pub(crate) fn millis(&self, most: u64) -> Duration {
         self.micros(most * 1_000)
     }
 
     /// A way that may be far, slow or bad.
-    pub fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         let mut link = Link::default();
         if self.one_in(2) {
             link = link.latency(self.millis(50)).jitter(self.millis(10));
@@ -44,7 +44,7 @@ impl Draw<'_> {
     }
 
     /// What a system has: sometimes very little.
-    pub fn limits(&self, limits: &mut HostLimits) {
+    pub(crate) fn limits(&self, limits: &mut HostLimits) {
         let size = || self.one_of(&[500, 2_000, 16_000, 64 * 1024]);
         limits.send_buffer = size();
         limits.receive_buffer = size();

@@ -1,13 +1,13 @@
 //! How a connection ends: who brings it about, and which causes its channel may give for it.
 
 use super::{draw::Draw, line::Line, moments::Moment};
-use netwright::CloseCause;
+use netwright::{CloseCause, Server};
 use netwright_testkit::sim::Sim;
 use std::time::Duration;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The peer closes when all that it wrote is sent.
     Fin,
     /// The peer closes at once.
@@ -39,7 +39,7 @@ pub enum End {
 }
 
 impl End {
-    pub const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Fin,
         Self::FinAtOnce,
         Self::Reset,
@@ -57,7 +57,7 @@ impl End {
     ];
 
     /// Whether the server's channel ends with nothing else happening.
-    pub fn ends_by_itself(self) -> bool {
+    pub(crate) fn ends_by_itself(self) -> bool {
         match self {
             Self::Fin
             | Self::FinAtOnce
@@ -73,7 +73,7 @@ impl End {
     }
 
     /// Whether the client does not live to hear how it ended.
-    pub fn strikes_the_client(self) -> bool {
+    pub(crate) fn strikes_the_client(self) -> bool {
         matches!(self, Self::PeerCrashes | Self::PeerIsKilled)
     }
 
@@ -89,24 +89,29 @@ impl End {
         )
     }
 
+    /// Whether the peer may be gone without the server's hearing of it: a reset is said once, and bad ways lose it.
+    pub(crate) fn may_be_lost(self) -> bool {
+        !matches!(self, Self::Reset | Self::HalfClose) && !self.closes_here()
+    }
+
     /// Whether it would be no end without a channel of the server.
-    pub fn needs_the_server(self) -> bool {
+    pub(crate) fn needs_the_server(self) -> bool {
         !matches!(self, Self::Fin | Self::FinAtOnce | Self::HalfClose | Self::Reset | Self::PeerIsKilled)
     }
 
-    fn closes_here(self) -> bool {
+    pub(crate) fn closes_here(self) -> bool {
         self.is_ours() && self != Self::WeHalfClose
     }
 
     /// How long it lasts, for those that do not end a channel.
-    pub fn draw_lasting(self, draw: &Draw<'_>) -> Duration {
+    pub(crate) fn draw_lasting(self, draw: &Draw<'_>) -> Duration {
         match self {
             Self::Cut | Self::CutBehindUs | Self::PeerCrashes => draw.millis(30_000),
             _ => draw.millis(2_000),
         }
     }
 
-    pub fn begin(self, sim: &Sim, line: &mut Line<'_>) {
+    pub(crate) fn begin(self, sim: &Sim, line: &mut Line<'_>) {
         match self {
             Self::Fin => line.with_client(|client| drop(client.close_when_flushed())),
             Self::FinAtOnce => line.with_client(|client| drop(client.close())),
@@ -129,7 +134,7 @@ impl End {
     }
 
     /// What follows when it has lasted as long as it does.
-    pub fn go_on(self, sim: &Sim, line: &mut Line<'_>) {
+    pub(crate) fn go_on(self, sim: &Sim, line: &mut Line<'_>) {
         match self {
             Self::Cut | Self::CutBehindUs => {
                 sim.heal();
@@ -144,9 +149,13 @@ impl End {
     }
 
     /// Whether the server's channel may have ended for this reason.
-    pub fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
+    pub(crate) fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
         let closes_itself = line.script.moment == Moment::BehindAClose;
         match cause {
+            CloseCause::Requested if line.was_closed => true,
+            // A close that waits for a peer that does not read: that one may lose its patience first.
+            CloseCause::Io(_) if self == Self::WeCloseWhenFlushed && !line.script.approach.reads => true,
+            _ if line.server_ends && matches!(cause, CloseCause::ShutDown | CloseCause::Requested) => true,
             CloseCause::PeerClosed => !self.closes_here() && !matches!(self, Self::Reset | Self::PeerCrashes),
             // A peer that closes before it has read everything resets the connection.
             CloseCause::Io(_) => {
@@ -160,6 +169,40 @@ impl End {
             }
             CloseCause::TooSlow(_) => true,
             _ => false,
+        }
+    }
+}
+
+/// How a server ends, with all its connections.
+pub(crate) struct ServerEnd {
+    pub(crate) at: Duration,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Drains(Duration),
+    IsCut,
+    LoopsEnd,
+}
+
+impl ServerEnd {
+    pub(crate) fn draw(sim: &Sim, draw: &Draw<'_>) -> Self {
+        let how = match draw.below(3) {
+            0 => How::Drains(draw.millis(3_000)),
+            1 => How::IsCut,
+            _ => How::LoopsEnd,
+        };
+        Self { at: sim.now() + draw.millis(300), how }
+    }
+
+    pub(crate) fn happen(&self, server: &Server) {
+        match self.how {
+            How::Drains(deadline) => drop(server.drain(deadline)),
+            How::IsCut => drop(server.shutdown_now()),
+            How::LoopsEnd => {
+                drop(server.group().shutdown_gracefully(Duration::ZERO, Duration::from_secs(600)))
+            }
         }
     }
 }

@@ -26,21 +26,21 @@ const END_MAX: Duration = Duration::from_secs(600);
 
 /// What is drawn for one connection.
 #[derive(Debug, Clone)]
-pub struct Script {
-    pub moment: Moment,
-    pub approach: Approach,
-    pub end: End,
+pub(crate) struct Script {
+    pub(crate) moment: Moment,
+    pub(crate) approach: Approach,
+    pub(crate) end: End,
     /// From the moment to the end.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// How long an end lasts that does not end a channel by itself.
-    pub lasting: Duration,
+    pub(crate) lasting: Duration,
     /// How many messages are written from outside, and how long after one another.
-    pub notices: u32,
-    pub every: Duration,
+    pub(crate) notices: u32,
+    pub(crate) every: Duration,
 }
 
 impl Script {
-    pub fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
+    pub(crate) fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
         let moment = draw.one_of(moments);
         let end = draw.one_of(&End::ALL);
         Self {
@@ -60,17 +60,24 @@ enum Phase {
     Waits,
     Ends,
     GoesOn,
+    IsClosed,
     Over,
 }
 
 /// A connection on its way.
-pub struct Line<'a> {
-    pub script: Script,
-    pub record: Record,
-    pub host: Host,
-    pub server: &'a Host,
+pub(crate) struct Line<'a> {
+    pub(crate) script: Script,
+    pub(crate) record: Record,
+    pub(crate) host: Host,
+    pub(crate) server: &'a Host,
     /// The last stage is told when the peer sends no more, and closes then.
-    pub hears_of_half_closure: bool,
+    pub(crate) hears_of_half_closure: bool,
+    /// The whole server ends on the way.
+    pub(crate) server_ends: bool,
+    /// What the peer says may be lost.
+    pub(crate) loses: bool,
+    /// It was closed in the end, because the peer's end had not come.
+    pub(crate) was_closed: bool,
     talker: Option<Talker>,
     phase: Phase,
     /// When the phase is over, whatever has happened.
@@ -80,7 +87,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn begin(
+    pub(crate) fn begin(
         sim: &Sim,
         draw: &Draw<'_>,
         server: &'a Host,
@@ -97,6 +104,9 @@ impl<'a> Line<'a> {
             host,
             server,
             hears_of_half_closure: false,
+            server_ends: false,
+            loses: false,
+            was_closed: false,
             talker,
             phase: Phase::Approaches,
             due: now + APPROACH_MAX,
@@ -105,26 +115,26 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub fn with_client(&self, call: impl FnOnce(Channel)) {
+    pub(crate) fn with_client(&self, call: impl FnOnce(Channel)) {
         if let Some(channel) = self.talker.as_ref().and_then(Talker::channel) {
             call(channel);
         }
     }
 
     /// By the handle of its last stage; at the wire if that has none.
-    pub fn with_server(&self, call: impl FnOnce(Channel)) {
+    pub(crate) fn with_server(&self, call: impl FnOnce(Channel)) {
         match self.record.channel() {
             Some(channel) => call(channel),
             None => self.record.close_at_the_wire(),
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
 
     /// When it is to be looked at, if it has no news before.
-    pub fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         if self.writes_notices() { self.due.min(self.notice_due) } else { self.due }
     }
 
@@ -133,11 +143,11 @@ impl<'a> Line<'a> {
     }
 
     /// Whether it is to be looked at now.
-    pub fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         match self.phase {
             Phase::Approaches => self.has_come() || self.record.heard(Place::Client).removed > 0,
             Phase::Waits | Phase::Over => false,
-            Phase::Ends | Phase::GoesOn => self.both_are_over(),
+            Phase::Ends | Phase::GoesOn | Phase::IsClosed => self.both_are_over(),
         }
     }
 
@@ -152,7 +162,7 @@ impl<'a> Line<'a> {
         self.record.server_is_over() && client_is_over
     }
 
-    pub fn step(&mut self, sim: &Sim) {
+    pub(crate) fn step(&mut self, sim: &Sim) {
         let now = sim.now();
         while self.writes_notices() && self.notice_due <= now {
             let number = self.notices;
@@ -181,14 +191,15 @@ impl<'a> Line<'a> {
                 self.script.end.begin(sim, self);
             }
             Phase::Ends if is_due || self.has_news() => {
-                if self.script.end.ends_by_itself() && !self.record.server_is_over() {
+                if self.record.heard(Place::Wire).active == 0 {
+                    self.phase = Phase::Over; // the client had left before it was accepted
+                    return;
+                }
+                if self.script.end.ends_by_itself() && !self.record.server_is_over() && !self.may_be_lost() {
                     self.record.fault("the server's channel has not ended by itself");
                 }
-                self.phase = Phase::GoesOn;
-                self.due = now + END_MAX;
-                if self.both_are_over() {
-                    self.phase = Phase::Over;
-                } else {
+                self.next(Phase::GoesOn, now);
+                if !self.is_over() {
                     // The rest is the other side's, or follows.
                     if self.script.end.ends_by_itself() {
                         self.with_client(|client| drop(client.close_now(CloseCause::Requested)));
@@ -197,8 +208,18 @@ impl<'a> Line<'a> {
                 }
             }
             Phase::GoesOn if is_due || self.has_news() => {
+                self.next(Phase::IsClosed, now);
+                if !self.is_over() {
+                    if !self.may_be_lost() {
+                        self.record.fault("a channel has not ended after all that");
+                    }
+                    self.was_closed = true;
+                    self.with_server(|server| drop(server.close_now(CloseCause::Requested)));
+                }
+            }
+            Phase::IsClosed if is_due || self.has_news() => {
                 if !self.both_are_over() {
-                    self.record.fault("a channel has not ended after all that");
+                    self.record.fault("a channel has not ended although it was closed");
                 }
                 self.phase = Phase::Over;
             }
@@ -206,15 +227,24 @@ impl<'a> Line<'a> {
         }
     }
 
+    fn next(&mut self, phase: Phase, now: Duration) {
+        self.phase = if self.both_are_over() { Phase::Over } else { phase };
+        self.due = now + END_MAX;
+    }
+
+    fn may_be_lost(&self) -> bool {
+        self.loses && self.script.end.may_be_lost()
+    }
+
     /// Lets go of the client.
-    pub fn let_go(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if let Some(talker) = self.talker.take() {
             self.host.enter(|| drop(talker.into_client()));
         }
     }
 
     /// What must hold when everything is over.
-    pub fn check(&self, last: &Last, resets: bool) {
+    pub(crate) fn check(&self, last: &Last, resets: bool) {
         let record = &self.record;
         for (place, heard) in record.all_heard() {
             let gone = self.script.end.strikes_the_client() && place == Place::Client;
@@ -255,7 +285,9 @@ impl<'a> Line<'a> {
             }
             if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
                 sent += 1;
-                if heard_the_end && last.reads_all && !record.has_read(number) {
+                // Behind a close of its own nobody wants to read.
+                let wanted = heard_the_end && self.script.moment != Moment::BehindAClose;
+                if wanted && last.reads_all && !record.has_read(number) {
                     record.fault(format!(
                         "request {number} was sent before an orderly end, and was never read"
                     ));
@@ -266,7 +298,10 @@ impl<'a> Line<'a> {
             let answered: usize =
                 record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
             if answered != sent {
-                record.fault(format!("{answered} of {sent} requests were answered before the end"));
+                record.fault(format!(
+                    "{answered} of {sent} requests were answered before the end, {:?}, {client:?}",
+                    wire.inactive
+                ));
             }
         }
     }
@@ -274,6 +309,6 @@ impl<'a> Line<'a> {
     /// The peer has asked, says that it asks no more, and waits for its answers.
     fn asked_in_order(&self) -> bool {
         let Script { end, moment, approach, .. } = &self.script;
-        *end == End::HalfClose && *moment != Moment::BehindAClose && approach.reads
+        *end == End::HalfClose && !self.server_ends && *moment != Moment::BehindAClose && approach.reads
     }
 }

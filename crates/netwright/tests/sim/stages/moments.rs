@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Where a connection has got to when its end comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moment {
+pub(crate) enum Moment {
     BeforeTheFirstByte,
     InTheMiddleOfAMessage,
     BetweenMessages,
@@ -19,7 +19,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::BeforeTheFirstByte,
         Self::InTheMiddleOfAMessage,
         Self::BetweenMessages,
@@ -32,17 +32,17 @@ impl Moment {
 
 /// What a client says until its moment has come.
 #[derive(Debug, Clone)]
-pub struct Approach {
+pub(crate) struct Approach {
     /// Requests, how much padding each has, and how long the client waits before it.
-    pub requests: Vec<(Request, usize, Duration)>,
+    pub(crate) requests: Vec<(Request, usize, Duration)>,
     /// So many bytes of one request more.
-    pub part: Option<usize>,
+    pub(crate) part: Option<usize>,
     /// Whether the client reads.
-    pub reads: bool,
+    pub(crate) reads: bool,
 }
 
 impl Approach {
-    pub fn draw(draw: &Draw<'_>, moment: Moment) -> Self {
+    pub(crate) fn draw(draw: &Draw<'_>, moment: Moment) -> Self {
         let many = match moment {
             Moment::BeforeTheFirstByte => 0,
             _ => 1 + draw.below(6) as u32,

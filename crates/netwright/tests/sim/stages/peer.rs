@@ -18,14 +18,14 @@ use std::{
 };
 
 /// A client that says its script by itself.
-pub struct Talker {
+pub(crate) struct Talker {
     client: Client<Outgoing>,
     channel: Arc<Mutex<Option<Channel>>>,
 }
 
 impl Talker {
     /// Begins to connect, and to talk.
-    pub fn start(host: &Host, draw: &Draw<'_>, script: &Script, record: &Record) -> Self {
+    pub(crate) fn start(host: &Host, draw: &Draw<'_>, script: &Script, record: &Record) -> Self {
         let channel = Arc::new(Mutex::new(None));
         let (told, reads, kept) = (record.clone(), script.approach.reads, channel.clone());
         let client = host.enter(|| {
@@ -46,12 +46,12 @@ impl Talker {
         Self { client, channel }
     }
 
-    pub fn channel(&self) -> Option<Channel> {
+    pub(crate) fn channel(&self) -> Option<Channel> {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The client itself, to be dropped on its host.
-    pub fn into_client(self) -> Client<Outgoing> {
+    pub(crate) fn into_client(self) -> Client<Outgoing> {
         self.client
     }
 }

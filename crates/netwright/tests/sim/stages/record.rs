@@ -13,7 +13,7 @@ use std::{
 
 /// What stages and the scenario share of a connection. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Record(Arc<Mutex<State>>);
+pub(crate) struct Record(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -34,7 +34,7 @@ struct State {
 
 /// Who wrote something that is tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wrote {
+pub(crate) enum Wrote {
     /// The last stage: an answer, by its lane and number.
     Answer(u8, u32),
     /// Somebody with a handle.
@@ -49,7 +49,7 @@ pub enum Wrote {
 
 /// Which stage has heard something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub(crate) enum Place {
     /// Next to the server's wire.
     Wire,
     /// The server's last stage; those of the segments behind a joint have numbers, and so have children.
@@ -60,10 +60,10 @@ pub enum Place {
 
 /// What a stage has heard.
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
-    pub active: u32,
-    pub inactive: Vec<CloseCause>,
-    pub removed: u32,
+pub(crate) struct Heard {
+    pub(crate) active: u32,
+    pub(crate) inactive: Vec<CloseCause>,
+    pub(crate) removed: u32,
 }
 
 impl Record {
@@ -71,17 +71,17 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn fault(&self, text: impl Into<String>) {
+    pub(crate) fn fault(&self, text: impl Into<String>) {
         self.state().faults.push(text.into());
     }
 
     // ---- stages tell ----
 
-    pub fn reach(&self, moment: Moment) {
+    pub(crate) fn reach(&self, moment: Moment) {
         self.state().reached.insert(moment);
     }
 
-    pub fn active(&self, place: Place) {
+    pub(crate) fn active(&self, place: Place) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
         heard.active += 1;
@@ -93,7 +93,7 @@ impl Record {
     }
 
     /// A message, or anything else that only comes between `active` and `inactive`.
-    pub fn between(&self, place: Place, what: &str) {
+    pub(crate) fn between(&self, place: Place, what: &str) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
         if heard.active != 1 || !heard.inactive.is_empty() || heard.removed > 0 {
@@ -102,7 +102,7 @@ impl Record {
         }
     }
 
-    pub fn inactive(&self, place: Place, cause: &CloseCause) {
+    pub(crate) fn inactive(&self, place: Place, cause: &CloseCause) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
         heard.inactive.push(cause.clone());
@@ -112,7 +112,7 @@ impl Record {
         }
     }
 
-    pub fn removed(&self, place: Place) {
+    pub(crate) fn removed(&self, place: Place) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
         heard.removed += 1;
@@ -123,7 +123,7 @@ impl Record {
     }
 
     /// The server's last stage has read a request.
-    pub fn reads(&self, number: u32) {
+    pub(crate) fn reads(&self, number: u32) {
         let mut state = self.state();
         if !state.requests_read.insert(number) {
             state.faults.push(format!("request {number} was read twice"));
@@ -131,7 +131,7 @@ impl Record {
     }
 
     /// The client has been told something.
-    pub fn hears(&self, said: Said) {
+    pub(crate) fn hears(&self, said: Said) {
         let mut state = self.state();
         if !said.whole {
             state.faults.push(format!("{said:?} is not what was written"));
@@ -145,12 +145,12 @@ impl Record {
         before.push(said.number);
     }
 
-    pub fn tracks(&self, wrote: Wrote, written: Written) {
+    pub(crate) fn tracks(&self, wrote: Wrote, written: Written) {
         self.state().writes.push((wrote, written));
     }
 
     /// The last stage's handle of the server's channel.
-    pub fn has_channel(&self, channel: Channel) {
+    pub(crate) fn has_channel(&self, channel: Channel) {
         let first = self.state().channel.replace(channel.clone()).is_none();
         if first {
             let record = self.clone();
@@ -158,60 +158,59 @@ impl Record {
         }
     }
 
-    pub fn has_closer(&self, close: impl Fn() + Send + 'static) {
+    pub(crate) fn has_closer(&self, close: impl Fn() + Send + 'static) {
         self.state().closer = Some(Box::new(close));
     }
 
     // ---- the scenario looks ----
 
-    pub fn has_reached(&self, moment: Moment) -> bool {
+    pub(crate) fn has_reached(&self, moment: Moment) -> bool {
         self.state().reached.contains(&moment)
     }
 
-    pub fn channel(&self) -> Option<Channel> {
+    pub(crate) fn channel(&self) -> Option<Channel> {
         self.state().channel.clone()
     }
 
-    pub fn close_at_the_wire(&self) {
+    pub(crate) fn close_at_the_wire(&self) {
         let closer = self.state().closer.take();
         if let Some(close) = closer {
             close();
         }
     }
 
-    pub fn heard(&self, place: Place) -> Heard {
+    pub(crate) fn heard(&self, place: Place) -> Heard {
         self.state().heard.get(&place).cloned().unwrap_or_default()
     }
 
-    pub fn all_heard(&self) -> BTreeMap<Place, Heard> {
+    pub(crate) fn all_heard(&self) -> BTreeMap<Place, Heard> {
         self.state().heard.clone()
     }
 
-    pub fn closed(&self) -> Vec<CloseCause> {
+    pub(crate) fn closed(&self) -> Vec<CloseCause> {
         self.state().closed.clone()
     }
 
-    /// Nothing of the server's channel is there any more, or it never came to be.
-    pub fn server_is_over(&self) -> bool {
-        let heard = self.heard(Place::Wire);
-        heard.active == 0 || heard.removed > 0
+    /// Nothing of the server's channel is there any more.
+    pub(crate) fn server_is_over(&self) -> bool {
+        self.heard(Place::Wire).removed > 0
     }
 
-    pub fn client_is_over(&self) -> bool {
+    pub(crate) fn client_is_over(&self) -> bool {
         let heard = self.heard(Place::Client);
         heard.active == 0 || heard.removed > 0
     }
 
-    pub fn has_read(&self, request: u32) -> bool {
+    pub(crate) fn has_read(&self, request: u32) -> bool {
         self.state().requests_read.contains(&request)
     }
 
     /// What the client was told: by lane, in order.
-    pub fn said(&self) -> BTreeMap<u8, Vec<u32>> {
+    pub(crate) fn said(&self) -> BTreeMap<u8, Vec<u32>> {
         self.state().said.clone()
     }
 
-    pub fn has_heard(&self, wrote: Wrote) -> bool {
+    pub(crate) fn has_heard(&self, wrote: Wrote) -> bool {
         let state = self.state();
         let heard = |lane: u8, number: u32| state.said.get(&lane).is_some_and(|said| said.contains(&number));
         match wrote {
@@ -222,12 +221,12 @@ impl Record {
     }
 
     /// What became of all writes: none for those that nobody has told yet.
-    pub fn take_writes(&self) -> Vec<(Wrote, Option<Result<(), WriteError>>)> {
+    pub(crate) fn take_writes(&self) -> Vec<(Wrote, Option<Result<(), WriteError>>)> {
         let writes = std::mem::take(&mut self.state().writes);
         writes.into_iter().map(|(wrote, mut written)| (wrote, written.try_take())).collect()
     }
 
-    pub fn take_faults(&self) -> Vec<String> {
+    pub(crate) fn take_faults(&self) -> Vec<String> {
         std::mem::take(&mut self.state().faults)
     }
 }

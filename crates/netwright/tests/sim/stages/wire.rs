@@ -14,7 +14,7 @@ use netwright::{
 
 /// What a request asks for, beside an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asks {
+pub(crate) enum Asks {
     /// Nothing: it is answered at once.
     Answer,
     /// The application pauses for a while and answers then.
@@ -27,18 +27,18 @@ pub enum Asks {
 
 /// A message from a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    pub asks: Asks,
-    pub number: u32,
+pub(crate) struct Request {
+    pub(crate) asks: Asks,
+    pub(crate) number: u32,
     /// How many bytes the answer has.
-    pub amount: u32,
+    pub(crate) amount: u32,
 }
 
 const REQUEST_HEAD: usize = 11;
 const ANSWER_HEAD: usize = 9;
 
 impl Request {
-    pub fn encode(self, padding: usize) -> Bytes {
+    pub(crate) fn encode(self, padding: usize) -> Bytes {
         let mut bytes = BytesMut::with_capacity(REQUEST_HEAD + padding);
         bytes.put_u8(self.asks as u8);
         bytes.put_u32(self.number);
@@ -49,20 +49,20 @@ impl Request {
     }
 
     /// Which of the lanes it belongs to, where there are several.
-    pub fn lane(self, lanes: u32) -> u8 {
+    pub(crate) fn lane(self, lanes: u32) -> u8 {
         (self.number % lanes) as u8
     }
 
-    pub fn answer(self, lane: u8) -> Bytes {
+    pub(crate) fn answer(self, lane: u8) -> Bytes {
         said(lane, self.number, self.amount as usize)
     }
 }
 
 /// The lane of what was written from outside, by a handle.
-pub const NOTICES: u8 = 255;
+pub(crate) const NOTICES: u8 = 255;
 
 /// An answer, or a notice.
-pub fn said(lane: u8, number: u32, len: usize) -> Bytes {
+pub(crate) fn said(lane: u8, number: u32, len: usize) -> Bytes {
     let mut bytes = BytesMut::with_capacity(ANSWER_HEAD + len);
     bytes.put_u8(lane);
     bytes.put_u32(number);
@@ -77,7 +77,7 @@ fn content(number: u32, at: usize) -> u8 {
 
 /// Makes requests of bytes, one at a time.
 #[derive(Default)]
-pub struct Requests(BytesMut);
+pub(crate) struct Requests(BytesMut);
 
 impl InboundOnly for Requests {
     type Read = BytesMut;
@@ -104,16 +104,16 @@ impl InboundOnly for Requests {
 
 /// What a client has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
-    pub lane: u8,
-    pub number: u32,
+pub(crate) struct Said {
+    pub(crate) lane: u8,
+    pub(crate) number: u32,
     /// Whether its bytes are those that they have to be.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 /// Makes answers of bytes.
 #[derive(Default)]
-pub struct Answers(BytesMut);
+pub(crate) struct Answers(BytesMut);
 
 impl InboundOnly for Answers {
     type Read = BytesMut;

@@ -6,7 +6,7 @@ use super::{
         record::{Place, Record, Wrote},
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
     AppContext, Application, CloseCause, Outgoing, Promised, Server, pipeline,
@@ -14,66 +14,72 @@ use netwright::{
     server::{BindError, ServerBuilder},
 };
 
-pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
-        pipeline().add(Wire(record.clone())).add(requests()).app(App::new(&set, &record, 0))
+        pipeline()
+            .add(Wire(record.clone()))
+            .add(requests())
+            .add(Slow::new(&set))
+            .app(App::new(&set, &record, 0))
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
-pub fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        pipeline().add(Wire(record.clone())).add(requests()).handle(move |cx, request: Request| {
-            record.has_channel(cx.channel());
-            record.reads(request.number);
-            let told = record.clone();
-            match request.asks {
-                Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
-                Asks::Pause => {
-                    cx.pause();
-                    record.reach(Moment::WhileTheApplicationHasPaused);
-                    cx.schedule(set.pause, move |_, cx| {
-                        told.tracks(request.wrote(), cx.send(request.answer(0)));
-                        cx.resume();
-                    });
-                }
-                Asks::Work => {
-                    cx.pause();
-                    record.reach(Moment::WhileWorkIsUnderWay);
-                    cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
-                        told.tracks(request.wrote(), cx.send(request.answer(0)));
-                        cx.resume();
-                    });
-                }
-                Asks::Bye => {
-                    record.tracks(request.wrote(), cx.send(request.answer(0)));
-                    record.reach(Moment::BehindAClose);
-                    match set.bye {
-                        Bye::WhenFlushed => cx.close_when_flushed(),
-                        Bye::AtOnce => cx.close(),
-                        Bye::OutputFirst => {
-                            cx.shut_down_output();
-                            cx.close_when_flushed();
+        pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set)).handle(
+            move |cx, request: Request| {
+                record.has_channel(cx.channel());
+                record.reads(request.number);
+                let told = record.clone();
+                match request.asks {
+                    Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
+                    Asks::Pause => {
+                        cx.pause();
+                        record.reach(Moment::WhileTheApplicationHasPaused);
+                        cx.schedule(set.pause, move |_, cx| {
+                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            cx.resume();
+                        });
+                    }
+                    Asks::Work => {
+                        cx.pause();
+                        record.reach(Moment::WhileWorkIsUnderWay);
+                        cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
+                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            cx.resume();
+                        });
+                    }
+                    Asks::Bye => {
+                        record.tracks(request.wrote(), cx.send(request.answer(0)));
+                        record.reach(Moment::BehindAClose);
+                        match set.bye {
+                            Bye::WhenFlushed => cx.close_when_flushed(),
+                            Bye::AtOnce => cx.close(),
+                            Bye::OutputFirst => {
+                                cx.shut_down_output();
+                                cx.close_when_flushed();
+                            }
                         }
                     }
                 }
-            }
-        })
+            },
+        )
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
 impl Request {
-    pub fn wrote(self) -> Wrote {
+    pub(crate) fn wrote(self) -> Wrote {
         Wrote::Answer(0, self.number)
     }
 }
 
 impl Set {
     /// What workers do for a request.
-    pub fn work(&self) -> impl FnOnce() + Send + 'static {
+    pub(crate) fn work(&self) -> impl FnOnce() + Send + 'static {
         let time = self.work;
         move || {
             if let Some(time) = time {
@@ -87,7 +93,7 @@ impl Set {
 }
 
 /// Does what it is asked for.
-pub struct App {
+pub(crate) struct App {
     set: Set,
     record: Record,
     place: Place,
@@ -97,11 +103,11 @@ pub struct App {
     /// The peer sends no more.
     input_ended: bool,
     /// Gives way to the next segment.
-    pub next: Option<Box<dyn FnOnce()>>,
+    pub(crate) next: Option<Box<dyn FnOnce()>>,
 }
 
 impl App {
-    pub fn new(set: &Set, record: &Record, number: u8) -> Self {
+    pub(crate) fn new(set: &Set, record: &Record, number: u8) -> Self {
         let place = Place::Last(number);
         Self {
             set: set.clone(),
@@ -216,7 +222,7 @@ impl Application for App {
 }
 
 /// An application that gives way to what `next` makes.
-pub fn giving_way<T: 'static>(
+pub(crate) fn giving_way<T: 'static>(
     set: &Set,
     record: &Record,
     switch: Switch<T>,

@@ -6,7 +6,7 @@ use super::{
         record::{Place, Record, Wrote},
         wire::{Asks, Request},
     },
-    Set, Wire, requests,
+    Set, Slow, Wire, requests,
 };
 use netwright::{
     AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise,
@@ -73,17 +73,17 @@ impl<F: FnMut() -> P + 'static, P: Segment<Request, Outgoing>> Handler for Famil
     }
 }
 
-pub fn children(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn children(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let (told, born) = (record.clone(), Rc::new(Cell::new(0)));
+        let (told, born, slow) = (record.clone(), Rc::new(Cell::new(0)), Slow::new(&set));
         let build = move || {
             let (set, record, born) = (set.clone(), told.clone(), born.clone());
             pipeline().app(Child { set, record, born, number: 0, paused: None }).into_segment()
         };
         let family =
             Family { children: Children::default(), keys: BTreeMap::new(), build, record: record.clone() };
-        pipeline().add(Wire(record)).add(requests()).last(family)
+        pipeline().add(Wire(record)).add(requests()).add(slow).last(family)
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }

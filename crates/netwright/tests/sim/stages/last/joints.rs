@@ -2,7 +2,7 @@
 
 use super::{
     super::record::Record,
-    Set, Wire,
+    Set, Slow, Wire,
     applications::{App, giving_way},
     requests,
     tails::answers,
@@ -18,22 +18,28 @@ use std::convert::Infallible;
 /// Which kind of segment comes next: drawn by the one number that differs from set to set.
 fn next(set: &Set, record: &Record, switch: &Switch<Outgoing>) {
     match set.exchange_at % 3 {
-        0 => switch.to(pipeline().add(requests()).app(App::new(set, record, 1))),
+        0 => switch.to(pipeline().add(requests()).add(Slow::new(set)).app(App::new(set, record, 1))),
         1 => {
             let (set, record) = (set.clone(), record.clone());
-            switch.to(pipeline().add(requests()).serve(move |peer| answers(peer, set, record)));
+            switch.to(pipeline()
+                .add(requests())
+                .add(Slow::new(&set))
+                .serve(move |peer| answers(peer, set, record)));
         }
-        _ => switch.to(pipeline().add(requests()).app_on(&set.workers, WorkerApp::new(set, record, 1))),
+        _ => switch.to(pipeline()
+            .add(requests())
+            .add(Slow::new(set))
+            .app_on(&set.workers, WorkerApp::new(set, record, 1))),
     }
 }
 
-pub fn joint(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn joint(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         pipeline().add(Wire(record.clone())).joint(move |switch: Switch<Outgoing>| {
             let (later, told) = (set.clone(), record.clone());
             let app = giving_way(&set, &record, switch, move |switch| next(&later, &told, switch));
-            pipeline().add(requests()).app(app)
+            pipeline().add(requests()).add(Slow::new(&set)).app(app)
         })
     };
     builder.pipeline(make).bind("0.0.0.0:7")
@@ -41,25 +47,31 @@ pub fn joint(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
 
 fn next_sealed(set: &Set, record: &Record, switch: &Switch<Infallible>) {
     match set.exchange_at % 3 {
-        0 => switch.to(pipeline().add(requests()).app(App::new(set, record, 1)).sealed()),
+        0 => switch.to(pipeline().add(requests()).add(Slow::new(set)).app(App::new(set, record, 1)).sealed()),
         1 => {
             let (set, record) = (set.clone(), record.clone());
-            switch.to(pipeline().add(requests()).serve(move |peer| answers(peer, set, record)).sealed());
+            switch.to(pipeline()
+                .add(requests())
+                .add(Slow::new(&set))
+                .serve(move |peer| answers(peer, set, record))
+                .sealed());
         }
         _ => {
             let app = WorkerApp::new(set, record, 1);
-            switch.to(IntoPipeline::<Outgoing>::sealed(pipeline().add(requests()).app_on(&set.workers, app)));
+            switch.to(IntoPipeline::<Outgoing>::sealed(
+                pipeline().add(requests()).add(Slow::new(set)).app_on(&set.workers, app),
+            ));
         }
     }
 }
 
-pub fn sealed(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn sealed(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
         pipeline().add(Wire(record.clone())).joint(move |switch: Switch<Infallible>| {
             let (later, told) = (set.clone(), record.clone());
             let app = giving_way(&set, &record, switch, move |switch| next_sealed(&later, &told, switch));
-            pipeline().add(requests()).app(app).sealed()
+            pipeline().add(requests()).add(Slow::new(&set)).app(app).sealed()
         })
     };
     builder.pipeline(make).bind("0.0.0.0:7")

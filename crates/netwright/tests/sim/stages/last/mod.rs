@@ -8,44 +8,46 @@ mod workers;
 
 use super::{
     record::{Place, Record},
-    wire::Requests,
+    wire::{Request, Requests},
 };
 use bytes::BytesMut;
 use netwright::server::Accepted;
 use netwright::{
     Address, CloseCause, Context, Handler, Outgoing, Promised, Server, Workers, WritePromise,
-    pipeline::{InboundStage, inbound},
+    pipeline::{Hold, InboundStage, StageTimer, inbound},
     server::{BindError, ServerBuilder},
 };
 use std::{collections::BTreeMap, net::IpAddr, num::NonZeroUsize, time::Duration};
 
 /// What the pipelines of a server are made with.
 #[derive(Clone)]
-pub struct Set {
-    pub records: BTreeMap<IpAddr, Record>,
-    pub workers: Workers,
+pub(crate) struct Set {
+    pub(crate) records: BTreeMap<IpAddr, Record>,
+    pub(crate) workers: Workers,
     /// How long an application pauses that is asked to.
-    pub pause: Duration,
+    pub(crate) pause: Duration,
     /// How long work takes beside the way there and back.
-    pub work: Option<Duration>,
+    pub(crate) work: Option<Duration>,
     /// How a stage closes that is asked to.
-    pub bye: Bye,
+    pub(crate) bye: Bye,
     /// Whether the last stage wants to hear that the peer sends no more.
-    pub half_closure: bool,
-    pub concurrency: NonZeroUsize,
+    pub(crate) half_closure: bool,
+    pub(crate) concurrency: NonZeroUsize,
+    /// How long a stage in front of the last one holds back what follows each request.
+    pub(crate) hold: Option<Duration>,
     /// With which request a segment gives way to the next one.
-    pub exchange_at: u32,
+    pub(crate) exchange_at: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bye {
+pub(crate) enum Bye {
     WhenFlushed,
     AtOnce,
     OutputFirst,
 }
 
 impl Set {
-    pub fn record(&self, accepted: &Accepted) -> Record {
+    pub(crate) fn record(&self, accepted: &Accepted) -> Record {
         let Address::Ip(peer) = &accepted.peer else {
             panic!("{} is no client of this scenario", accepted.peer)
         };
@@ -55,32 +57,73 @@ impl Set {
 
 /// A kind of last stage.
 #[derive(Clone, Copy)]
-pub struct Last {
-    pub serve: fn(ServerBuilder, Set) -> Promised<Server, BindError>,
+pub(crate) struct Last {
+    pub(crate) serve: fn(ServerBuilder, Set) -> Promised<Server, BindError>,
     /// Whether everything that was asked is answered when the peer sends no more and reads on.
-    pub tells_all: bool,
+    pub(crate) tells_all: bool,
     /// Whether it can close by itself.
-    pub closes: bool,
+    pub(crate) closes: bool,
     /// Whether it reads what had come before the end also behind it.
-    pub reads_all: bool,
+    pub(crate) reads_all: bool,
 }
 
-pub const APPLICATION: Last =
+pub(crate) const APPLICATION: Last =
     Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
-pub const CLOSURE: Last =
+pub(crate) const CLOSURE: Last =
     Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
-pub const ASYNC_FUNCTION: Last =
+pub(crate) const ASYNC_FUNCTION: Last =
     Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
-pub const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
-pub const SERVICE: Last = Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
-pub const STAGE_ON_WORKERS: Last =
+pub(crate) const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
+pub(crate) const SERVICE: Last =
+    Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
+pub(crate) const STAGE_ON_WORKERS: Last =
     Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
-pub const APPLICATION_ON_WORKERS: Last =
+pub(crate) const APPLICATION_ON_WORKERS: Last =
     Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
-pub const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
-pub const SEALED: Last = Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
-pub const CHILDREN: Last =
+pub(crate) const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
+pub(crate) const SEALED: Last =
+    Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
+pub(crate) const CHILDREN: Last =
     Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+
+/// Lets one request through at a time, with a pause behind it.
+struct Slow {
+    pause: Option<Duration>,
+    hold: Option<Hold>,
+}
+
+impl Slow {
+    fn new(set: &Set) -> Self {
+        Self { pause: set.hold, hold: None }
+    }
+}
+
+impl Handler for Slow {
+    type Read = Request;
+    type ReadOut = Request;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, request: Request) {
+        cx.fire_read(request);
+        if let Some(pause) = self.pause {
+            self.hold = Some(cx.hold());
+            cx.arm(pause);
+        }
+    }
+    fn timer(&mut self, cx: &mut Context<'_, Self>, _: StageTimer) {
+        if let Some(hold) = self.hold.take() {
+            hold.release(cx);
+        }
+    }
+    /// There may be something behind what it holds back.
+    fn owes(&self) -> bool {
+        self.hold.is_some()
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+}
 
 fn requests() -> InboundStage<Requests> {
     inbound(Requests::default())

@@ -6,7 +6,7 @@ use super::{
         record::Record,
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
     CloseCause, EventLoop, Outgoing, Peer, Promised, Server, pipeline,
@@ -22,17 +22,21 @@ use std::{
     task::{self, Poll, Waker},
 };
 
-pub fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn function(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.serve(move |peer| answers(peer, set, record))
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
 /// One request after the other. Who cannot be answered any more is read nevertheless.
-pub async fn answers(mut peer: Peer<Request, Outgoing>, set: Set, record: Record) -> Result<(), CloseCause> {
+pub(crate) async fn answers(
+    mut peer: Peer<Request, Outgoing>,
+    set: Set,
+    record: Record,
+) -> Result<(), CloseCause> {
     record.has_channel(peer.channel());
     while let Some(request) = peer.read().await? {
         record.reads(request.number);
@@ -73,10 +77,10 @@ async fn take_time(set: &Set, record: &Record, request: Request) {
     }
 }
 
-pub fn halves(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn halves(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.serve(move |peer: Peer<Request, Outgoing>| async move {
             record.has_channel(peer.channel());
             let (reader, writer) = peer.split();
@@ -152,10 +156,10 @@ impl Queue {
     }
 }
 
-pub fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn service(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
-        let stages = pipeline().add(Wire(record.clone())).add(requests());
+        let stages = pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set));
         stages.service(set.concurrency, move |request: Request| {
             record.reads(request.number);
             let (set, record) = (set.clone(), record.clone());

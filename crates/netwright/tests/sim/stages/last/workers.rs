@@ -6,7 +6,7 @@ use super::{
         record::{Place, Record, Wrote},
         wire::{Asks, Request},
     },
-    Bye, Set, Wire, requests,
+    Bye, Set, Slow, Wire, requests,
 };
 use netwright::{
     AppContext, Application, CloseCause, Context, Handler, Outgoing, Promised, Server, WritePromise,
@@ -51,30 +51,31 @@ impl Handler<OnWorker> for Through {
     }
 }
 
-pub fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn stage(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         let through = Through { set: set.clone(), record: record.clone() };
         pipeline()
             .add(Wire(record.clone()))
             .add(requests())
+            .add(Slow::new(&set))
             .add_on(&set.workers, through)
             .app(super::applications::App::new(&set, &record, 0))
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
-pub fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
+pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let record = set.record(accepted);
         let app = WorkerApp::new(&set, &record, 0);
-        pipeline().add(Wire(record)).add(requests()).app_on(&set.workers, app)
+        pipeline().add(Wire(record)).add(requests()).add(Slow::new(&set)).app_on(&set.workers, app)
     };
     builder.pipeline(make).bind("0.0.0.0:7")
 }
 
 /// Does what it is asked for, on workers.
-pub struct WorkerApp {
+pub(crate) struct WorkerApp {
     set: Set,
     record: Record,
     place: Place,
@@ -83,7 +84,7 @@ pub struct WorkerApp {
 }
 
 impl WorkerApp {
-    pub fn new(set: &Set, record: &Record, number: u8) -> Self {
+    pub(crate) fn new(set: &Set, record: &Record, number: u8) -> Self {
         Self {
             set: set.clone(),
             record: record.clone(),
