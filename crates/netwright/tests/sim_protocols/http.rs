@@ -51,8 +51,6 @@ struct Terms {
     /// How long a request may take in all.
     total: Option<Duration>,
     limits: Arc<HttpLimits>,
-    /// A request may be on its way for longer than a server waits for one.
-    slow: bool,
 }
 
 fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
@@ -60,11 +58,12 @@ fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
     if one_in(sim, 3) {
         limits.requests = 1 + sim.below(4);
     }
-    if one_in(sim, 3) {
+    // Where nothing is late, a server may be impatient; else it would cut connections on which something is on its way.
+    let slow = link.loss > 0.0 || link.rate.is_some();
+    if !slow && one_in(sim, 2) {
         limits.idle_time = millis(400 + sim.below(1_000));
     }
-    let slow = link.loss > 0.0 || link.rate.is_some();
-    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into(), slow }
+    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into() }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -198,7 +197,7 @@ async fn run(
     }
     // The server had closed a connection on which nothing came for so long: it has seen nothing of this one.
     let unseen = ledger.counted(errand.id) == 0 && terms.limits.idle_time < secs(60);
-    if unseen && (errand.post || terms.slow) { Ok(()) } else { result }
+    if unseen && errand.post { Ok(()) } else { result }
 }
 
 async fn ask(
