@@ -58,9 +58,10 @@ fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
     if one_in(sim, 3) {
         limits.requests = 1 + sim.below(4);
     }
-    // Where nothing is late, a server may be impatient; else it would cut connections on which something is on its way.
-    let slow = link.loss > 0.0 || link.rate.is_some();
-    if !slow && one_in(sim, 2) {
+    if link.loss > 0.0 || link.rate.is_some() {
+        // What is lost again and again comes late, and is no fault of the client.
+        (limits.head_time, limits.body_rate) = (secs(600), 0);
+    } else if one_in(sim, 2) {
         limits.idle_time = millis(400 + sim.below(1_000));
     }
     Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into() }
@@ -224,7 +225,8 @@ async fn ask(
         reply => reply.map_err(|error| told(&error))?,
     };
     if reply.status() == StatusCode::REQUEST_TIMEOUT {
-        return Err(told(&"what was sent was late"));
+        let why = reply.into_body().collect(1_000).await;
+        return Err(told(&format_args!("what was sent was late: {why:?}")));
     }
     if reply.status() == StatusCode::TEMPORARY_REDIRECT && errand.moved && errand.post && errand.streamed {
         return Ok(()); // what is a stream cannot be sent again
