@@ -51,8 +51,6 @@ struct Terms {
     /// How long a request may take in all.
     total: Option<Duration>,
     limits: Arc<HttpLimits>,
-    /// A request may be on its way for longer than a server waits for one.
-    slow: bool,
 }
 
 fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
@@ -60,11 +58,13 @@ fn draw_terms(sim: &Sim, tls: bool, link: &Link) -> Terms {
     if one_in(sim, 3) {
         limits.requests = 1 + sim.below(4);
     }
-    if one_in(sim, 3) {
+    if link.loss > 0.0 || link.rate.is_some() {
+        // What is lost again and again comes late, and is no fault of the client.
+        (limits.head_time, limits.body_rate) = (secs(600), 0);
+    } else if one_in(sim, 2) {
         limits.idle_time = millis(400 + sim.below(1_000));
     }
-    let slow = link.loss > 0.0 || link.rate.is_some();
-    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into(), slow }
+    Terms { tls, total: one_in(sim, 4).then(|| millis(300 + sim.below(4_000))), limits: limits.into() }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -198,7 +198,7 @@ async fn run(
     }
     // The server had closed a connection on which nothing came for so long: it has seen nothing of this one.
     let unseen = ledger.counted(errand.id) == 0 && terms.limits.idle_time < secs(60);
-    if unseen && (errand.post || terms.slow) { Ok(()) } else { result }
+    if unseen && errand.post { Ok(()) } else { result }
 }
 
 async fn ask(
@@ -225,7 +225,8 @@ async fn ask(
         reply => reply.map_err(|error| told(&error))?,
     };
     if reply.status() == StatusCode::REQUEST_TIMEOUT {
-        return Err(told(&"what was sent was late"));
+        let why = reply.into_body().collect(1_000).await;
+        return Err(told(&format_args!("what was sent was late: {why:?}")));
     }
     if reply.status() == StatusCode::TEMPORARY_REDIRECT && errand.moved && errand.post && errand.streamed {
         return Ok(()); // what is a stream cannot be sent again
