@@ -45,7 +45,6 @@ impl std::error::Error for InvalidArgument {}
 ///     _ => panic!("a share of nothing cannot work"),
 /// }
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// An argument cannot work.
@@ -78,6 +77,21 @@ impl fmt::Display for BuildError {
     }
 }
 
+/// By hand, because what is derived is compiled again in every crate that makes a `Box<dyn Error>` of it, with all errors inside.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument(error) => f.debug_tuple("Argument").field(error).finish(),
+            Self::Driver { index, error } => {
+                f.debug_struct("Driver").field("index", index).field("error", error).finish()
+            }
+            Self::Thread { thread, error } => {
+                f.debug_struct("Thread").field("thread", thread).field("error", error).finish()
+            }
+        }
+    }
+}
+
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -103,7 +117,7 @@ impl From<InvalidArgument> for BuildError {
 /// let refused = event_loop.spawn(async move { matches!(end.wait(), Err(LoopError::WouldBlockLoop)) }).unwrap().wait();
 /// assert_eq!(refused, Ok(true)); // nobody waits for a loop on its own thread
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum LoopError {
     /// The driver could not start on the loop's thread.
@@ -125,6 +139,18 @@ impl fmt::Display for LoopError {
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
             }
+        }
+    }
+}
+
+/// By hand, as that of [`BuildError`].
+impl fmt::Debug for LoopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(error) => f.debug_tuple("Start").field(error).finish(),
+            Self::Panicked(message) => f.debug_tuple("Panicked").field(message).finish(),
+            Self::Abandoned => f.write_str("Abandoned"),
+            Self::WouldBlockLoop => f.write_str("WouldBlockLoop"),
         }
     }
 }

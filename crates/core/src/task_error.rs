@@ -104,6 +104,7 @@ pub(crate) fn discard<T>(value: T) {
 
 /// Apart from what is compiled for each type.
 #[cold]
+#[inline(never)]
 fn tell_of_drop(panic: &str) {
     tell(|| tracing::error!(panic, "a value panicked when it was dropped"));
 }
@@ -123,6 +124,7 @@ pub(crate) fn wake(waker: Waker) {
 }
 
 #[cold]
+#[inline(never)]
 fn take_message(payload: Box<dyn Any + Send>) -> String {
     let message = panic_message(&*payload);
     // The payload is the user's value too: its drop may panic as well. What that second panic carries is leaked,

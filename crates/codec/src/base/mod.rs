@@ -54,6 +54,11 @@ pub(crate) use {batch::GATHER_MAX, intake::Intake};
 
 /// The last part of a type's path, without its parameters: what a stage is called in listings.
 pub(crate) fn short_name<T>() -> &'static str {
-    let full = std::any::type_name::<T>();
+    short(std::any::type_name::<T>())
+}
+
+/// Not generic, and so compiled here and not in every user's crate.
+#[inline(never)]
+fn short(full: &'static str) -> &'static str {
     full.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(full)
 }

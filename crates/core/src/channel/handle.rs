@@ -249,7 +249,7 @@ impl<W: 'static> Channel<W> {
     /// The numbers of the channel's children at the moment when its loop comes to it.
     pub fn children(&self) -> Promised<Vec<ChannelId>, PromiseError> {
         let (answer, children) = promise();
-        shared!(self.way, shared => shared.send(Command::Children(answer)));
+        shared!(self.way, shared => shared.send(Command::Ask(Box::new(|channel| answer.succeed(channel.children())))));
         children
     }
 
@@ -574,7 +574,7 @@ impl<W: 'static> Channel<W> {
     /// The stages of the pipeline, from the wire to the application, with their figures.
     pub fn stages(&self) -> Promised<Vec<StageInfo>, PromiseError> {
         let (answer, stages) = promise();
-        shared!(self.way, shared => shared.send(Command::Stages(answer)));
+        shared!(self.way, shared => shared.send(Command::Ask(Box::new(|channel| answer.succeed(channel.stages())))));
         stages
     }
 }

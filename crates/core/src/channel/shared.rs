@@ -20,7 +20,6 @@ use crate::{
     driver::Token,
     event_loop::{EventLoop, LoopRef},
     pipeline::{Event, Handler, Place, StageCaller, StageError, StageInfo},
-    promise::{Promise, PromiseError},
     task_error::{self, catch, discard, discard_each, tell},
     world,
 };
@@ -47,9 +46,17 @@ pub enum Command<W> {
     Pause,
     Resume,
     Request,
-    Stages(Promise<Vec<StageInfo>, PromiseError>),
-    Children(Promise<Vec<ChannelId>, PromiseError>),
+    Ask(Question),
     Event(Event),
+}
+
+/// What a handle asks of the channel. A closure, so that the type of an answer is not compiled for all that have a line of commands.
+pub(super) type Question = Box<dyn FnOnce(&dyn Answers) + Send>;
+
+/// Who answers.
+pub trait Answers {
+    fn stages(&self) -> Vec<StageInfo>;
+    fn children(&self) -> Vec<ChannelId>;
 }
 
 impl<W> Command<W> {
@@ -71,8 +78,7 @@ impl<W> Command<W> {
             Self::Pause => Command::Pause,
             Self::Resume => Command::Resume,
             Self::Request => Command::Request,
-            Self::Stages(answer) => Command::Stages(answer),
-            Self::Children(answer) => Command::Children(answer),
+            Self::Ask(question) => Command::Ask(question),
             Self::Event(event) => Command::Event(event),
         })
     }

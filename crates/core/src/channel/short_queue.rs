@@ -37,6 +37,13 @@ impl<T> ShortQueue<T> {
         if self.rest.is_empty() { self.first.as_ref() } else { None }
     }
 
+    /// The first of a queue that is empty.
+    #[inline(always)]
+    pub(crate) fn push_first(&mut self, element: T) {
+        debug_assert!(self.first.is_none(), "there is a first one already");
+        self.first = Some(element);
+    }
+
     #[inline(always)]
     pub(crate) fn push_back(&mut self, element: T) {
         if self.first.is_none() {

@@ -80,15 +80,18 @@ impl<H: Handler<P>, P: Place> StageCaller<H, P> {
     /// Has the closure run on the channel's loop with the handler and its context, after the calls before it.
     pub fn call(&self, call: impl FnOnce(&mut H, &mut Context<'_, H, P>) + Send + 'static) {
         let Some(channel) = &self.channel else { return }; // the channel had ended when this caller was made
-        let call: Box<dyn Any + Send> = Box::new(Call::<H, P>(Box::new(call)));
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = table.call((self.stage, call), |rare, call| rare.calls.push(call));
-        drop(table);
-        match left {
-            Ok(true) => channel.call(),
-            Ok(false) => {}
-            Err(call) => drop(call), // outside of the lock: what it holds is a user's
-        }
+        send(&self.table, channel, self.stage, Box::new(Call::<H, P>(Box::new(call))));
+    }
+}
+
+fn send(table: &SideTable, channel: &SourceCaller, stage: u32, call: Box<dyn Any + Send>) {
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = table.call((stage, call), |rare, call| rare.calls.push(call));
+    drop(table);
+    match left {
+        Ok(true) => channel.call(),
+        Ok(false) => {}
+        Err(call) => drop(call), // outside of the lock: what it holds is a user's
     }
 }
 

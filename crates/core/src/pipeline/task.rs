@@ -113,49 +113,60 @@ where
 
 /// A job on its way to or from its stage. The box around it is used again.
 pub(crate) struct Running<H: Handler> {
-    key: Key,
     job: Option<Pin<Box<dyn Job<H>>>>,
+    called: Called,
+}
+
+/// How it is called. Knows nothing of the handler, and so is compiled once.
+struct Called {
+    key: Key,
     waker: Option<(Arc<TaskWaker>, Waker)>,
+}
+
+impl Called {
+    /// Has a waker made, if there is none. False once the channel has left its loop.
+    fn make_waker(&mut self, core: &ChannelCore) -> bool {
+        if self.waker.is_none() {
+            self.waker = core.task_waker(self.key).map(|task| (task.clone(), Waker::from(task)));
+        }
+        self.waker.is_some()
+    }
+
+    /// Whom the next poll is to call.
+    fn waker(&self) -> &Waker {
+        match &self.waker {
+            Some((task, waker)) => {
+                task.queued.store(false, Ordering::Release); // first: a wake-up during the poll counts
+                waker
+            }
+            None => Waker::noop(), // most are done at once, and need none
+        }
+    }
 }
 
 impl<H: Handler> Running<H> {
     /// Polls it on its stage; afterwards it is back in the table, or over.
     pub(crate) fn poll(mut self: Box<Self>, handler: &mut H, cx: &mut Context<'_, H>) {
         let Some(mut job) = self.job.take() else { return };
+        let key = self.called.key;
         let mut lasts = job.lasts();
         loop {
-            if lasts && self.waker.is_none() {
-                self.waker = make_waker(cx.core, self.key);
-                if self.waker.is_none() {
-                    return; // the channel has left its loop
-                }
+            if lasts && !self.called.make_waker(cx.core) {
+                return;
             }
-            let waker = match &self.waker {
-                Some((task, waker)) => {
-                    task.queued.store(false, Ordering::Release); // first: a wake-up during the poll counts
-                    waker
-                }
-                None => Waker::noop(), // most are done at once, and need none
-            };
+            let waker = self.called.waker();
             if job.as_mut().poll(&mut task::Context::from_waker(waker), handler, cx).is_ready() {
                 drop(job);
-                self.waker = None;
-                return cx.core.task_done(self.key, cx.stage, self);
+                self.called.waker = None;
+                return cx.core.task_done(key, cx.stage, self);
             }
-            if self.waker.is_some() {
+            if self.called.waker.is_some() {
                 self.job = Some(job);
-                return cx.core.put_task_back(self.key, self);
+                return cx.core.put_task_back(key, self);
             }
             lasts = true;
         }
     }
-}
-
-/// A waker for a task; none once the channel has left its loop.
-fn make_waker(core: &ChannelCore, key: Key) -> Option<(Arc<TaskWaker>, Waker)> {
-    let task = core.task_waker(key)?;
-    let waker = Waker::from(task.clone());
-    Some((task, waker))
 }
 
 /// Has a task polled in its channel's turn, from any thread.
@@ -217,12 +228,13 @@ impl Tasks {
             .iter()
             .position(|(owner, task)| *owner == stage && task.is::<Running<H>>())
             .and_then(|index| self.spare.swap_remove(index).1.downcast::<Running<H>>().ok());
+        let called = Called { key, waker: None };
         let task = match spare {
             Some(mut task) => {
-                *task = Running { key, job: Some(job), waker: None };
+                *task = Running { job: Some(job), called };
                 task
             }
-            None => Box::new(Running { key, job: Some(job), waker: None }),
+            None => Box::new(Running { job: Some(job), called }),
         };
         self.put_back(key, task);
         if self.woken.capacity() == 0 {

@@ -51,15 +51,10 @@ impl<T> Waiting<T> {
 
     /// How many are of a kind.
     pub(crate) fn count(&self, is_one: fn(&T) -> bool) -> usize {
-        let mut count = 0;
-        if let Some(lists) = &self.0 {
-            for list in [&lists.front, &lists.back] {
-                for element in list {
-                    count += usize::from(is_one(element));
-                }
-            }
+        match &self.0 {
+            None => 0,
+            Some(lists) => count(&lists.front, is_one) + count(&lists.back, is_one),
         }
-        count
     }
 }
 
@@ -73,6 +68,14 @@ impl<T> Lists<T> {
         }
         self.front.pop()
     }
+}
+
+fn count<T>(list: &[T], is_one: fn(&T) -> bool) -> usize {
+    let mut count = 0;
+    for element in list {
+        count += usize::from(is_one(element));
+    }
+    count
 }
 
 #[cfg(all(test, not(loom)))]

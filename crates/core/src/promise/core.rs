@@ -18,33 +18,51 @@ use crate::{
 
 pub(super) type Listener<T, E> = Box<dyn FnOnce(&Result<T, E>) + Send>;
 
-/// Puts a notification, of this result, into the trampoline's queue.
-type Defer<T, E> = fn(Arc<Core<T, E>>, Result<T, E>);
-
 pub(super) struct Core<T, E> {
-    state: Mutex<State<T, E>>,
-    /// `E::from`, and the way into the trampoline's queue. Held as pointers so that the two ends need neither
-    /// `E: From<PromiseError>` nor `'static` in their types, yet a dropped writer can make its error.
+    state: Mutex<State<Slot<T, E>>>,
+    /// `E::from`, and what is rare. Held as pointers so that the two ends need neither `E: From<PromiseError>` nor `'static` in
+    /// their types, yet a dropped writer can make its error; and so that the rare is compiled where promises of these types are
+    /// made, and not again wherever one is dropped.
     error: fn(PromiseError) -> E,
-    defer: Defer<T, E>,
+    rare: fn(&Arc<Self>, Rare<T, E>) -> bool,
 }
 
-struct State<T, E> {
-    value: Value<T, E>,
+/// What does not happen to most promises.
+enum Rare<T, E> {
+    /// The writer has gone.
+    Abandon,
+    /// The reader gives it up. Says whether that came in time.
+    Cancel,
+    /// A result for listeners, or one that may come too late.
+    Settle(Result<T, E>),
+    /// The state is `Notifying`, and there is a listener for this result.
+    Notify(Result<T, E>),
+}
+
+/// What does not depend on the types comes first, so that it is compiled once: see [`AnyState`].
+struct State<S: ?Sized> {
+    phase: Phase,
     work: Work,
     /// A world wants to know when it ends.
     counted: bool,
     /// The reader's, the last one it polled with.
     waker: Option<Waker>,
+    slot: S,
+}
+
+struct Slot<T, E> {
+    /// There in `Done`.
+    result: Option<Result<T, E>>,
     /// Added and not yet picked up by a notifier. Empty in `Done` and `Taken`.
     listeners: Vec<Listener<T, E>>,
 }
 
-enum Value<T, E> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
     Pending,
     /// A notifier owns the result and will put it back.
     Notifying,
-    Done(Result<T, E>),
+    Done,
     Taken,
 }
 
@@ -72,19 +90,39 @@ pub(super) enum Take<T, E> {
 
 impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
     pub(super) fn pending() -> Self {
-        Self::with(Value::Pending, promises::made(type_name::<Result<T, E>>))
+        Self::with(Phase::Pending, None, promises::made(type_name::<Result<T, E>>))
     }
 
     pub(super) fn done(result: Result<T, E>) -> Self {
-        Self::with(Value::Done(result), false)
+        Self::with(Phase::Done, Some(result), false)
     }
 
-    fn with(value: Value<T, E>, counted: bool) -> Self {
-        let state = State { value, work: Work::Open, counted, waker: None, listeners: Vec::new() };
+    fn with(phase: Phase, result: Option<Result<T, E>>, counted: bool) -> Self {
+        let slot = Slot { result, listeners: Vec::new() };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State { phase, work: Work::Open, counted, waker: None, slot }),
             error: E::from,
-            defer: |core, result| trampoline::defer(Box::new(move || core.notify(result))),
+            rare: Self::do_rare,
+        }
+    }
+
+    #[cold]
+    fn do_rare(core: &Arc<Self>, rare: Rare<T, E>) -> bool {
+        match rare {
+            // The error is the user's code: made outside the lock, and only if it looks needed.
+            Rare::Abandon => {
+                core.any().is_pending()
+                    && Self::settle(core, Err(core.error(PromiseError::Abandoned)), Why::Done)
+            }
+            Rare::Cancel => {
+                core.any().is_cancellable()
+                    && Self::settle(core, Err(core.error(PromiseError::Cancelled)), Why::Cancelled)
+            }
+            Rare::Settle(result) => Self::settle(core, result, Why::Done),
+            Rare::Notify(result) => {
+                Self::notify_or_defer(core, result);
+                true
+            }
         }
     }
 }
@@ -92,40 +130,38 @@ impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
 /// The writer's side.
 impl<T, E> Core<T, E> {
     pub(super) fn complete(core: &Arc<Self>, result: Result<T, E>) {
-        Self::settle(core, result, Why::Done);
+        let mut state = lock(&core.state);
+        if state.phase != Phase::Pending || !state.slot.listeners.is_empty() {
+            drop(state);
+            (core.rare)(core, Rare::Settle(result));
+            return;
+        }
+        let waker = state.finish(result);
+        drop(state);
+        wake(waker);
     }
 
     pub(super) fn abandon(core: &Arc<Self>) {
-        // The error is the user's code: made outside the lock, and only if it looks needed.
-        if core.is_pending() {
-            Self::settle(core, Err(core.error(PromiseError::Abandoned)), Why::Done);
-        }
+        (core.rare)(core, Rare::Abandon);
     }
 
     pub(super) fn claim(&self) -> bool {
-        let mut state = lock(&self.state);
-        if state.work == Work::Open {
-            state.work = Work::Claimed;
-        }
-        state.work == Work::Claimed
+        self.any().claim()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
-        lock(&self.state).work == Work::Cancelled
+        self.any().is_cancelled()
     }
 }
 
 /// The reader's side.
 impl<T, E> Core<T, E> {
     pub(super) fn cancel(core: &Arc<Self>) -> bool {
-        if !lock(&core.state).is_cancellable() {
-            return false;
-        }
-        Self::settle(core, Err(core.error(PromiseError::Cancelled)), Why::Cancelled)
+        (core.rare)(core, Rare::Cancel)
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(lock(&self.state).value, Value::Done(_) | Value::Taken)
+        self.any().is_done()
     }
 
     pub(super) fn try_take(&self) -> Take<T, E> {
@@ -134,57 +170,36 @@ impl<T, E> Core<T, E> {
 
     /// Takes the result, or leaves `cx`'s waker in place of an earlier one.
     pub(super) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Take<T, E>> {
-        let mut state = lock(&self.state);
-        let found = state.take();
-        let known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        drop(state);
-        match found {
-            Take::NotYet if known => return Poll::Pending,
-            Take::NotYet => {}
-            found => return Poll::Ready(found),
-        }
-
-        // Cloning and dropping a waker is foreign code, so the lock is let go in between, and the state asked again.
-        let waker = cx.waker().clone();
-        let mut state = lock(&self.state);
-        match state.take() {
-            Take::NotYet => {
-                let before = state.waker.replace(waker);
-                drop(state);
-                drop(before);
-                Poll::Pending
-            }
-            found => {
-                drop(state);
-                Poll::Ready(found)
+        loop {
+            let mut state = lock(&self.state);
+            let found = state.take();
+            let known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+            drop(state);
+            match found {
+                Take::NotYet if known || self.any().keep(cx.waker()) => return Poll::Pending,
+                Take::NotYet => {} // it has come meanwhile
+                found => return Poll::Ready(found),
             }
         }
     }
 
     pub(super) fn forget_waker(&self) {
-        let waker = lock(&self.state).waker.take();
-        trampoline::catch("waker", || drop(waker));
+        self.any().forget_waker();
     }
 
     /// Runs `listener` now if the promise is done, else leaves it to whoever completes or is notifying already.
     /// Gives it back when the result was taken.
     pub(super) fn listen(core: &Arc<Self>, listener: Listener<T, E>) -> Result<(), Listener<T, E>> {
         let mut state = lock(&core.state);
-        match mem::replace(&mut state.value, Value::Notifying) {
-            Value::Done(result) => {
-                state.listeners.push(listener);
-                drop(state);
-                Self::notify_or_defer(core, result);
-            }
-            Value::Taken => {
-                state.value = Value::Taken;
-                drop(state);
-                return Err(listener);
-            }
-            unfinished => {
-                state.value = unfinished;
-                state.listeners.push(listener);
-            }
+        if state.phase == Phase::Taken {
+            drop(state);
+            return Err(listener);
+        }
+        state.slot.listeners.push(listener);
+        if let Some(result) = state.slot.result.take() {
+            state.phase = Phase::Notifying;
+            drop(state);
+            (core.rare)(core, Rare::Notify(result));
         }
         Ok(())
     }
@@ -201,30 +216,22 @@ impl<T, E> Core<T, E> {
 
     /// For `Debug`: one word.
     pub(super) fn describe(&self) -> &'static str {
-        let state = lock(&self.state);
-        match (&state.value, state.work) {
-            (Value::Pending, Work::Claimed) => "claimed",
-            (Value::Pending, _) => "pending",
-            (Value::Notifying, _) => "notifying",
-            (Value::Done(_), Work::Cancelled) => "cancelled",
-            (Value::Done(_), _) => "done",
-            (Value::Taken, _) => "taken",
-        }
+        self.any().describe()
     }
 
-    fn is_pending(&self) -> bool {
-        matches!(lock(&self.state).value, Value::Pending)
+    fn any(&self) -> AnyState<'_> {
+        AnyState(&self.state)
     }
 }
 
 /// Completing: the only way out of `Pending`.
-impl<T, E> Core<T, E> {
+impl<T: 'static, E: 'static> Core<T, E> {
     /// Gives `result` to listeners and reader if nothing else completed first, and if a cancel may still come, both under one
     /// lock. Says whether it did.
     #[inline(always)] // a result is moved less, and the reason is known; what is rare stays outside
     fn settle(core: &Arc<Self>, result: Result<T, E>, why: Why) -> bool {
         let mut state = lock(&core.state);
-        if !matches!(state.value, Value::Pending) || why == Why::Cancelled && state.work != Work::Open {
+        if state.phase != Phase::Pending || why == Why::Cancelled && state.work != Work::Open {
             drop(state);
             discard(result); // the user's own code: after the lock
             return false;
@@ -235,13 +242,12 @@ impl<T, E> Core<T, E> {
         if state.counted {
             promises::ended(type_name::<Result<T, E>>());
         }
-        if state.listeners.is_empty() {
-            state.value = Value::Done(result);
-            let waker = state.waker.take();
+        if state.slot.listeners.is_empty() {
+            let waker = state.finish(result);
             drop(state);
             wake(waker);
         } else {
-            state.value = Value::Notifying;
+            state.phase = Phase::Notifying;
             drop(state);
             Self::notify_or_defer(core, result);
         }
@@ -252,7 +258,10 @@ impl<T, E> Core<T, E> {
     fn notify_or_defer(core: &Arc<Self>, result: Result<T, E>) {
         match trampoline::enter() {
             Some(_nested) => core.notify(result),
-            None => (core.defer)(core.clone(), result),
+            None => {
+                let core = core.clone();
+                trampoline::defer(Box::new(move || core.notify(result)));
+            }
         }
     }
 
@@ -261,13 +270,12 @@ impl<T, E> Core<T, E> {
     fn notify(&self, result: Result<T, E>) {
         loop {
             let mut state = lock(&self.state);
-            if state.listeners.is_empty() {
-                state.value = Value::Done(result);
-                let waker = state.waker.take();
+            if state.slot.listeners.is_empty() {
+                let waker = state.finish(result);
                 drop(state);
                 return wake(waker);
             }
-            let batch = mem::take(&mut state.listeners);
+            let batch = mem::take(&mut state.slot.listeners);
             drop(state);
             for listener in batch {
                 trampoline::catch("listener", || listener(&result));
@@ -276,20 +284,97 @@ impl<T, E> Core<T, E> {
     }
 }
 
-impl<T, E> State<T, E> {
-    fn is_cancellable(&self) -> bool {
-        self.work == Work::Open && matches!(self.value, Value::Pending)
+impl<T, E> State<Slot<T, E>> {
+    /// The result is there from now on. Gives back whom to wake.
+    #[inline]
+    fn finish(&mut self, result: Result<T, E>) -> Option<Waker> {
+        self.phase = Phase::Done;
+        self.slot.result = Some(result);
+        self.waker.take()
     }
 
     fn take(&mut self) -> Take<T, E> {
-        match mem::replace(&mut self.value, Value::Taken) {
-            Value::Done(result) => Take::Ready(result),
-            Value::Taken => Take::Gone,
-            unfinished => {
-                self.value = unfinished;
-                Take::NotYet
+        match self.slot.result.take() {
+            Some(result) => {
+                self.phase = Phase::Taken;
+                Take::Ready(result)
             }
+            None if self.phase == Phase::Taken => Take::Gone,
+            None => Take::NotYet,
         }
+    }
+}
+
+/// The state of a promise of any types.
+#[derive(Clone, Copy)]
+struct AnyState<'a>(&'a Mutex<State<dyn Anything + 'a>>);
+
+trait Anything {}
+
+impl<T> Anything for T {}
+
+impl AnyState<'_> {
+    fn claim(self) -> bool {
+        let mut state = lock(self.0);
+        if state.work == Work::Open {
+            state.work = Work::Claimed;
+        }
+        state.work == Work::Claimed
+    }
+
+    fn is_cancelled(self) -> bool {
+        lock(self.0).work == Work::Cancelled
+    }
+
+    fn is_pending(self) -> bool {
+        lock(self.0).phase == Phase::Pending
+    }
+
+    fn is_done(self) -> bool {
+        lock(self.0).is_done()
+    }
+
+    fn is_cancellable(self) -> bool {
+        let state = lock(self.0);
+        state.work == Work::Open && state.phase == Phase::Pending
+    }
+
+    /// Leaves a waker in place of an earlier one. Not if the result has come.
+    fn keep(self, waker: &Waker) -> bool {
+        // Cloning and dropping a waker is foreign code: outside of the lock.
+        let waker = waker.clone();
+        let mut state = lock(self.0);
+        if state.is_done() {
+            drop(state);
+            return false;
+        }
+        let before = state.waker.replace(waker);
+        drop(state);
+        drop(before);
+        true
+    }
+
+    fn forget_waker(self) {
+        let waker = lock(self.0).waker.take();
+        trampoline::catch("waker", || drop(waker));
+    }
+
+    fn describe(self) -> &'static str {
+        let state = lock(self.0);
+        match (state.phase, state.work) {
+            (Phase::Pending, Work::Claimed) => "claimed",
+            (Phase::Pending, _) => "pending",
+            (Phase::Notifying, _) => "notifying",
+            (Phase::Done, Work::Cancelled) => "cancelled",
+            (Phase::Done, _) => "done",
+            (Phase::Taken, _) => "taken",
+        }
+    }
+}
+
+impl<S: ?Sized> State<S> {
+    fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done | Phase::Taken)
     }
 }
 
@@ -298,8 +383,8 @@ impl<T, E> Drop for Core<T, E> {
     fn drop(&mut self) {
         if mem::needs_drop::<Result<T, E>>() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if matches!(state.value, Value::Done(_)) {
-                trampoline::catch("result", || state.value = Value::Taken); // dropped where it lies
+            if state.slot.result.is_some() {
+                trampoline::catch("result", || state.slot.result = None); // dropped where it lies
             }
         }
     }

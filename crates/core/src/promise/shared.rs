@@ -41,17 +41,26 @@ use crate::sync::{Arc, Mutex, lock};
 pub struct SharedPromised<T = (), E = PromiseError> {
     /// Keeps the original result for listeners; nothing takes it.
     source: Arc<Core<T, E>>,
-    board: Arc<Mutex<Board<T, E>>>,
+    board: Arc<Mutex<Board<Posted<T, E>>>>,
     /// Our waker's place on the board.
     waiter: Option<u64>,
 }
 
-/// What the clones look at.
-struct Board<T, E> {
-    /// Behind an `Arc` so that it can be cloned for a reader after the lock is let go.
-    result: Option<Arc<Result<T, E>>>,
+/// What the clones look at. `R` is `Posted<T, E>`, or any: what does not depend on it is compiled once.
+struct Board<R: ?Sized> {
+    is_posted: bool,
     waiters: Waiters,
+    posted: R,
 }
+
+/// The result, if it is there. Behind an `Arc` so that it can be cloned for a reader after the lock is let go.
+struct Posted<T, E>(Option<Arc<Result<T, E>>>);
+
+trait Anything {}
+
+impl<T> Anything for T {}
+
+type AnyBoard<'a> = Mutex<Board<dyn Anything + 'a>>;
 
 /// Wakers by arrival, so that who came first is woken first. Knows nothing of the result, and so is compiled once.
 #[derive(Default)]
@@ -93,7 +102,11 @@ impl<T, E> SharedPromised<T, E> {
         T: Clone + Send + Sync + 'static,
         E: Clone + Send + Sync + 'static,
     {
-        let board = Arc::new(Mutex::new(Board { result: None, waiters: Waiters::default() }));
+        let board = Arc::new(Mutex::new(Board {
+            is_posted: false,
+            waiters: Waiters::default(),
+            posted: Posted(None),
+        }));
         let (poster, abandoned) = (board.clone(), source.error_fn());
         let posted = Core::listen(
             &source,
@@ -110,7 +123,7 @@ impl<T, E> SharedPromised<T, E> {
     /// Whether the result has arrived; then it stays.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        lock(&self.board).result.is_some()
+        lock(&self.board).is_posted
     }
 
     /// How many wakers the board holds.
@@ -130,7 +143,7 @@ impl<T: Clone, E: Clone> SharedPromised<T, E> {
     /// A clone of the result if it has arrived.
     #[must_use]
     pub fn peek(&self) -> Option<Result<T, E>> {
-        let result = lock(&self.board).result.clone();
+        let result = lock(&self.board).posted.0.clone();
         result.map(|result| Result::clone(&result))
     }
 
@@ -168,25 +181,38 @@ impl<T: Clone, E: Clone> Future for SharedPromised<T, E> {
     type Output = Result<T, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(result) = self.peek() {
-            self.waiter = None; // the post took every waker
-            return Poll::Ready(result);
-        }
-        let waker = cx.waker().clone(); // foreign code: outside the lock, and the board is asked again
         let mut place = self.waiter;
-        let mut board = lock(&self.board);
-        if let Some(result) = board.result.clone() {
-            drop(board);
-            drop(waker);
-            self.waiter = None;
-            return Poll::Ready(Result::clone(&result));
+        loop {
+            if let Some(result) = self.peek() {
+                self.waiter = None; // the post took every waker
+                return Poll::Ready(result);
+            }
+            if keep(&*self.board, &mut place, cx.waker()) {
+                self.waiter = place;
+                return Poll::Pending;
+            }
         }
-        let before = board.waiters.keep(&mut place, waker);
-        drop(board);
-        drop(before);
-        self.waiter = place;
-        Poll::Pending
     }
+}
+
+/// Leaves a waker on the board. Not if the result has come.
+fn keep(board: &AnyBoard<'_>, place: &mut Option<u64>, waker: &Waker) -> bool {
+    let waker = waker.clone(); // foreign code: outside the lock, and the board is asked again
+    let mut board = lock(board);
+    if board.is_posted {
+        drop(board);
+        drop(waker);
+        return false;
+    }
+    let before = board.waiters.keep(place, waker);
+    drop(board);
+    drop(before);
+    true
+}
+
+fn remove(board: &AnyBoard<'_>, waiter: u64) {
+    let waker = lock(board).waiters.remove(waiter);
+    trampoline::catch("waker", || drop(waker));
 }
 
 impl<T, E> Clone for SharedPromised<T, E> {
@@ -198,8 +224,7 @@ impl<T, E> Clone for SharedPromised<T, E> {
 impl<T, E> Drop for SharedPromised<T, E> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            let waker = lock(&self.board).waiters.remove(waiter);
-            trampoline::catch("waker", || drop(waker));
+            remove(&*self.board, waiter);
         }
     }
 }
@@ -211,16 +236,17 @@ impl<T, E> fmt::Debug for SharedPromised<T, E> {
 }
 
 /// The last reader's drop of the copy must not get in the way of that of the original, or the other way round.
-impl<T, E> Drop for Board<T, E> {
+impl<T, E> Drop for Posted<T, E> {
     fn drop(&mut self) {
-        discard(self.result.take());
+        discard(self.0.take());
     }
 }
 
-fn post<T, E>(board: &Mutex<Board<T, E>>, result: Result<T, E>) {
+fn post<T, E>(board: &Mutex<Board<Posted<T, E>>>, result: Result<T, E>) {
     let result = Arc::new(result);
     let mut board = lock(board);
-    board.result = Some(result);
+    board.posted.0 = Some(result);
+    board.is_posted = true;
     let waiters = mem::take(&mut board.waiters);
     drop(board);
     waiters.wake_all();

@@ -114,6 +114,7 @@ pub(super) fn catch<R>(what: &'static str, call: impl FnOnce() -> R) -> Option<R
 }
 
 #[cold]
+#[inline(never)] // compiled here, and not in every user's crate
 fn report(what: &'static str, panic: Box<dyn Any + Send>) {
     // A subscriber, or the drop of the panic's own value, may panic as well; the promise must still be completed.
     let reported = catch_unwind(AssertUnwindSafe(move || {

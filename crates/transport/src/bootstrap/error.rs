@@ -15,7 +15,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 /// assert!(matches!(listen().wait(), Err(BindError::InUse(_))));
 /// # Ok::<(), BindError>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum BindError {
     /// The address is taken.
@@ -66,6 +66,25 @@ impl fmt::Display for BindError {
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")
             }
+        }
+    }
+}
+
+/// By hand, because what is derived is compiled again in every crate that makes a `Box<dyn Error>` of it, with all errors inside.
+impl fmt::Debug for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(address) => f.debug_tuple("InUse").field(address).finish(),
+            Self::Resolve(error) => f.debug_tuple("Resolve").field(error).finish(),
+            Self::Scheme(error) => f.debug_tuple("Scheme").field(error).finish(),
+            Self::Io { address, error } => {
+                f.debug_struct("Io").field("address", address).field("error", error).finish()
+            }
+            Self::Setup(text) => f.debug_tuple("Setup").field(text).finish(),
+            Self::Panicked(panic) => f.debug_tuple("Panicked").field(panic).finish(),
+            Self::LoopEnded => f.write_str("LoopEnded"),
+            Self::NotTaken(why) => f.debug_tuple("NotTaken").field(why).finish(),
+            Self::WouldBlockLoop => f.write_str("WouldBlockLoop"),
         }
     }
 }

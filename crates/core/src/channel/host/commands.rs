@@ -1,12 +1,16 @@
 //! What other threads, or other channels, asked for.
 
 use super::{
-    super::{CloseCause, Parcel, WriteError, WritePromise, shared::Command},
+    super::{
+        ChannelId, CloseCause, Parcel, WriteError, WritePromise,
+        core::ChannelCore,
+        shared::{Answers, Command},
+    },
     HOST,
     inside::Inside,
     pipe::{AnyPipe, Entry},
 };
-use crate::pipeline::{Inbound, Op, Signal};
+use crate::pipeline::{Inbound, Op, Signal, StageInfo};
 use std::{any::Any, convert::Infallible};
 
 impl<M: Parcel> Inside<M> {
@@ -115,8 +119,7 @@ impl<M: Parcel> Inside<M> {
                 self.settle(pipe);
             }
             Command::Event(event) => drop(pipe.run(self, Entry::Event(Inbound::User(event)))),
-            Command::Stages(answer) => answer.succeed(pipe.stages()),
-            Command::Children(answer) => answer.succeed(self.core.children()),
+            Command::Ask(question) => question(&Known { core: &self.core, pipe }),
         }
     }
 
@@ -135,5 +138,20 @@ impl<M: Parcel> Inside<M> {
             Op::Close(cause, done) => self.core.request_close(cause, done),
             Op::Flush => {}
         }
+    }
+}
+
+/// Answers questions.
+struct Known<'a, M: Parcel> {
+    core: &'a ChannelCore,
+    pipe: &'a dyn AnyPipe<M>,
+}
+
+impl<M: Parcel> Answers for Known<'_, M> {
+    fn stages(&self) -> Vec<StageInfo> {
+        self.pipe.stages()
+    }
+    fn children(&self) -> Vec<ChannelId> {
+        self.core.children()
     }
 }

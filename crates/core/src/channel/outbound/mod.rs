@@ -171,15 +171,22 @@ impl<M: Parcel> Outbound<'_, M> {
     #[inline(always)]
     pub fn push(&mut self, message: M, promise: WritePromise) {
         if self.account.has_ended() {
-            return self.refuse(message, promise);
+            return M::refuse(self, message, promise);
+        }
+        if !self.line.entries.is_empty() {
+            return M::push_behind(self, message, promise);
         }
         let entry = Entry { rest: message, promise };
-        let charge = entry.charge();
-        self.line.entries.push_back(entry);
-        self.account.charge(charge);
+        self.account.charge(entry.charge());
+        self.line.entries.push_first(entry);
     }
 
-    #[cold]
+    fn push_behind(&mut self, message: M, promise: WritePromise) {
+        let entry = Entry { rest: message, promise };
+        self.account.charge(entry.charge());
+        self.line.entries.push_back(entry);
+    }
+
     fn refuse(&self, message: M, promise: WritePromise) {
         drop(message);
         if promise.is_tracked()
@@ -202,7 +209,7 @@ impl<M: Parcel> Outbound<'_, M> {
             self.account.may_be_sent(only.rest.left());
             self.line.flushed = 1;
         } else {
-            self.flush_all();
+            M::flush_all(self);
         }
     }
 

@@ -2,10 +2,12 @@
 
 use super::super::{
     carries::CarriedBy,
+    cause::WritePromise,
     host::{AnyPipe, Inside, Rest, see_to_bytes, see_to_messages},
     outgoing::{Outgoing, Special},
     weight::Weight,
 };
+use super::Outbound;
 
 /// Something that waits to be sent: bytes and files ([`Outgoing`]), or a message of any type ([`Weighed`]).
 pub trait Parcel: 'static {
@@ -22,6 +24,21 @@ pub trait Parcel: 'static {
     /// What seldom follows from a call of a pipeline whose messages wait like this. Of bytes it is compiled once, not for each pipeline.
     #[doc(hidden)]
     fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest)
+    where
+        Self: Sized;
+    /// A flush of more than one plain message, in the same way.
+    #[doc(hidden)]
+    fn flush_all(outbound: &mut Outbound<'_, Self>)
+    where
+        Self: Sized;
+    /// A message for a queue that holds one already, in the same way.
+    #[doc(hidden)]
+    fn push_behind(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise)
+    where
+        Self: Sized;
+    /// A message for a queue that has ended, in the same way.
+    #[doc(hidden)]
+    fn refuse(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise)
     where
         Self: Sized;
 }
@@ -60,6 +77,19 @@ impl Parcel for Outgoing {
     }
     fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest) {
         see_to_bytes(inside, pipe, rest);
+    }
+    #[inline(never)]
+    fn flush_all(outbound: &mut Outbound<'_, Self>) {
+        outbound.flush_all();
+    }
+    #[inline(never)]
+    fn push_behind(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise) {
+        outbound.push_behind(message, promise);
+    }
+    #[cold]
+    #[inline(never)]
+    fn refuse(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise) {
+        outbound.refuse(message, promise);
     }
 }
 
@@ -123,6 +153,15 @@ impl<M: 'static> Parcel for Weighed<M> {
     fn release(self) {}
     fn see_to(inside: &mut Inside<Self>, pipe: &mut dyn AnyPipe<Self>, rest: Rest) {
         see_to_messages(inside, pipe, rest);
+    }
+    fn flush_all(outbound: &mut Outbound<'_, Self>) {
+        outbound.flush_all();
+    }
+    fn push_behind(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise) {
+        outbound.push_behind(message, promise);
+    }
+    fn refuse(outbound: &mut Outbound<'_, Self>, message: Self, promise: WritePromise) {
+        outbound.refuse(message, promise);
     }
 }
 
