@@ -278,7 +278,7 @@ impl<T, E> State<Slot<T, E>> {
     #[inline]
     fn finish(&mut self, result: Result<T, E>) -> Option<Waker> {
         self.phase = Phase::Done;
-        self.slot.result = Some(result);
+        mem::forget(self.slot.result.replace(result)); // there was none: nothing to compile a drop for
         self.waker.take()
     }
 
@@ -386,8 +386,14 @@ pub(super) fn discard<R>(result: R) {
     }
 }
 
+#[inline]
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        trampoline::catch("waker", || waker.wake());
+        wake_one(waker);
     }
+}
+
+#[inline(never)]
+fn wake_one(waker: Waker) {
+    trampoline::catch("waker", || waker.wake());
 }

@@ -273,8 +273,8 @@ impl BoundPipeline {
             );
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let Common { group, backend, resolver } = builder.common;
-        let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), backend, cores)
+        let Common { group, making, resolver } = builder.common;
+        let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), making, cores)
             .map_err(|error| BindError::Setup(error.to_string()))?;
         if builder.shared_port && hosts.have_threads() {
             return excluded(

@@ -10,7 +10,6 @@ use crate::{
 };
 use netwright_core::{Address, LocalLoop, driver::Token};
 use std::{
-    collections::BTreeMap,
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,27 +17,31 @@ use std::{
     },
 };
 
-/// All doors of the process.
-static HALL: Mutex<BTreeMap<Arc<str>, Entry>> = Mutex::new(BTreeMap::new());
+/// All doors of the process, by name. A list, because a map is ten times the code and every program has it.
+static HALL: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
 
-fn hall() -> MutexGuard<'static, BTreeMap<Arc<str>, Entry>> {
+fn hall() -> MutexGuard<'static, Vec<Arc<Entry>>> {
     HALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Where this name stands in the hall, or where it would.
+fn place(hall: &[Arc<Entry>], name: &str) -> Result<usize, usize> {
+    hall.binary_search_by(|entry| (*entry.name).cmp(name))
+}
+
 /// What clients need to know of a door.
-#[derive(Clone)]
 struct Entry {
     name: Arc<str>,
     backlog: Backlog<End>,
     /// Those of the server's connections.
     options: StreamOptions,
     /// How many connections there have been.
-    connections: Arc<AtomicU64>,
+    connections: AtomicU64,
 }
 
 /// A name that is listened to, for as long as somebody holds it.
 pub(super) struct Door {
-    entry: Entry,
+    entry: Arc<Entry>,
 }
 
 /// Takes a name. `backlog` connections may wait; `options` are those of the server's connections.
@@ -50,13 +53,12 @@ pub(super) fn listen(name: &str, backlog: usize, options: StreamOptions) -> io::
         let text = "a local name may not contain `#`, which marks the addresses of clients";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let entry =
-        Entry { name: name.into(), backlog: Backlog::new(backlog), options, connections: Arc::default() };
+    let connections = AtomicU64::new(0);
+    let entry = Arc::new(Entry { name: name.into(), backlog: Backlog::new(backlog), options, connections });
     let mut hall = hall();
-    if hall.contains_key(name) {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
-    hall.insert(entry.name.clone(), entry.clone());
+    let Err(at) = place(&hall, name) else { return Err(io::ErrorKind::AddrInUse.into()) };
+    hall.insert(at, entry.clone());
+    drop(hall);
     Ok(Arc::new(Door { entry }))
 }
 
@@ -65,13 +67,15 @@ pub(super) fn listen(name: &str, backlog: usize, options: StreamOptions) -> io::
 /// # Errors
 /// Nobody listens: refused. Too many wait already.
 pub(super) fn connect(name: &str, options: &StreamOptions) -> io::Result<End> {
-    let found = hall().get(name).cloned();
-    let door = found.ok_or(io::ErrorKind::ConnectionRefused)?;
+    let hall = hall();
+    let door = place(&hall, name).ok().map(|at| hall[at].clone());
+    drop(hall);
+    let door = door.ok_or(io::ErrorKind::ConnectionRefused)?;
     let limits =
         Limits { to_client: limit(options, &door.options), to_server: limit(&door.options, options) };
     let number = door.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let client = Address::Local(format!("{name}#{number}").into());
-    let (client, server) = End::pair(client, Address::Local(door.name), limits);
+    let (client, server) = End::pair(client, Address::Local(door.name.clone()), limits);
     match door.backlog.push(server) {
         Ok(()) => Ok(client),
         Err(_) if door.backlog.is_closed() => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -103,6 +107,9 @@ impl Drop for Door {
     fn drop(&mut self) {
         // In this order: whoever takes the name next is not taken for this one.
         self.entry.backlog.close();
-        hall().remove(&self.entry.name);
+        let mut hall = hall();
+        if let Ok(at) = place(&hall, &self.entry.name) {
+            hall.remove(at);
+        }
     }
 }
