@@ -12,7 +12,8 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    AppContext, Application, Channel, EventLoopGroup, FileRegion, IntoPipeline, LocalLoop, Outgoing, pipeline,
+    AppContext, Application, BuildError, Channel, EventLoopGroup, FileRegion, IntoPipeline, LocalLoop,
+    Outgoing, pipeline,
 };
 use std::{
     collections::VecDeque,
@@ -67,12 +68,17 @@ pub struct ProbeStep {
 impl Probe {
     /// Tries a backend now. Takes a few milliseconds on loopback; [`Backend::choose`] remembers what came of it.
     pub fn run(backend: Backend) -> Self {
+        Self::run_on(backend, Backend::event_loops)
+    }
+
+    /// The same on loops that somebody makes.
+    pub(crate) fn run_on(backend: Backend, loops: MakeLoops) -> Self {
         let steps = Told::default();
         // A thread of its own: the caller may be an event loop, which must not wait for another.
         let prober = thread::Builder::new().name("netwright-probe".to_owned());
         let trial = Trial { told: steps.clone() };
         let mut probe = Self { backend, steps: Vec::new() };
-        if let Err(error) = prober.spawn(move || try_all(backend, &trial)) {
+        if let Err(error) = prober.spawn(move || try_all(|| loops(backend, 1), &trial)) {
             probe.steps.push(ProbeStep { what: "a thread to try it on", result: Err(error.to_string()) });
             return probe;
         }
@@ -111,6 +117,9 @@ impl fmt::Display for Probe {
         }
     }
 }
+
+/// Makes so many loops of a backend.
+pub(crate) type MakeLoops = fn(Backend, usize) -> Result<EventLoopGroup, BuildError>;
 
 enum News {
     Trying(&'static str),
@@ -174,8 +183,8 @@ impl Drop for Trial {
     }
 }
 
-fn try_all(backend: Backend, trial: &Trial) -> Option<()> {
-    let group = trial.step("set up an event loop", || backend.event_loops(1).map_err(in_words))?;
+fn try_all(make: impl FnOnce() -> Result<EventLoopGroup, BuildError>, trial: &Trial) -> Option<()> {
+    let group = trial.step("set up an event loop", || make().map_err(in_words))?;
     trial.step("wake it up", || {
         group.next().submit(|| ()).map_err(|_| "refused")?.wait().map_err(|_| "lost".to_owned())
     })?;

@@ -289,7 +289,7 @@ impl<T, E> State<Slot<T, E>> {
     #[inline]
     fn finish(&mut self, result: Result<T, E>) -> Option<Waker> {
         self.phase = Phase::Done;
-        self.slot.result = Some(result);
+        mem::forget(self.slot.result.replace(result)); // there was none: nothing to compile a drop for
         self.waker.take()
     }
 

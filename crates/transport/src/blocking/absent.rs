@@ -1,6 +1,6 @@
 //! Without the feature `blocking` there is no thread for each channel: nobody ever holds anything of it.
 
-use netwright_core::EventLoop;
+use netwright_core::{BuildError, EventLoop, EventLoopGroup};
 use std::fmt;
 
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ impl std::error::Error for ThreadError {}
 
 impl ThreadPerChannel {
     pub(crate) fn lease(&self) -> Result<(EventLoop, Lease), ThreadError> {
+        match *self {}
+    }
+
+    pub(crate) fn loop_beside(&self) -> Result<EventLoopGroup, BuildError> {
         match *self {}
     }
 

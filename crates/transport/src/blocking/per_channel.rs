@@ -22,9 +22,10 @@
 //! Not here: how a loop waits (`driver`), who accepts and connects (`bootstrap`).
 
 use super::BlockingSeed;
+use crate::Backend;
 use netwright_core::{
-    BuildError, EventLoop, InvalidArgument, LoopError, Promise, RefusedWhy, SHUTDOWN_TIMEOUT, Termination,
-    ThreadFactory, promise,
+    BuildError, EventLoop, EventLoopGroup, InvalidArgument, LoopError, Promise, RefusedWhy, SHUTDOWN_TIMEOUT,
+    Termination, ThreadFactory, promise,
 };
 use std::{
     collections::BTreeMap,
@@ -97,6 +98,15 @@ struct Inner {
     factory: ThreadFactory,
     state: Mutex<State>,
     termination: Termination,
+    calls: Calls,
+}
+
+/// What servers and clients call. By pointers, so that a program that makes no [`ThreadPerChannel`] has none of its code.
+struct Calls {
+    lease: fn(&Arc<Inner>) -> Result<(EventLoop, Lease), ThreadError>,
+    give_back: fn(&Arc<Inner>, u64),
+    busy_loops: fn(&Inner) -> Vec<EventLoop>,
+    loop_beside: fn() -> Result<EventLoopGroup, BuildError>,
 }
 
 struct State {
@@ -151,7 +161,13 @@ impl ThreadPerChannel {
             terminate: Some(terminate),
         };
         let (state, termination) = (Mutex::new(state), termination.shared());
-        Self { inner: Arc::new(Inner { name, limit, keep_idle, factory, state, termination }) }
+        let calls = Calls {
+            lease: Inner::lease,
+            give_back: Inner::give_back,
+            busy_loops: Inner::busy_loops,
+            loop_beside: || Backend::Blocking.event_loops(1),
+        };
+        Self { inner: Arc::new(Inner { name, limit, keep_idle, factory, state, termination, calls }) }
     }
 
     /// How it goes.
@@ -169,7 +185,7 @@ impl ThreadPerChannel {
 
     /// The loops that have a channel at the moment, in no particular order.
     pub fn busy_loops(&self) -> Vec<EventLoop> {
-        self.inner.lock().busy.values().map(|kept| kept.event_loop.clone()).collect()
+        (self.inner.calls.busy_loops)(&self.inner)
     }
 
     /// Asks all loops to end, as [`EventLoop::shutdown_gracefully`] does for one, and hands out no more. Resolves when
@@ -225,8 +241,23 @@ impl ThreadPerChannel {
 
     /// A loop for one channel: nobody else gets it before the lease is dropped.
     pub(crate) fn lease(&self) -> Result<(EventLoop, Lease), ThreadError> {
+        (self.inner.calls.lease)(&self.inner)
+    }
+
+    /// A loop for whatever needs one and is no channel.
+    pub(crate) fn loop_beside(&self) -> Result<EventLoopGroup, BuildError> {
+        (self.inner.calls.loop_beside)()
+    }
+}
+
+impl Inner {
+    fn busy_loops(&self) -> Vec<EventLoop> {
+        self.lock().busy.values().map(|kept| kept.event_loop.clone()).collect()
+    }
+
+    fn lease(self: &Arc<Self>) -> Result<(EventLoop, Lease), ThreadError> {
         let mut stale = Vec::new(); // dropped last, without the lock
-        let mut state = self.inner.lock();
+        let mut state = self.lock();
         if state.shut_down {
             return Err(ThreadError::ShutDown);
         }
@@ -238,18 +269,18 @@ impl ThreadPerChannel {
             let (event_loop, number) = (kept.event_loop.clone(), kept.number);
             state.busy.insert(number, kept);
             drop(state);
-            return Ok((event_loop, self.inner.lease_of(number)));
+            return Ok((event_loop, self.lease_of(number)));
         }
-        if state.threads >= self.inner.limit {
+        if state.threads >= self.limit {
             state.refused += 1;
-            return Err(ThreadError::Limit { threads: state.threads, limit: self.inner.limit });
+            return Err(ThreadError::Limit { threads: state.threads, limit: self.limit });
         }
         state.threads += 1; // the place is ours while the loop is made
         state.number += 1;
         let number = state.number;
         drop(state);
         self.start(number).inspect_err(|_| {
-            let mut state = self.inner.lock();
+            let mut state = self.lock();
             state.threads -= 1;
             state.refused += 1;
             let terminate = state.take_terminate(); // the last one there was to be
@@ -260,12 +291,11 @@ impl ThreadPerChannel {
         })
     }
 
-    fn start(&self, number: u64) -> Result<(EventLoop, Lease), ThreadError> {
-        let inner = &self.inner;
+    fn start(self: &Arc<Self>, number: u64) -> Result<(EventLoop, Lease), ThreadError> {
         let seed = BlockingSeed::new().map_err(|error| ThreadError::Driver(Arc::new(error)))?;
-        let name = format!("{}-{number}", inner.name);
+        let name = format!("{}-{number}", self.name);
         let builder = EventLoop::builder().name(name).driver(seed).task_ring(TASK_RING);
-        let built = builder.thread_factory(inner.factory.clone()).build();
+        let built = builder.thread_factory(self.factory.clone()).build();
         let event_loop = built.map_err(|error| match error {
             BuildError::Thread { thread, error } => ThreadError::Factory { thread, error: Arc::new(error) },
             error => ThreadError::Setup(error.to_string()),
@@ -273,12 +303,12 @@ impl ThreadPerChannel {
         // The thread starts with the first task: better now than when somebody's connection depends on it.
         event_loop.execute(|| ()).map_err(|refused| ThreadError::NoThread(refused.why))?;
         let kept = Kept { number, event_loop: event_loop.clone(), watched: false };
-        let mut state = inner.lock();
+        let mut state = self.lock();
         let too_late = state.shut_down;
         state.started += 1;
         state.busy.insert(number, kept);
         drop(state);
-        let pool = Arc::downgrade(inner);
+        let pool = Arc::downgrade(self);
         event_loop.termination().listen(move |_| {
             if let Some(pool) = pool.upgrade() {
                 pool.ended(number);
@@ -287,7 +317,7 @@ impl ThreadPerChannel {
         if too_late {
             let _ = event_loop.shutdown_gracefully(Duration::ZERO, SHUTDOWN_TIMEOUT);
         }
-        Ok((event_loop, inner.lease_of(number)))
+        Ok((event_loop, self.lease_of(number)))
     }
 }
 
@@ -378,7 +408,7 @@ fn end(event_loop: &EventLoop) {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.give_back(self.number);
+            (pool.calls.give_back)(&pool, self.number);
         }
     }
 }

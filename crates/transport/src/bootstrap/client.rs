@@ -82,7 +82,7 @@ impl ClientBuilder {
     {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         self.schemes.check()?;
-        let hosts = Homes::new(self.common.group, self.threads, None, self.common.backend, 1)
+        let hosts = Homes::new(self.common.group, self.threads, None, self.common.making, 1)
             .map_err(|error| ConnectError::Setup(error.to_string()))?;
         Ok(Client {
             inner: Arc::new(Inner {

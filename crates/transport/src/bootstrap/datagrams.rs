@@ -138,10 +138,10 @@ impl DatagramsBuilder {
         W: Send + 'static,
     {
         self.check()?;
-        let Common { group, backend, resolver } = self.common;
+        let Common { group, making, resolver } = self.common;
         let group = match group {
             Some(group) => group,
-            None => backend.event_loops(1).map_err(|error| BindError::Setup(error.to_string()))?,
+            None => making.loops(1).map_err(|error| BindError::Setup(error.to_string()))?,
         };
         let inner = Inner {
             group,

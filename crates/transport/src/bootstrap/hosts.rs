@@ -1,6 +1,6 @@
 //! Where connections live: on the loops of a group, in turns, or each on a thread of its own.
 
-use super::{Backend, world::in_world};
+use super::{Backend, setters::Making, world::in_world};
 use crate::blocking::{Lease, ThreadError, ThreadPerChannel};
 use netwright_core::{BuildError, EventLoop, EventLoopGroup};
 
@@ -21,7 +21,7 @@ impl Homes {
         group: Option<EventLoopGroup>,
         threads: Option<ThreadPerChannel>,
         beside: Option<&EventLoopGroup>,
-        backend: Backend,
+        making: Making,
         loops: usize,
     ) -> Result<Self, SetupError> {
         let threads = match (group, threads) {
@@ -29,16 +29,17 @@ impl Homes {
                 return Err(SetupError::Both);
             }
             (Some(group), None) => return Ok(Self::Group(group)),
-            _ if in_world() => return Ok(Self::Group(backend.event_loops(loops)?)), // no threads there
+            _ if in_world() => return Ok(Self::Group(making.loops(loops)?)), // no threads there
             (None, Some(threads)) => threads,
-            #[cfg(feature = "blocking")]
-            (None, None) if backend == Backend::Blocking => ThreadPerChannel::new(),
-            (None, None) => return Ok(Self::Group(backend.event_loops(loops)?)),
+            (None, None) => match making.threads() {
+                Some(threads) => threads,
+                None => return Ok(Self::Group(making.loops(loops)?)),
+            },
         };
-        let beside = match (beside, backend) {
-            (Some(group), _) => group.clone(),
-            (None, Backend::Auto) => Backend::Blocking.event_loops(1)?,
-            (None, backend) => backend.event_loops(1)?,
+        let beside = match beside {
+            Some(group) => group.clone(),
+            None if making.backend == Backend::Auto => threads.loop_beside()?,
+            None => making.loops(1)?,
         };
         Ok(Self::Threads { threads, beside })
     }

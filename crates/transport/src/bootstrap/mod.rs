@@ -86,14 +86,22 @@ impl Backend {
     /// With [`Backend::Auto`], a machine on which one ring works but not so many falls back to readiness.
     #[doc(alias = "runtime")]
     pub fn event_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
-        let group = self.group().loops(loops).build();
+        match self {
+            Self::Blocking => self.group().loops(loops).build(),
+            polling => polling.polling_loops(loops),
+        }
+    }
+
+    /// The same of the backends that nobody has to choose: a program that does not choose has no code of the others.
+    fn polling_loops(self, loops: usize) -> Result<EventLoopGroup, BuildError> {
+        let group = self.polling_group().loops(loops).build();
         if self == Self::Auto
             && !in_world()
             && Self::choose().backend == Self::Uring
             && let Err(error) = &group
         {
             tracing::warn!(%error, loops, "not enough rings for these loops, taking readiness");
-            return Self::Readiness.group().loops(loops).build();
+            return Self::Readiness.polling_group().loops(loops).build();
         }
         group
     }
@@ -101,21 +109,33 @@ impl Backend {
     /// A group under construction whose loops can host sockets by this backend, for a name, a number of loops and other
     /// settings of one's own.
     pub fn group(self) -> EventLoopGroupBuilder {
+        if in_world() {
+            return EventLoopGroup::builder();
+        }
+        match self {
+            #[cfg(feature = "blocking")]
+            Self::Blocking => EventLoopGroup::builder().driver(|_| crate::blocking::BlockingSeed::new()),
+            #[cfg(not(feature = "blocking"))]
+            Self::Blocking => EventLoopGroup::builder().driver(|_| missing(NO_BLOCKING)),
+            polling => polling.polling_group(),
+        }
+    }
+
+    fn polling_group(self) -> EventLoopGroupBuilder {
         let group = EventLoopGroup::builder();
         if in_world() {
             return group;
         }
-        match self {
-            Self::Auto => Self::choose().backend.group(),
-            Self::Readiness => group.driver(|_| ReadinessSeed::new()),
+        let backend = match self {
+            Self::Auto => Self::choose().backend,
+            chosen => chosen,
+        };
+        match backend {
             #[cfg(all(target_os = "linux", feature = "uring"))]
             Self::Uring => group.driver(|_| crate::uring::UringSeed::new()),
             #[cfg(not(all(target_os = "linux", feature = "uring")))]
             Self::Uring => group.driver(|_| missing(NO_URING)),
-            #[cfg(feature = "blocking")]
-            Self::Blocking => group.driver(|_| crate::blocking::BlockingSeed::new()),
-            #[cfg(not(feature = "blocking"))]
-            Self::Blocking => group.driver(|_| missing(NO_BLOCKING)),
+            _ => group.driver(|_| ReadinessSeed::new()),
         }
     }
 
@@ -181,7 +201,7 @@ impl Choice {
 
     #[cfg(all(target_os = "linux", feature = "uring"))]
     fn make() -> Self {
-        let uring = crate::Probe::run(Backend::Uring);
+        let uring = crate::Probe::run_on(Backend::Uring, Backend::polling_loops);
         let choice = if uring.works() {
             let why = format!("all {} operations tried on io_uring work", uring.steps.len());
             Self { backend: Backend::Uring, why }
@@ -202,5 +222,5 @@ impl Choice {
 /// # Ok::<(), netwright_core::BuildError>(())
 /// ```
 pub fn event_loops(loops: usize) -> Result<EventLoopGroup, BuildError> {
-    Backend::Auto.event_loops(loops)
+    Backend::Auto.polling_loops(loops)
 }

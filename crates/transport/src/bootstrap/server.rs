@@ -274,8 +274,8 @@ impl BoundPipeline {
             );
         }
         let cores = world::cores();
-        let Common { group, backend, resolver } = builder.common;
-        let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), backend, cores)
+        let Common { group, making, resolver } = builder.common;
+        let hosts = Homes::new(group, builder.threads, builder.acceptors.as_ref(), making, cores)
             .map_err(|error| BindError::Setup(error.to_string()))?;
         if builder.shared_port && hosts.have_threads() {
             return excluded(

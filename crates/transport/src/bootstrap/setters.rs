@@ -1,20 +1,58 @@
 //! What the builders are told in the same words: that of servers, that of clients, and that of sockets for datagrams.
 
 use super::Backend;
-use crate::resolve::{Resolve, Resolver};
-use netwright_core::EventLoopGroup;
+use crate::{
+    blocking::ThreadPerChannel,
+    resolve::{Resolve, Resolver},
+};
+use netwright_core::{BuildError, EventLoopGroup};
 use std::sync::Arc;
 
 /// What each of them has beside the settings of its channels.
 pub(super) struct Common {
     pub(super) group: Option<EventLoopGroup>,
-    pub(super) backend: Backend,
+    pub(super) making: Making,
     pub(super) resolver: Arc<dyn Resolve>,
 }
 
 impl Common {
     pub(super) fn new(backend: Backend) -> Self {
-        Self { group: None, backend, resolver: Arc::new(Resolver::new()) }
+        Self { group: None, making: Making::by_default(backend), resolver: Arc::new(Resolver::new()) }
+    }
+}
+
+/// How loops are made when no group is given. By pointers, so that a program that chooses no backend has no code of those that nobody
+/// gets without choosing.
+#[derive(Clone, Copy)]
+pub(super) struct Making {
+    pub(super) backend: Backend,
+    loops: fn(Backend, usize) -> Result<EventLoopGroup, BuildError>,
+    /// A thread for each channel, if the backend means that.
+    threads: Option<fn() -> ThreadPerChannel>,
+}
+
+impl Making {
+    fn by_default(backend: Backend) -> Self {
+        Self { backend, loops: Backend::polling_loops, threads: None }
+    }
+
+    pub(super) fn chosen(backend: Backend) -> Self {
+        Self {
+            backend,
+            loops: Backend::event_loops,
+            #[cfg(feature = "blocking")]
+            threads: (backend == Backend::Blocking).then_some(ThreadPerChannel::new),
+            #[cfg(not(feature = "blocking"))]
+            threads: None,
+        }
+    }
+
+    pub(super) fn threads(&self) -> Option<ThreadPerChannel> {
+        self.threads.map(|make| make())
+    }
+
+    pub(super) fn loops(&self, loops: usize) -> Result<EventLoopGroup, BuildError> {
+        (self.loops)(self.backend, loops)
     }
 }
 
@@ -60,7 +98,7 @@ macro_rules! channel_setters {
 
         #[doc = concat!("What waits for I/O in the loops that are made when no group is given. Default: ", $backend, ".")]
         pub fn backend(mut self, backend: $crate::Backend) -> Self {
-            self.common.backend = backend;
+            self.common.making = $crate::bootstrap::setters::Making::chosen(backend);
             self
         }
 

@@ -10,7 +10,6 @@ use crate::{
 };
 use netwright_core::{Address, LocalLoop, driver::Token};
 use std::{
-    collections::BTreeMap,
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,17 +17,20 @@ use std::{
     },
 };
 
-/// All doors of the process, by their scope and name: hosts of a network that stands in for the system's do not see each other's.
-static HALL: Mutex<Hall> = Mutex::new(BTreeMap::new());
+/// All doors of the process, by their scope and name: hosts of a network that stands in for the system's do not see each other's. A list, because
+/// a map is ten times the code and every program has it.
+static HALL: Mutex<Vec<Arc<Entry>>> = Mutex::new(Vec::new());
 
-type Hall = BTreeMap<(u64, Arc<str>), Entry>;
-
-fn hall() -> MutexGuard<'static, Hall> {
+fn hall() -> MutexGuard<'static, Vec<Arc<Entry>>> {
     HALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Where this name stands in the hall, or where it would.
+fn place(hall: &[Arc<Entry>], scope: u64, name: &str) -> Result<usize, usize> {
+    hall.binary_search_by(|entry| (entry.scope, &*entry.name).cmp(&(scope, name)))
+}
+
 /// What clients need to know of a door.
-#[derive(Clone)]
 struct Entry {
     scope: u64,
     name: Arc<str>,
@@ -36,18 +38,12 @@ struct Entry {
     /// Those of the server's connections.
     options: StreamOptions,
     /// How many connections there have been.
-    connections: Arc<AtomicU64>,
-}
-
-impl Entry {
-    fn key(&self) -> (u64, Arc<str>) {
-        (self.scope, self.name.clone())
-    }
+    connections: AtomicU64,
 }
 
 /// A name that is listened to, for as long as somebody holds it.
 pub(super) struct Door {
-    entry: Entry,
+    entry: Arc<Entry>,
 }
 
 /// Takes a name of a scope. `backlog` connections may wait; `options` are those of the server's connections.
@@ -64,13 +60,13 @@ pub(super) fn listen(
         let text = "a local name may not contain `#`, which marks the addresses of clients";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let (name, backlog) = (Arc::from(name), Backlog::new(backlog));
-    let entry = Entry { scope, name, backlog, options, connections: Arc::default() };
+    let connections = AtomicU64::new(0);
+    let backlog = Backlog::new(backlog);
+    let entry = Arc::new(Entry { scope, name: name.into(), backlog, options, connections });
     let mut hall = hall();
-    if hall.contains_key(&entry.key()) {
-        return Err(io::ErrorKind::AddrInUse.into());
-    }
-    hall.insert(entry.key(), entry.clone());
+    let Err(at) = place(&hall, scope, name) else { return Err(io::ErrorKind::AddrInUse.into()) };
+    hall.insert(at, entry.clone());
+    drop(hall);
     Ok(Arc::new(Door { entry }))
 }
 
@@ -79,13 +75,15 @@ pub(super) fn listen(
 /// # Errors
 /// Nobody listens: refused. Too many wait already.
 pub(super) fn connect(scope: u64, name: &str, options: &StreamOptions) -> io::Result<End> {
-    let found = hall().get(&(scope, Arc::from(name))).cloned();
-    let door = found.ok_or(io::ErrorKind::ConnectionRefused)?;
+    let hall = hall();
+    let door = place(&hall, scope, name).ok().map(|at| hall[at].clone());
+    drop(hall);
+    let door = door.ok_or(io::ErrorKind::ConnectionRefused)?;
     let limits =
         Limits { to_client: limit(options, &door.options), to_server: limit(&door.options, options) };
     let number = door.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let client = Address::Local(format!("{name}#{number}").into());
-    let (client, server) = End::pair(client, Address::Local(door.name), limits);
+    let (client, server) = End::pair(client, Address::Local(door.name.clone()), limits);
     match door.backlog.push(server) {
         Ok(()) => Ok(client),
         Err(_) if door.backlog.is_closed() => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -117,6 +115,9 @@ impl Drop for Door {
     fn drop(&mut self) {
         // In this order: whoever takes the name next is not taken for this one.
         self.entry.backlog.close();
-        hall().remove(&self.entry.key());
+        let mut hall = hall();
+        if let Ok(at) = place(&hall, self.entry.scope, &self.entry.name) {
+            hall.remove(at);
+        }
     }
 }

@@ -88,9 +88,11 @@ impl Schemes {
     }
 
     fn unknown(&self, text: &str, scheme: &str) -> SchemeError {
-        let known = self.known.iter().map(|(known, _)| known.as_str()).chain(SOCKETS);
-        let mut known: Vec<String> = known.map(str::to_owned).collect();
-        known.sort();
+        let mut known: Vec<String> = Vec::new();
+        for scheme in self.known.iter().map(|(known, _)| known.as_str()).chain(SOCKETS) {
+            let at = known.partition_point(|before| before.as_str() <= scheme); // a sort of few is less code
+            known.insert(at, scheme.to_owned());
+        }
         SchemeError::Unknown { address: text.to_owned(), scheme: scheme.to_owned(), known }
     }
 }

@@ -6,10 +6,9 @@
 
 use super::{
     Uring,
-    engine::Finished,
     slot::{Key, Role},
 };
-use crate::files::{Done, FileAction, FileError, Operation, Outcome, Step, Work, start_on_workers};
+use crate::files::{Done, FileAction, FileError, Next, Operation, Outcome, Step, Work, start_on_workers};
 use io_uring::{opcode, squeue, types};
 use netwright_core::{
     LocalLoop, RefusedWhy,
@@ -31,6 +30,37 @@ const IDLE: Duration = Duration::from_secs(1);
 /// To the kernel: where the file itself says, which is behind its end if it was opened for appending.
 const BY_ITSELF: u64 = u64::MAX;
 
+/// An operation, as the table of a ring knows it. A trait object, so that a program that asks nothing of files has none of their code.
+pub(super) trait FileOperation {
+    /// It begins now. If whoever waited has cancelled it, it has ended.
+    fn claim(&mut self) -> bool;
+    /// Its next step as an entry, and how many bytes that counts for; `None` if there is no room for so many. The addresses in it are
+    /// good while the operation is held, wherever it is moved.
+    fn entry(&mut self, has_room: &dyn Fn(usize) -> bool) -> (Option<squeue::Entry>, usize);
+    /// What follows from the completion of that entry.
+    fn landed(&mut self, result: i32) -> Landed;
+    /// It has ended, because so many wait.
+    fn refuse(&mut self, limit: usize);
+    /// Tells how it ended. Runs code of others.
+    fn tell(self: Box<Self>);
+    /// Tells how it ended, or that the loop has.
+    fn tell_loop_ended(&mut self);
+    #[cfg(test)]
+    fn work(&self) -> &Work;
+    #[cfg(test)]
+    fn into_parts(self: Box<Self>) -> (Operation, Option<Ending>);
+}
+
+/// Where an operation goes that the kernel has done with.
+pub(super) enum Landed {
+    /// It has ended.
+    Over,
+    /// Its rest waits in turn.
+    Waits,
+    /// It waits in front of all others.
+    InFront,
+}
+
 /// How an operation left the ring.
 pub(super) enum Ending {
     /// With this result.
@@ -41,9 +71,83 @@ pub(super) enum Ending {
     ForWorkers,
 }
 
-/// The operation's next step as an entry, and how many bytes it counts for; `None` if there is no room for so many. Its addresses are
-/// good while `work` is held, wherever it is moved.
-pub(super) fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (Option<squeue::Entry>, usize) {
+/// An operation on a ring.
+pub(super) struct OnRing {
+    operation: Operation,
+    ending: Option<Ending>,
+}
+
+impl OnRing {
+    pub(super) fn new(operation: Operation) -> Box<Self> {
+        Box::new(Self { operation, ending: None })
+    }
+}
+
+impl FileOperation for OnRing {
+    fn claim(&mut self) -> bool {
+        let claimed = self.operation.claim();
+        if !claimed {
+            self.ending = Some(Ending::Cancelled);
+        }
+        claimed
+    }
+
+    fn entry(&mut self, has_room: &dyn Fn(usize) -> bool) -> (Option<squeue::Entry>, usize) {
+        entry(&mut self.operation.work, has_room)
+    }
+
+    fn landed(&mut self, result: i32) -> Landed {
+        let work = &mut self.operation.work;
+        let ending = match step(work, result) {
+            // Taken back for another ring, on which it begins again; if there is none, it is told so.
+            Outcome::Cancelled => return Landed::InFront,
+            Outcome::NotByRing => Ending::ForWorkers,
+            Outcome::Took(step) => match (work.took(step), work) {
+                // What others append is not to come between, as far as that is ours to say.
+                (Next::More, Work::Write(writing)) if writing.is_append() => return Landed::InFront,
+                (Next::More, _) => return Landed::Waits,
+                (Next::Over(outcome), _) => Ending::Over(outcome),
+            },
+        };
+        self.ending = Some(ending);
+        Landed::Over
+    }
+
+    fn refuse(&mut self, limit: usize) {
+        let (action, path) = (self.operation.work.action(), self.operation.work.path().clone());
+        let why = RefusedWhy::Full { limit };
+        self.ending = Some(Ending::Over(Err(FileError::Refused { action, path, why })));
+    }
+
+    fn tell(mut self: Box<Self>) {
+        match self.ending.take() {
+            Some(Ending::Over(outcome)) => self.operation.tell(outcome),
+            Some(Ending::ForWorkers) => start_on_workers(self.operation),
+            Some(Ending::Cancelled) | None => {}
+        }
+    }
+
+    fn tell_loop_ended(&mut self) {
+        match self.ending.take() {
+            Some(Ending::Over(outcome)) => self.operation.tell(outcome),
+            Some(Ending::Cancelled) => {}
+            Some(Ending::ForWorkers) | None => self.operation.tell_loop_ended(),
+        }
+    }
+
+    #[cfg(test)]
+    fn work(&self) -> &Work {
+        &self.operation.work
+    }
+
+    #[cfg(test)]
+    fn into_parts(self: Box<Self>) -> (Operation, Option<Ending>) {
+        (self.operation, self.ending)
+    }
+}
+
+/// The next step of this work as an entry: see [`FileOperation::entry`].
+fn entry(work: &mut Work, has_room: impl FnOnce(usize) -> bool) -> (Option<squeue::Entry>, usize) {
     let (len, bytes) = span(work);
     if !has_room(bytes) {
         return (None, bytes);
@@ -105,7 +209,7 @@ fn flags(work: &Work) -> squeue::Flags {
 
 /// What a completion means to the operation that `entry` was asked for.
 #[allow(unsafe_code)]
-pub(super) fn step(work: &mut Work, result: i32) -> Outcome {
+fn step(work: &mut Work, result: i32) -> Outcome {
     if result < 0 {
         match (-result, work) {
             (libc::ECANCELED, Work::Close(closing)) => {
@@ -154,7 +258,7 @@ struct FileSource {
     uring: Rc<Uring>,
     token: Token,
     key: Key,
-    finished: Vec<Finished>,
+    finished: Vec<Box<dyn FileOperation>>,
     /// Whether a timer looks soon whether there is still something to do.
     armed: bool,
 }
@@ -180,13 +284,7 @@ impl FileSource {
 impl Source for FileSource {
     fn ready(&mut self, _: Event) {
         self.uring.swap_finished(&mut self.finished);
-        for (mut operation, ending) in self.finished.drain(..) {
-            match ending {
-                Ending::Over(outcome) => operation.tell(outcome),
-                Ending::Cancelled => {}
-                Ending::ForWorkers => start_on_workers(operation),
-            }
-        }
+        self.finished.drain(..).for_each(FileOperation::tell);
         if !self.armed && self.uring.files_are_idle() {
             self.armed = true;
             self.local.arm(self.token, IDLE, 0);
@@ -234,7 +332,7 @@ impl Uring {
 
     fn queue_file(&self, operation: Operation) -> Option<Operation> {
         let Some(mut engine) = self.engine() else { return Some(operation) };
-        engine.queue_file(operation);
+        engine.queue_file(OnRing::new(operation));
         None
     }
 
@@ -242,7 +340,7 @@ impl Uring {
         self.engine().is_none_or(|engine| engine.files_are_idle())
     }
 
-    fn swap_finished(&self, room: &mut Vec<Finished>) {
+    fn swap_finished(&self, room: &mut Vec<Box<dyn FileOperation>>) {
         if let Some(mut engine) = self.engine() {
             engine.swap_finished(room);
         }

@@ -11,31 +11,26 @@
 //! 3. Operations leave through `finished`, also those that were cancelled: what they own is dropped by whoever holds no borrow.
 
 use super::{Engine, State};
-use crate::{
-    files::{FileError, Next, Operation, Outcome, Work},
-    uring::{
-        UringSettings,
-        files::{Ending, entry, step},
-        slot::{GENERATIONS, Key, Kind},
-    },
+use crate::uring::{
+    UringSettings,
+    files::{FileOperation, Landed},
+    slot::{GENERATIONS, Key, Kind},
 };
-use netwright_core::{RefusedWhy, driver::Ready};
+use netwright_core::driver::Ready;
 use std::collections::VecDeque;
 
 /// Operations that may wait in one loop: as many as tasks of workers may.
 const WAITING_MAX: usize = 65_536;
 
-/// An operation that has ended, and how.
-pub(in crate::uring) type Finished = (Operation, Ending);
-
 /// The file operations of one loop.
 pub(super) struct FileTable {
     /// Whom to tell. None: nobody has asked for anything yet, or not for a while.
     source: Option<Key>,
-    waiting: VecDeque<Operation>,
+    waiting: VecDeque<Box<dyn FileOperation>>,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    finished: Vec<Finished>,
+    /// How they ended is theirs to tell.
+    finished: Vec<Box<dyn FileOperation>>,
     in_flight: usize,
     bytes_in_flight: usize,
     operations_max: usize,
@@ -47,7 +42,7 @@ pub(super) struct FileTable {
 struct Flight {
     generation: u32,
     bytes: usize,
-    operation: Option<Operation>,
+    operation: Option<Box<dyn FileOperation>>,
 }
 
 impl FileTable {
@@ -82,21 +77,14 @@ impl FileTable {
     /// The loop has ended: everybody who waits is told so, or what was not told yet. What the kernel still has stays in its place, and
     /// is leaked with it.
     pub(super) fn end(&mut self) {
-        for (mut operation, ending) in std::mem::take(&mut self.finished) {
-            match ending {
-                Ending::Over(outcome) => operation.tell(outcome),
-                Ending::Cancelled => {}
-                Ending::ForWorkers => operation.tell_loop_ended(),
-            }
-        }
-        let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().for_each(|mut operation| operation.tell_loop_ended());
+        let (finished, waiting) = (std::mem::take(&mut self.finished), std::mem::take(&mut self.waiting));
+        finished.into_iter().chain(waiting).for_each(|mut operation| operation.tell_loop_ended());
         let flying = self.flights.iter_mut().filter_map(|flight| flight.operation.as_mut());
-        flying.for_each(Operation::tell_loop_ended);
+        flying.for_each(|operation| operation.tell_loop_ended());
     }
 
     /// Puts an operation where its memory stays until the kernel has done with it.
-    fn fly(&mut self, operation: Operation, bytes: usize) -> u64 {
+    fn fly(&mut self, operation: Box<dyn FileOperation>, bytes: usize) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.flights.push(Flight::default());
             self.flights.len() as u32 - 1 // no more than may be in flight
@@ -110,7 +98,7 @@ impl FileTable {
     }
 
     /// The kernel has done with an operation.
-    fn land(&mut self, key: Key) -> Option<Operation> {
+    fn land(&mut self, key: Key) -> Option<Box<dyn FileOperation>> {
         let flight = self.flights.get_mut(key.index as usize)?;
         if flight.generation != key.generation {
             return None;
@@ -151,13 +139,11 @@ impl Engine {
     }
 
     /// Takes an operation in; it begins when the turn ends, if there is room for it.
-    pub(in crate::uring) fn queue_file(&mut self, operation: Operation) {
+    pub(in crate::uring) fn queue_file(&mut self, mut operation: Box<dyn FileOperation>) {
         let files = &mut self.state.files;
         if files.waiting.len() >= WAITING_MAX {
-            let (action, path) = (operation.work.action(), operation.work.path().clone());
-            let why = RefusedWhy::Full { limit: WAITING_MAX };
-            let refused = Ending::Over(Err(FileError::Refused { action, path, why }));
-            files.finished.push((operation, refused));
+            operation.refuse(WAITING_MAX);
+            files.finished.push(operation);
             return self.state.tell_file_source();
         }
         files.waiting.push_back(operation);
@@ -171,7 +157,7 @@ impl Engine {
     }
 
     /// What has ended since the last time, for room that was emptied.
-    pub(in crate::uring) fn swap_finished(&mut self, room: &mut Vec<Finished>) {
+    pub(in crate::uring) fn swap_finished(&mut self, room: &mut Vec<Box<dyn FileOperation>>) {
         std::mem::swap(&mut self.state.files.finished, room);
     }
 
@@ -184,11 +170,11 @@ impl Engine {
             }
             let Some(mut operation) = files.waiting.pop_front() else { return };
             if !operation.claim() {
-                files.finished.push((operation, Ending::Cancelled));
+                files.finished.push(operation);
                 self.state.tell_file_source();
                 continue;
             }
-            let (entry, bytes) = entry(&mut operation.work, |bytes| files.has_room_for(bytes));
+            let (entry, bytes) = operation.entry(&|bytes| files.has_room_for(bytes));
             let Some(entry) = entry else { return files.waiting.push_front(operation) };
             let name = files.fly(operation, bytes);
             self.state.in_flight += 1;
@@ -203,28 +189,14 @@ impl State {
     pub(super) fn file_moved(&mut self, key: Key, result: i32, flags: u32) {
         let Some(mut operation) = self.files.land(key) else { return self.stray(flags) };
         self.in_flight -= 1;
-        let ending = match step(&mut operation.work, result) {
-            Outcome::Cancelled => {
-                // Taken back for another ring, on which it begins again; if there is none, it is told so.
-                self.files.waiting.push_front(operation);
-                return self.look_at_files();
+        match operation.landed(result) {
+            Landed::InFront => self.files.waiting.push_front(operation),
+            Landed::Waits => self.files.waiting.push_back(operation),
+            Landed::Over => {
+                self.files.finished.push(operation);
+                self.tell_file_source();
             }
-            Outcome::NotByRing => Ending::ForWorkers,
-            Outcome::Took(step) => match operation.work.took(step) {
-                Next::More => {
-                    let waiting = &mut self.files.waiting;
-                    match &operation.work {
-                        // What others append is not to come between, as far as that is ours to say.
-                        Work::Write(writing) if writing.is_append() => waiting.push_front(operation),
-                        _ => waiting.push_back(operation),
-                    }
-                    return self.look_at_files();
-                }
-                Next::Over(outcome) => Ending::Over(outcome),
-            },
-        };
-        self.files.finished.push((operation, ending));
-        self.tell_file_source();
+        }
         if !self.files.waiting.is_empty() {
             self.look_at_files();
         }
@@ -247,8 +219,12 @@ impl State {
 mod tests {
     use super::*;
     use crate::{
-        files::{FileAction, by_hand, start_on_workers},
-        uring::{UringSeed, driver::UringDriver},
+        files::{FileAction, Operation, Work, by_hand, start_on_workers},
+        uring::{
+            UringSeed,
+            driver::UringDriver,
+            files::{Ending, OnRing},
+        },
     };
     use netwright_core::driver::{Driver, Events, Token};
     use std::{
@@ -268,18 +244,20 @@ mod tests {
     }
 
     /// Takes an operation as one that the kernel has, and completes it with this.
-    fn complete_with(driver: &UringDriver, mut operation: Operation, result: i32) {
+    fn complete_with(driver: &UringDriver, operation: Operation, result: i32) {
         let mut engine = driver.uring.engine().unwrap();
-        let (Some(_), bytes) = entry(&mut operation.work, |_| true) else { panic!("there is room") };
+        let mut operation = OnRing::new(operation);
+        let (Some(_), bytes) = operation.entry(&|_| true) else { panic!("there is room") };
         let name = engine.state.files.fly(operation, bytes);
         engine.state.in_flight += 1;
         engine.state.complete(name, result, 0);
     }
 
-    fn finished(driver: &UringDriver) -> Vec<Finished> {
+    fn finished(driver: &UringDriver) -> Vec<(Operation, Ending)> {
         let mut finished = Vec::new();
         driver.uring.engine().unwrap().swap_finished(&mut finished);
-        finished
+        let parts = finished.into_iter().map(FileOperation::into_parts);
+        parts.map(|(operation, ending)| (operation, ending.expect("it has ended"))).collect()
     }
 
     #[test]
@@ -310,7 +288,7 @@ mod tests {
         }
         let engine = driver.uring.engine().unwrap();
         assert_eq!((engine.state.files.in_flight, engine.state.files.waiting.len()), (0, 2));
-        let Work::Close(closing) = &engine.state.files.waiting[0].work else { panic!("it waits in front") };
+        let Work::Close(closing) = &engine.state.files.waiting[0].work() else { panic!("it waits in front") };
         assert_eq!(closing.file.as_ref().unwrap().as_raw_fd(), number);
     }
 
@@ -325,7 +303,7 @@ mod tests {
             complete_with(&driver, operation, 3);
         }
         let engine = driver.uring.engine().unwrap();
-        let waiting: Vec<_> = engine.state.files.waiting.iter().map(|one| one.work.action()).collect();
+        let waiting: Vec<_> = engine.state.files.waiting.iter().map(|one| one.work().action()).collect();
         let offset = 0;
         let expected = [
             FileAction::Append { len: 7 },
@@ -345,8 +323,8 @@ mod tests {
                 let (operation, read) = by_hand::read(&file, n, 200_000);
                 let (sync, _) = by_hand::sync(&file);
                 reads.push(read);
-                driver.uring.engine().unwrap().queue_file(operation);
-                driver.uring.engine().unwrap().queue_file(sync);
+                driver.uring.engine().unwrap().queue_file(OnRing::new(operation));
+                driver.uring.engine().unwrap().queue_file(OnRing::new(sync));
             }
         };
         queue(&driver);
@@ -376,10 +354,10 @@ mod tests {
         let Some(driver) = driver() else { return };
         let file = by_hand::file_with(b"content");
         let (operation, mut read) = by_hand::read(&file, 0, 7);
-        driver.uring.engine().unwrap().queue_file(operation);
+        driver.uring.engine().unwrap().queue_file(OnRing::new(operation));
         drop(driver);
         let error = read.wait_timeout(HANGS).unwrap().unwrap_err();
-        assert!(matches!(error, FileError::LoopEnded { begun: false, .. }), "{error}");
+        assert!(matches!(error, crate::files::FileError::LoopEnded { begun: false, .. }), "{error}");
         assert!(error.to_string().ends_with("was not begun: the event loop has ended"), "{error}");
     }
 }

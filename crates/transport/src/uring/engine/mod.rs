@@ -34,7 +34,6 @@ use super::{
     slot::{Descriptor, Inbox, Key, Pool, Slot},
 };
 use files::FileTable;
-pub(super) use files::Finished;
 use io_uring::squeue;
 use std::collections::VecDeque;
 
