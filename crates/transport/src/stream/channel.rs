@@ -311,6 +311,9 @@ impl<S: Stream> StreamChannel<S> {
         // What handlers asked for by handles, callers and futures of their own, while they read what came last, comes before the end.
         self.host.run_commands();
         self.send(); // answers to what came last
+        if self.stream.is_none() || self.is_closing() {
+            return; // and they have found that the connection is broken: the pipeline has heard of its end
+        }
         if !self.tell_of_end() {
             self.end_if_idle();
         }
