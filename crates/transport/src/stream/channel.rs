@@ -162,8 +162,8 @@ impl<S: Stream> StreamChannel<S> {
             }
             if let Some(cause) = self.take_close() {
                 self.close(cause);
-            } else if self.end_waits.is_some() {
-                self.end_or_tell();
+            } else if self.end_waits.is_some() && self.end_or_tell() {
+                continue; // to what the pipeline asks for, having heard of it: no other call may come
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
                 break;
@@ -352,14 +352,17 @@ impl<S: Stream> StreamChannel<S> {
     }
 
     /// The end has waited for something that was under way, such as an async tail that had not begun: now it may need to hear of it.
+    /// True if it has heard.
     #[cold]
-    fn end_or_tell(&mut self) {
+    fn end_or_tell(&mut self) -> bool {
         if !self.tell_of_end() {
-            return self.end_if_idle();
+            self.end_if_idle();
+            return false;
         }
         if let Some(timer) = self.end_waits.take() {
             self.local.disarm(timer);
         }
+        true
     }
 
     // ---- writing ----
