@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, Client, Outgoing, Server, Workers, pipeline,
-    pipeline::{OnWorker, StageTimer},
+    AppContext, Application, Client, CloseCause, Outgoing, Peer, Server, Workers, pipeline,
+    pipeline::{OnWorker, StageTimer, Switch},
     server::BoundPipeline,
 };
 use netwright_testkit::sim::Sim;
@@ -69,5 +69,47 @@ fn what_an_application_on_workers_owes_is_waited_for_when_the_peer_sends_no_more
             Server::builder().pipeline(move |_| pipeline().app_on(&workers, Later { question: None }))
         });
         assert_eq!(heard, b"question");
+    });
+}
+
+/// Pauses, answers a second later, and gives way to an async function.
+struct GivesWay {
+    question: Option<BytesMut>,
+    switch: Switch<Outgoing>,
+}
+
+impl Application for GivesWay {
+    type Read = BytesMut;
+    type Write = Outgoing;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, question: BytesMut) {
+        self.question = Some(question);
+        cx.pause();
+        cx.arm(Duration::from_secs(1));
+    }
+    fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+        let Some(question) = self.question.take() else { return };
+        cx.write_and_flush(question);
+        self.switch.to(pipeline().serve(|mut peer: Peer| async move {
+            while peer.read().await?.is_some() {}
+            peer.write("goodbye").await?;
+            Ok::<(), CloseCause>(())
+        }));
+        cx.resume();
+    }
+    fn owes(&self) -> bool {
+        self.question.is_some()
+    }
+}
+
+/// A segment that is exchanged, seed 2361: what it wanted when it had heard of the peer's end late, nobody carried out.
+#[test]
+fn a_segment_that_comes_behind_the_peers_end_hears_of_it_and_ends_the_channel() {
+    Sim::seed(1).run(|sim| {
+        let heard = half_closes(sim, "question ", || {
+            Server::builder()
+                .pipeline(|_| pipeline().joint(|switch| pipeline().app(GivesWay { question: None, switch })))
+        });
+        assert_eq!(heard, b"question goodbye");
     });
 }

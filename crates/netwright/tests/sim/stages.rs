@@ -103,6 +103,10 @@ fn connections(sim: &Sim, last: &Last) {
         exchange_at: draw.below(6) as u32,
     };
     let hears_of_half_closure = set.half_closure;
+    sim.note(format_args!(
+        "half closure: {}, exchange at {}, hold: {:?}, {:?}",
+        set.half_closure, set.exchange_at, set.hold, set.bye
+    ));
     let (builder, resets) = builder(&draw);
     let server: Server = server_host.enter(|| (last.serve)(builder, set).wait()).unwrap();
 

@@ -169,8 +169,8 @@ impl<S: Stream> StreamChannel<S> {
             }
             if let Some(cause) = self.take_close() {
                 self.close(cause);
-            } else if self.end_waits.is_some() {
-                self.end_or_tell();
+            } else if self.end_waits.is_some() && self.end_or_tell() {
+                continue; // to what the pipeline asks for, having heard of it: no other call may come
             }
             if !self.readable || self.input_ended || self.stream.is_none() {
                 break;
@@ -322,6 +322,9 @@ impl<S: Stream> StreamChannel<S> {
         // What handlers asked for by handles, callers and futures of their own, while they read what came last, comes before the end.
         self.host.run_commands();
         self.send(); // answers to what came last
+        if self.stream.is_none() || self.is_closing() {
+            return; // and they have found that the connection is broken: the pipeline has heard of its end
+        }
         if !self.tell_of_end() {
             self.end_if_idle();
         }
@@ -360,14 +363,17 @@ impl<S: Stream> StreamChannel<S> {
     }
 
     /// The end has waited for something that was under way, such as an async tail that had not begun: now it may need to hear of it.
+    /// True if it has heard.
     #[cold]
-    fn end_or_tell(&mut self) {
+    fn end_or_tell(&mut self) -> bool {
         if !self.tell_of_end() {
-            return self.end_if_idle();
+            self.end_if_idle();
+            return false;
         }
         if let Some(timer) = self.end_waits.take() {
             self.local.disarm(timer);
         }
+        true
     }
 
     // ---- writing ----
