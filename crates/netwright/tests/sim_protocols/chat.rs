@@ -206,6 +206,7 @@ fn chat(sim: &Sim) {
 
 #[test]
 fn members_who_stay_hear_everything_once_and_in_order() {
+    // Some 5 s of one core in a debug build.
     for_seeds(0..300, chat);
 }
 

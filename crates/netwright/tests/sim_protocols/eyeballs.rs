@@ -188,7 +188,8 @@ fn several_addresses(sim: &Sim) {
 
 #[test]
 fn a_name_is_connected_to_whenever_one_of_its_addresses_works_and_as_soon() {
-    for_seeds(0..1_000, several_addresses);
+    // Some 5 s of one core in a debug build.
+    for_seeds(0..5_000, several_addresses);
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn fetching(sim: &Sim) {
 
 #[test]
 fn files_arrive_whole_or_break_off_visibly() {
+    // Some 4 s of one core in a debug build.
     for_seeds(0..100, fetching);
 }
 
@@ -236,5 +237,6 @@ fn cutting(sim: &Sim) {
 
 #[test]
 fn a_file_that_is_cut_while_it_is_sent_breaks_off_visibly() {
+    // Some 4 s of one core in a debug build.
     for_seeds(0..100, cutting);
 }

@@ -299,6 +299,7 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
 
 #[test]
 fn every_request_has_its_own_reply_or_an_error_and_no_post_is_sent_twice() {
+    // Some 10 s of one core in a debug build.
     for_seeds(0..300, |sim| clients_and_a_server(sim, false));
 }
 

@@ -63,8 +63,5 @@ fn a_hundred_clients_ask_for_a_simulated_second() {
         let replies = closed_loop(sim, 100, secs(1));
         assert!(replies > 10_000, "{replies}");
         sim.note(format_args!("{replies} replies, {} turns", sim.turns()));
-        if std::env::var_os("SHOW").is_some() {
-            eprintln!("{replies} replies, {} turns, {} entries", sim.turns(), sim.trace().entries());
-        }
     });
 }

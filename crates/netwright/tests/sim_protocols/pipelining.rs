@@ -272,6 +272,7 @@ fn sessions(sim: &Sim) {
 
 #[test]
 fn replies_come_whole_and_in_the_order_of_their_requests() {
+    // Some 8 s of one core in a debug build.
     for_seeds(0..200, sessions);
 }
 

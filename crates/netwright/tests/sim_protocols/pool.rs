@@ -178,6 +178,7 @@ fn one_pool_for_many(sim: &Sim) {
 
 #[test]
 fn whoever_acquires_gets_a_connection_in_time_that_nobody_else_uses() {
+    // Some 3 s of one core in a debug build.
     for_seeds(0..300, one_pool_for_many);
 }
 

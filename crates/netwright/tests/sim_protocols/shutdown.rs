@@ -129,6 +129,7 @@ fn draining(sim: &Sim) {
 
 #[test]
 fn a_drained_server_answers_what_it_has_begun_and_takes_nothing_more() {
+    // Some 8 s of one core in a debug build.
     for_seeds(0..300, draining);
 }
 

@@ -333,10 +333,12 @@ fn starting_in_clear(sim: &Sim) {
 
 #[test]
 fn behind_starttls_no_byte_is_lost_and_none_is_in_clear() {
+    // Some 5 s of one core in a debug build.
     for_seeds(0..150, starting_in_clear);
 }
 
 #[test]
 fn requests_through_tls_have_their_own_replies_or_errors() {
+    // Some 5 s of one core in a debug build.
     for_seeds(0..100, |sim| clients_and_a_server(sim, true));
 }
