@@ -16,6 +16,7 @@
 //! Always true:
 //! 1. A hold stops everything; what a stage insists on passes a pause of the application, but no hold.
 //! 2. Only what flows by itself is stopped because answers pile up. Who asks for messages one by one says when.
+//! 3. `paused` follows from `permits`, `insists` and `holds`: each message asks for it at each boundary, and they change rarely.
 
 const FLOWING: u32 = u32::MAX;
 
@@ -32,6 +33,8 @@ pub(crate) struct Demand {
     input_holds: u32,
     /// Stages that have something under way on workers; each of them is among `holds` as well.
     away: u32,
+    /// Nothing may be delivered.
+    paused: bool,
     /// More answers wait to be sent than the channel takes.
     full: bool,
     /// Delivery flows again as soon as they are sent.
@@ -48,14 +51,27 @@ impl Demand {
             insists: 0,
             input_holds: 0,
             away: 0,
+            paused: !flowing,
             full: false,
             flows_with_room: false,
             forsaken: false,
         }
     }
 
+    /// Whether no message may be delivered.
+    #[inline]
     pub(crate) fn is_paused(self) -> bool {
+        debug_assert_eq!(self.paused, self.stands_still());
+        self.paused
+    }
+
+    fn stands_still(self) -> bool {
         (self.permits == 0 && self.insists == 0) || self.holds > 0
+    }
+
+    /// One of the fields has changed by which it is told.
+    fn look_whether_paused(&mut self) {
+        self.paused = self.stands_still();
     }
 
     /// Whether delivery is stopped by somebody's choice, and not only until a worker is done.
@@ -83,6 +99,7 @@ impl Demand {
     pub(crate) fn pause(&mut self) {
         self.permits = 0;
         self.flows_with_room = false;
+        self.look_whether_paused();
     }
 
     pub(crate) fn resume(&mut self) {
@@ -90,12 +107,14 @@ impl Demand {
             self.flows_with_room = true;
         } else {
             self.permits = FLOWING;
+            self.look_whether_paused();
         }
     }
 
     pub(crate) fn request(&mut self) {
         if self.permits < FLOWING - 1 {
             self.permits += 1;
+            self.look_whether_paused();
         }
     }
 
@@ -103,6 +122,7 @@ impl Demand {
     pub(crate) fn delivered(&mut self) {
         if self.permits != FLOWING {
             self.permits = self.permits.saturating_sub(1);
+            self.look_whether_paused();
         }
     }
 
@@ -129,6 +149,7 @@ impl Demand {
         if self.permits == FLOWING {
             self.permits = 0;
             self.flows_with_room = true;
+            self.look_whether_paused();
         }
         !std::mem::replace(&mut self.full, true)
     }
@@ -144,6 +165,7 @@ impl Demand {
         let flows = std::mem::take(&mut self.flows_with_room);
         if flows {
             self.permits = FLOWING;
+            self.look_whether_paused();
         }
         flows
     }
@@ -154,12 +176,14 @@ impl Demand {
     pub(crate) fn depart(&mut self) {
         self.away += 1;
         self.holds += 1;
+        self.look_whether_paused();
     }
 
     /// It is back.
     pub(crate) fn arrive(&mut self) {
         self.away = self.away.saturating_sub(1);
         self.holds = self.holds.saturating_sub(1);
+        self.look_whether_paused();
     }
 
     /// Whether something is under way on workers, so that nothing else may happen before it is back.
@@ -171,11 +195,13 @@ impl Demand {
     /// A stage is full.
     pub(crate) fn hold(&mut self) {
         self.holds += 1;
+        self.look_whether_paused();
     }
 
     /// A stage that was full has room again.
     pub(crate) fn release(&mut self) {
         self.holds = self.holds.saturating_sub(1);
+        self.look_whether_paused();
     }
 
     /// A stage has enough bytes for now.
@@ -191,11 +217,13 @@ impl Demand {
     /// A stage needs what the peer sends, whoever has asked for messages.
     pub(crate) fn insist(&mut self) {
         self.insists += 1;
+        self.look_whether_paused();
     }
 
     /// It needs no more than others ask for.
     pub(crate) fn desist(&mut self) {
         self.insists = self.insists.saturating_sub(1);
+        self.look_whether_paused();
     }
 }
 

@@ -214,15 +214,32 @@ impl Local {
         let first = *turn;
         loop {
             let now = std::mem::replace(turn, turn.after());
-            let found = match now {
-                Turn::Submitted => self.queues.next_submitted(),
-                Turn::Timer => self.next_due_timer().map(|timer| Queued::free(Work::Timer(timer))),
-                Turn::Own => self.queues.next_own().map(Queued::free),
+            // Asked first, as an answer of no costs less than an empty one.
+            let may_be_found = match now {
+                Turn::Submitted => self.queues.may_have_submitted(),
+                Turn::Timer => self.due.get() > 0,
+                Turn::Own => self.queues.has_own(),
             };
-            if found.is_some() || *turn == first {
-                return found.or_else(|| self.queues.next_late().map(Queued::free));
+            if may_be_found {
+                let found = match now {
+                    Turn::Submitted => self.queues.next_submitted(),
+                    Turn::Timer => self.next_due_timer().map(|timer| Queued::free(Work::Timer(timer))),
+                    Turn::Own => self.queues.next_own().map(Queued::free),
+                };
+                if found.is_some() {
+                    return found;
+                }
+            }
+            if *turn == first {
+                return self.queues.next_late().map(Queued::free);
             }
         }
+    }
+
+    /// Whether anything may be there for this turn.
+    #[inline]
+    pub(crate) fn may_have_next(&self) -> bool {
+        self.due.get() > 0 || self.queues.has_own_or_late() || self.queues.may_have_submitted()
     }
 
     pub(crate) fn has_tasks(&self) -> bool {

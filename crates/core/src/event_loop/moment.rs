@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 pub(crate) struct Moment(u64);
 
 const PER_TICK: u64 = 1_000_000;
+const TICKS_PER_SECOND: u64 = 1_000_000_000 / PER_TICK;
 
 /// The first tick of a wheel that began at `origin` at which `deadline` has passed: rounded up, so that no timer is early. A
 /// deadline that cannot be named (`None`) is the last tick, which no clock reaches.
 pub(crate) fn tick_of(origin: Instant, deadline: Option<Instant>) -> u64 {
     let Some(deadline) = deadline else { return u64::MAX };
     let since = deadline.saturating_duration_since(origin);
-    u64::try_from(since.as_nanos().div_ceil(PER_TICK.into())).unwrap_or(u64::MAX)
+    // A second is a whole number of ticks, so only its parts are rounded.
+    let parts = u64::from(since.subsec_nanos()).div_ceil(PER_TICK);
+    since.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(parts)
 }
 
 impl Moment {
@@ -67,6 +70,23 @@ mod tests {
         assert_eq!(moment.tick(), 7002);
         assert_eq!(moment.since(Moment::new(origin, origin + Duration::from_secs(7))), 2_999_999);
         assert_eq!(Moment::new(later, origin).since(moment), 0, "before the start is the start");
+    }
+
+    #[test]
+    fn a_deadline_is_the_first_tick_that_is_not_before_it() {
+        let origin = Instant::now();
+        let tick = |after: Duration| tick_of(origin, Some(origin + after));
+        assert_eq!(tick(Duration::ZERO), 0);
+        assert_eq!(tick(Duration::from_nanos(1)), 1);
+        assert_eq!(tick(Duration::from_millis(7)), 7);
+        assert_eq!(tick(Duration::new(7, 1_000_001)), 7002);
+        assert_eq!(tick(Duration::new(7, 999_999_999)), 8000);
+        assert_eq!(
+            tick_of(origin + Duration::from_secs(1), Some(origin)),
+            0,
+            "before the start is the start"
+        );
+        assert_eq!(tick_of(origin, None), u64::MAX);
     }
 
     #[test]

@@ -221,12 +221,18 @@ impl Queues {
         true
     }
 
+    /// Whether a submitted task may wait: one whose submitter is between its two steps counts as well.
+    #[inline]
+    pub(super) fn may_have_submitted(&self) -> bool {
+        self.unmarked.get() > 0 || self.has_outside()
+    }
+
     /// The next submitted task.
     #[inline(always)]
     pub(super) fn next_submitted(&self) -> Option<Queued> {
         let unmarked = self.unmarked.get();
         if unmarked == 0 {
-            return self.next_from_inbox();
+            return if self.has_outside() { self.next_from_inbox() } else { None };
         }
         self.unmarked.set(unmarked - 1);
         let queued = self.submitted.borrow_mut().pop_front()?;
@@ -234,6 +240,7 @@ impl Queues {
         Some(queued)
     }
 
+    #[inline(never)]
     fn next_from_inbox(&self) -> Option<Queued> {
         let task = self.take_from_inbox()?;
         self.shared.figures.tasks_from_outside.add(1);
@@ -264,9 +271,6 @@ impl Queues {
 
     #[inline]
     fn take_from_inbox(&self) -> Option<Task> {
-        if !self.has_outside() {
-            return None;
-        }
         let Some(task) = self.shared.inbox.take(&mut self.cursor.borrow_mut()) else {
             // A submitter is between its two steps, or was refused and gives its place back: look again next time.
             self.waiting.set(0);

@@ -136,9 +136,9 @@ impl Runner {
         figures.events.add(events as u64);
 
         local.release_due_timers(io_done);
-        let (tasks, tasks_done) = match local.shared.requests.is_to_end_now() {
-            false => self.run_tasks(io_done, io_done.since(polled)),
-            true => (0, io_done),
+        let (tasks, tasks_done) = match local.may_have_next() && !local.shared.requests.is_to_end_now() {
+            true => self.run_tasks(io_done, io_done.since(polled)),
+            false => (0, io_done),
         };
         let tail = local.tail.run(&local);
         let end = if tail == 0 { tasks_done } else { local.moment() };
@@ -440,7 +440,7 @@ impl Runner {
             last_kind = run_one(local, work);
             run += 1;
             counted += places;
-            if counted > 0 && local.queues.is_limited() {
+            if local.queues.is_limited() && counted > 0 {
                 local.queues.done(std::mem::take(&mut counted));
             }
             if self.watch_tasks || run.is_multiple_of(LOOK_AFTER) {

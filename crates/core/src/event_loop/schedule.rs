@@ -283,17 +283,21 @@ where
 {
     let (mut promise, promised) = promise();
     let ticket = Ticket::new(shared);
-    let reporter = shared.clone();
     let body = move || {
-        if !promise.claim() {
-            return;
+        if promise.claim() {
+            promise.complete(catch(task).map_err(panicked));
         }
-        promise.complete(catch(task).map_err(|message| {
-            reporter.report_panic(TaskKind::Timer, &message);
-            TaskError::Panicked(message)
-        }));
     };
     (body, promised, ticket)
+}
+
+/// A task for later panicked, on the loop that this thread runs.
+#[cold]
+fn panicked(message: String) -> TaskError {
+    if let Some(local) = Local::current() {
+        local.shared.report_panic(TaskKind::Timer, &message);
+    }
+    TaskError::Panicked(message)
 }
 
 /// Runs `task` at `first` and then again and again.

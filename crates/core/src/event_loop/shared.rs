@@ -105,8 +105,20 @@ impl Shared {
     // ---- tasks from other threads ----
 
     /// A place for a task, by the rejection policy. Starts the thread with the first one.
+    #[inline]
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit<'_, Task>, RefusedWhy> {
-        let mut admitted = self.inbox.admit();
+        match self.inbox.admit() {
+            Ok(permit) if !permit.unstarted() => Ok(permit),
+            admitted => self.admit_otherwise(admitted),
+        }
+    }
+
+    /// There was no place, or it is the first task.
+    #[cold]
+    fn admit_otherwise<'a>(
+        self: &'a Arc<Self>,
+        mut admitted: Result<Permit<'a, Task>, RefusedWhy>,
+    ) -> Result<Permit<'a, Task>, RefusedWhy> {
         if let Rejection::BackOff { retries, pause } = self.config.rejection {
             for _ in 0..retries {
                 match admitted {

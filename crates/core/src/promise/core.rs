@@ -116,6 +116,7 @@ impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
 
 /// The writer's side.
 impl<T, E> Core<T, E> {
+    #[inline] // a result is moved less; what is rare stays outside
     pub(super) fn complete(core: &Arc<Self>, result: Result<T, E>) {
         let mut state = lock(&core.state);
         if state.phase != Phase::Pending || !state.slot.listeners.is_empty() {
@@ -231,6 +232,7 @@ impl<T, E> Core<T, E> {
 impl<T: 'static, E: 'static> Core<T, E> {
     /// Gives `result` to listeners and reader if nothing else completed first, and if a cancel may still come, both under one
     /// lock. Says whether it did.
+    #[inline(always)] // a result is moved less, and the reason is known; what is rare stays outside
     fn settle(core: &Arc<Self>, result: Result<T, E>, why: Why) -> bool {
         let mut state = lock(&core.state);
         if state.phase != Phase::Pending || why == Why::Cancelled && state.work != Work::Open {
@@ -253,6 +255,7 @@ impl<T: 'static, E: 'static> Core<T, E> {
         true
     }
 
+    #[inline(never)] // keeps the usual end short, which nobody listens to
     fn notify_or_defer(core: &Arc<Self>, result: Result<T, E>) {
         match trampoline::enter() {
             Some(_nested) => core.notify(result),
@@ -384,8 +387,8 @@ impl<T, E> Drop for Core<T, E> {
     fn drop(&mut self) {
         if mem::needs_drop::<Result<T, E>>() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Some(result) = state.slot.result.take() {
-                discard(result);
+            if state.slot.result.is_some() {
+                trampoline::catch("result", || state.slot.result = None); // dropped where it lies
             }
         }
     }

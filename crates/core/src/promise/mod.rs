@@ -80,7 +80,9 @@ impl<T, E> Promise<T, E> {
     ///
     /// If the reader cancelled before, `result` is dropped here: it got [`PromiseError::Cancelled`] already.
     pub fn complete(mut self, result: Result<T, E>) {
-        if let Some(core) = self.core.take() {
+        let core = self.core.take();
+        std::mem::forget(self); // nothing is left in it
+        if let Some(core) = core {
             Core::complete(&core, result);
         }
     }

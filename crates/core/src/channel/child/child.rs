@@ -113,7 +113,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// A message from the peer. If nobody has asked for it, it waits; `credit` is what it counts for meanwhile, and can be
     /// [taken](Self::take_credit) back when it has been delivered.
     pub fn received(&mut self, message: R, credit: usize) {
-        if !self.inbox.is_empty() || self.host.wanted() == 0 {
+        if !self.inbox.is_empty() || !self.host.wants_read() {
             return self.keep(message, credit);
         }
         self.credit += credit;
@@ -313,7 +313,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// Delivers what is asked for.
     #[cold]
     fn feed(&mut self) {
-        while self.host.wanted() > 0 {
+        while self.host.wants_read() {
             let Some((message, credit)) = self.inbox.pop_front() else { break };
             (self.unread, self.credit) = (self.unread - credit, self.credit + credit);
             self.incomplete = true;

@@ -22,17 +22,19 @@ pub(super) trait OnWire<O>: Parcel {
 impl OnWire<Bytes> for Outgoing {
     fn send_first(outbound: &mut Outbound<'_>, wire: &mut VecDeque<Bytes>) -> Result<(), CloseCause> {
         if let Some(bytes) = outbound.first_bytes().cloned() {
-            if !bytes.is_empty() {
-                wire.push_back(bytes.clone());
+            let len = bytes.len();
+            if len > 0 {
+                wire.push_back(bytes);
             }
-            outbound.advance(bytes.len());
+            outbound.advance(len);
         } else if outbound.first_envelope().is_some() {
             outbound.open_first_envelope();
         } else if let Some(file) = outbound.first_file() {
             match file.read_chunk(FILE_CHUNK) {
                 Ok(bytes) => {
-                    wire.push_back(bytes.clone());
-                    outbound.advance(bytes.len());
+                    let len = bytes.len();
+                    wire.push_back(bytes);
+                    outbound.advance(len);
                 }
                 Err(error) => {
                     let breaks_off = file.breaks_off(&error);

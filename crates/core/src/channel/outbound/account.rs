@@ -6,7 +6,10 @@
 //! ```
 //! Every channel has an account, whatever its messages are; stages see it, and the line of messages keeps it right.
 //!
-//! Always true: an account that has ended reports no change of writability.
+//! Always true:
+//! 1. An account that has ended reports no change of writability.
+//! 2. `calm` is what [`look_whether_calm`](Account::look_whether_calm) makes of the other fields: each message asks for it, and they change rarely.
+//! 3. What is not above is at most at the high mark: only more can get it there, and less only leads away.
 
 use super::super::{
     cause::{CloseCause, WriteError},
@@ -25,6 +28,8 @@ pub(crate) struct Account {
     /// All bytes that the transport has taken so far.
     taken: u64,
     marks: WaterMarks,
+    /// There is room, everybody knows, and it is not over: the usual state.
+    calm: bool,
     /// Above the high mark, or not yet below the low one since.
     above: bool,
     /// What [`take_flip`](Self::take_flip) said last.
@@ -58,6 +63,7 @@ impl Account {
             flushed: 0,
             taken: 0,
             marks,
+            calm: true,
             above: false,
             reported: true,
             end: End::NotYet,
@@ -87,14 +93,18 @@ impl Account {
     #[inline]
     pub(super) fn charge(&mut self, bytes: usize) {
         self.queued += bytes;
-        self.look_at_marks();
+        if self.pending_bytes() > self.marks.high() {
+            self.look_at_marks();
+        }
     }
 
     /// So much of the line is released.
     #[inline]
     pub(super) fn discharge(&mut self, bytes: usize) {
         self.queued -= bytes;
-        self.look_at_marks();
+        if self.above {
+            self.look_at_marks();
+        }
     }
 
     /// So many bytes may be sent from now on.
@@ -144,18 +154,30 @@ impl Account {
     /// The new state, if writability has changed since this was last asked. A change there and back is none.
     #[inline]
     pub(crate) fn take_flip(&mut self) -> Option<bool> {
+        if self.is_calm() { None } else { self.take_rare_flip() }
+    }
+
+    #[cold]
+    fn take_rare_flip(&mut self) -> Option<bool> {
         let writable = !self.above && self.user_bits == 0;
         if writable == self.reported || self.has_ended() {
             return None;
         }
         self.reported = writable;
+        self.look_whether_calm();
         Some(writable)
     }
 
     /// Whether there is room, and everybody knows: the usual state.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
-        self.reported && self.is_writable()
+        debug_assert_eq!(self.calm, self.reported && self.is_writable());
+        self.calm
+    }
+
+    /// One of the fields has changed by which it is told.
+    fn look_whether_calm(&mut self) {
+        self.calm = self.reported && self.is_writable();
     }
 
     /// Whether [`take_flip`](Self::take_flip) last said that there is no room.
@@ -173,6 +195,7 @@ impl Account {
         } else {
             self.user_bits |= 1 << bit;
         }
+        self.look_whether_calm();
         Ok(())
     }
 
@@ -191,7 +214,7 @@ impl Account {
         self.look_at_marks();
     }
 
-    #[inline]
+    #[inline(never)]
     fn look_at_marks(&mut self) {
         let pending = self.pending_bytes();
         if pending > self.marks.high() {
@@ -199,6 +222,7 @@ impl Account {
         } else if pending < self.marks.low() {
             self.above = false;
         }
+        self.look_whether_calm();
     }
 
     // ---- whether it is over ----
@@ -221,6 +245,7 @@ impl Account {
     }
 
     /// Ends with the channel, of which nothing waits.
+    #[inline]
     pub(crate) fn end_with(&mut self, cause: &CloseCause) {
         if !self.may_end() {
             return;
@@ -228,8 +253,9 @@ impl Account {
         match cause {
             CloseCause::Requested => self.end = End::Requested,
             CloseCause::PeerClosed => self.end = End::PeerClosed,
-            other => self.keep(WriteError::Closed(other.clone())),
+            other => return self.keep(WriteError::Closed(other.clone())),
         }
+        self.calm = false;
     }
 
     pub(crate) fn end(&mut self, error: WriteError) {
@@ -244,7 +270,9 @@ impl Account {
         !self.has_ended() || matches!(self.why.as_deref(), Some(WriteError::OutputShutDown))
     }
 
+    #[inline(never)]
     fn keep(&mut self, error: WriteError) {
         (self.end, self.why) = (End::Kept, Some(Rc::new(error)));
+        self.calm = false;
     }
 }

@@ -43,7 +43,8 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
 
     /// Delivers one message or event that waits somewhere.
     pub(crate) fn step(&mut self, core: &mut ChannelCore) -> bool {
-        self.segment.step(&mut Out { ops: &mut self.ops, core }) || self.release(core)
+        self.segment.step(&mut Out { ops: &mut self.ops, core })
+            || !self.held.is_empty() && self.release(core)
     }
 
     pub(crate) fn would_hold_up(&mut self, core: &mut ChannelCore) -> bool {
@@ -118,6 +119,7 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
     }
 
     /// Releases one thing that was held.
+    #[inline(never)] // nearly always nothing is
     fn release(&mut self, core: &mut ChannelCore) -> bool {
         let out = &mut Out { ops: &mut self.ops, core };
         match self.held.front() {

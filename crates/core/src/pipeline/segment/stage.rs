@@ -205,7 +205,13 @@ where
     }
 
     fn read_complete(&mut self, out: &mut Out<'_, H::WriteOut>) {
-        self.run(out, |handler, cx| handler.read_complete(cx));
+        let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
+        self.handler.read_complete(&mut cx);
+        // What stages behind it ask for now is nearly always one flush.
+        if self.rest.ops.take_lone_flush() {
+            self.flush(out);
+        }
+        self.settle(out);
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
