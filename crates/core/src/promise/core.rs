@@ -31,8 +31,8 @@ pub(super) struct Core<T, E> {
 enum Rare<T, E> {
     /// The writer has gone.
     Abandon,
-    /// The reader gives it up. Says whether that came in time.
-    Cancel,
+    /// The reader gives it up, and this is what listeners are told. Says whether that came in time.
+    Cancel(E),
     /// A result for listeners, or one that may come too late.
     Settle(Result<T, E>),
     /// The state is `Notifying`, and there is a listener for this result.
@@ -109,15 +109,8 @@ impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
     #[cold]
     fn do_rare(core: &Arc<Self>, rare: Rare<T, E>) -> bool {
         match rare {
-            // The error is the user's code: made outside the lock, and only if it looks needed.
-            Rare::Abandon => {
-                core.any().is_pending()
-                    && Self::settle(core, Err(core.error(PromiseError::Abandoned)), Why::Done)
-            }
-            Rare::Cancel => {
-                core.any().is_cancellable()
-                    && Self::settle(core, Err(core.error(PromiseError::Cancelled)), Why::Cancelled)
-            }
+            Rare::Abandon => Self::settle(core, Err(core.error(PromiseError::Abandoned)), Why::Done),
+            Rare::Cancel(error) => Self::settle(core, Err(error), Why::Cancelled),
             Rare::Settle(result) => Self::settle(core, result, Why::Done),
             Rare::Notify(result) => {
                 Self::notify_or_defer(core, result);
@@ -129,6 +122,7 @@ impl<T: 'static, E: From<PromiseError> + 'static> Core<T, E> {
 
 /// The writer's side.
 impl<T, E> Core<T, E> {
+    #[inline] // a result is moved less; what is rare stays outside
     pub(super) fn complete(core: &Arc<Self>, result: Result<T, E>) {
         let mut state = lock(&core.state);
         if state.phase != Phase::Pending || !state.slot.listeners.is_empty() {
@@ -142,7 +136,10 @@ impl<T, E> Core<T, E> {
     }
 
     pub(super) fn abandon(core: &Arc<Self>) {
-        (core.rare)(core, Rare::Abandon);
+        // The error is the user's code: made outside the lock, and only if it looks needed.
+        if core.any().is_pending() {
+            (core.rare)(core, Rare::Abandon);
+        }
     }
 
     pub(super) fn claim(&self) -> bool {
@@ -157,7 +154,20 @@ impl<T, E> Core<T, E> {
 /// The reader's side.
 impl<T, E> Core<T, E> {
     pub(super) fn cancel(core: &Arc<Self>) -> bool {
-        (core.rare)(core, Rare::Cancel)
+        if !core.any().is_cancellable() {
+            return false;
+        }
+        let error = core.error(PromiseError::Cancelled); // likewise
+        let mut state = lock(&core.state);
+        if !state.is_cancellable() || !state.slot.listeners.is_empty() {
+            drop(state);
+            return (core.rare)(core, Rare::Cancel(error));
+        }
+        state.work = Work::Cancelled;
+        let waker = state.finish(Err(error));
+        drop(state);
+        wake(waker);
+        true
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -335,8 +345,7 @@ impl AnyState<'_> {
     }
 
     fn is_cancellable(self) -> bool {
-        let state = lock(self.0);
-        state.work == Work::Open && state.phase == Phase::Pending
+        lock(self.0).is_cancellable()
     }
 
     /// Leaves a waker in place of an earlier one. Not if the result has come.
@@ -373,6 +382,10 @@ impl AnyState<'_> {
 }
 
 impl<S: ?Sized> State<S> {
+    fn is_cancellable(&self) -> bool {
+        self.work == Work::Open && self.phase == Phase::Pending
+    }
+
     fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Taken)
     }

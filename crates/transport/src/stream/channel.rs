@@ -221,12 +221,12 @@ impl<S: Stream> StreamChannel<S> {
         self.stream.as_ref().is_some_and(Stream::is_closing)
     }
 
-    #[cold]
     /// Why to close now, if so; what a stage sends on its way out goes first.
+    #[cold]
     fn take_close(&mut self) -> Option<CloseCause> {
         let close = self.host.take_close();
         if close.is_none() && self.host.has_last_words() && !self.blocked {
-            self.send();
+            self.send_once_more();
             return self.host.take_close();
         }
         close
@@ -321,7 +321,7 @@ impl<S: Stream> StreamChannel<S> {
         self.read_complete();
         // What handlers asked for by handles, callers and futures of their own, while they read what came last, comes before the end.
         self.host.run_commands();
-        self.send(); // answers to what came last
+        self.send_once_more(); // answers to what came last
         if self.stream.is_none() || self.is_closing() {
             return; // and they have found that the connection is broken: the pipeline has heard of its end
         }
@@ -402,6 +402,13 @@ impl<S: Stream> StreamChannel<S> {
             }
             self.host.wrote(); // there may be room again, and so a new wish to flush
         }
+    }
+
+    /// The same where nothing is in a hurry.
+    #[cold]
+    #[inline(never)]
+    fn send_once_more(&mut self) {
+        self.send();
     }
 
     /// No more is taken for now.

@@ -219,7 +219,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::{
-        files::{FileAction, Operation, Work, by_hand, start_on_workers},
+        files::{FileAction, FileError, Operation, Work, by_hand, start_on_workers},
         uring::{
             UringSeed,
             driver::UringDriver,
