@@ -52,6 +52,7 @@
 //! | `engine`, `loops` | whose turn it is, and the clock |
 //! | `end`, `spin` | what must never be, and is looked for |
 //! | `universe` | what everything shares |
+//! | `outside` | the scenario between its hosts |
 //! | `driver`, `network`, `connection`, `acceptor`, `datagram` | the simulated network as loops see it |
 //! | `net` | the network itself: a plain state machine |
 //! | `script`, `seeds` | faults, and many runs |
@@ -69,6 +70,7 @@ mod host;
 mod loops;
 mod net;
 mod network;
+mod outside;
 mod script;
 mod seeds;
 #[allow(clippy::module_inception)] // what a test begins with

@@ -4,6 +4,7 @@ use super::{
     engine::Engine,
     host::{self, Host, HostWorld},
     net::{Link, NameAnswer, Time},
+    outside::Outside,
     script::{Fault, FaultPlan, Script},
     trace::TraceHash,
     universe::Universe,
@@ -72,7 +73,9 @@ impl SimBuilder {
         let installed = engine.install();
         let sim = Sim { engine: engine.clone() };
         let mut failing = Failing { sim: &sim, seed: self.seed, lines: self.trace_lines, armed: true };
+        let outside = world::enter(Outside::new(universe.clone()));
         let value = scenario(&sim);
+        drop(outside);
         sim.end(self.panics_allowed);
         let violations = engine.violations.take();
         assert!(violations.is_empty(), "{}", violations.join("\n"));

@@ -101,6 +101,21 @@ impl Universe {
         Time(self.lock().hosts[host].clock.when(shown))
     }
 
+    /// The present moment, by nobody's clock.
+    pub(super) fn instant_outside(&self) -> Instant {
+        self.origin + self.lock().moment().since_start()
+    }
+
+    /// The same, as a clock on the wall that is right would have it.
+    pub(super) fn system_time_outside(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + BEGINNING + self.lock().moment().since_start()
+    }
+
+    /// When it will be that moment.
+    pub(super) fn when_outside(&self, instant: Instant) -> Time {
+        Time::START.after(instant.saturating_duration_since(self.origin))
+    }
+
     /// Does something to the network, at this moment, and tells whom it concerns.
     pub(super) fn with_net<R>(&self, act: impl FnOnce(&mut Net, Time) -> R) -> R {
         let mut state = self.lock();

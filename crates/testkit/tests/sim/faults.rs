@@ -147,6 +147,20 @@ fn clocks_that_differ_are_seen_by_programs_and_timers_go_by_them() {
 }
 
 #[test]
+fn a_scenario_may_wait_outside_of_its_hosts_and_build_nothing_there() {
+    let outcome = Sim::seed(11).run(|sim| {
+        let mut later = sim.host("a").event_loop().schedule(secs(60), || 7).unwrap();
+        assert_eq!(later.wait().unwrap(), 7);
+        sim.now()
+    });
+    assert!((secs(60)..secs(61)).contains(&outcome.value));
+    let text = failure(|| {
+        Sim::seed(12).run(|_| EventLoop::new());
+    });
+    assert!(text.contains("on none of its hosts"), "{text}");
+}
+
+#[test]
 fn a_loop_that_is_never_let_go_of_is_a_failure() {
     let text = failure(|| {
         Sim::seed(10).run(|sim| {

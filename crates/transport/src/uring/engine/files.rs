@@ -357,7 +357,7 @@ mod tests {
         driver.uring.engine().unwrap().queue_file(OnRing::new(operation));
         drop(driver);
         let error = read.wait_timeout(HANGS).unwrap().unwrap_err();
-        assert!(matches!(error, crate::files::FileError::LoopEnded { begun: false, .. }), "{error}");
+        assert!(matches!(error, FileError::LoopEnded { begun: false, .. }), "{error}");
         assert!(error.to_string().ends_with("was not begun: the event loop has ended"), "{error}");
     }
 }
