@@ -125,7 +125,7 @@ impl<T, E> Core<T, E> {
     #[inline] // a result is moved less; what is rare stays outside
     pub(super) fn complete(core: &Arc<Self>, result: Result<T, E>) {
         let mut state = lock(&core.state);
-        if state.phase != Phase::Pending || !state.slot.listeners.is_empty() {
+        if state.phase != Phase::Pending || state.counted || !state.slot.listeners.is_empty() {
             drop(state);
             (core.rare)(core, Rare::Settle(result));
             return;
@@ -159,7 +159,7 @@ impl<T, E> Core<T, E> {
         }
         let error = core.error(PromiseError::Cancelled); // likewise
         let mut state = lock(&core.state);
-        if !state.is_cancellable() || !state.slot.listeners.is_empty() {
+        if !state.is_cancellable() || state.counted || !state.slot.listeners.is_empty() {
             drop(state);
             return (core.rare)(core, Rare::Cancel(error));
         }
