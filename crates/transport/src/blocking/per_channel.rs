@@ -101,9 +101,11 @@ struct Inner {
     calls: Calls,
 }
 
+type Leased = Result<(EventLoop, Lease), ThreadError>;
+
 /// What servers and clients call. By pointers, so that a program that makes no [`ThreadPerChannel`] has none of its code.
 struct Calls {
-    lease: fn(&Arc<Inner>) -> Result<(EventLoop, Lease), ThreadError>,
+    lease: fn(&Arc<Inner>) -> Leased,
     give_back: fn(&Arc<Inner>, u64),
     busy_loops: fn(&Inner) -> Vec<EventLoop>,
     loop_beside: fn() -> Result<EventLoopGroup, BuildError>,
