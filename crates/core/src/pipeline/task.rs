@@ -147,21 +147,19 @@ impl Called {
 impl<H: Handler> Running<H> {
     /// Polls it on its stage; afterwards it is back in the table, or over.
     pub(crate) fn poll(mut self: Box<Self>, handler: &mut H, cx: &mut Context<'_, H>) {
-        let Some(mut job) = self.job.take() else { return };
         let key = self.called.key;
-        let mut lasts = job.lasts();
+        let mut lasts = self.job.as_ref().is_some_and(|job| job.lasts());
         loop {
             if lasts && !self.called.make_waker(cx.core) {
                 return;
             }
-            let waker = self.called.waker();
-            if job.as_mut().poll(&mut task::Context::from_waker(waker), handler, cx).is_ready() {
-                drop(job);
+            let Self { job: Some(job), called } = &mut *self else { return };
+            if job.as_mut().poll(&mut task::Context::from_waker(called.waker()), handler, cx).is_ready() {
+                self.job = None;
                 self.called.waker = None;
                 return cx.core.task_done(key, cx.stage, self);
             }
-            if self.called.waker.is_some() {
-                self.job = Some(job);
+            if called.waker.is_some() {
                 return cx.core.put_task_back(key, self);
             }
             lasts = true;

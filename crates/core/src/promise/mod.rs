@@ -124,16 +124,15 @@ impl<T, E> Drop for Promise<T, E> {
     #[inline]
     fn drop(&mut self) {
         if let Some(core) = self.core.take() {
-            abandon(core);
+            abandon(&core);
         }
     }
 }
 
 /// Apart, so that a promise that is complete costs a look.
 #[cold]
-#[inline(never)]
-fn abandon<T, E>(core: Arc<Core<T, E>>) {
-    Core::abandon(&core);
+fn abandon<T, E>(core: &Arc<Core<T, E>>) {
+    Core::abandon(core);
 }
 
 impl<T, E> fmt::Debug for Promise<T, E> {
