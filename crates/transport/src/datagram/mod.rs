@@ -141,7 +141,8 @@ struct Ask {
     limit: usize,
     /// Who sent it is to be told.
     names: bool,
-    /// Room for what comes along.
+    /// Room for what comes along, where the system tells of it.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
     control: usize,
 }
 

@@ -41,11 +41,15 @@ impl<S: AsSource> Deref for Registered<S> {
 
 impl<S: AsSource> Drop for Registered<S> {
     fn drop(&mut self) {
+        #[cfg(unix)]
         deregister(&self.readiness, &self.source);
+        #[cfg(not(unix))]
+        let _ = self.readiness.deregister(&self.source);
     }
 }
 
-/// Whatever the source is: whoever drops a channel does not compile it.
+/// Whatever the source is: whoever drops a channel does not compile it. Sockets of Windows have no such common form.
+#[cfg(unix)]
 #[inline(never)]
 fn deregister(readiness: &Readiness, source: &dyn AsSource) {
     let _ = readiness.deregister(&source);
