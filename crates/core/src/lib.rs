@@ -65,7 +65,7 @@ mod event_loop;
 mod group;
 mod loop_thread;
 mod pipeline;
-#[cfg(feature = "planted")]
+#[cfg(feature = "_planted")]
 #[doc(hidden)]
 pub mod planted;
 mod promise;

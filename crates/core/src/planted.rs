@@ -1,6 +1,6 @@
 //! Bugs that are planted on purpose, to see whether tests find them. Not for programs.
 //!
-//! Only with the feature `planted`, and then only on a thread that has [planted](plant) one. Each stands as one `if` at the place where somebody could have made
+//! Only with the feature `_planted`, and then only on a thread that has [planted](plant) one. Each stands as one `if` at the place where somebody could have made
 //! the mistake, and shows in some timings only.
 
 use std::cell::Cell;

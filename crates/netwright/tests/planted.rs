@@ -1,7 +1,7 @@
 //! Bugs that are planted on purpose are found by the simulation; and without them the same scenarios pass.
 //!
 //! Each is behind a switch of its own (`netwright_core::planted`), and shows in some timings only. How many seeds each took is printed:
-//! `cargo test -p netwright --features planted,http-client --test planted -- --nocapture`.
+//! `cargo test -p netwright --features _planted,http-client --test planted -- --nocapture`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use netwright::{

@@ -85,7 +85,7 @@ impl<T> ShortQueue<T> {
     }
 
     /// Those of the last two that are behind the first `kept` change places.
-    #[cfg(feature = "planted")]
+    #[cfg(feature = "_planted")]
     pub(crate) fn swap_last_two(&mut self, kept: usize) {
         let mut last = self.iter_mut().skip(kept.max(1)).fold((None, None), |(_, b), next| (b, Some(next)));
         if let (Some(a), Some(b)) = (&mut last.0, &mut last.1) {

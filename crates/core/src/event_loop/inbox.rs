@@ -205,7 +205,7 @@ impl<T> Permit<'_, T> {
     pub(crate) fn push(self, task: T) -> Next {
         let (inbox, before) = (self.inbox, self.before);
         self.push_lazily(task);
-        #[cfg(feature = "planted")]
+        #[cfg(feature = "_planted")]
         if crate::planted::Bug::LostWakeUp.is_planted() && before >= ONE_TASK {
             return Next::Nothing; // who was first has woken it
         }

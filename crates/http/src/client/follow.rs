@@ -91,7 +91,7 @@ impl Inner {
                 }
                 Err(Failure::Sent { error, unanswered }) => {
                     let may_repeat = kept.head.method.is_idempotent() && kept.body.is_some();
-                    #[cfg(feature = "planted")]
+                    #[cfg(feature = "_planted")]
                     let may_repeat = may_repeat
                         || netwright_core::planted::Bug::UnsafeRetry.is_planted() && kept.body.is_some();
                     if fresh || !unanswered || !may_repeat {

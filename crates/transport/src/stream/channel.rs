@@ -19,7 +19,7 @@ use super::{
     share::Share,
 };
 use crate::live::{Guard, Phase};
-#[cfg(feature = "planted")]
+#[cfg(feature = "_planted")]
 use netwright_core::planted::Bug;
 use netwright_core::{
     Address, AnyHost, CloseCause, Event as UserEvent, LocalLoop, ShuttingDown, SourceTimer, WriteError,
@@ -82,7 +82,7 @@ pub(crate) struct StreamChannel<S: Stream, H: ?Sized = AnyHost> {
     /// The peer was too slow: nobody waits for it any more.
     is_cut: bool,
     /// The planted bug: it does not leave.
-    #[cfg(feature = "planted")]
+    #[cfg(feature = "_planted")]
     forgotten: bool,
     /// A call for the next turn is under way.
     called: bool,
@@ -124,7 +124,7 @@ impl<S: Stream, H> StreamChannel<S, H> {
             incomplete: false,
             blocked: false,
             is_cut: false,
-            #[cfg(feature = "planted")]
+            #[cfg(feature = "_planted")]
             forgotten: false,
             called: false,
             called_in: 0,
@@ -208,7 +208,7 @@ impl<S: Stream> StreamChannel<S> {
         }
         if self.host.is_finished() {
             self.host.remove();
-            #[cfg(feature = "planted")]
+            #[cfg(feature = "_planted")]
             if self.forgotten {
                 return;
             }
@@ -574,7 +574,7 @@ impl<S: Stream> StreamChannel<S> {
 
     fn close_now(&mut self, cause: CloseCause) {
         self.disarm();
-        #[cfg(feature = "planted")]
+        #[cfg(feature = "_planted")]
         {
             let reset =
                 matches!(&cause, CloseCause::Io(error) if error.kind() == io::ErrorKind::ConnectionReset);

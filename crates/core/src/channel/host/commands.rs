@@ -76,7 +76,7 @@ impl<M: Parcel> Inside<M> {
         cause: CloseCause,
         done: WritePromise,
     ) {
-        #[cfg(feature = "planted")]
+        #[cfg(feature = "_planted")]
         if crate::planted::Bug::DroppedClose.is_planted() && self.line.has_flushed() && !self.ended {
             return self.core.wishes.close_done.push_back(done); // when it is sent
         }

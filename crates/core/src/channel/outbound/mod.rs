@@ -214,7 +214,7 @@ impl<M: Parcel> Outbound<'_, M> {
     }
 
     fn flush_all(&mut self) {
-        #[cfg(feature = "planted")]
+        #[cfg(feature = "_planted")]
         if crate::planted::Bug::ReorderedWrite.is_planted() && self.line.flushed > 0 {
             self.line.entries.swap_last_two(self.line.flushed);
         }
