@@ -25,8 +25,58 @@ pub(super) fn one_in(sim: &Sim, many: u64) -> bool {
     sim.below(many) == 0
 }
 
+/// What was drawn of a network: how slow it may be without a fault.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    pub(super) link: Link,
+    /// Of each host, in bytes: what it buffers of what it sends, and of what it receives.
+    buffers: Vec<[usize; 2]>,
+}
+
+/// The longest time until a connection that has arrived is accepted.
+pub(super) const ACCEPT_MAX: Duration = Duration::from_millis(30);
+
+/// What the loops of all hosts need for themselves, where a time is bounded.
+pub(super) const TURNS_MAX: Duration = Duration::from_millis(50);
+
+impl Network {
+    /// Whether something may be lost and come later, which has no bound.
+    pub(super) fn loses(&self) -> bool {
+        self.link.loss > 0.0
+    }
+
+    /// There and back, at most.
+    pub(super) fn round_trip(&self) -> Duration {
+        (self.link.latency + self.link.jitter) * 2
+    }
+
+    /// Until both hosts have a connection and have accepted it, at most.
+    pub(super) fn connect_max(&self) -> Duration {
+        self.round_trip() * 2 + ACCEPT_MAX
+    }
+
+    /// What may be on its way from one host to the other: the smaller of two buffers.
+    pub(super) fn window(&self, from: usize, to: usize) -> usize {
+        self.buffers[from][0].min(self.buffers[to][1])
+    }
+
+    /// What so many bytes need from one host to the other, at most: each time the window is full, somebody has to say that there is
+    /// space again. Twice that, for what is sent and received in shorter pieces.
+    pub(super) fn transfer_max(&self, from: usize, to: usize, bytes: usize) -> Duration {
+        let rounds = 1 + bytes.div_ceil(self.window(from, to)) as u32;
+        let sending = self.link.rate.map_or(0.0, |rate| bytes as f64 / rate as f64);
+        (self.round_trip() * rounds + Duration::from_secs_f64(sending)) * 2
+    }
+}
+
+/// How long somebody waits at most who waits for so many others, of whom each needs one of these times.
+pub(super) fn longest_of(mut times: Vec<Duration>, others: usize) -> Duration {
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    times.iter().take(others).sum()
+}
+
 /// What is between the hosts, and how much each of them buffers. Nothing of it breaks a connection.
-pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Link {
+pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Network {
     let mut link = Link::default()
         .latency(Duration::from_micros(50 + sim.below(40_000)))
         .jitter(Duration::from_micros(sim.below(20_000)));
@@ -37,22 +87,24 @@ pub(super) fn draw_network(sim: &Sim, hosts: &[Host]) -> Link {
         link = link.rate(50_000 + sim.below(2_000_000)).queue(2_000 + sim.below(200_000));
     }
     sim.link(link.clone());
+    let mut network = Network { link, buffers: Vec::new() };
     for host in hosts {
-        let buffers: [u64; 2] =
-            std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) });
+        let buffers: [usize; 2] =
+            std::array::from_fn(|_| if one_in(sim, 2) { 64 << 10 } else { 500 + sim.below(8_000) as usize });
         let (short_sends, short_receives) = (sim.below(50), sim.below(50));
-        let (accept, reset) = (sim.below(30), one_in(sim, 2));
+        let (accept, reset) = (sim.below(ACCEPT_MAX.as_millis() as u64), one_in(sim, 2));
         host.limit(|limits| {
-            limits.send_buffer = buffers[0] as usize;
-            limits.receive_buffer = buffers[1] as usize;
+            limits.send_buffer = buffers[0];
+            limits.receive_buffer = buffers[1];
             limits.short_sends = short_sends as f64 / 100.0;
             limits.short_receives = short_receives as f64 / 100.0;
             limits.accept_delay = Duration::ZERO..=millis(accept);
             limits.reset_discards = if reset { 0.5 } else { 0.0 };
         });
         host.cores(1 + sim.below(3) as usize);
+        network.buffers.push(buffers);
     }
-    link
+    network
 }
 
 /// Faults within a time, in two of three runs. False: nothing goes wrong in this one, so everything has to succeed.

@@ -1,10 +1,14 @@
 //! Files of the machine as replies: by the system where it can, and piece by piece.
 
-use super::common::{Ledger, assert_determined, content, draw_faults, draw_network, millis, one_in, secs};
+use super::common::{
+    Ledger, Network, TURNS_MAX, assert_determined, content, draw_faults, draw_network, longest_of, millis,
+    one_in, secs,
+};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use netwright::{
     Server,
+    client::PoolError,
     files::File,
     http::{
         Body, HttpServer,
@@ -85,6 +89,23 @@ fn draw_errand(sim: &Sim) -> Errand {
     }
 }
 
+/// How long a client waits for a connection.
+const ACQUIRE_MAX: Duration = Duration::from_secs(30);
+
+/// Connections of a client.
+const CONNECTIONS: usize = 2;
+
+/// What an errand needs at most: the way of its bytes, and the pauses between as many pieces as they may come in.
+fn errand_max(network: &Network, errand: &Errand) -> Duration {
+    /// A full segment may be read in so many pieces.
+    const SPLIT_MAX: usize = 4;
+    const SEGMENT: usize = 1_400;
+    let len = errand.range.as_ref().map_or(LENGTHS[errand.file], Range::len);
+    let pieces = SPLIT_MAX * (1 + len.div_ceil(SEGMENT.min(network.window(0, 1))));
+    let (up, down) = (network.transfer_max(1, 0, 1_000), network.transfer_max(0, 1, 1_000 + len));
+    network.connect_max() + up + down + (errand.pause * pieces as u32) + TURNS_MAX
+}
+
 /// Below `/files` what the directory has, on port 80; all of it piece by piece, on port 81.
 fn servers() -> Result<(Server, Server), BindError> {
     let files = Files::below(&SHARED.0).unwrap();
@@ -111,7 +132,13 @@ fn servers() -> Result<(Server, Server), BindError> {
     Ok((by_system.bind("0.0.0.0:80").wait()?, by_pieces.bind("0.0.0.0:81").wait()?))
 }
 
-async fn run(client: &WebClient, errand: &Errand, ledger: &Ledger<Errand>) -> Result<(), String> {
+/// `work`: what an errand and all that are before it need at most, in a network that loses nothing.
+async fn run(
+    client: &WebClient,
+    errand: &Errand,
+    ledger: &Ledger<Errand>,
+    work: Option<Duration>,
+) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{errand:?}: {error}");
     let port = if errand.pieces { 81 } else { 80 };
     let mut request = Request::new(Body::empty());
@@ -124,7 +151,12 @@ async fn run(client: &WebClient, errand: &Errand, ledger: &Ledger<Errand>) -> Re
         request.headers_mut().insert(header, HeaderValue::try_from(value).unwrap());
     }
     let reply = match client.request(request).await {
-        Err(WebClientError::Pool(_)) => return Ok(()), // the others take their time
+        // The others take their time.
+        Err(WebClientError::Pool(PoolError::TimedOut { .. }))
+            if work.is_none_or(|work| work >= ACQUIRE_MAX) =>
+        {
+            return Ok(());
+        }
         reply => reply.map_err(|error| told(&error))?,
     };
     let whole = content(errand.file as u64, LENGTHS[errand.file]);
@@ -149,13 +181,18 @@ async fn run(client: &WebClient, errand: &Errand, ledger: &Ledger<Errand>) -> Re
     Ok(())
 }
 
-fn client(host: &Host, tasks: u64, ledger: &Ledger<Errand>) -> Result<WebClient, String> {
-    let client = WebClient::builder().connections(2).build().map_err(|error| error.to_string())?;
+fn client(
+    host: &Host,
+    tasks: u64,
+    ledger: &Ledger<Errand>,
+    work: Option<Duration>,
+) -> Result<WebClient, String> {
+    let client = WebClient::builder().connections(CONNECTIONS).build().map_err(|error| error.to_string())?;
     for _ in 0..tasks {
         let (client, ledger) = (client.clone(), ledger.clone());
         let working = async move {
             while let Some((errand, taken)) = ledger.take() {
-                let result = run(&client, &errand, &ledger).await;
+                let result = run(&client, &errand, &ledger, work).await;
                 taken.tell(result);
             }
         };
@@ -166,12 +203,15 @@ fn client(host: &Host, tasks: u64, ledger: &Ledger<Errand>) -> Result<WebClient,
 
 fn fetching(sim: &Sim) {
     let hosts = ["server", "client"].map(|name| sim.host(name));
-    draw_network(sim, &hosts);
-    let ledger = Ledger::new((0..3 + sim.below(12)).map(|_| draw_errand(sim)).collect::<Vec<_>>());
+    let network = draw_network(sim, &hosts);
+    let errands: Vec<Errand> = (0..3 + sim.below(12)).map(|_| draw_errand(sim)).collect();
+    let times = errands.iter().map(|errand| errand_max(&network, errand)).collect();
+    let ledger = Ledger::new(errands);
     hosts[0].start(servers).unwrap();
     let faults = draw_faults(sim, secs(5));
     let (tasks, here, work) = (1 + sim.below(4), hosts[1].clone(), ledger.clone());
-    hosts[1].start(move || client(&here, tasks, &work)).unwrap();
+    let time = (!network.loses()).then(|| longest_of(times, tasks as usize + CONNECTIONS));
+    hosts[1].start(move || client(&here, tasks, &work, time)).unwrap();
     ledger.finish(sim, secs(3_600), faults);
 }
 
