@@ -17,7 +17,7 @@ use std::{
     task::Waker,
 };
 
-use crate::promise::PromiseError;
+use crate::{promise::PromiseError, world};
 
 /// Why a submitted task has no result.
 ///
@@ -127,6 +127,7 @@ pub(crate) fn wake(waker: Waker) {
 #[inline(never)]
 fn take_message(payload: Box<dyn Any + Send>) -> String {
     let message = panic_message(&*payload);
+    world::panicked(&message);
     // The payload is the user's value too: its drop may panic as well. What that second panic carries is leaked,
     // because dropping it could go on like this for ever.
     if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(payload))) {

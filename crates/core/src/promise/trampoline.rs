@@ -10,6 +10,7 @@
 //!
 //! Not here: the order among the listeners of one promise (`core`).
 
+use crate::world;
 use std::{
     any::Any,
     cell::{Cell, RefCell},
@@ -120,6 +121,7 @@ fn report(what: &'static str, panic: Box<dyn Any + Send>) {
     let reported = catch_unwind(AssertUnwindSafe(move || {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        world::panicked(text.unwrap_or("(not text)"));
         tracing::error!(
             panic = text.unwrap_or("(not text)"),
             "a promise's {what} panicked; the promise goes on"

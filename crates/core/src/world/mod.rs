@@ -68,6 +68,11 @@ pub trait World: Send + Sync + 'static {
     /// What belongs to a process, and to each of several that share the thread.
     fn common(&self) -> &Common;
 
+    /// A panic was contained: of a handler, a task, a listener, the drop of a value. By default it is not looked at.
+    fn panicked(&self, message: &str) {
+        let _ = message;
+    }
+
     /// Something is not as it must be, by the books that are kept here: what a channel that has gone still counts, for example. By default it is not
     /// looked at.
     fn flaw(&self, what: String) {
@@ -148,6 +153,13 @@ pub fn cores() -> usize {
     match current() {
         Some(world) => world.cores(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Tells the world of a panic that was contained, if there is one to tell.
+pub(crate) fn panicked(message: &str) {
+    if let Some(world) = current() {
+        world.panicked(message);
     }
 }
 

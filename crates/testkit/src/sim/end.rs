@@ -39,10 +39,6 @@ impl Sim {
                 self.violation(format!("{} never ended: {left}", host.name()));
             }
         }
-        let panics = engine.panics.get();
-        if panics > 0 && !panics_allowed {
-            self.violation(format!("{panics} panics were contained by loops"));
-        }
         let (found, wakers) = {
             let mut state = engine.universe.lock();
             let found = state.net.check_closed().err().unwrap_or_default();
@@ -52,6 +48,10 @@ impl Sim {
         found.into_iter().for_each(|found| self.violation(found.to_string()));
         engine.abandon();
         // Behind that nobody is left who could still see to it.
+        let (panics, first) = engine.universe.lock().panics.take();
+        if let Some(first) = first.filter(|_| !panics_allowed) {
+            self.violation(format!("{panics} panics were contained, the first of them: {first}"));
+        }
         let flaws = mem::take(&mut engine.universe.lock().flaws);
         flaws.into_iter().for_each(|flaw| self.violation(flaw));
         for (kind, many) in pending_promises() {

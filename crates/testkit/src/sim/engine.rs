@@ -33,6 +33,9 @@ const TURN_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000;
 /// What a task of workers takes: they are for what takes long.
 const TASK_NS: std::ops::RangeInclusive<u64> = 5_000..=500_000;
 
+/// Tasks of workers that wait at the same time are on one stack, each within the one before.
+const WAITS_MAX: u32 = 200;
+
 thread_local! {
     static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
 }
@@ -49,8 +52,6 @@ pub(super) struct Engine {
     depth: Cell<u32>,
     pub(super) hosts: RefCell<Vec<Host>>,
     pub(super) violations: RefCell<Vec<String>>,
-    /// What loops that are over have contained.
-    pub(super) panics: Cell<u64>,
 }
 
 struct PoolSlot {
@@ -82,7 +83,6 @@ impl Engine {
             depth: Cell::new(0),
             hosts: RefCell::default(),
             violations: RefCell::default(),
-            panics: Cell::new(0),
         })
     }
 
@@ -219,7 +219,8 @@ impl Engine {
         let pools = self.pools.borrow().values().filter_map(|slot| self.pool_due(slot)).min();
         let net = self.universe.lock().net.next_due();
         let fault = self.script.borrow().next_due();
-        let next = [loops, pools, net, fault].into_iter().flatten().min();
+        // A worker that waits within its task is never free before that has ended.
+        let next = [loops, pools, net, fault].into_iter().flatten().filter(|at| at.0 < u64::MAX).min();
         let (to, more) = match (next, until) {
             (Some(next), Some(until)) if next < until => (next, true),
             (_, Some(until)) => (until, false),
@@ -299,7 +300,6 @@ impl Engine {
 
     /// What a loop that has ended by itself has to be asked.
     fn farewell(&self, driven: &DrivenLoop) {
-        self.count_panics(driven);
         let figures = driven.figures();
         let say = |many: u64, what: &str| {
             if many > 0 {
@@ -370,7 +370,6 @@ impl Engine {
         drop(loops);
         for slot in gone {
             if let Some(driven) = slot.driven {
-                self.count_panics(&driven);
                 driven.cut();
             }
         }
@@ -383,10 +382,6 @@ impl Engine {
         drop(pools);
         drop(gone);
         drop(entered);
-    }
-
-    fn count_panics(&self, driven: &DrivenLoop) {
-        self.panics.set(self.panics.get() + driven.figures().panics);
     }
 
     /// Everything is cut, whatever it was about to do: what is left of a run.
@@ -451,7 +446,8 @@ struct Deeper<'a>(&'a Cell<u32>);
 
 impl<'a> Deeper<'a> {
     fn than(depth: &'a Cell<u32>) -> Self {
-        assert!(depth.get() < 64, "tasks of workers that wait for each other, 64 deep");
+        let most = WAITS_MAX;
+        assert!(depth.get() < most, "{most} tasks of workers wait at the same time, each within the next");
         depth.set(depth.get() + 1);
         Self(depth)
     }

@@ -192,11 +192,15 @@ impl Host {
         drop(slot);
     }
 
-    /// After a [crash](Self::crash), or a [kill](Self::kill): the host is back, and runs its program.
+    /// After a [crash](Self::crash), or a [kill](Self::kill): the host is back, and runs its program. Nothing happens to one that runs.
     ///
     /// # Errors
     /// What the program says.
     pub fn restart(&self) -> Result<(), String> {
+        let runs = PROGRAMS.with_borrow(|programs| programs[self.index].kept.is_some());
+        if self.is_up() && runs {
+            return Ok(());
+        }
         self.universe.with_net(|net, now| net.restart(now, self.id));
         self.note("restarts");
         self.run_program()
@@ -307,6 +311,10 @@ impl World for HostWorld {
 
     fn common(&self) -> &Common {
         &self.common
+    }
+
+    fn panicked(&self, message: &str) {
+        self.universe.lock().panics.add(message);
     }
 
     fn flaw(&self, what: String) {

@@ -67,4 +67,8 @@ impl World for Outside {
     fn common(&self) -> &Common {
         &self.common
     }
+
+    fn panicked(&self, message: &str) {
+        self.universe.lock().panics.add(message);
+    }
 }

@@ -97,7 +97,12 @@ pub fn for_seeds_with(
 }
 
 fn asked_for(seeds: Range<u64>) -> Range<u64> {
-    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let number = |name: &str| {
+        env::var(name).ok().map(|text| {
+            text.parse::<u64>()
+                .unwrap_or_else(|error| panic!("{name} is {text:?}, which is no number of a seed: {error}"))
+        })
+    };
     if let Some(seed) = number("NETWRIGHT_SIM_SEED") {
         return seed..seed + 1;
     }

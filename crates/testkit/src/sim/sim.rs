@@ -67,6 +67,7 @@ impl SimBuilder {
     /// # Panics
     /// If anything did not come to its end or was lost, with what it is, the seed, and the last lines of the trace.
     pub fn run<R>(self, scenario: impl FnOnce(&Sim) -> R) -> Outcome<R> {
+        assert!(Engine::current().is_none(), "a simulation cannot be run within another one");
         world::forget_promises();
         let universe = Universe::new(self.seed);
         let engine = Engine::new(universe.clone(), Script::without(self.skipped.clone()));

@@ -66,6 +66,7 @@ impl Universe {
             last_tag: 0,
             flaws: Vec::new(),
             trace: Trace::new(),
+            panics: Panics::default(),
         };
         Arc::new(Self { state: Mutex::new(state), origin: Instant::now() })
     }
@@ -230,6 +231,25 @@ pub(super) struct State {
     /// What programs found out of order in their own books.
     pub(super) flaws: Vec<String>,
     pub(super) trace: Trace,
+    pub(super) panics: Panics,
+}
+
+/// Panics that were contained: how many, and what the first one said.
+#[derive(Default)]
+pub(super) struct Panics {
+    many: u64,
+    first: Option<String>,
+}
+
+impl Panics {
+    pub(super) fn add(&mut self, message: &str) {
+        self.many += 1;
+        self.first.get_or_insert_with(|| message.to_owned());
+    }
+
+    pub(super) fn take(&mut self) -> (u64, Option<String>) {
+        (std::mem::take(&mut self.many), self.first.take())
+    }
 }
 
 impl State {

@@ -3,12 +3,12 @@
 use super::{faults::failure, programs::echo_server};
 use bytes::Bytes;
 use netwright_core::{
-    EventLoop, LocalLoop, PromiseError, WriteError,
+    EventLoop, LocalLoop, PromiseError, Workers, WriteError,
     driver::{Event, Source, Token},
     pipeline, promise, world,
 };
 use netwright_testkit::sim::{Host, Link, Sim};
-use netwright_transport::Client;
+use netwright_transport::{Client, Server};
 use std::{
     mem,
     sync::{
@@ -223,4 +223,53 @@ fn loops_that_have_much_to_do_do_not_spin() {
             assert!(got.load(Ordering::Relaxed) > 100_000, "{got:?}");
         });
     });
+}
+
+#[test]
+fn a_handler_a_listener_or_a_task_of_workers_that_panics_is_a_failure() {
+    let text = failure(|| {
+        Sim::seed(31).run(|sim| {
+            sim.host("server")
+                .start(|| {
+                    Server::builder()
+                        .pipeline(|_| pipeline().handle(|_, _| panic!("in a handler")))
+                        .bind("0.0.0.0:7")
+                        .wait()
+                })
+                .unwrap();
+            sim.host("client").enter(|| {
+                let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {})).unwrap();
+                let channel = client.connect("server:7").wait().unwrap();
+                channel.write_and_flush("x");
+                channel.closed().wait().unwrap();
+            });
+        });
+    });
+    assert!(text.contains("1 panics were contained") && text.contains("in a handler"), "{text}");
+    let run = || {
+        Sim::seed(32).allow_panics().run(|sim| {
+            let panics = |code: fn()| {
+                sim.host("a").enter(|| Workers::new(1).unwrap().submit(code).unwrap().wait()).is_err()
+            };
+            assert!(panics(|| panic!("in a worker")));
+        })
+    };
+    run();
+}
+
+#[test]
+fn a_worker_that_waits_for_what_never_comes_is_told_by_a_panic() {
+    let text = failure(|| {
+        Sim::seed(33).run(|sim| {
+            let (never, mut waited_for) = promise::<(), PromiseError>();
+            sim.host("a").enter(|| {
+                let workers = Workers::new(1).unwrap();
+                let mut task = workers.submit(move || waited_for.wait()).unwrap();
+                sim.run_for(Duration::from_secs(1));
+                drop(task.wait());
+            });
+            drop(never);
+        });
+    });
+    assert!(text.contains("nothing is left that could happen"), "{text}");
 }
