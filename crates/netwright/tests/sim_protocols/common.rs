@@ -67,6 +67,11 @@ impl Network {
         self.buffers[from][0].min(self.buffers[to][1])
     }
 
+    /// Until all is there that a host's system has taken and not sent yet, at most.
+    pub(super) fn unsent_max(&self, from: usize, to: usize) -> Duration {
+        self.transfer_max(from, to, self.buffers[from][0])
+    }
+
     /// What so many bytes need from one host to the other, at most: each time the window is full, somebody has to say that there is
     /// space again. Twice that, for what is sent and received in shorter pieces.
     pub(super) fn transfer_max(&self, from: usize, to: usize, bytes: usize) -> Duration {

@@ -53,7 +53,7 @@ struct Terms {
     /// How long a request may take in all.
     total: Option<Duration>,
     limits: Arc<HttpLimits>,
-    /// How long what is sent may be on its way.
+    /// How long the end of a connection may be on its way to a client: it comes behind what the server's system still has of a reply.
     trip: Duration,
     /// How long an errand and all that are before it need at most, in a network that loses nothing.
     work: Option<Duration>,
@@ -317,9 +317,10 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
             WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
         // Each task has an errand, and connections may still send what no errand waits for: a request that was answered early.
         let times = errands.iter().map(|errand| errand_max(&network, number, errand)).collect();
+        let trip = terms.trip + network.unsent_max(0, number);
         let work = (!network.loses()).then(|| longest_of(times, tasks as usize + connections));
         let (here, terms, ledger, idle) =
-            (host.clone(), Terms { work, ..terms.clone() }, ledger.clone(), idle.clone());
+            (host.clone(), Terms { work, trip, ..terms.clone() }, ledger.clone(), idle.clone());
         host.start(move || client(&here, settings.clone(), tasks, &terms, &ledger, &idle)).unwrap();
     }
     ledger.finish(sim, secs(3_600), faults);
