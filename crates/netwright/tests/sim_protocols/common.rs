@@ -1,7 +1,11 @@
 //! What all scenarios draw, and how they count.
 
 use bytes::Bytes;
-use netwright::tls::{Acceptor, Certificate, Connector, Roots};
+use netwright::{
+    http::Body,
+    time,
+    tls::{Acceptor, Certificate, Connector, Roots},
+};
 use netwright_testkit::sim::{FaultPlan, Host, Link, Sim, for_seeds};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -39,6 +43,9 @@ pub(super) const ACCEPT_MAX: Duration = Duration::from_millis(30);
 /// What the loops of all hosts need for themselves, where a time is bounded.
 pub(super) const TURNS_MAX: Duration = Duration::from_millis(50);
 
+/// How long a web client waits for a connection.
+pub(super) const ACQUIRE_MAX: Duration = Duration::from_secs(30);
+
 impl Network {
     /// Whether something may be lost and come later, which has no bound.
     pub(super) fn loses(&self) -> bool {
@@ -58,6 +65,11 @@ impl Network {
     /// What may be on its way from one host to the other: the smaller of two buffers.
     pub(super) fn window(&self, from: usize, to: usize) -> usize {
         self.buffers[from][0].min(self.buffers[to][1])
+    }
+
+    /// Until all is there that a host's system has taken and not sent yet, at most.
+    pub(super) fn unsent_max(&self, from: usize, to: usize) -> Duration {
+        self.transfer_max(from, to, self.buffers[from][0])
     }
 
     /// What so many bytes need from one host to the other, at most: each time the window is full, somebody has to say that there is
@@ -131,6 +143,26 @@ pub(super) fn content(id: u64, len: usize) -> Bytes {
     }
     bytes.truncate(len);
     bytes.into()
+}
+
+/// A body whose length nobody is told, made piece by piece on the loop that runs.
+pub(super) fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
+    let (mut sender, body) = Body::channel();
+    let sending = async move {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let piece = left.split_to(left.len().min(len));
+            if sender.send(piece).await.is_err() {
+                return;
+            }
+            time::sleep(pause).await;
+        }
+        sender.end();
+    };
+    if let Some(here) = netwright::EventLoop::current() {
+        drop(here.spawn_local(sending));
+    }
+    body
 }
 
 /// How long something is: mostly short, at times longer than any buffer.

@@ -1,8 +1,8 @@
 //! Files of the machine as replies: by the system where it can, and piece by piece.
 
 use super::common::{
-    Ledger, Network, TURNS_MAX, assert_determined, content, draw_faults, draw_network, longest_of, millis,
-    one_in, secs,
+    ACQUIRE_MAX, Ledger, Network, TURNS_MAX, assert_determined, content, draw_faults, draw_network,
+    longest_of, millis, one_in, secs,
 };
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -88,9 +88,6 @@ fn draw_errand(sim: &Sim) -> Errand {
         pause: if one_in(sim, 3) { millis(sim.below(20)) } else { Duration::ZERO },
     }
 }
-
-/// How long a client waits for a connection.
-const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 
 /// Connections of a client.
 const CONNECTIONS: usize = 2;

@@ -1,13 +1,13 @@
 //! A web server, and clients with pooled connections that ask it all kinds of things.
 
 use super::common::{
-    Ledger, Network, TURNS_MAX, acceptor, assert_determined, connector, content, draw_faults, draw_len,
-    draw_network, longest_of, millis, one_in, secs,
+    ACQUIRE_MAX, Ledger, Network, TURNS_MAX, acceptor, assert_determined, connector, content, draw_faults,
+    draw_len, draw_network, in_pieces, longest_of, millis, one_in, secs,
 };
-use bytes::{Bytes, BytesMut};
+use super::idle::Idle;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use netwright::{
-    CloseCause, Observer, Outgoing, Server,
+    Server,
     client::PoolError,
     http::{
         Body, HttpError, HttpLimits, HttpServer,
@@ -16,16 +16,12 @@ use netwright::{
     },
     pipeline,
     pipeline::observe,
-    server::{Accepted, BindError},
+    server::BindError,
     time,
     tls::Tls,
 };
 use netwright_testkit::sim::{Host, Sim, for_seeds};
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// What is asked for, in the query of its path.
 #[derive(Clone, Debug)]
@@ -57,7 +53,7 @@ struct Terms {
     /// How long a request may take in all.
     total: Option<Duration>,
     limits: Arc<HttpLimits>,
-    /// How long what is sent may be on its way.
+    /// How long the end of a connection may be on its way to a client: it comes behind what the server's system still has of a reply.
     trip: Duration,
     /// How long an errand and all that are before it need at most, in a network that loses nothing.
     work: Option<Duration>,
@@ -81,40 +77,6 @@ fn errand_max(network: &Network, client: usize, errand: &Errand) -> Duration {
     let pieces = millis(2) * (errand.upload / 2_000) as u32;
     let once = network.connect_max() + network.round_trip() * TRIPS + up + down + pieces + TURNS_MAX;
     errand.takes + once * if errand.moved { 2 } else { 1 }
-}
-
-/// When the server closed connections on which nothing came, and whose. Clones are the same.
-#[derive(Clone, Default)]
-struct Idle {
-    closed: Arc<Mutex<Vec<(IpAddr, Instant)>>>,
-}
-
-impl Idle {
-    fn watch(&self, accepted: &Accepted) -> WatchedEnd {
-        WatchedEnd { peer: accepted.peer.ip().unwrap().ip(), idle: self.clone() }
-    }
-
-    /// Whether a connection of that host was closed since then.
-    fn closed_since(&self, host: IpAddr, since: Instant) -> bool {
-        self.closed.lock().unwrap().iter().any(|(peer, at)| *peer == host && *at >= since)
-    }
-}
-
-/// Sees how a connection of the server ends.
-struct WatchedEnd {
-    peer: IpAddr,
-    idle: Idle,
-}
-
-impl Observer for WatchedEnd {
-    type Read = BytesMut;
-    type Write = Outgoing;
-
-    fn sees_close(&mut self, cause: &CloseCause) {
-        if let CloseCause::TimedOut(_) = cause {
-            self.idle.closed.lock().unwrap().push((self.peer, time::now()));
-        }
-    }
 }
 
 fn draw_terms(sim: &Sim, tls: bool, network: &Network) -> Terms {
@@ -181,26 +143,6 @@ fn replying(errand: &Errand) -> Response<Body> {
     reply
 }
 
-/// A body whose length nobody is told, made piece by piece on the loop that runs.
-fn in_pieces(bytes: Bytes, len: usize, pause: Duration) -> Body {
-    let (mut sender, body) = Body::channel();
-    let sending = async move {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let piece = left.split_to(left.len().min(len));
-            if sender.send(piece).await.is_err() {
-                return;
-            }
-            time::sleep(pause).await;
-        }
-        sender.end();
-    };
-    if let Some(here) = netwright::EventLoop::current() {
-        drop(here.spawn_local(sending));
-    }
-    body
-}
-
 fn server(
     errands: Vec<Errand>,
     ledger: Ledger<Errand>,
@@ -260,9 +202,6 @@ struct Asker {
     host: IpAddr,
     idle: Idle,
 }
-
-/// How long a client waits for a connection.
-const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 
 /// Runs an errand to its end.
 async fn run(client: &Asker, errand: &Errand, terms: &Terms, ledger: &Ledger<Errand>) -> Result<(), String> {
@@ -378,9 +317,10 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
             WebClient::builder().connections(connections).idle_timeout(millis(100 + sim.below(3_000)));
         // Each task has an errand, and connections may still send what no errand waits for: a request that was answered early.
         let times = errands.iter().map(|errand| errand_max(&network, number, errand)).collect();
+        let trip = terms.trip + network.unsent_max(0, number);
         let work = (!network.loses()).then(|| longest_of(times, tasks as usize + connections));
         let (here, terms, ledger, idle) =
-            (host.clone(), Terms { work, ..terms.clone() }, ledger.clone(), idle.clone());
+            (host.clone(), Terms { work, trip, ..terms.clone() }, ledger.clone(), idle.clone());
         host.start(move || client(&here, settings.clone(), tasks, &terms, &ledger, &idle)).unwrap();
     }
     ledger.finish(sim, secs(3_600), faults);

@@ -12,6 +12,7 @@ mod datagrams;
 mod eyeballs;
 mod files;
 mod http;
+mod idle;
 mod load;
 mod pipelining;
 mod pool;
