@@ -4,10 +4,14 @@
 //! Bytes are replaced one by one, so all lengths stay what they were.
 //!
 //! ```text
-//!   line start ── a name and `:` ──▶ one of ours? ── yes ──▶ cover up to the end of the line
+//!   line start ── a name and `:` ──▶ one of ours? ── yes ──▶ cover up to the end of the line, and lines that continue it
 //!        ▲                                 └── no ──▶ skip up to the end of the line
 //!        └─────────────────────────────────────────────────────────┘
 //! ```
+//! Peers that break the rules are those whose recordings are read. So what some other program could take for one of our headers is one: blanks
+//! or anything else between the name and its colon, blanks in front of it, a line that ends in a carriage return alone, a value that goes
+//! on in the next line behind a blank.
+//!
 //! What comes in is one stream and what goes out is another, whatever pieces they are in: a value that is split is covered in both. Where
 //! bytes are missing (a ring that has lost its beginning, a piece that was cut), nobody knows whether a value goes on behind them:
 //! everything up to the next end of a line is covered.
@@ -78,9 +82,17 @@ impl Redaction {
     }
 
     /// And the values of headers of this name, in capital or small letters.
+    ///
+    /// # Panics
+    /// If no header can have that name: it is empty, longer than 128 bytes, or has something in it that names do not have.
     pub fn header(mut self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref().trim().to_ascii_lowercase();
-        if !name.is_empty() && name.len() <= NAME_MAX && !self.headers.contains(&name) {
+        let is_name = (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_token);
+        assert!(
+            is_name,
+            "{name:?} is not the name of a header: 1 to {NAME_MAX} letters, digits and !#$%&'*+-.^_`|~"
+        );
+        if !self.headers.contains(&name) {
             self.headers.push(name);
         }
         self
@@ -103,7 +115,8 @@ impl Redaction {
 
     /// For the pieces of one recording.
     pub(crate) fn begin(&self, beginning_is_lost: bool) -> Redacting<'_> {
-        let lines = || Lines { at: if beginning_is_lost { At::Covered } else { At::Name }, name: Vec::new() };
+        let at = if beginning_is_lost { At::Covered } else { At::Name };
+        let lines = || Lines { at, name: Vec::new(), name_is_over: false };
         Redacting { rules: self, ways: [lines(), lines()] }
     }
 }
@@ -143,14 +156,23 @@ enum At {
     Space,
     /// In what is covered.
     Covered,
+    /// At the beginning of a line behind one that was covered: a blank continues it.
+    Folded,
     /// In what is nobody's business.
     Rest,
+}
+
+/// What names of headers consist of (RFC 9110, 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 struct Lines {
     at: At,
     /// What there is of the name, in small letters.
     name: Vec<u8>,
+    /// Something has come behind it that is no part of a name.
+    name_is_over: bool,
 }
 
 impl Lines {
@@ -165,34 +187,51 @@ impl Lines {
                 }
                 At::Space if matches!(bytes[index], b' ' | b'\t') => index += 1,
                 At::Space => self.at = At::Covered,
-                At::Covered | At::Rest => {
+                At::Covered => {
                     let rest = &mut bytes[index..];
                     let end = memchr::memchr(b'\n', rest);
                     let line = end.unwrap_or(rest.len());
-                    if self.at == At::Covered {
-                        rest[..line].iter_mut().filter(|byte| **byte != b'\r').for_each(|byte| *byte = COVER);
-                    }
+                    rest[..line].iter_mut().filter(|byte| **byte != b'\r').for_each(|byte| *byte = COVER);
                     index += line;
                     if end.is_some() {
                         index += 1;
-                        self.at = At::Name;
-                        self.name.clear();
+                        self.at = At::Folded;
                     }
                 }
+                At::Folded if matches!(bytes[index], b' ' | b'\t') => self.at = At::Covered,
+                At::Folded => self.begin_line(),
+                At::Rest => match memchr::memchr2(b'\n', b'\r', &bytes[index..]) {
+                    Some(line) => {
+                        index += line + 1;
+                        self.begin_line();
+                    }
+                    None => return,
+                },
             }
         }
+    }
+
+    fn begin_line(&mut self) {
+        self.at = At::Name;
+        self.name.clear();
+        self.name_is_over = false;
     }
 
     /// One more byte of what may be a name.
     fn name_goes_on(&mut self, headers: &[String], byte: u8) -> At {
         match byte {
             b':' if headers.iter().any(|header| header.as_bytes() == self.name) => At::Space,
-            b'\n' => {
-                self.name.clear();
+            b'\n' | b'\r' => {
+                self.begin_line();
                 At::Name
             }
             b':' => At::Rest,
-            _ if self.name.len() == NAME_MAX => At::Rest,
+            b' ' | b'\t' if self.name.is_empty() => At::Name, // in front of it
+            _ if !is_token(byte) => {
+                self.name_is_over = true;
+                At::Name
+            }
+            _ if self.name_is_over || self.name.len() == NAME_MAX => At::Rest,
             _ => {
                 self.name.push(byte.to_ascii_lowercase());
                 At::Name
@@ -223,10 +262,34 @@ mod tests {
     #[test]
     fn values_of_the_named_headers_are_covered_and_lengths_stay() {
         assert_eq!(covered(&[HEAD], false), SHOWN);
-        assert_eq!(
-            covered(&["x-cookie: a\ncookies: b\ncookie : c\n"], false),
-            "x-cookie: a\ncookies: b\ncookie : c\n"
-        );
+        assert_eq!(covered(&["x-cookie: a\ncookies: b\n"], false), "x-cookie: a\ncookies: b\n");
+    }
+
+    #[test]
+    fn what_others_could_take_for_a_header_is_one() {
+        for (said, shown) in [
+            ("cookie : c\nhost: a\n", "cookie : *\nhost: a\n"),
+            ("cookie\t:c\n", "cookie\t:*\n"),
+            (" Cookie: c\n", " Cookie: *\n"),
+            ("Authorization;: c\n", "Authorization;: *\n"),
+            ("host: a\rCookie: c\r\n", "host: a\rCookie: *\r\n"),
+            ("Cookie: a\r\n b\r\n\tc\r\nhost: d\r\n", "Cookie: *\r\n**\r\n**\r\nhost: d\r\n"),
+            ("Cookie: a\n b\nhost: d\n", "Cookie: *\n**\nhost: d\n"),
+            ("Cookie: a\rb\n", "Cookie: *\r*\n"),
+            ("Cookie:\r\n b\r\n", "Cookie:\r\n**\r\n"),
+        ] {
+            assert_eq!(covered(&[said], false), shown, "{said:?}");
+            let single: Vec<_> = (0..said.len()).map(|at| &said[at..=at]).collect();
+            assert_eq!(covered(&single, false), shown, "{said:?}, byte by byte");
+        }
+        // And where the beginning of a value is lost, what continues it.
+        assert_eq!(covered(&["cret\r\n more\r\nhost: a\r\n"], true), "****\r\n*****\r\nhost: a\r\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "\"a b:\" is not the name of a header")]
+    fn a_name_that_no_header_can_have_is_refused() {
+        let _ = Redaction::none().header("a b:");
     }
 
     #[test]
