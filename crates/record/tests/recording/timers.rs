@@ -48,7 +48,7 @@ fn what_a_timer_sent_is_sent_again_before_the_next_piece_comes() {
     let make = || pipeline().serve(answers_after_a_pause);
     let recording = off_the_ticks(make(), |channel| {
         for word in ["how", "are", "you"] {
-            channel.write_inbound(word).advance(micros(4100));
+            channel.write_inbound(word).advance(millis(4));
         }
     });
     assert_eq!(recording.written_len(), 14);
@@ -78,7 +78,7 @@ impl Application for Ends {
 fn a_timer_that_ended_the_channel_ends_it_again() {
     let make = || pipeline().app(Ends);
     let recording = off_the_ticks(make(), |channel| {
-        channel.write_inbound("end").advance(millis(4));
+        channel.write_inbound("end").advance(micros(3200));
         assert!(!channel.is_open());
     });
     let again = recording.replay().patience(Duration::ZERO).run(make());
