@@ -10,7 +10,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use netwright::{
     http::web::{AccessLog, Files},
-    record::{Ending, Recording, Replay, Replayed, Seen},
+    record::{Cause, CauseKind, Ending, Recording, Replay, Replayed, Seen},
 };
 use std::{path::PathBuf, thread, time::SystemTime};
 
@@ -54,7 +54,8 @@ Examples:
   netwright replay FILE --protocol http --dir public --speed real
   netwright replay FILE --show                       only what passed
 
-Exit codes: 0 the replies are the same, 1 they differ or the file cannot be read, 2 the command line cannot be carried out.";
+Exit codes: 0 the replies are the same, 1 they differ or the file cannot be read, 2 the command line cannot be carried out,
+or they differ and the file has lost its beginning, so that they cannot be compared.";
 
 /// The servers that can be played to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -155,14 +156,16 @@ fn play(replay: Replay<'_>, protocol: Played, recording: &Recording, files: Opti
 /// Tells whether the replies are the same.
 fn judge(recording: &Recording, again: &Replayed) -> Result<(), Failure> {
     match recording.records().find_map(|record| match record.what {
-        Seen::Inactive(cause) => Some(cause.text),
-        Seen::Panicked(text) => Some(format!("a handler panicked: {text}")),
+        Seen::Inactive(cause) => Some(cause),
+        Seen::Panicked(text) => {
+            Some(Cause { kind: CauseKind::Panicked, text: format!("a handler panicked: {text}") })
+        }
         _ => None,
     }) {
         Some(then) => say!("it ended then: {then}"),
         None => say!("it had not ended then"),
     }
-    match again.cause() {
+    match again.end() {
         Some(now) => say!("it ended now:  {now}"),
         None => say!("it has not ended now"),
     }
@@ -181,7 +184,12 @@ fn judge(recording: &Recording, again: &Replayed) -> Result<(), Failure> {
         Ok(()) => Err(Failure::Reported),
         Err(difference) => {
             say!("different: {difference}");
-            Err(Failure::Reported)
+            match recording.lost() {
+                Some(_) => Err(Failure::usage(
+                    "the recording has lost its beginning, so it cannot be compared from the beginning",
+                )),
+                None => Err(Failure::Reported),
+            }
         }
     }
 }

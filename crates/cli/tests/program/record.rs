@@ -146,6 +146,38 @@ fn what_cannot_be_recorded_or_played_is_said() {
     assert_eq!((code, shown.contains("The file is cut")), (Some(0), true), "{shown}");
 }
 
+/// The bytes of a file with these records, all at one time.
+fn file(records: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut file = b"\x89NWR\r\n\x1a\n\x01".to_vec();
+    for (kind, body) in records {
+        file.extend([*kind, 0, u8::try_from(body.len()).expect("a short one")]);
+        file.extend_from_slice(body);
+    }
+    file
+}
+
+#[test]
+fn texts_of_a_recording_do_not_command_the_terminal() {
+    let directory = Directory::new();
+    let text = "\x1b[2J\u{9b}31m";
+    for (kind, body) in [(28, format!("\x04{text}")), (29, text.to_owned())] {
+        let records: [(u8, &[u8]); 3] = [(1, b"label=echo"), (16, b""), (kind, body.as_bytes())];
+        let (code, shown, errors) = replay(&directory.write("escapes.nwr", file(&records)), &[]);
+        assert_eq!(code, Some(0), "{shown}{errors}");
+        assert!(shown.contains("it ended then: "), "{shown}");
+        assert!(!(shown.clone() + &errors).contains(['\x1b', '\u{9b}']), "{shown:?}{errors:?}");
+    }
+}
+
+#[test]
+fn a_recording_without_its_beginning_is_not_said_to_differ() {
+    let directory = Directory::new();
+    let lost: [(u8, &[u8]); 4] = [(1, b"label=echo"), (2, &[1, 5]), (19, b"hello"), (255, &[0])];
+    let (code, shown, errors) = replay(&directory.write("lost.nwr", file(&lost)), &["--protocol", "echo"]);
+    assert_eq!(code, Some(2), "{shown}{errors}");
+    assert!(errors.contains("cannot be compared from the beginning"), "{errors}");
+}
+
 #[test]
 fn the_help_of_replay_has_examples() {
     let page = text(&run(&["replay", "--help"]).stdout);

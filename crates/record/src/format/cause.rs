@@ -1,9 +1,12 @@
 //! Why a channel ended, as a recording keeps it: which kind of cause, and its text.
 
+use crate::show::Escaped;
 use netwright_core::CloseCause;
 use std::{fmt, io};
 
 /// Why a recorded channel ended.
+///
+/// Displayed, its text is escaped: a peer may have had a say in it, and must not command a terminal.
 ///
 /// ```
 /// use netwright_core::CloseCause;
@@ -16,7 +19,7 @@ use std::{fmt, io};
 pub struct Cause {
     /// Which [`CloseCause`] it was.
     pub kind: CauseKind,
-    /// What that said.
+    /// What that said, as it is.
     pub text: String,
 }
 
@@ -130,6 +133,6 @@ impl Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        Escaped(self.text.as_bytes()).fmt(f)
     }
 }

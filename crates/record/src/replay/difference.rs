@@ -113,7 +113,10 @@ impl fmt::Display for Context {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let piece = |len: &Option<u64>| len.map_or("none".to_owned(), |len| format!("{len} bytes"));
-        let end = |cause: &Option<String>| cause.clone().unwrap_or_else(|| "it did not end".to_owned());
+        let end = |cause: &Option<String>| match cause {
+            Some(text) => Escaped(text.as_bytes()).to_string(),
+            None => "it did not end".to_owned(),
+        };
         match self {
             Self::Byte { at, now_at, context } if at == now_at => {
                 write!(f, "what went out differs from byte {at} on:\n{context}")

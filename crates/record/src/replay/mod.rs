@@ -32,6 +32,11 @@ const KEPT_MAX: usize = 128 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether they have done it.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// Timers are due at whole ticks of their loop.
+const TICK: Duration = Duration::from_millis(1);
+/// The ticks of the recorded loop lay elsewhere, so a timer may be due up to a tick later here, and another one behind a
+/// clock that has waited for a worker. Not more: timers that were not due yet must not become so.
+const LATE_MAX: Duration = Duration::from_millis(2);
 
 /// A recording that is about to be played to a pipeline. Made by [`Recording::replay`].
 ///
@@ -161,13 +166,18 @@ impl<T: 'static> Run<'_, T> {
                 Seen::Writable(true) => {
                     self.channel.one_turn(false).block_output(false);
                 }
-                Seen::Written(piece) => self.expect(piece.len),
-                Seen::File(len) => self.expect(len),
+                Seen::Written(piece) => self.expect(record.at, piece.len),
+                Seen::File(len) => self.expect(record.at, len),
                 Seen::Inactive(cause) => {
-                    if let Some(cause) = cause.again() {
-                        self.end_turn();
-                        self.channel.end_because(cause);
+                    self.end_turn();
+                    match cause.again() {
+                        Some(cause) => _ = self.channel.end_because(cause),
+                        None => self.advance_until(record.at, |_| false),
                     }
+                }
+                Seen::Panicked(_) => {
+                    self.end_turn();
+                    self.advance_until(record.at, |_| false);
                 }
                 _ => {}
             }
@@ -193,13 +203,27 @@ impl<T: 'static> Run<'_, T> {
         }
     }
 
-    /// Waits until as much has gone out as had in the recording, if somebody else is still at it.
-    fn expect(&mut self, len: u64) {
+    /// Moves the clock on, tick by tick, until this is so or the channel ends: at most [`LATE_MAX`] behind the recording.
+    fn advance_until(&mut self, at: Duration, done: impl Fn(&Self) -> bool) {
+        while self.channel.is_open() && !done(self) {
+            let over = Duration::from_nanos(u64::from(self.now.subsec_nanos()) % TICK.as_nanos() as u64);
+            let next = self.now.saturating_sub(over).saturating_add(TICK);
+            if next > at.saturating_add(LATE_MAX) {
+                break;
+            }
+            self.advance_to(next);
+        }
+    }
+
+    /// Waits until as much has gone out as had in the recording by then: for timers that are due a little later here, then for
+    /// somebody else who is still at it.
+    fn expect(&mut self, at: Duration, len: u64) {
         self.expected = self.expected.saturating_add(len);
         if self.live.written_len() >= self.expected {
             return;
         }
         self.end_turn();
+        self.advance_until(at, |run| run.live.written_len() >= run.expected);
         let begun = Instant::now();
         while self.live.written_len() < self.expected && self.channel.is_open() {
             let left = self.patience.saturating_sub(begun.elapsed());

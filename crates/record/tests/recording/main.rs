@@ -5,6 +5,7 @@ mod format;
 mod http;
 mod replays;
 mod sockets;
+mod timers;
 mod writing;
 
 use bytes::BytesMut;

@@ -6,7 +6,7 @@ use netwright_core::{
     AppContext, Application, CloseCause, FileRegion, HalfClosure, IntoPipeline, Outgoing, Peer, StageTimer,
     pipeline, time::sleep,
 };
-use netwright_record::{CauseKind, Difference, FlightRecorder, Recording, Redaction, When};
+use netwright_record::{Cause, CauseKind, Difference, FlightRecorder, Recording, Redaction, When};
 use std::{io, time::Duration};
 
 fn secs(seconds: u64) -> Duration {
@@ -356,4 +356,16 @@ fn less_and_more_are_told_with_what_is_there() {
         "9 bytes went out, in the recording only 3:\n  recorded: one▸\n  now:      one▸ two\\r\\n"
     );
     short.compare(&long).as_far_as_recorded().assert_same();
+}
+
+#[test]
+fn texts_of_ends_do_not_command_a_terminal() {
+    let text = "\x1b[2J\u{9b}31m".to_owned();
+    let cause = Cause { kind: CauseKind::Panicked, text: text.clone() };
+    assert_eq!(cause.to_string(), "\\u{1b}[2J\\u{9b}31m");
+    let difference = Difference::End { recorded: Some(text), now: None };
+    assert_eq!(
+        difference.to_string(),
+        "another end\n  recorded: \\u{1b}[2J\\u{9b}31m\n  now:      it did not end"
+    );
 }
