@@ -175,21 +175,18 @@ fn judge(recording: &Recording, again: &Replayed) -> Result<(), Failure> {
     if recording.ending() != Ending::Complete {
         say!("note: the file does not reach its end, so replies may be missing in it");
     }
-    let result = again.compare(recording).ignore_header("date").as_far_as_recorded().check();
-    match result {
+    match again.compare(recording).ignore_header("date").as_far_as_recorded().check() {
         Ok(()) if again.missing().is_none() => {
             say!("the same: {} bytes went out, as in the recording", recording.written_len());
-            Ok(())
+            return Ok(());
         }
-        Ok(()) => Err(Failure::Reported),
-        Err(difference) => {
-            say!("different: {difference}");
-            match recording.lost() {
-                Some(_) => Err(Failure::usage(
-                    "the recording has lost its beginning, so it cannot be compared from the beginning",
-                )),
-                None => Err(Failure::Reported),
-            }
-        }
+        Ok(()) => {}
+        Err(difference) => say!("different: {difference}"),
     }
+    Err(match recording.lost() {
+        Some(_) => {
+            Failure::usage("the recording has lost its beginning: it cannot be compared from the beginning")
+        }
+        None => Failure::Reported,
+    })
 }
