@@ -6,20 +6,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The recordings in a directory, once there are that many.
-fn recordings(directory: &Path, wanted: usize) -> Vec<PathBuf> {
+/// Between two looks at what another process does.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Looks at the recordings in a directory until they are as wanted: another process writes them, when it has time.
+fn recordings_until(directory: &Path, wanted: impl Fn(&[PathBuf]) -> bool) -> Vec<PathBuf> {
     let begun = Instant::now();
     loop {
         let entries = fs::read_dir(directory).expect("a directory").flatten().map(|entry| entry.path());
         let mut files: Vec<_> =
             entries.filter(|path| path.extension().is_some_and(|extension| extension == "nwr")).collect();
-        if files.len() >= wanted {
-            files.sort();
+        files.sort();
+        if wanted(&files) {
             return files;
         }
-        assert!(begun.elapsed() < PATIENCE, "{} recordings instead of {wanted}", files.len());
-        thread::sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() < PATIENCE, "these are not the recordings that are wanted: {files:?}");
+        thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// The recordings in a directory, once there are that many.
+fn recordings(directory: &Path, wanted: usize) -> Vec<PathBuf> {
+    recordings_until(directory, |files| files.len() >= wanted)
 }
 
 fn serve(protocol: &[&str], directory: &Directory, more: &[&str]) -> (Running, std::net::SocketAddr) {
@@ -115,17 +123,11 @@ fn a_directory_has_as_many_recordings_as_it_may_have() {
     let mut newest = PathBuf::new();
     for round in 0..4 {
         Peer::connect(address).send("x").end_output().rest();
-        let begun = Instant::now();
-        while recordings(directory.path(), (round + 1).min(2)).last() == Some(&newest) {
-            assert!(begun.elapsed() < PATIENCE);
-            thread::sleep(Duration::from_millis(5));
-        }
-        newest = recordings(directory.path(), 1).pop().expect("one");
+        let least = (round + 1).min(2);
+        let is_new = |files: &[PathBuf]| files.len() >= least && files.last() != Some(&newest);
+        newest = recordings_until(directory.path(), is_new).pop().expect("one");
     }
-    let begun = Instant::now();
-    while recordings(directory.path(), 1).len() > 2 {
-        assert!(begun.elapsed() < PATIENCE);
-    }
+    recordings_until(directory.path(), |files| files.len() <= 2);
 }
 
 #[test]
