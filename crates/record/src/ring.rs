@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   room   [ new ][ newest ]·········[ oldest ][ old
-//!                            ▲       ▲
-//!                     written here   first, dropped when there is no room
+//!          └─ newest chunk ┘         └─ oldest chunk ─ …
+//!                           ▲        ▲
+//!                    written here    first
 //! ```
 //! Always true between calls:
-//! 1. `len` bytes from `first` on are whole records, in order, and `len` is at most `limit`. When a record does not fit, the oldest eighth goes.
-//! 2. `first_ns` is the time of the record before the first one, `last_ns` that of the last one: of each record only the time after
+//! 1. `len` bytes from `first` on are whole records, in order, and `len` is at most `limit`.
+//! 2. Records lie in chunks of an eighth of the limit, whose sums are known. When there is no room, the oldest chunk goes as a whole:
+//!    nobody reads old records again, which have long left the processor's caches.
+//! 3. `first_ns` is the time of the record before the first one, `last_ns` that of the last one: of each record only the time after
 //!    the one before it is kept.
-//! 3. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
+//! 4. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
 //!
 //! Not here: what is recorded and when (`recorder`), who else may look (`live`).
 
@@ -17,11 +20,23 @@ use crate::format::{
     kind, varint,
     writer::{HEAD_MAX, Kept, Totals, head},
 };
+use std::collections::VecDeque;
 
+/// What goes at once when there is no room, as a part of the whole.
+const CHUNKS: usize = 8;
 /// What a ring begins with: a request and its reply.
 const ROOM_MIN: usize = 1024;
 /// Less is of no use to anybody.
 pub(crate) const LIMIT_MIN: usize = 256;
+
+/// Successive records that go together.
+#[derive(Debug, Default, Clone, Copy)]
+struct Chunk {
+    len: usize,
+    records: usize,
+    bodies: u64,
+    last_ns: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -31,6 +46,9 @@ pub(crate) struct Ring {
     limit: usize,
     records: usize,
     records_max: usize,
+    /// Those before the newest, oldest first.
+    chunks: VecDeque<Chunk>,
+    newest: Chunk,
     first_ns: u64,
     last_ns: u64,
     last_len: usize,
@@ -48,6 +66,8 @@ impl Ring {
             limit: limit.max(LIMIT_MIN),
             records: 0,
             records_max: records_max.max(1),
+            chunks: VecDeque::new(),
+            newest: Chunk::default(),
             first_ns: 0,
             last_ns: 0,
             last_len: 0,
@@ -102,6 +122,18 @@ impl Ring {
         self.records += 1;
         self.last_ns = now_ns;
         self.last_len = len;
+        self.newest.len += len;
+        self.newest.records += 1;
+        self.newest.bodies += (len - head) as u64;
+        if self.newest.len >= self.limit / CHUNKS || self.newest.records >= self.records_max.div_ceil(CHUNKS)
+        {
+            self.begin_chunk();
+        }
+    }
+
+    #[cold]
+    fn begin_chunk(&mut self) {
+        self.chunks.push_back(Chunk { last_ns: self.last_ns, ..std::mem::take(&mut self.newest) });
     }
 
     /// What went out last was flushed.
@@ -134,44 +166,22 @@ impl Ring {
         self.len += bytes.len();
     }
 
-    /// A number of a record that is there, and where it ends.
-    #[inline]
-    fn number(&self, mut at: usize) -> (u64, usize) {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let byte = self.room[at];
-            at = wrapped(at + 1, self.room.len());
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return (number, at);
-            }
-            shift += 7;
-        }
-    }
-
-    /// Drops the oldest records until an eighth is free. Many at once: where the oldest one lies has long left the processor's caches, and
-    /// the next ones lie behind it.
+    /// Drops the oldest chunks until there is room for a record.
     #[cold]
     fn make_room(&mut self, len: usize) {
-        let free = (self.limit / 8).max(len);
-        let records = self.records_max - self.records_max.div_ceil(8);
-        while self.len > self.limit - free || self.records > records {
-            self.drop_first();
+        while self.len + len > self.limit || self.records == self.records_max {
+            let newest = Chunk { last_ns: self.last_ns, ..self.newest };
+            let oldest = self.chunks.pop_front().unwrap_or_else(|| {
+                self.newest = Chunk::default();
+                newest
+            });
+            self.first = wrapped(self.first + oldest.len, self.room.len());
+            self.len -= oldest.len;
+            self.records -= oldest.records;
+            self.first_ns = oldest.last_ns;
+            self.lost_records += oldest.records as u64;
+            self.lost_bytes += oldest.bodies;
         }
-    }
-
-    fn drop_first(&mut self) {
-        let size = self.room.len();
-        let (after_ns, at) = self.number(wrapped(self.first + 1, size));
-        let (body, at) = self.number(at);
-        let head = if at > self.first { at - self.first } else { at + size - self.first };
-        let len = head + body as usize;
-        self.first = wrapped(self.first + len, size);
-        self.len -= len;
-        self.records -= 1;
-        self.first_ns += after_ns;
-        self.lost_records += 1;
-        self.lost_bytes += body;
     }
 
     #[cold]
@@ -207,6 +217,7 @@ impl Ring {
         records.truncate(self.len);
         let kept = self.with_records(records);
         (self.first, self.len, self.records) = (0, 0, 0);
+        (self.chunks, self.newest) = (VecDeque::new(), Chunk::default());
         kept
     }
 
