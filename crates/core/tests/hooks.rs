@@ -65,6 +65,20 @@ fn every_wrapper_has_every_hook_of_its_trait() {
     }
 }
 
+#[test]
+fn a_filter_has_every_hook_of_a_handler_but_those_that_change_what_passes_or_lead_back_to_it() {
+    let source = include_str!("../src/pipeline/filter.rs");
+    let hooks = functions(source, "pub trait Filter");
+    let stage = functions(source, "Handler<P> for FilterStage<F, R, W>\nwhere");
+    assert!(hooks.is_subset(&stage), "not passed on: {:?}", hooks.difference(&stage));
+    let mut all = functions(include_str!("../src/pipeline/handler.rs"), "pub trait Handler");
+    // Weights are those of the stages around; a filter keeps no children, and is no wrapper of another handler.
+    for apart in ["WEIGHT", "called", "children_ready", "is_away", "name", "polled", "target"] {
+        assert!(all.remove(apart));
+    }
+    assert_eq!(hooks, all);
+}
+
 /// Segments are not wrapped, but three of them wrap a segment, and a default is easily taken for an answer there.
 #[test]
 fn every_segment_says_for_itself_what_a_segment_is_asked() {

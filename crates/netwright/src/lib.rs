@@ -81,7 +81,7 @@
 //!
 //! | feature | what it adds |
 //! | --- | --- |
-//! | `uring`, `blocking`, `local` | io_uring on Linux; a thread for each channel; channels within the process |
+//! | `uring`, `blocking`, `local`, `handler` | io_uring on Linux; a thread for each channel; channels within the process; ready-made stages |
 //! | `tls`, `self-signed` | TLS as a stage; certificates for development |
 //! | `http`, `tower`, `http-compress` | HTTP/1.1; `tower` services behind it; content coding |
 //! | `http-client`, `https` | the pooled HTTP client; with `https://` |
@@ -151,12 +151,12 @@ pub mod pipeline {
     #[doc(inline)]
     pub use netwright_core::{
         AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either,
-        Ending, Event, HalfClosure, Handler, Hold, InboundOnly, InboundStage, IntoPipeline, Joint, Kept,
-        Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker, OnWorkers, Open,
-        OutboundOnly, OutboundStage, Outcome, Peer, PeerReader, PeerWriter, PipelineBuilder, Place, Sealed,
-        Segment, SendApplication, SendHandler, Serve, Service, Slot, SlotStage, StageCaller, StageError,
-        StageInfo, StageTask, StageTimer, Switch, Whole, inbound, observe, on_workers, outbound, pipeline,
-        slot,
+        Ending, Event, Filter, FilterContext, FilterStage, HalfClosure, Handler, Hold, InboundOnly,
+        InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Observer, ObserverStage, OffloadError,
+        OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer, PeerReader,
+        PeerWriter, PipelineBuilder, Place, Sealed, Segment, SendApplication, SendHandler, Serve, Service,
+        Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, filter,
+        inbound, observe, on_workers, outbound, pipeline, slot,
     };
 }
 
@@ -266,6 +266,13 @@ pub mod codec {
 pub mod bridge {
     #[doc(inline)]
     pub use netwright_bridge::*;
+}
+
+/// Ready-made stages: time, limits, logs, shaping, proxies, requests.
+#[cfg(feature = "handler")]
+pub mod handler {
+    #[doc(inline)]
+    pub use netwright_handler::*;
 }
 
 /// HTTP/1.1: codec, services, router, files, forms, client.

@@ -34,6 +34,7 @@ use std::{
     marker::PhantomData,
     rc::Rc,
     sync::{Arc, PoisonError},
+    time::Instant,
 };
 
 mod away;
@@ -344,6 +345,23 @@ impl ChannelCore {
         match &self.home {
             Home::Here(_) => self.account.unsent_bytes(),
             Home::Away(away) => away.unsent,
+        }
+    }
+
+    /// Bytes that the transport has taken.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        match &self.home {
+            Home::Here(_) => self.account.taken_bytes(),
+            Home::Away(away) => away.taken,
+        }
+    }
+
+    /// The moment of the loop's turn; on a worker, the present one.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        match &self.home {
+            Home::Here(local) => local.turn_time(),
+            Home::Away(away) => away.event_loop.now(),
         }
     }
 

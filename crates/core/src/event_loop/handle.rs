@@ -497,6 +497,11 @@ impl LoopRef {
         EventLoop::new_handle(self.shared.clone())
     }
 
+    /// The present moment by the loop's clock.
+    pub(crate) fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
     /// Has a source called, from any thread. After the loop's end nothing happens.
     pub(crate) fn call(&self, token: Token) {
         self.shared.send(Task::Call(token));

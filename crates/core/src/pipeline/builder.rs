@@ -1,7 +1,8 @@
 //! Building a pipeline from the wire towards the application, one stage after the other.
 
 use super::{
-    Application, ApplicationStage, ClosureStage, Context, Handler, IntoPipeline, Joint, Sealed, Switch,
+    Application, ApplicationStage, ClosureStage, Context, Filter, FilterStage, Handler, IntoPipeline, Joint,
+    Sealed, Switch,
     carrying::boxed,
     named::Names,
     segment::{End, Segment, Stage, Writes},
@@ -150,6 +151,27 @@ impl PipelineBuilder<()> {
         PipelineBuilder { stages: ((), handler), end: Open, names: self.names.one_more() }
     }
 
+    /// Adds a [`Filter`] of bytes next to the wire. Of something else it is a stage of a type that says so:
+    /// `add(filter::<_, Datagram, Datagram>(…))`.
+    pub fn filter<F>(self, filter: F) -> PipelineBuilder<((), FilterStage<F, BytesMut, Outgoing>)>
+    where
+        F: Filter<BytesMut, Outgoing>,
+    {
+        self.add(FilterStage::new(filter))
+    }
+
+    /// Adds a [`Filter`] of bytes that may be absent.
+    #[allow(clippy::type_complexity)] // the type is the list of stages
+    pub fn filter_if<F>(
+        self,
+        filter: Option<F>,
+    ) -> PipelineBuilder<((), Option<FilterStage<F, BytesMut, Outgoing>>)>
+    where
+        F: Filter<BytesMut, Outgoing>,
+    {
+        self.add(filter.map(FilterStage::new))
+    }
+
     /// Adds the last stage: an application handler.
     pub fn app<A: Application>(self, application: A) -> PipelineBuilder<((), ApplicationStage<A>), Complete> {
         self.add(ApplicationStage(application)).complete()
@@ -179,6 +201,56 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
         H::Write: Carries<K::WriteOut>,
     {
         PipelineBuilder { stages: (self.stages, handler), end: Open, names: self.names.one_more() }
+    }
+
+    /// Adds a [`Filter`] of what passes here: it keeps the types, so nobody has to name them.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, Filter, FilterContext, pipeline};
+    /// use bytes::BytesMut;
+    ///
+    /// struct First(usize);
+    ///
+    /// /// Lets so many messages in, and no more.
+    /// impl<R: 'static, W: 'static> Filter<R, W> for First {
+    ///     fn read(&mut self, cx: &mut FilterContext<'_, Self, R, W>, msg: R) {
+    ///         if self.0 > 0 {
+    ///             self.0 -= 1;
+    ///             cx.fire_read(msg);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().filter(First(2)).filter(First(1)).handle(|cx, msg| cx.write_and_flush(msg)));
+    /// channel.write_inbound("one").write_inbound("two");
+    /// assert_eq!(channel.outbound_bytes(), b"one");
+    /// ```
+    pub fn filter<F>(self, filter: F) -> PipelineBuilder<((S, H), FilterStage<F, H::ReadOut, H::Write>)>
+    where
+        F: Filter<H::ReadOut, H::Write>,
+    {
+        self.add(FilterStage::new(filter))
+    }
+
+    /// Adds a [`Filter`] that may be absent.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, Filter, pipeline};
+    ///
+    /// struct Watch;
+    /// impl<R: 'static, W: 'static> Filter<R, W> for Watch {}
+    ///
+    /// let careful = false;
+    /// EmbeddedChannel::new(pipeline().filter_if(careful.then(|| Watch)).handle(|cx, bytes| cx.write(bytes)));
+    /// ```
+    pub fn filter_if<F>(
+        self,
+        filter: Option<F>,
+    ) -> PipelineBuilder<((S, H), Option<FilterStage<F, H::ReadOut, H::Write>>)>
+    where
+        F: Filter<H::ReadOut, H::Write>,
+    {
+        self.add(filter.map(FilterStage::new))
     }
 
     /// Adds the last stage: an application handler.

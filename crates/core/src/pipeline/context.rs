@@ -11,7 +11,12 @@ use crate::{
     driver::Token,
     event_loop::LocalLoop,
 };
-use std::{any::TypeId, convert::Infallible, rc::Rc, time::Duration};
+use std::{
+    any::TypeId,
+    convert::Infallible,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 /// A handler's view of its pipeline and channel, for the time of one call.
 ///
@@ -259,6 +264,13 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     /// Takes a timer back. False if it was due already.
     pub fn disarm(&mut self, timer: StageTimer) -> bool {
         self.core.disarm(self.stage, timer)
+    }
+
+    /// The moment of the loop's turn, by the loop's clock; see [`LocalLoop::turn_time`](crate::LocalLoop::turn_time). On a worker, the
+    /// present moment. What a timeout notes with each message: it costs next to nothing.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.core.now()
     }
 
     /// Gives demand back as it was found.

@@ -10,6 +10,7 @@
 //! | `segment` | how stages nest, and what passes between two of them |
 //! | `builder` | [`pipeline`], stages one after the other |
 //! | `simple` | smaller traits for handlers that look one way |
+//! | `filter` | [`Filter`], handlers that keep the types of what passes |
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
 //! | `caller` | [`StageCaller`], the way back to a handler from any thread |
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
@@ -29,6 +30,7 @@ mod caller;
 mod carrying;
 mod context;
 mod event;
+mod filter;
 mod handler;
 mod hold;
 mod into_pipeline;
@@ -52,6 +54,7 @@ pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pi
 pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
+pub use filter::{Filter, FilterContext, FilterStage, filter};
 pub use handler::{Handler, StageTimer};
 pub use hold::{Hold, Kept};
 pub use into_pipeline::IntoPipeline;

@@ -7,6 +7,8 @@
 //! | [`InboundOnly`] | a decoder | changed | passes through |
 //! | [`OutboundOnly`] | an encoder | passes through | changed |
 //!
+//! Handlers that look both ways and keep the types are [`Filter`](super::Filter)s.
+//!
 //! As with [`Handler`], each is one for loops unless it names its [place](Place). An [`Observer`] does nothing that would depend on it.
 
 use super::{ChannelView, Context, Event, Handler, Leftover, OnLoop, Place, StageTimer, last_words};
@@ -662,7 +664,7 @@ impl<E: OutboundOnly<P>, P: Place> Handler<P> for OutboundStage<E> {
     }
 }
 
-fn short_name<T>() -> &'static str {
+pub(super) fn short_name<T>() -> &'static str {
     short(std::any::type_name::<T>())
 }
 

@@ -81,6 +81,12 @@ impl<'a, R> ChannelView<'a, R> {
         self.core.unsent_bytes()
     }
 
+    /// Bytes that the transport has taken since the channel began: to see whether something of a slow peer's leaves. How much of it the peer has
+    /// received, only the system knows.
+    pub fn taken_bytes(&self) -> u64 {
+        self.core.taken_bytes()
+    }
+
     /// Whether delivery is stopped.
     pub fn is_paused(&self) -> bool {
         self.core.demand.is_paused()

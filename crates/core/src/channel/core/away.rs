@@ -20,8 +20,9 @@ pub(crate) struct Away {
     /// The number of the stage's last timer, and its timers that have not come.
     pub(crate) last_timer: u32,
     pub(crate) armed: Vec<StageTimer>,
-    /// Bytes that were flushed and not sent when the call began.
+    /// Bytes that were flushed and not sent when the call began, and those that were sent.
     pub(crate) unsent: u64,
+    pub(crate) taken: u64,
 }
 
 /// What the loop knew of a channel when it sent something to a worker.
@@ -31,6 +32,7 @@ pub(crate) struct Known {
     writable: bool,
     pending: usize,
     unsent: u64,
+    taken: u64,
     marks: WaterMarks,
     half_closure: bool,
     /// Why writes only failed, if they did.
@@ -66,6 +68,7 @@ impl ChannelCore {
             writable: self.account.is_writable() && !self.has_output_ended(),
             pending: self.account.pending_bytes(),
             unsent: self.account.unsent_bytes(),
+            taken: self.account.taken_bytes(),
             marks: self.account.water_marks(),
             half_closure,
             ended: if self.only_refuses() { self.account.ended().cloned() } else { None },
@@ -88,7 +91,7 @@ impl ChannelCore {
             account,
             wishes: Wishes::default(),
             last_timer: away.last_timer,
-            home: Home::Away(Box::new(Away { unsent: known.unsent, ..away })),
+            home: Home::Away(Box::new(Away { unsent: known.unsent, taken: known.taken, ..away })),
             unrest: Unrest::default(),
             room: Room::default(),
             given: Given { half_closure: Some(known.half_closure), ..Given::default() },

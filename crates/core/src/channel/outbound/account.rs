@@ -85,7 +85,7 @@ impl Account {
     }
 
     /// How many bytes the transport has taken since the channel began.
-    pub(super) fn taken_bytes(&self) -> u64 {
+    pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken
     }
 

@@ -263,6 +263,7 @@ impl<H: SendHandler> Worker<H> {
             last_timer: self.last_timer,
             armed: std::mem::take(&mut self.armed),
             unsent: 0,
+            taken: 0,
         };
         let mut core = ChannelCore::away(channel.id, channel.side.clone(), away, known);
         let mut ops = Ops::new();
