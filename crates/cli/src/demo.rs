@@ -2,10 +2,9 @@
 
 use crate::{
     failure::Failure,
-    record::Tape,
     running,
     serve::{event_loops, raise_limit},
-    servers::{chat, echo, page, room::Room, time},
+    servers::{chat, echo, front::Front, page, room::Room, time},
     stop::Stop,
     terminal::say,
 };
@@ -26,11 +25,11 @@ pub(crate) fn run() -> Result<(), Failure> {
     raise_limit();
     let stop = Stop::listen()?;
     let group = event_loops("loop", LOOPS)?;
-    let off = Tape::default;
-    let time = start(&group, TIME_PORT, |server, address| time::bind(server, address, off()))?;
-    let echo = start(&group, ECHO_PORT, |server, address| echo::bind(server, address, off()))?;
+    let bare = Front::default;
+    let time = start(&group, TIME_PORT, |server, address| time::bind(server, address, bare()))?;
+    let echo = start(&group, ECHO_PORT, |server, address| echo::bind(server, address, bare()))?;
     let room = Room::default(); // one for both: a browser and a terminal can talk to each other
-    let chat = start(&group, CHAT_PORT, |server, address| chat::bind(room.clone(), server, address, off()))?;
+    let chat = start(&group, CHAT_PORT, |server, address| chat::bind(room.clone(), server, address, bare()))?;
     let page = start(&group, PAGE_PORT, |server, address| page::bind(room.clone(), server, address))?;
     explain(&time, &echo, &chat, &page);
     running::until_stopped(&stop, &[time, echo, chat, page], &[group], Backend::Auto)

@@ -8,7 +8,9 @@ use crate::{
     servers::{
         chat,
         datagrams::{self, Service},
-        discard, echo, files, hello, proxy,
+        discard, echo, files,
+        front::Front,
+        hello, proxy,
         room::Room,
         time, ws_echo,
     },
@@ -202,7 +204,7 @@ fn start(
     acceptors: Option<&EventLoopGroup>,
     tape: &Tape,
 ) -> Result<Option<Server>, Failure> {
-    let tape = tape.clone();
+    let front = Front { tls: arguments.web.acceptor()?, tape: tape.clone() };
     let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
     if let Some(acceptors) = acceptors {
         server = server.acceptors(acceptors.clone());
@@ -213,17 +215,17 @@ fn start(
         server = server.listen(address);
     }
     let mut bound = match (arguments.protocol, &arguments.to) {
-        (Protocol::Proxy, Some(target)) => proxy::bind(server, first, target.clone(), hosts.clone(), tape),
-        (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
-        (Protocol::Echo, _) => echo::bind(server, first, tape),
-        (Protocol::Time, _) => time::bind(server, first, tape),
-        (Protocol::Discard, _) => discard::bind(server, first, tape),
-        (Protocol::Chat, _) => chat::bind(Room::default(), server, first, tape),
-        (Protocol::Http, _) => {
-            files::bind(server, first, arguments.web.acceptor()?, arguments.web.files()?, tape)
+        (Protocol::Proxy, Some(target)) => {
+            proxy::bind(server, first, target.clone(), hosts.clone(), front.tape)
         }
-        (Protocol::Hello, _) => hello::bind(server, first, arguments.web.acceptor()?, tape),
-        (Protocol::WsEcho, _) => ws_echo::bind(server, first, arguments.web.acceptor()?, tape),
+        (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
+        (Protocol::Echo, _) => echo::bind(server, first, front),
+        (Protocol::Time, _) => time::bind(server, first, front),
+        (Protocol::Discard, _) => discard::bind(server, first, front),
+        (Protocol::Chat, _) => chat::bind(Room::default(), server, first, front),
+        (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?),
+        (Protocol::Hello, _) => hello::bind(server, first, front),
+        (Protocol::WsEcho, _) => ws_echo::bind(server, first, front),
     };
     Ok(Some(bound.wait()?))
 }

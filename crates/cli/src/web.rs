@@ -1,6 +1,6 @@
 //! The options of `netwright serve` that only servers on HTTP have.
 
-use crate::{failure::Failure, servers::secure};
+use crate::{failure::Failure, servers::front};
 use clap::Args;
 use netwright::{http::web::Files, tls::Acceptor};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl WebArguments {
             return Ok(None);
         }
         let files = self.cert.as_deref().zip(self.key.as_deref());
-        secure::acceptor(files).map(Some)
+        front::acceptor(files).map(Some)
     }
 
     pub(crate) fn files(&self) -> Result<Files, Failure> {

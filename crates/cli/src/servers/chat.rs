@@ -1,6 +1,9 @@
 //! A room for those who connect with lines of text.
 
-use super::room::{News, Room, harmless};
+use super::{
+    front::Front,
+    room::{News, Room, harmless},
+};
 use crate::record::Tape;
 use bytes::Bytes;
 use netwright::{
@@ -19,9 +22,9 @@ pub(crate) fn bind(
     room: Room,
     server: ServerBuilder,
     address: &str,
-    tape: Tape,
+    front: Front,
 ) -> Promised<Server, BindError> {
-    server.pipeline(move |_| stages(&room, &tape)).bind(address)
+    front.bind(server, address, move |tape| stages(&room, tape))
 }
 
 pub(crate) fn stages(room: &Room, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

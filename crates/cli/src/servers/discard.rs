@@ -1,14 +1,14 @@
 //! Reads everything and answers nothing (RFC 863).
 
-use crate::record::Tape;
+use super::front::Front;
 use bytes::{Bytes, BytesMut};
 use netwright::{
     AppContext, Application, Promised, Server, pipeline,
     server::{BindError, ServerBuilder},
 };
 
-pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
-    server.pipeline(move |_| pipeline().add(tape.stage()).app(Discard)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
+    front.bind(server, address, |tape| pipeline().add(tape.stage()).app(Discard))
 }
 
 struct Discard;

@@ -1,5 +1,6 @@
 //! Every byte goes back to where it came from (RFC 862).
 
+use super::front::Front;
 use crate::record::Tape;
 use bytes::{Bytes, BytesMut};
 use netwright::{
@@ -8,8 +9,8 @@ use netwright::{
     server::{BindError, ServerBuilder},
 };
 
-pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
-    server.pipeline(move |_| stages(&tape)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
+    front.bind(server, address, stages)
 }
 
 pub(crate) fn stages(tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

@@ -1,6 +1,6 @@
 //! The files of a directory over HTTP.
 
-use super::secure;
+use super::front::Front;
 use crate::record::Tape;
 use netwright::{
     Promised, Server,
@@ -11,18 +11,16 @@ use netwright::{
     pipeline,
     pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
-    tls::Acceptor,
 };
 
 pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
-    tls: Option<Acceptor>,
+    front: Front,
     files: Files,
-    tape: Tape,
 ) -> Promised<Server, BindError> {
     let log = AccessLog::tracing(); // seen with -v
-    secure::bind(server, address, tls, move || stages(&files, &log, &tape))
+    front.bind(server, address, move |tape| stages(&files, &log, tape))
 }
 
 pub(crate) fn stages(files: &Files, log: &AccessLog, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {

@@ -9,7 +9,7 @@
 //!    hold for a peer is bounded, however long the body is.
 //! 2. Nothing is read of the next request while a stream of bytes goes out: replies keep their order.
 
-use super::secure;
+use super::front::Front;
 use crate::record::Tape;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
@@ -23,7 +23,6 @@ use netwright::{
     pipeline,
     pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
-    tls::Acceptor,
 };
 use serde::Serialize;
 use std::sync::{Arc, LazyLock};
@@ -39,14 +38,9 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-pub(crate) fn bind(
-    server: ServerBuilder,
-    address: &str,
-    tls: Option<Acceptor>,
-    tape: Tape,
-) -> Promised<Server, BindError> {
+pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
     let made = Stages::default();
-    secure::bind(server, address, tls, move || made.stages(&tape))
+    front.bind(server, address, move |tape| made.stages(tape))
 }
 
 /// What all connections share.

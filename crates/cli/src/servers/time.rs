@@ -1,5 +1,6 @@
 //! The time, for those who ask properly: `QUERY TIME ORDER`, in any case. Everything else is a `BAD ORDER`.
 
+use super::front::Front;
 use crate::record::Tape;
 use bytes::Bytes;
 use netwright::{
@@ -17,8 +18,8 @@ const LINE_MAX: usize = 1024;
 const ORDER: &[u8] = b"QUERY TIME ORDER";
 const BAD_ORDER: Bytes = Bytes::from_static(b"BAD ORDER");
 
-pub(crate) fn bind(server: ServerBuilder, address: &str, tape: Tape) -> Promised<Server, BindError> {
-    server.pipeline(move |_| stages(Clock::System, &tape)).bind(address)
+pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
+    front.bind(server, address, |tape| stages(Clock::System, tape))
 }
 
 pub(crate) fn stages(clock: Clock, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

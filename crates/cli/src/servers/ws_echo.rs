@@ -1,6 +1,6 @@
 //! Every WebSocket message goes back to where it came from.
 
-use super::secure;
+use super::front::Front;
 use crate::record::Tape;
 use http::{Response, StatusCode, header};
 use netwright::{
@@ -9,7 +9,6 @@ use netwright::{
     pipeline,
     pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
-    tls::Acceptor,
     websocket::{Accept, Config, Deflate, Message, Upgrade},
 };
 use std::{convert::Infallible, sync::Arc};
@@ -17,14 +16,9 @@ use std::{convert::Infallible, sync::Arc};
 /// What test suites send, and browsers like to.
 const MESSAGE_MAX: usize = 16 << 20;
 
-pub(crate) fn bind(
-    server: ServerBuilder,
-    address: &str,
-    tls: Option<Acceptor>,
-    tape: Tape,
-) -> Promised<Server, BindError> {
+pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
     let accept = accept();
-    secure::bind(server, address, tls, move || stages(&accept, &tape))
+    front.bind(server, address, move |tape| stages(&accept, tape))
 }
 
 /// What all connections share.

@@ -1,12 +1,12 @@
-//! TLS in front of any server, or not.
+//! What stands in front of a server's protocol, whichever that is.
 //!
 //! ```text
-//!   socket ──▶ [ what make gives ]                                     plain
+//!   socket ──▶ [ what make gives ]                                     nothing
 //!   socket ──▶ [ Tls ] ──▶ [ Faults ] ──▶ ( joint ) ──▶ [ the same ]    with TLS
 //! ```
 //! What lies behind does not know the difference.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, record::Tape};
 use bytes::BytesMut;
 use netwright::{
     CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
@@ -29,22 +29,32 @@ pub(crate) fn acceptor(files: Option<(&Path, &Path)>) -> Result<Acceptor, Failur
     Ok(Acceptor::builder().certificate(certificate).alpn(["http/1.1", "http/1.0"]).build()?)
 }
 
-/// Puts what `make` gives for each connection on a server, behind TLS if there is an acceptor.
-pub(crate) fn bind<P, T>(
-    server: ServerBuilder,
-    address: &str,
-    tls: Option<Acceptor>,
-    make: impl Fn() -> P + Send + Sync + 'static,
-) -> Promised<Server, BindError>
-where
-    P: IntoPipeline<T>,
-    T: Send + 'static,
-{
-    match tls {
-        None => server.pipeline(move |_| make()).bind(address),
-        Some(acceptor) => server
-            .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(Faults).joint(|_| make()))
-            .bind(address),
+/// What every connection of a server passes before its protocol, and the recorder that may be the first stage of that.
+#[derive(Default)]
+pub(crate) struct Front {
+    pub(crate) tls: Option<Acceptor>,
+    pub(crate) tape: Tape,
+}
+
+impl Front {
+    /// Puts what `make` gives for each connection on a server, behind whatever stands in front of it.
+    pub(crate) fn bind<P, T>(
+        self,
+        server: ServerBuilder,
+        address: &str,
+        make: impl Fn(&Tape) -> P + Send + Sync + 'static,
+    ) -> Promised<Server, BindError>
+    where
+        P: IntoPipeline<T>,
+        T: Send + 'static,
+    {
+        let Self { tls, tape } = self;
+        match tls {
+            None => server.pipeline(move |_| make(&tape)).bind(address),
+            Some(acceptor) => server
+                .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(Faults).joint(|_| make(&tape)))
+                .bind(address),
+        }
     }
 }
 
