@@ -1,34 +1,27 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first asks for an orderly end, the second ends the process at once.
 
 use crate::failure::Failure;
-use std::{
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    time::Duration,
-};
+use netwright::server::signals::Signals;
+use std::time::Duration;
 
 /// What a shell reports for a program that Ctrl-C ended.
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Tells when somebody wants the program to end.
 pub(crate) struct Stop {
-    asked: Receiver<()>,
+    signals: Signals,
 }
 
 impl Stop {
-    /// Listens from now on. Once in a process.
+    /// Listens from now on.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let (ask, asked) = channel();
-        let mut first = Some(ask);
-        ctrlc::set_handler(move || match first.take() {
-            Some(ask) => drop(ask.send(())),
-            None => std::process::exit(EXIT_INTERRUPTED),
-        })
-        .map_err(|error| Failure::Failed(format!("cannot listen for Ctrl-C: {error}")))?;
-        Ok(Self { asked })
+        let signals = Signals::listen().map_err(|error| Failure::Failed(error.to_string()))?;
+        signals.second().listen(|_| std::process::exit(EXIT_INTERRUPTED));
+        Ok(Self { signals })
     }
 
     /// Waits that long. True if the program should end.
     pub(crate) fn within(&self, time: Duration) -> bool {
-        self.asked.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+        self.signals.first().wait_timeout(time).is_some()
     }
 }

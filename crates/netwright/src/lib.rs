@@ -196,6 +196,9 @@ pub mod promise {
 
 /// Servers: addresses, observers, refused connections, figures, and graceful shutdown.
 pub mod server {
+    #[cfg(feature = "signals")]
+    #[doc(inline)]
+    pub use netwright_transport::signals;
     #[doc(inline)]
     pub use netwright_transport::{
         Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,

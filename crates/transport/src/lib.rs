@@ -25,6 +25,7 @@
 //!   [`open::Network`].
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
+//! - Ctrl-C and SIGTERM, and servers that end in order because of them: `signals` (feature `signals`).
 //! - How many connections the process may have: [`limits`].
 //!
 //! Not here: loops and pipelines (`netwright-core`), protocols (their own crates, which never see a transport).
@@ -55,6 +56,8 @@ pub mod readiness;
 pub mod resolve;
 mod return_stack;
 mod scratch;
+#[cfg(feature = "signals")]
+pub mod signals;
 mod socket;
 mod stream;
 mod sys;
