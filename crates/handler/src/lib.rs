@@ -2,11 +2,16 @@
 //!
 //! | what you look for | where |
 //! | --- | --- |
+//! | replies matched to requests, with deadlines (pipelining, correlation ids, multiplexing) | [`Requests`], [`Requester`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod requests;
+
+pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

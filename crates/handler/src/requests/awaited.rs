@@ -1,0 +1,274 @@
+//! Who waits for a reply: a plain state machine that knows neither a channel nor a clock.
+//!
+//! ```text
+//!   in order   [ a ][ gone ][ c ][ d ]        a reply belongs to the first; who gave up keeps the slot, and its reply is swallowed
+//!   by id      7: a   9: gone   12: d         a reply belongs to its id; who gave up leaves a mark, so that a late reply is known as one
+//! ```
+//! Always true:
+//! 1. A reply goes to one request at the most, and never to one that was asked for something else.
+//! 2. Whoever waits is told exactly once: by the reply, the deadline, the end, or the drop of this.
+//! 3. No more than `max_in_flight` wait, slots of those who gave up included in order; by id, marks are at most [`MARKS_MAX`].
+
+use super::{RequestError, ask::Answer};
+use std::{
+    collections::{HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
+    hash::{BuildHasherDefault, Hash},
+    time::{Duration, Instant},
+};
+
+/// Ids that were given up and whose replies may still come. A reply to an older one is taken as one to no request.
+pub(super) const MARKS_MAX: usize = 1024;
+
+/// Somebody who waits for a reply, or has given it up.
+pub(super) struct Waiting<Q, R> {
+    /// Gone when whoever asked was told.
+    pub(super) answer: Option<Answer<Q, R>>,
+    /// When it is too late; later, when the slot of somebody who gave up has been empty-handed for too long.
+    pub(super) deadline: Option<Instant>,
+    pub(super) limit: Duration,
+}
+
+impl<Q, R> Waiting<Q, R> {
+    pub(super) fn fail(mut self, error: RequestError) {
+        if let Some(answer) = self.answer.take() {
+            answer.fail(error, None);
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Nobody wants the reply any more.
+    fn is_given_up(&self) -> bool {
+        self.answer.as_ref().is_none_or(Answer::is_cancelled)
+    }
+}
+
+/// The pipeline broke down, or the stage was exchanged.
+impl<Q, R> Drop for Waiting<Q, R> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            answer.fail(RequestError::Abandoned, None);
+        }
+    }
+}
+
+/// Whose a reply is.
+pub(super) enum Found<Q, R> {
+    Of(Answer<Q, R>),
+    /// Of somebody who gave up.
+    Late,
+    /// Of nobody.
+    Unmatched,
+}
+
+/// What a look at the deadlines found.
+pub(super) struct Look<Q, R> {
+    /// Whom to tell that it is too late, and what the limit was.
+    pub(super) late: Vec<(Answer<Q, R>, Duration)>,
+    /// When to look again.
+    pub(super) next: Option<Instant>,
+    /// The slot of somebody who gave up has got no reply for too long: nobody behind it will get one either.
+    pub(super) stuck: bool,
+}
+
+/// Which requests are in flight.
+pub(super) trait Awaited<Q, R> {
+    /// Takes one more, which is written next. Given back if its id is in use.
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>>;
+    /// Whose reply this is.
+    fn take(&mut self, reply: &R) -> Found<Q, R>;
+    /// How many count as in flight.
+    fn len(&self) -> usize;
+    /// Whether anybody still wants a reply.
+    fn is_anybody_waiting(&self) -> bool;
+    /// Lets go of those who have cancelled, if that makes room.
+    fn forget_cancelled(&mut self);
+    /// Looks whose deadline has passed. The slot of one who gives up may be without a reply for `stuck_after` (zero: for ever).
+    fn look(&mut self, now: Instant, stuck_after: Duration) -> Look<Q, R>;
+    /// All that are left.
+    fn take_all(&mut self) -> Vec<Waiting<Q, R>>;
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    a.into_iter().chain(b).min()
+}
+
+// ---- in order ----
+
+pub(super) struct InOrder<Q, R> {
+    slots: VecDeque<Waiting<Q, R>>,
+}
+
+impl<Q, R> InOrder<Q, R> {
+    pub(super) fn new() -> Self {
+        Self { slots: VecDeque::new() }
+    }
+}
+
+impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
+    fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+        self.slots.push_back(waiting);
+        Ok(())
+    }
+
+    fn take(&mut self, _: &R) -> Found<Q, R> {
+        let Some(mut first) = self.slots.pop_front() else { return Found::Unmatched };
+        match first.answer.take() {
+            Some(answer) if !answer.is_cancelled() => Found::Of(answer),
+            _ => Found::Late,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn is_anybody_waiting(&self) -> bool {
+        self.slots.iter().any(|slot| !slot.is_given_up())
+    }
+
+    fn forget_cancelled(&mut self) {} // the slots stay
+
+    fn look(&mut self, now: Instant, stuck_after: Duration) -> Look<Q, R> {
+        let mut look = Look { late: Vec::new(), next: None, stuck: false };
+        for slot in &mut self.slots {
+            if slot.is_due(now) {
+                match slot.answer.take() {
+                    Some(answer) => {
+                        look.late.push((answer, slot.limit));
+                        slot.deadline =
+                            if stuck_after.is_zero() { None } else { now.checked_add(stuck_after) };
+                    }
+                    None => look.stuck = true,
+                }
+            }
+            look.next = earlier(look.next, slot.deadline);
+        }
+        look
+    }
+
+    fn take_all(&mut self) -> Vec<Waiting<Q, R>> {
+        self.slots.drain(..).collect()
+    }
+}
+
+// ---- by id ----
+
+/// What the id of a request is; it may be given to it here. The second argument says which ids are in use.
+pub(super) type IdOfRequest<Q, K> = Box<dyn FnMut(&mut Q, &dyn Fn(&K) -> bool) -> Option<K>>;
+pub(super) type IdOfReply<R, K> = Box<dyn FnMut(&R) -> Option<K>>;
+
+/// Only our own requests make entries, so the hash need not be a secret; it is the same in every run, so a simulation goes the same way.
+type Entries<K, Q, R> = HashMap<K, Waiting<Q, R>, BuildHasherDefault<DefaultHasher>>;
+
+pub(super) struct ById<K, Q, R> {
+    of_request: IdOfRequest<Q, K>,
+    of_reply: IdOfReply<R, K>,
+    entries: Entries<K, Q, R>,
+    /// Of which entries only a mark is left, the oldest first. Some may have got their late reply.
+    marks: VecDeque<K>,
+    /// How many marks are among the entries.
+    given_up: usize,
+}
+
+impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
+    pub(super) fn new(of_request: IdOfRequest<Q, K>, of_reply: IdOfReply<R, K>) -> Self {
+        let (entries, marks) = (Entries::default(), VecDeque::new());
+        Self { of_request, of_reply, entries, marks, given_up: 0 }
+    }
+
+    /// Leaves marks in place of these.
+    fn mark(&mut self, ids: Vec<K>) {
+        for id in ids {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.answer = None;
+            entry.deadline = None;
+            self.given_up += 1;
+            self.marks.push_back(id);
+        }
+        while self.given_up > MARKS_MAX {
+            let Some(oldest) = self.marks.pop_front() else { break };
+            self.unmark(&oldest);
+        }
+        // Those whose late reply came have left names in the list.
+        if self.marks.len() > 2 * MARKS_MAX {
+            let (entries, mut seen) = (&self.entries, HashSet::new());
+            let is_mark = |id: &K| entries.get(id).is_some_and(|entry| entry.answer.is_none());
+            self.marks.retain(|id| is_mark(id) && seen.insert(id.clone()));
+        }
+    }
+
+    /// Forgets a mark, if it is one.
+    fn unmark(&mut self, id: &K) -> bool {
+        let is_mark = self.entries.get(id).is_some_and(|entry| entry.answer.is_none());
+        if is_mark {
+            self.entries.remove(id);
+            self.given_up -= 1;
+        }
+        is_mark
+    }
+}
+
+impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+        let entries = &self.entries;
+        match (self.of_request)(request, &|id| entries.contains_key(id)) {
+            Some(id) if !self.entries.contains_key(&id) => {
+                self.entries.insert(id, waiting);
+                Ok(())
+            }
+            _ => Err(waiting),
+        }
+    }
+
+    fn take(&mut self, reply: &R) -> Found<Q, R> {
+        let Some(id) = (self.of_reply)(reply) else { return Found::Unmatched };
+        if self.unmark(&id) {
+            return Found::Late;
+        }
+        let Some(mut entry) = self.entries.remove(&id) else { return Found::Unmatched };
+        match entry.answer.take() {
+            Some(answer) if !answer.is_cancelled() => Found::Of(answer),
+            _ => Found::Late,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() - self.given_up
+    }
+
+    fn is_anybody_waiting(&self) -> bool {
+        self.entries.values().any(|entry| !entry.is_given_up())
+    }
+
+    fn forget_cancelled(&mut self) {
+        let cancelled = |entry: &Waiting<Q, R>| entry.answer.is_some() && entry.is_given_up();
+        let ids =
+            self.entries.iter().filter(|(_, entry)| cancelled(entry)).map(|(id, _)| id.clone()).collect();
+        self.mark(ids);
+    }
+
+    fn look(&mut self, now: Instant, _: Duration) -> Look<Q, R> {
+        let mut look = Look { late: Vec::new(), next: None, stuck: false };
+        let mut ids = Vec::new();
+        for (id, entry) in &mut self.entries {
+            match entry.is_due(now) {
+                true => {
+                    ids.push(id.clone());
+                    look.late.extend(entry.answer.take().map(|answer| (answer, entry.limit)));
+                }
+                false => look.next = earlier(look.next, entry.deadline),
+            }
+        }
+        self.mark(ids);
+        look
+    }
+
+    fn take_all(&mut self) -> Vec<Waiting<Q, R>> {
+        self.marks.clear();
+        self.given_up = 0;
+        self.entries.drain().map(|(_, entry)| entry).filter(|entry| entry.answer.is_some()).collect()
+    }
+}
