@@ -9,17 +9,27 @@
 //! unlocking, because a connection's 64 KiB have left the caches by the time they are used again. The front stays in the caches; the ring is written in
 //! larger pieces, whose cache misses overlap.
 //!
+//! A record is a word with its kind, time and length, and its body in whole words, so that writing one takes few instructions. It has the form that
+//! it has in a file from the ring on:
+//!
+//! ```text
+//!   kind: 8 bits │ body's length: 16 │ time after the record before: 35    body, 8 bytes each …
+//! ```
 //! Always true between calls:
-//! 1. One [`Pen`] writes, on one thread at a time. `len` bytes are whole records in their order, and never change, but for the
+//! 1. One [`Pen`] writes, on one thread at a time. `len` words are whole records in their order, and never change, but for the
 //!    bit that says that what was written last was flushed.
-//! 2. `len` is stored (release) behind the bytes that it counts, so whoever loads it (acquire) sees those.
+//! 2. `len` is stored (release) behind the words that it counts, so whoever loads it (acquire) sees those.
 //! 3. It goes back to 0 only while the lock of the recording is held, as who reads does; so what is being read is not overwritten.
+//! 4. A record takes no more room in the ring than here.
 
 use crate::format::{
     kind,
     writer::{HEAD_MAX, head},
 };
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{
+    iter,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
 /// A dozen short messages with their answers. A thousand connections at work have 2 MiB, which caches can still hold.
 const FRONT_MAX: usize = 2048;
@@ -30,6 +40,13 @@ const FRONT_MIN: usize = 128;
 /// Longer bodies go to the ring at once: to copy them twice would cost more than it saves.
 const BODY_MAX: usize = 512;
 const WORD: usize = 8;
+
+const LEN_BITS: u32 = 8;
+const TIME_BITS: u32 = 24;
+/// Five bytes in a file: half a minute.
+const TIME_END: u64 = 1 << 35;
+/// Kind, five bytes of time, two of the length: in a file a head is no longer than its word here.
+const _: () = assert!(1 + 5 + 2 <= WORD && BODY_MAX < 1 << 14);
 
 #[derive(Debug)]
 pub(crate) struct Front {
@@ -59,7 +76,7 @@ impl Front {
     /// Whether there can be room for a body of this length.
     #[inline]
     pub(crate) fn takes(&self, len: usize) -> bool {
-        len <= BODY_MAX && HEAD_MAX + len <= self.size()
+        len <= BODY_MAX && len.div_ceil(WORD) < self.words.len()
     }
 
     /// How many records it holds at most.
@@ -67,27 +84,52 @@ impl Front {
         self.records_max
     }
 
+    /// How many words are in use.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Appends what is there. The lock of the recording is held.
+    /// Appends what is there, as it will be in a file. The lock of the recording is held.
     pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
-        let len = self.len();
-        let end = out.len() + len;
-        out.reserve(len + WORD);
-        let words = self.words[..len.div_ceil(WORD)].iter();
-        words.for_each(|word| out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()));
-        out.truncate(end);
+        let mut room = [0; ROOM];
+        let (len, _) = self.encode(self.len(), &mut room);
+        out.extend_from_slice(&room[..len]);
+    }
+
+    /// How many bytes that is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.encode(self.len(), &mut [0; ROOM]).0
+    }
+
+    /// The records in so many words as they are in a file; tells how many bytes that is, and how many of them are the last record.
+    fn encode(&self, len: usize, room: &mut [u8; ROOM]) -> (usize, usize) {
+        let (mut words, mut at, mut last) = (self.words[..len].iter(), 0, 0);
+        while let Some(first) = words.next() {
+            last = at;
+            let first = first.load(Ordering::Relaxed);
+            let len = usize::from((first >> LEN_BITS) as u16);
+            let there = room[at..].first_chunk_mut().expect("as much room as words, and a head");
+            at += head(there, first as u8, first >> TIME_BITS, len);
+            let body = room[at..].as_chunks_mut::<WORD>().0.iter_mut();
+            // What is too much in the last word is overwritten by the next record.
+            for (bytes, word) in iter::zip(body, words.by_ref().take(len.div_ceil(WORD))) {
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            at += len;
+        }
+        (at, at - last)
     }
 }
+
+/// For all records of a front, and as much as is written at once behind them.
+const ROOM: usize = FRONT_MAX + HEAD_MAX + WORD;
 
 /// What the records in a front come to.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Sums {
     pub(crate) records: usize,
     pub(crate) bodies: u64,
-    /// The length of the last record.
+    /// The length of the last record in the ring.
     pub(crate) last_len: usize,
     /// Its time.
     pub(crate) last_ns: u64,
@@ -96,10 +138,13 @@ pub(crate) struct Sums {
 /// Writes to a [`Front`]. There is one, which the recorder has.
 #[derive(Debug, Default)]
 pub(crate) struct Pen {
+    /// Words.
     len: usize,
-    /// The bytes of the last word that are there already.
-    partial: u64,
-    sums: Sums,
+    /// Where the last record begins.
+    last: usize,
+    records: usize,
+    bodies: u64,
+    last_ns: u64,
 }
 
 impl Pen {
@@ -110,100 +155,69 @@ impl Pen {
 
     /// A record of this time went elsewhere.
     pub(crate) fn passed_by(&mut self, now_ns: u64) {
-        self.sums.last_ns = now_ns;
+        self.last_ns = now_ns;
     }
 
     /// Adds a record, if there is room for it.
     #[inline]
     pub(crate) fn push(&mut self, front: &Front, kind: u8, now_ns: u64, body: &[u8]) -> bool {
-        if body.len() > BODY_MAX
-            || self.len + HEAD_MAX + body.len() > front.size()
-            || self.sums.records == front.records_max
-        {
+        let after = now_ns - self.last_ns;
+        let needed = 1 + body.len().div_ceil(WORD);
+        if body.len() > BODY_MAX || after >= TIME_END || self.records == front.records_max {
             return false;
         }
-        let mut room = [0; HEAD_MAX];
-        let head = head(&mut room, kind, now_ns - self.sums.last_ns, body.len());
-        self.put(front, &room[..head]);
-        self.put(front, body);
-        if let Some(last) = front.words.get(self.len / WORD) {
-            last.store(self.partial, Ordering::Relaxed);
+        let Some((first, words)) =
+            front.words.get(self.len..self.len + needed).and_then(<[AtomicU64]>::split_first)
+        else {
+            return false;
+        };
+        let word = u64::from(kind) | (body.len() as u64) << LEN_BITS | after << TIME_BITS;
+        first.store(word, Ordering::Relaxed);
+        let (whole, rest) = body.as_chunks::<WORD>();
+        for (word, bytes) in iter::zip(words, whole) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
-        self.sums.records += 1;
-        self.sums.bodies += body.len() as u64;
-        self.sums.last_len = head + body.len();
-        self.sums.last_ns = now_ns;
+        if !rest.is_empty() {
+            let last = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            words[whole.len()].store(last, Ordering::Relaxed);
+        }
+        self.last = self.len;
+        self.len += needed;
+        self.records += 1;
+        self.bodies += body.len() as u64;
+        self.last_ns = now_ns;
         front.len.store(self.len, Ordering::Release);
         true
-    }
-
-    #[inline]
-    fn put(&mut self, front: &Front, bytes: &[u8]) {
-        let shift = 8 * (self.len % WORD) as u32;
-        let mut partial = self.partial;
-        let (whole, rest) = bytes.as_chunks::<WORD>();
-        let words = &front.words[self.len / WORD..];
-        for (word, &bytes) in words.iter().zip(whole) {
-            let bytes = u64::from_le_bytes(bytes);
-            word.store(partial | bytes << shift, Ordering::Relaxed);
-            partial = high(bytes, shift);
-        }
-        let mut last = [0; WORD];
-        last[..rest.len()].copy_from_slice(rest);
-        let last = u64::from_le_bytes(last);
-        partial |= last << shift;
-        if shift as usize / 8 + rest.len() >= WORD {
-            words[whole.len()].store(partial, Ordering::Relaxed);
-            partial = high(last, shift);
-        }
-        self.partial = partial;
-        self.len += bytes.len();
     }
 
     /// What went out last was flushed at this time: true if that is noted.
     #[inline]
     pub(crate) fn flushed(&mut self, front: &Front, now_ns: u64) -> bool {
-        if self.len == 0 || now_ns != self.sums.last_ns {
+        if self.len == 0 || now_ns != self.last_ns {
             return false;
         }
-        let at = self.len - self.sums.last_len;
-        let word = &front.words[at / WORD];
-        let shift = 8 * (at % WORD) as u32;
+        let word = &front.words[self.last];
         let before = word.load(Ordering::Relaxed);
-        let kind = (before >> shift) as u8;
-        if kind::is_flushed(kind) || kind == kind::FLUSH {
+        let kind = before as u8;
+        if kind::is_flushed(kind | kind::FLUSHED_BIT) {
+            word.store(before | u64::from(kind::FLUSHED_BIT), Ordering::Relaxed);
             return true;
         }
-        if !kind::is_flushed(kind | kind::FLUSHED_BIT) {
-            return false;
-        }
-        let bit = u64::from(kind::FLUSHED_BIT) << shift;
-        word.store(before | bit, Ordering::Relaxed);
-        if at / WORD == self.len / WORD {
-            self.partial |= bit;
-        }
-        true
+        kind == kind::FLUSH
     }
 
-    /// Empties the front into `take`, which is given its bytes. The lock of the recording is held.
+    /// Empties the front into `take`, which is given its records as they are in a file. The lock of the recording is held.
     pub(crate) fn take(&mut self, front: &Front, take: impl FnOnce(&[u8], Sums)) {
         if self.len == 0 {
             return;
         }
-        let mut room = [0; FRONT_MAX];
-        let words = room.as_chunks_mut::<WORD>().0.iter_mut().zip(&front.words[..self.len.div_ceil(WORD)]);
-        words.for_each(|(bytes, word)| *bytes = word.load(Ordering::Relaxed).to_le_bytes());
-        take(&room[..self.len], self.sums);
+        let mut room = [0; ROOM];
+        let (len, last_len) = front.encode(self.len, &mut room);
+        let Self { records, bodies, last_ns, .. } = *self;
+        take(&room[..len], Sums { records, bodies, last_len, last_ns });
         front.len.store(0, Ordering::Release);
-        (self.len, self.partial) = (0, 0);
-        self.sums = Sums { last_ns: self.sums.last_ns, ..Sums::default() };
+        *self = Self { last_ns, ..Self::default() };
     }
-}
-
-/// What of a word belongs into the next one, if it is written so many bits too far.
-#[inline]
-fn high(word: u64, shift: u32) -> u64 {
-    word >> 1 >> (63 - shift)
 }
 
 #[cfg(test)]
@@ -238,7 +252,8 @@ mod tests {
             front.copy_to(&mut seen);
             let bodies: Vec<_> = records_of(&seen).into_iter().map(|(_, _, body)| body).collect();
             assert_eq!(bodies, pushed, "{len}");
-            assert!(len <= BODY_MAX || pushed.len() < 20);
+            assert!(len <= BODY_MAX + 20 || pushed.is_empty());
+            assert!(seen.len() <= front.size());
             pen.take(&front, |bytes, sums| {
                 assert_eq!(bytes, seen);
                 assert_eq!(sums.records, pushed.len());
@@ -267,6 +282,17 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_after_a_long_silence_goes_to_the_ring() {
+        let (front, mut pen) = (Front::new(1 << 20, 1 << 20), Pen::default());
+        assert!(pen.push(&front, kind::READ, TIME_END - 1, &[1; BODY_MAX]));
+        assert!(!pen.push(&front, kind::READ, 2 * TIME_END - 1, b"x"));
+        let mut seen = Vec::new();
+        front.copy_to(&mut seen);
+        assert_eq!(records_of(&seen), [(kind::READ, TIME_END - 1, vec![1; BODY_MAX])]);
+        assert_eq!((seen.len(), front.bytes()), (BODY_MAX + WORD, BODY_MAX + WORD), "rule 4 to the byte");
+    }
+
+    #[test]
     fn small_recordings_have_no_front_and_others_a_sixteenth_at_most() {
         for (bytes, records, size) in
             [(256, 4096, 0), (2047, 4096, 0), (2048, 4096, 128), (65_536, 4096, 2048), (65_536, 15, 0)]
@@ -289,11 +315,11 @@ mod tests {
                 let mut pen = Pen::default();
                 for number in 0..20_000_u64 {
                     let body = number.to_le_bytes().repeat(1 + number as usize % 9);
-                    while !pen.push(&front, kind::WRITTEN, 0, &body) {
+                    while !pen.push(&front, kind::WRITTEN, number, &body) {
                         let mut taken = lock.lock().unwrap();
                         pen.take(&front, |_, sums| *taken += sums.records as u64);
                     }
-                    pen.flushed(&front, 0);
+                    pen.flushed(&front, number);
                 }
             });
             loop {

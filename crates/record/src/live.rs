@@ -245,7 +245,7 @@ impl Live {
 
     fn len(&self) -> usize {
         let state = self.lock();
-        state.ring.len() + self.front.len()
+        state.ring.len() + self.front.bytes()
     }
 
     /// How many bytes have gone out.
