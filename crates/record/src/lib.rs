@@ -38,6 +38,7 @@
 
 mod flight;
 mod format;
+mod front;
 mod live;
 mod recorder;
 mod redact;

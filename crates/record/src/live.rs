@@ -5,17 +5,21 @@ use crate::{
     format::{
         CauseKind, Raw, Recording, Why, kind,
         varint::{self, LEN_MAX},
-        writer::{self, Kept},
+        writer::{self, Kept, Totals},
     },
+    front::{Front, Pen},
     recorder::End,
     redact::Direction,
-    ring::Ring,
+    ring::{LIMIT_MIN, Ring},
 };
 use netwright_core::{Address, ChannelId};
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant, SystemTime},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
 };
 
 /// One recording under way.
@@ -23,15 +27,17 @@ pub(crate) struct Live {
     /// Different from that of every other recording of the same recorder.
     number: u64,
     shared: Arc<Shared>,
+    /// The newest records. Emptied only under the lock of the state.
+    pub(crate) front: Front,
+    read: Count,
+    written: Count,
     state: Mutex<State>,
 }
 
 struct State {
     ring: Ring,
-    /// The moment of the last record, and how long after the beginning it was.
-    last: (Option<Instant>, u64),
-    /// What has passed since the last file was written.
-    news: bool,
+    /// How many pieces had passed when the last file was written.
+    known: Option<u64>,
     begun: Option<Begun>,
     /// The recorder was there when the channel began.
     from_the_start: bool,
@@ -40,85 +46,129 @@ struct State {
 
 #[derive(Clone)]
 struct Begun {
-    at: Instant,
     time_of_day: SystemTime,
     channel: ChannelId,
     local: Option<Address>,
     peer: Option<Address>,
 }
 
+/// What has gone one way in all, whatever of it is still there. Only the recorder adds to it.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    pieces: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    #[inline]
+    fn add(&self, len: u64) {
+        self.pieces.store(self.pieces.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.bytes.store(self.bytes.load(Ordering::Relaxed).saturating_add(len), Ordering::Relaxed);
+    }
+
+    fn pieces(&self) -> u64 {
+        self.pieces.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
 impl Live {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        let ring = Ring::new(shared.settings.bytes, shared.settings.records);
-        let state =
-            State { ring, last: (None, 0), news: true, begun: None, from_the_start: false, over: false };
-        Arc::new(Self { number: shared.next_number(), shared, state: Mutex::new(state) })
+        let (bytes, records) = (shared.settings.bytes.max(LIMIT_MIN), shared.settings.records.max(1));
+        let front = Front::new(bytes, records);
+        let ring = Ring::new(bytes - front.size(), records - front.records_max());
+        let state = State { ring, known: None, begun: None, from_the_start: false, over: false };
+        Arc::new(Self {
+            number: shared.next_number(),
+            shared,
+            front,
+            read: Count::default(),
+            written: Count::default(),
+            state: Mutex::new(state),
+        })
     }
 
     /// Never held while foreign code runs.
-    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The channel is known.
+    /// The channel is known. False if it was before.
     pub(crate) fn meet(
         self: &Arc<Self>,
-        now: Instant,
         channel: ChannelId,
         local: Option<Address>,
         peer: Option<Address>,
-    ) {
+    ) -> bool {
         let mut state = self.lock();
         let first = state.begun.is_none();
-        state.begun.get_or_insert(Begun { at: now, time_of_day: SystemTime::now(), channel, local, peer });
+        state.begun.get_or_insert(Begun { time_of_day: SystemTime::now(), channel, local, peer });
         drop(state);
         if first {
             self.shared.enter(self.number, channel, Arc::downgrade(self));
         }
+        first
     }
 
     pub(crate) fn is_new(&self) {
         self.lock().from_the_start = true;
     }
 
+    /// How much of a piece that goes out is kept.
     #[inline]
-    pub(crate) fn note(&self, flushed: Option<Instant>, kind: u8, now: Instant, front: &[u8], body: &[u8]) {
-        let mut state = self.lock();
-        state.flushed(flushed);
-        state.push(kind, now, front, body);
+    pub(crate) fn written_max(&self) -> usize {
+        self.shared.settings.written_max
     }
 
     #[inline]
-    pub(crate) fn read(&self, flushed: Option<Instant>, now: Instant, bytes: &[u8]) {
-        let mut state = self.lock();
-        state.flushed(flushed);
-        state.news = true;
-        state.ring.totals.reads += 1;
-        state.ring.totals.read += bytes.len() as u64;
-        let most = state.ring.body_max();
-        state.piece([kind::READ, kind::READ_CUT], now, bytes, most);
+    pub(crate) fn count_read(&self, len: usize) {
+        self.read.add(len as u64);
     }
 
     #[inline]
-    pub(crate) fn written(&self, flushed: Option<Instant>, now: Instant, bytes: &[u8]) {
-        let most = self.shared.settings.written_max;
+    pub(crate) fn count_written(&self, len: u64) {
+        self.written.add(len);
+    }
+
+    /// Moves what is in the front to the ring. What went out last may have been flushed behind it.
+    pub(crate) fn empty_front(&self, pen: &mut Pen, flushed_ns: Option<u64>) {
+        self.lock().empty_front(&self.front, pen, flushed_ns);
+    }
+
+    /// Adds a record for which there is no room in the front.
+    pub(crate) fn push(&self, pen: &mut Pen, flushed_ns: Option<u64>, kind: u8, now_ns: u64, body: &[u8]) {
         let mut state = self.lock();
-        state.flushed(flushed);
-        state.news = true;
-        state.ring.totals.writes += 1;
-        state.ring.totals.written += bytes.len() as u64;
+        state.empty_front(&self.front, pen, flushed_ns);
+        let most = body.len().min(state.ring.body_max()); // of a long text
+        state.ring.push(kind, now_ns, &[], &body[..most]);
+        pen.passed_by(now_ns);
+    }
+
+    /// Adds a piece for which there is no room in the front, or the beginning of it.
+    pub(crate) fn push_piece(
+        &self,
+        pen: &mut Pen,
+        flushed_ns: Option<u64>,
+        [whole, cut]: [u8; 2],
+        now_ns: u64,
+        bytes: &[u8],
+        most: usize,
+    ) {
+        let mut state = self.lock();
+        state.empty_front(&self.front, pen, flushed_ns);
         let most = most.min(state.ring.body_max());
-        state.piece([kind::WRITTEN, kind::WRITTEN_CUT], now, bytes, most);
-    }
-
-    pub(crate) fn file(&self, flushed: Option<Instant>, now: Instant, len: u64, number: &[u8]) {
-        let mut state = self.lock();
-        state.flushed(flushed);
-        state.news = true;
-        state.ring.totals.writes += 1;
-        state.ring.totals.written += len;
-        state.push(kind::FILE, now, &[], number);
+        match bytes.len() <= most {
+            true => state.ring.push(whole, now_ns, &[], bytes),
+            false => {
+                let mut number = [0; LEN_MAX];
+                let len = varint::put(&mut number, bytes.len() as u64);
+                state.ring.push(cut, now_ns, &number[..len], &bytes[..most]);
+            }
+        }
+        pen.passed_by(now_ns);
     }
 
     /// An error has passed.
@@ -143,7 +193,12 @@ impl Live {
         state.over = true;
         let Some(begun) = state.begun.clone() else { return }; // it never was in a channel
         // What was written because of an error need not be written again because of the same error's end.
-        let file = (when.wants(why) && state.news).then(|| (self.about(&state, &begun), state.ring.take()));
+        let news = state.known != Some(self.pieces());
+        let file = (when.wants(why) && news).then(|| {
+            let about = self.about(&state, &begun);
+            let kept = state.ring.take();
+            (about, self.with_front(&state, kept))
+        });
         drop(state);
         self.shared.leave(self.number);
         if let Some((about, kept)) = file {
@@ -155,8 +210,8 @@ impl Live {
     pub(crate) fn write(&self, why: Why) {
         let mut state = self.lock();
         let Some(begun) = state.begun.clone().filter(|_| !state.over) else { return };
-        state.news = false;
-        let (about, kept) = (self.about(&state, &begun), state.ring.kept());
+        state.known = Some(self.pieces());
+        let (about, kept) = (self.about(&state, &begun), self.with_front(&state, state.ring.kept()));
         drop(state);
         self.shared.write(about, kept, why);
     }
@@ -165,14 +220,37 @@ impl Live {
     pub(crate) fn recording(&self) -> Recording {
         let state = self.lock();
         let about = state.begun.as_ref().map(|begun| self.about(&state, begun)).unwrap_or_default();
-        let kept = state.ring.kept();
+        let kept = self.with_front(&state, state.ring.kept());
         drop(state);
         parsed(self.shared.file(&about, kept, Why::ByHand))
     }
 
+    /// What is in the ring, and what is in front of it.
+    fn with_front(&self, state: &State, mut kept: Kept) -> Kept {
+        self.front.copy_to(&mut kept.records);
+        let Self { read, written, .. } = self;
+        kept.totals = Totals {
+            read: read.bytes(),
+            written: written.bytes(),
+            reads: read.pieces(),
+            writes: written.pieces(),
+        };
+        kept.from_the_start = state.from_the_start;
+        kept
+    }
+
+    fn pieces(&self) -> u64 {
+        self.read.pieces() + self.written.pieces()
+    }
+
+    fn len(&self) -> usize {
+        let state = self.lock();
+        state.ring.len() + self.front.bytes()
+    }
+
     /// How many bytes have gone out.
     pub(crate) fn written_len(&self) -> u64 {
-        self.lock().ring.totals.written
+        self.written.bytes()
     }
 
     /// What is said about the recording in its file.
@@ -197,47 +275,13 @@ impl Live {
 }
 
 impl State {
-    #[inline]
-    fn flushed(&mut self, at: Option<Instant>) {
-        if let Some(at) = at {
-            let since = self.since(at);
-            self.ring.flushed(since);
+    fn empty_front(&mut self, front: &Front, pen: &mut Pen, flushed_ns: Option<u64>) {
+        // Of a record that is in the ring: those in the front have their flushes with them.
+        if let Some(at) = flushed_ns {
+            self.ring.flushed(at);
         }
+        pen.take(front, |records, sums| self.ring.append(records, sums));
     }
-
-    /// How long after the beginning that is.
-    #[inline]
-    fn since(&mut self, now: Instant) -> u64 {
-        let (last, since) = self.last;
-        if last == Some(now) {
-            return since;
-        }
-        let since = self.begun.as_ref().map_or(0, |begun| nanos(now.saturating_duration_since(begun.at)));
-        self.last = (Some(now), since);
-        since
-    }
-
-    #[inline]
-    fn push(&mut self, kind: u8, now: Instant, front: &[u8], body: &[u8]) {
-        let since = self.since(now);
-        self.ring.push(kind, since, front, body);
-    }
-
-    /// A piece of bytes, or the beginning of it.
-    #[inline]
-    fn piece(&mut self, [whole, cut]: [u8; 2], now: Instant, bytes: &[u8], most: usize) {
-        if bytes.len() <= most {
-            return self.push(whole, now, &[], bytes);
-        }
-        let mut number = [0; LEN_MAX];
-        let len = varint::put(&mut number, bytes.len() as u64);
-        self.push(cut, now, &number[..len], &bytes[..most]);
-    }
-}
-
-/// Five centuries fit.
-fn nanos(time: Duration) -> u64 {
-    time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.subsec_nanos()))
 }
 
 /// Covers what is not to be seen.
@@ -310,7 +354,7 @@ impl LiveRecording {
 
     /// How many bytes it holds.
     pub fn len(&self) -> usize {
-        self.live.upgrade().map_or(0, |live| live.lock().ring.len())
+        self.live.upgrade().map_or(0, |live| live.len())
     }
 
     /// Whether it holds nothing.

@@ -1,7 +1,6 @@
 //! The recorder on one channel: an observer that notes what passes.
 //!
-//! What a message costs: a lock that nobody else wants, a copy of its bytes into room that is there already. The time is that of the
-//! loop's turn, so that all recorders of a loop look at the clock once for all that came in a turn.
+//! What a short message costs: a copy of its bytes into room that is there already, without a lock. The time is that of the loop's turn, so that all recorders of a loop look at the clock once for all that came in a turn.
 //!
 //! Bytes that come in cannot be shared: they lie in the loop's read buffer, and stages behind may change them where they are. Bytes that go
 //! out could be, but a few of them would keep alive the buffer that they are a piece of, which the loop or a codec wants to use again. So both are copied, and
@@ -9,11 +8,16 @@
 
 use crate::{
     format::{Cause, kind, kind_of, varint},
+    front::Pen,
     live::Live,
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{ChannelView, CloseCause, Fault, LocalLoop, Observer, Outgoing};
-use std::{marker::PhantomData, sync::Arc, time::Instant};
+use std::{
+    marker::PhantomData,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// More of a text than anybody reads.
 const TEXT_MAX: usize = 4096;
@@ -44,21 +48,60 @@ const TEXT_MAX: usize = 4096;
 /// ```
 pub struct Recorder<W = Outgoing> {
     live: Arc<Live>,
+    pen: Pen,
+    clock: TurnClock,
     /// The channel's end, or that of what is to be recorded of it, has been noted.
     over: bool,
-    /// A flush that is noted with whatever comes next: one lock for both.
-    flushed: Option<Instant>,
+    /// A flush of what is in the ring: noted with whatever comes next, so that there is one lock for both.
+    flushed_ns: Option<u64>,
     writes: PhantomData<fn(W)>,
+}
+
+/// The time of the loop's turn, as what has passed since the recording began.
+#[derive(Default)]
+struct TurnClock {
+    began: Option<Instant>,
+    /// The last moment, and how long after the beginning it was.
+    last: Option<(Instant, u64)>,
+}
+
+impl TurnClock {
+    /// On a loop, the moment of its turn; on a worker, the present one. Never goes back.
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        let now = turn_time();
+        match self.last {
+            Some((last, since)) if last == now => since,
+            _ => self.later(now),
+        }
+    }
+
+    fn later(&mut self, now: Instant) -> u64 {
+        let before = self.last.map_or(0, |(_, since)| since);
+        let since = nanos(now.saturating_duration_since(*self.began.get_or_insert(now))).max(before);
+        self.last = Some((now, since));
+        since
+    }
 }
 
 impl<W> Recorder<W> {
     pub(crate) fn new(live: Arc<Live>) -> Self {
-        Self { live, over: false, flushed: None, writes: PhantomData }
+        Self {
+            live,
+            pen: Pen::default(),
+            clock: TurnClock::default(),
+            over: false,
+            flushed_ns: None,
+            writes: PhantomData,
+        }
     }
 
     fn note(&mut self, kind: u8, body: &[u8]) {
         if !self.over {
-            self.live.note(self.flushed.take(), kind, now(), &[], body);
+            let now = self.clock.now_ns();
+            if !self.is_in_front(kind, now, body) {
+                self.live.push(&mut self.pen, self.flushed_ns.take(), kind, now, body);
+            }
         }
     }
 
@@ -68,7 +111,34 @@ impl<W> Recorder<W> {
 
     fn note_cause(&mut self, kind: u8, cause: &CloseCause) {
         let Cause { kind: which, text } = Cause::from(cause);
-        self.live.note(self.flushed.take(), kind, now(), &[which as u8], cut(&text).as_bytes());
+        self.note(kind, &[&[which as u8], cut(&text).as_bytes()].concat());
+    }
+
+    /// A piece of bytes, or the beginning of it.
+    #[inline]
+    fn note_piece(&mut self, kinds: [u8; 2], bytes: &[u8], most: usize) {
+        let now = self.clock.now_ns();
+        if bytes.len() > most || !self.is_in_front(kinds[0], now, bytes) {
+            self.live.push_piece(&mut self.pen, self.flushed_ns.take(), kinds, now, bytes, most);
+        }
+    }
+
+    /// Adds a record to the front, emptied before if that is what it takes. False if it belongs into the ring.
+    #[inline]
+    fn is_in_front(&mut self, kind: u8, now_ns: u64, body: &[u8]) -> bool {
+        if self.flushed_ns.is_none() && self.pen.push(&self.live.front, kind, now_ns, body) {
+            return true;
+        }
+        self.is_in_front_now(kind, now_ns, body)
+    }
+
+    #[cold]
+    fn is_in_front_now(&mut self, kind: u8, now_ns: u64, body: &[u8]) -> bool {
+        if !self.live.front.takes(body.len()) {
+            return false;
+        }
+        self.live.empty_front(&mut self.pen, self.flushed_ns.take());
+        self.pen.push(&self.live.front, kind, now_ns, body)
     }
 
     fn end(&mut self, end: End) {
@@ -86,10 +156,14 @@ pub(crate) enum End {
     Removed,
 }
 
-/// The moment of the loop's turn; on a worker, the present one.
 #[inline]
-fn now() -> Instant {
+fn turn_time() -> Instant {
     LocalLoop::turn_time_here().unwrap_or_else(Instant::now)
+}
+
+/// Five centuries fit.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.subsec_nanos()))
 }
 
 /// The beginning of a text.
@@ -130,7 +204,9 @@ impl<W: Wire> Observer for Recorder<W> {
     type Write = W;
 
     fn sees_channel(&mut self, channel: &ChannelView<'_, BytesMut>) {
-        self.live.meet(now(), channel.id(), channel.local(), channel.peer());
+        if self.live.meet(channel.id(), channel.local(), channel.peer()) {
+            self.clock.now_ns(); // where it begins
+        }
     }
     fn sees_active(&mut self) {
         self.live.is_new();
@@ -139,7 +215,8 @@ impl<W: Wire> Observer for Recorder<W> {
     #[inline]
     fn sees_read(&mut self, bytes: &BytesMut) {
         if !self.over {
-            self.live.read(self.flushed.take(), now(), bytes);
+            self.live.count_read(bytes.len());
+            self.note_piece([kind::READ, kind::READ_CUT], bytes, usize::MAX);
         }
     }
     #[inline]
@@ -147,24 +224,32 @@ impl<W: Wire> Observer for Recorder<W> {
         if self.over {
             return;
         }
-        let flushed = self.flushed.take();
         match out.content() {
-            Ok(bytes) => self.live.written(flushed, now(), bytes),
+            Ok(bytes) => {
+                self.live.count_written(bytes.len() as u64);
+                self.note_piece([kind::WRITTEN, kind::WRITTEN_CUT], bytes, self.live.written_max());
+            }
             Err(len) => {
+                self.live.count_written(len);
                 let mut number = Vec::with_capacity(varint::LEN_MAX);
                 varint::push(&mut number, len);
-                self.live.file(flushed, now(), len, &number);
+                self.note(kind::FILE, &number);
             }
         }
     }
     #[inline]
     fn sees_flush(&mut self) {
-        match self.flushed {
-            None => self.flushed = Some(now()),
-            Some(before) if before == now() => {}
-            Some(_) => {
-                self.note(kind::FLUSH, &[]);
-            }
+        if self.over {
+            return;
+        }
+        let now = self.clock.now_ns();
+        if self.pen.flushed(&self.live.front, now) {
+            return;
+        }
+        match self.flushed_ns {
+            None if self.pen.is_empty() => self.flushed_ns = Some(now),
+            Some(before) if before == now => {}
+            _ => self.note(kind::FLUSH, &[]),
         }
     }
     fn sees_input_closed(&mut self) {

@@ -14,11 +14,14 @@
 //!    the one before it is kept.
 //! 4. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
 //!
-//! Not here: what is recorded and when (`recorder`), who else may look (`live`).
+//! Not here: what is recorded and when (`recorder`), the newest of it (`front`), who else may look (`live`).
 
-use crate::format::{
-    kind, varint,
-    writer::{HEAD_MAX, Kept, Totals, head},
+use crate::{
+    format::{
+        kind, varint,
+        writer::{HEAD_MAX, Kept, head},
+    },
+    front::Sums,
 };
 use std::collections::VecDeque;
 
@@ -54,7 +57,6 @@ pub(crate) struct Ring {
     last_len: usize,
     lost_records: u64,
     lost_bytes: u64,
-    pub(crate) totals: Totals,
 }
 
 impl Ring {
@@ -73,7 +75,6 @@ impl Ring {
             last_len: 0,
             lost_records: 0,
             lost_bytes: 0,
-            totals: Totals::default(),
         }
     }
 
@@ -99,12 +100,7 @@ impl Ring {
         let head = head(&mut room, kind, now_ns - self.last_ns, front.len() + body.len());
         let len = head + front.len() + body.len();
         debug_assert!(len <= self.limit, "the body of a record is too long");
-        if self.len + len > self.limit || self.records == self.records_max {
-            self.make_room(len);
-        }
-        if self.len + len > self.room.len() {
-            self.grow(len);
-        }
+        self.provide(len, 1);
         let size = self.room.len();
         let at = wrapped(self.first + self.len, size);
         match self.room.get_mut(at..at + HEAD_MAX) {
@@ -119,12 +115,38 @@ impl Ring {
             self.put(front);
         }
         self.put(body);
-        self.records += 1;
-        self.last_ns = now_ns;
-        self.last_len = len;
+        let bodies = (len - head) as u64;
+        self.added(len, Sums { records: 1, bodies, last_len: len, last_ns: now_ns });
+    }
+
+    /// Adds records as they are in a [`Front`](crate::front::Front), the first of them so long after the last one here.
+    pub(crate) fn append(&mut self, records: &[u8], sums: Sums) {
+        debug_assert!(records.len() <= self.limit && sums.records <= self.records_max);
+        self.provide(records.len(), sums.records);
+        self.put(records);
+        self.added(records.len(), sums);
+    }
+
+    /// Makes room for so much.
+    #[inline]
+    fn provide(&mut self, len: usize, records: usize) {
+        if self.len + len > self.limit || self.records + records > self.records_max {
+            self.make_room(len, records);
+        }
+        if self.len + len > self.room.len() {
+            self.grow(len);
+        }
+    }
+
+    /// So much has been added.
+    #[inline]
+    fn added(&mut self, len: usize, sums: Sums) {
+        self.records += sums.records;
+        self.last_ns = sums.last_ns;
+        self.last_len = sums.last_len;
         self.newest.len += len;
-        self.newest.records += 1;
-        self.newest.bodies += (len - head) as u64;
+        self.newest.records += sums.records;
+        self.newest.bodies += sums.bodies;
         if self.newest.len >= self.limit / CHUNKS || self.newest.records >= self.records_max.div_ceil(CHUNKS)
         {
             self.begin_chunk();
@@ -166,10 +188,10 @@ impl Ring {
         self.len += bytes.len();
     }
 
-    /// Drops the oldest chunks until there is room for a record.
+    /// Drops the oldest chunks until there is room for so much.
     #[cold]
-    fn make_room(&mut self, len: usize) {
-        while self.len + len > self.limit || self.records == self.records_max {
+    fn make_room(&mut self, len: usize, records: usize) {
+        while self.len + len > self.limit || self.records + records > self.records_max {
             let newest = Chunk { last_ns: self.last_ns, ..self.newest };
             let oldest = self.chunks.pop_front().unwrap_or_else(|| {
                 self.newest = Chunk::default();
@@ -227,7 +249,7 @@ impl Ring {
             lost_until_ns: self.first_ns,
             lost_records: self.lost_records,
             lost_bytes: self.lost_bytes,
-            totals: self.totals,
+            ..Kept::default()
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     pub(crate) lost_records: u64,
     pub(crate) lost_bytes: u64,
     pub(crate) totals: Totals,
+    /// The recorder was there when the channel began.
+    pub(crate) from_the_start: bool,
 }
 
 /// Puts a file together.

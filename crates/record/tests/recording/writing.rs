@@ -248,6 +248,17 @@ fn a_ring_that_is_too_small_keeps_the_end_and_says_what_it_has_lost() {
 }
 
 #[test]
+fn a_text_that_is_longer_than_the_ring_is_cut() {
+    let (flight, files) = flight(FlightRecorder::builder().bytes(256).when(When::TROUBLE));
+    let mut channel =
+        recorded(&flight, pipeline().handle(|_, _: BytesMut| panic!("{}", "long ".repeat(200))));
+    channel.write_inbound("x");
+    let recording = files.next().1;
+    let Seen::Panicked(text) = recording.records().last().unwrap().what else { panic!("{recording:?}") };
+    assert!(text.starts_with("long long ") && text.len() > 200 && text.len() < 256, "{text}");
+}
+
+#[test]
 fn of_what_goes_out_the_beginning_of_each_piece_is_kept_and_all_is_counted() {
     let (flight, _files) = flight(FlightRecorder::builder().written_max(10));
     let mut channel = recorded(
