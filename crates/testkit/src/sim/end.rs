@@ -18,7 +18,7 @@ const ENDING_MAX: Duration = Duration::from_secs(3600);
 
 impl Sim {
     /// Everything comes to its end, and is looked at.
-    pub(super) fn end(&self, panics_allowed: bool) {
+    pub(super) fn end(&self) {
         let engine = self.engine();
         engine.script.borrow_mut().stop();
         self.heal();
@@ -49,7 +49,7 @@ impl Sim {
         engine.abandon();
         // Behind that nobody is left who could still see to it.
         let (panics, first) = engine.universe.lock().panics.take();
-        if let Some(first) = first.filter(|_| !panics_allowed) {
+        if let Some(first) = first {
             self.violation(format!("{panics} panics were contained, the first of them: {first}"));
         }
         let flaws = mem::take(&mut engine.universe.lock().flaws);

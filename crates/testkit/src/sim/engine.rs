@@ -11,7 +11,7 @@
 //!    (a task of workers that waits).
 
 use super::{
-    host::{Host, HostWorld},
+    host::{Host, HostWorld, dropped},
     loops::{LoopSlot, Loops},
     net::Time,
     script::Script,
@@ -227,6 +227,12 @@ impl Engine {
             (Some(next), None) => (next, true),
             (None, None) => return false,
         };
+        assert!(
+            to <= Time::LAST,
+            "the simulation would have to go on until {:?} after its start, and its clock ends at {:?}",
+            to.since_start(),
+            Time::LAST.since_start()
+        );
         self.universe.lock().now = to.max(now);
         more
     }
@@ -386,10 +392,11 @@ impl Engine {
 
     /// Everything is cut, whatever it was about to do: what is left of a run.
     pub(super) fn abandon(&self) {
-        for host in 0..self.worlds.borrow().len() {
-            self.cut(host);
-            self.world(host).common.end();
-            self.cut(host);
+        let hosts = self.worlds.borrow().len();
+        for host in 0..hosts {
+            dropped(|| self.cut(host));
+            dropped(|| self.world(host).common.end());
+            dropped(|| self.cut(host));
         }
         self.hosts.borrow_mut().clear();
         self.worlds.borrow_mut().clear();

@@ -18,6 +18,7 @@ use std::{
     error::Error,
     fmt,
     net::IpAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -25,6 +26,9 @@ use std::{
 
 /// Runs when the host starts, and again when it is restarted; what it returns is kept until the host ends.
 type Program = Rc<dyn Fn() -> Result<Box<dyn Any>, String>>;
+
+/// Ten thousand years.
+const AHEAD_MAX: Duration = Duration::from_secs(10_000 * 365 * 86_400);
 
 thread_local! {
     /// What hosts of this thread's simulation run.
@@ -219,7 +223,11 @@ impl Host {
     }
 
     /// The clock on its wall is ahead of the others.
+    ///
+    /// # Panics
+    /// If that is more than ten thousand years, which systems could not show.
     pub fn clock_ahead(&self, by: Duration) {
+        assert!(by <= AHEAD_MAX, "{}: a clock cannot be ahead by {by:?}, only by {AHEAD_MAX:?}", self.name);
         self.universe.lock().hosts[self.index].clock.ahead = Ahead::By(by);
     }
 
@@ -253,10 +261,20 @@ impl fmt::Debug for Host {
     }
 }
 
-/// No simulation runs on this thread any more.
+/// No simulation runs on this thread any more. Values of programs are dropped one by one: of a failed run, any of them may panic.
 pub(super) fn forget_all() {
-    let programs = PROGRAMS.take();
-    drop(programs);
+    while let Some(Slot { program, kept, event_loop }) = PROGRAMS.with_borrow_mut(Vec::pop) {
+        dropped(|| drop(kept));
+        dropped(|| drop(event_loop));
+        dropped(|| drop(program));
+    }
+}
+
+/// Drops something of a run that is over. If that panics, the panic hook has told it, and the rest is dropped nevertheless.
+pub(super) fn dropped(drop: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(drop)) {
+        std::mem::forget(panic); // its own drop may be the next one that panics
+    }
 }
 
 /// The world of everything that runs on a host.

@@ -16,6 +16,7 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr},
     ops::RangeInclusive,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -38,14 +39,29 @@ use std::{
 pub struct SimBuilder {
     seed: u64,
     skipped: BTreeSet<usize>,
-    panics_allowed: bool,
+    panics_allowed: Option<String>,
     trace_lines: usize,
 }
 
 impl SimBuilder {
     /// Panics of handlers and tasks are a part of what is tried. Default: a panic that was contained by a loop fails the run.
-    pub fn allow_panics(mut self) -> Self {
-        self.panics_allowed = true;
+    pub fn allow_panics(self) -> Self {
+        self.allow_panics_with("")
+    }
+
+    /// Panics whose message has this text in it are a part of what is tried; any other one that was contained fails the run.
+    ///
+    /// ```
+    /// use netwright_testkit::sim::Sim;
+    ///
+    /// Sim::seed(1).allow_panics_with("on purpose").run(|sim| {
+    ///     let host = sim.host("here");
+    ///     let broken = host.event_loop().submit(|| -> u32 { panic!("this one is on purpose") });
+    ///     assert!(broken.unwrap().wait().is_err());
+    /// });
+    /// ```
+    pub fn allow_panics_with(mut self, text: &str) -> Self {
+        self.panics_allowed = Some(text.to_owned());
         self
     }
 
@@ -66,18 +82,33 @@ impl SimBuilder {
     ///
     /// # Panics
     /// If anything did not come to its end or was lost, with what it is, the seed, and the last lines of the trace.
+    ///
+    /// If the scenario panics, everything on its hosts is cut off first, and a value that panics when it is dropped there changes nothing of what is told. What
+    /// the scenario itself holds is dropped by the panic before that: there, as in any program, a second panic ends the process.
     pub fn run<R>(self, scenario: impl FnOnce(&Sim) -> R) -> Outcome<R> {
         assert!(Engine::current().is_none(), "a simulation cannot be run within another one");
         world::forget_promises();
         let universe = Universe::new(self.seed);
+        universe.lock().panics.allow(self.panics_allowed.clone());
         let engine = Engine::new(universe.clone(), Script::without(self.skipped.clone()));
         let installed = engine.install();
         let sim = Sim { engine: engine.clone() };
         let mut failing = Failing { sim: &sim, seed: self.seed, lines: self.trace_lines, armed: true };
         let outside = world::enter(Outside::new(universe.clone()));
-        let value = scenario(&sim);
-        drop(outside);
-        sim.end(self.panics_allowed);
+        // Caught, so that whatever is cut off behind it may panic as well.
+        let run = || {
+            let value = scenario(&sim);
+            drop(outside);
+            sim.end();
+            value
+        };
+        let value = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(value) => value,
+            Err(panic) => {
+                drop(failing);
+                resume_unwind(panic);
+            }
+        };
         let violations = engine.violations.take();
         assert!(violations.is_empty(), "{}", violations.join("\n"));
         failing.armed = false;
@@ -117,7 +148,7 @@ impl Drop for Failing<'_> {
         if !quiet() {
             eprintln!("seed {}, at {:?}; the last of what happened:\n{tail}", self.seed, self.sim.now());
         }
-        // What lives in the simulation ends with it, before the thread's locals do.
+        // What lives in the simulation ends with it, before the thread's locals do. Of what it drops, something may panic: the rest goes nevertheless.
         self.sim.engine.abandon();
         host::forget_all();
     }
@@ -161,7 +192,7 @@ pub struct Sim {
 impl Sim {
     /// A simulation in which everything that is left to chance comes from `seed`.
     pub fn seed(seed: u64) -> SimBuilder {
-        SimBuilder { seed, skipped: BTreeSet::new(), panics_allowed: false, trace_lines: 40 }
+        SimBuilder { seed, skipped: BTreeSet::new(), panics_allowed: None, trace_lines: 40 }
     }
 
     pub(super) fn of(engine: &Engine) -> Self {

@@ -1,10 +1,10 @@
 //! What goes wrong in a simulation is felt by the programs in it, and looked after at its end.
 
 use super::programs::echo_server;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use netwright_core::{CloseCause, EventLoop, pipeline};
 use netwright_testkit::sim::{Fault, FaultPlan, Sim, for_seeds};
-use netwright_transport::{Client, ConnectError};
+use netwright_transport::{Client, ConnectError, Server};
 use std::{
     net::IpAddr,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -193,4 +193,99 @@ fn a_failure_names_its_seed_and_the_only_fault_that_it_needs() {
     assert!(text.contains("these 1 of"), "{text}");
     assert!(text.contains("are reset"), "{text}");
     assert!(text.contains("NETWRIGHT_SIM_SEED="), "{text}");
+}
+
+#[test]
+fn a_failure_that_needs_a_restart_shows_how_the_host_went_as_well() {
+    let text = failure(|| {
+        for_seeds(0..50, |sim| {
+            let server = sim.host("server");
+            let programs = Arc::new(Mutex::new(0));
+            let begun = programs.clone();
+            server
+                .start(move || {
+                    *begun.lock().unwrap() += 1;
+                    echo_server()
+                })
+                .unwrap();
+            sim.host("client");
+            sim.draw_faults(&FaultPlan::new(secs(5)).cuts(3).crashes(1).kills(1).only(&["server"]));
+            sim.run_for(secs(6));
+            assert_eq!(*programs.lock().unwrap(), 1, "it was started again");
+        });
+    });
+    assert!(text.contains("these 2 of"), "{text}");
+    assert!(text.contains("server is back"), "{text}");
+    assert!(text.contains("server crashes") || text.contains("server is killed"), "{text}");
+}
+
+#[test]
+fn values_that_panic_when_a_failed_run_drops_them_do_not_hide_why_it_failed() {
+    struct Broken(&'static str);
+    impl Drop for Broken {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(self.0)); // as a panic, but without the hook's noise
+        }
+    }
+    let text = failure(|| {
+        for_seeds(0..1, |sim| {
+            let server = sim.host("server");
+            let program = || {
+                let (of_factory, of_stage) = (Broken("of the factory"), || Broken("of a stage"));
+                let server = Server::builder().pipeline(move |_| {
+                    let (_, of_stage) = (&of_factory, of_stage());
+                    pipeline().handle(move |cx, bytes: BytesMut| {
+                        let _ = &of_stage;
+                        cx.write_and_flush(bytes.freeze());
+                    })
+                });
+                server.bind("0.0.0.0:7").wait()
+            };
+            server.start(program).unwrap();
+            drop(server.spawn(async {
+                let _of_task = Broken("of a task");
+                std::future::pending::<()>().await
+            }));
+            let connects = || {
+                let client = client();
+                let channel = client.connect("server:7").wait().map_err(|error| error.to_string())?;
+                Ok::<_, String>((client, channel, Broken("of a program")))
+            };
+            sim.host("client").start(connects).unwrap();
+            sim.run_for(secs(1));
+            panic!("why it failed");
+        });
+    });
+    assert!(text.contains("failed: why it failed"), "{text}");
+}
+
+#[test]
+fn a_simulation_ends_with_its_reason_where_its_clock_does() {
+    let year = secs(365 * 86_400);
+    let outcome = Sim::seed(13).run(|sim| {
+        let later = sim.host("a").event_loop().schedule(year * 200, || ()).unwrap();
+        sim.run_for(year * 280);
+        assert!(later.is_done(), "it came long ago");
+        sim.now()
+    });
+    assert!(outcome.value >= year * 280);
+    for time in [year * 400, year * 600, Duration::MAX] {
+        let text = failure(|| Sim::seed(14).run(|sim| sim.run_for(time)).value);
+        assert!(text.contains("its clock ends at"), "{time:?}: {text}");
+        let text = failure(|| {
+            Sim::seed(15).run(|sim| {
+                sim.run_for(secs(1));
+                let kept = sim.host("a").event_loop().schedule(secs(3), || ()).unwrap();
+                sim.run_until(time, || false);
+                drop(kept);
+            });
+        });
+        assert!(text.contains("its clock ends at"), "{time:?}: {text}");
+    }
+    Sim::seed(16).run(|sim| {
+        sim.at(Duration::MAX, Fault::Heal); // never
+        let never = sim.host("a").event_loop().schedule(Duration::MAX, || ());
+        sim.run_for(year);
+        drop(never);
+    });
 }

@@ -21,6 +21,10 @@ pub struct Time(pub u64);
 impl Time {
     /// The start of the simulation.
     pub const START: Self = Self(0);
+
+    /// The last moment to which a simulation goes on, some 290 years after its start: far enough from the end of what can be counted that nothing which is added
+    /// to a moment ever runs over.
+    pub const LAST: Self = Self(u64::MAX / 2);
 }
 
 impl Add<Duration> for Time {
