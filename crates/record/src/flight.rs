@@ -3,7 +3,8 @@
 use crate::{
     Directory, LiveRecording, NewRecording, Recorder, Redaction, Sink, Why,
     format::writer::{self, Kept},
-    live::{Live, redact},
+    live::Live,
+    redact::redact,
 };
 use bytes::Bytes;
 use netwright_core::{ChannelId, ObserverStage, Workers, observe};
@@ -344,7 +345,7 @@ impl Shared {
 
     /// The file of what is there, with nothing in it that is not to be seen.
     pub(crate) fn file(&self, about: &[(&str, String)], mut kept: Kept, why: Why) -> Vec<u8> {
-        redact(self, &mut kept);
+        redact(&self.settings.redaction, &mut kept);
         writer::file(about, &kept, why)
     }
 

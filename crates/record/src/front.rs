@@ -1,7 +1,7 @@
 //! The newest records of a recording: a small buffer in front of the ring, written without a lock.
 //!
 //! ```text
-//!   the channel's loop ── Pen ──▶ [ front: 2 KiB ] ── full: one lock, one copy ──▶ [ ring: 62 KiB ]
+//!   the channel's loop ── Pen ──▶ [ front: 1 KiB ] ── full: one lock, one copy ──▶ [ ring: 63 KiB ]
 //!                                       ▲                                               ▲
 //!   any other thread ───────────────────┴───────── reads both, holding the lock ────────┘
 //! ```
@@ -31,8 +31,8 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// A dozen short messages with their answers. A thousand connections at work have 2 MiB, which caches can still hold.
-const FRONT_MAX: usize = 2048;
+/// Half a dozen short messages with their answers. A thousand connections at work have 1 MiB, which caches can still hold.
+const FRONT_MAX: usize = 1024;
 /// As a part of a whole recording: less where that is small.
 const SHARE: usize = 16;
 /// Below that there is none: a ring so small is in the caches anyway.
@@ -103,19 +103,19 @@ impl Front {
 
     /// The records in so many words as they are in a file; tells how many bytes that is, and how many of them are the last record.
     fn encode(&self, len: usize, room: &mut [u8; ROOM]) -> (usize, usize) {
-        let (mut words, mut at, mut last) = (self.words[..len].iter(), 0, 0);
-        while let Some(first) = words.next() {
+        let (mut words, mut at, mut last) = (&self.words[..len], 0, 0);
+        while let Some((first, rest)) = words.split_first() {
             last = at;
             let first = first.load(Ordering::Relaxed);
             let len = usize::from((first >> LEN_BITS) as u16);
             let there = room[at..].first_chunk_mut().expect("as much room as words, and a head");
             at += head(there, first as u8, first >> TIME_BITS, len);
-            let body = room[at..].as_chunks_mut::<WORD>().0.iter_mut();
+            let (body, next) = rest.split_at(len.div_ceil(WORD));
             // What is too much in the last word is overwritten by the next record.
-            for (bytes, word) in iter::zip(body, words.by_ref().take(len.div_ceil(WORD))) {
+            for (bytes, word) in iter::zip(room[at..].as_chunks_mut::<WORD>().0, body) {
                 *bytes = word.load(Ordering::Relaxed).to_le_bytes();
             }
-            at += len;
+            (at, words) = (at + len, next);
         }
         (at, at - last)
     }
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn small_recordings_have_no_front_and_others_a_sixteenth_at_most() {
         for (bytes, records, size) in
-            [(256, 4096, 0), (2047, 4096, 0), (2048, 4096, 128), (65_536, 4096, 2048), (65_536, 15, 0)]
+            [(256, 4096, 0), (2047, 4096, 0), (2048, 4096, 128), (65_536, 4096, 1024), (65_536, 15, 0)]
         {
             let front = Front::new(bytes, records);
             assert_eq!(front.size(), size);

@@ -3,13 +3,12 @@
 use crate::{
     flight::Shared,
     format::{
-        CauseKind, Raw, Recording, Why, kind,
+        CauseKind, Recording, Why,
         varint::{self, LEN_MAX},
         writer::{self, Kept, Totals},
     },
     front::{Front, Pen},
     recorder::End,
-    redact::Direction,
     ring::{LIMIT_MIN, Ring},
 };
 use netwright_core::{Address, ChannelId};
@@ -281,36 +280,6 @@ impl State {
             self.ring.flushed(at);
         }
         pen.take(front, |records, sums| self.ring.append(records, sums));
-    }
-}
-
-/// Covers what is not to be seen.
-pub(crate) fn redact(shared: &Shared, kept: &mut Kept) {
-    let rules = &shared.settings.redaction;
-    if rules.is_none() {
-        return;
-    }
-    let mut redacting = rules.begin(kept.lost_records > 0);
-    let (mut at, records) = (0, &mut kept.records);
-    while let Ok(raw) = Raw::at(records, at) {
-        at = raw.end;
-        let body = &mut records[raw.body..raw.end];
-        let behind_number =
-            |body: &[u8]| varint::take(body.iter().copied()).map_or(0, |(_, len)| len.min(body.len()));
-        match raw.kind & !kind::FLUSHED_BIT {
-            kind::READ => redacting.piece(Direction::In, body, true),
-            kind::WRITTEN => redacting.piece(Direction::Out, body, true),
-            kind::READ_CUT => {
-                let first = behind_number(body);
-                redacting.piece(Direction::In, &mut body[first..], false);
-            }
-            kind::WRITTEN_CUT => {
-                let first = behind_number(body);
-                redacting.piece(Direction::Out, &mut body[first..], false);
-            }
-            kind::FILE => redacting.piece(Direction::Out, &mut [], false),
-            _ => {}
-        }
     }
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Local {
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };
+    /// The current loop's `turn_time`, once it was asked for here: one load for those who note the time of every message.
+    static TURN_TIME_HERE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 impl Local {
@@ -114,9 +116,21 @@ impl Local {
     }
 
     /// Asks the loop that this thread runs.
-    #[inline]
-    pub(crate) fn with_current<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
+    fn with_current<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
         CURRENT.try_with(|current| current.borrow().as_deref().map(ask)).ok().flatten()
+    }
+
+    /// The moment of the turn of the loop that this thread runs.
+    #[inline]
+    pub(crate) fn turn_time_here() -> Option<Instant> {
+        TURN_TIME_HERE.get().or_else(Self::ask_turn_time)
+    }
+
+    #[cold]
+    fn ask_turn_time() -> Option<Instant> {
+        let now = Self::with_current(Self::turn_time);
+        TURN_TIME_HERE.set(now);
+        now
     }
 
     /// The loop that this thread runs.
@@ -132,6 +146,7 @@ impl Local {
 
     /// Makes this the thread's loop until the guard goes.
     pub(crate) fn enter(self: &Rc<Self>) -> Entered {
+        TURN_TIME_HERE.set(None);
         Entered { before: CURRENT.replace(Some(self.clone())), _id: loop_thread::enter(self.shared.id) }
     }
 
@@ -176,6 +191,7 @@ impl Local {
     pub(crate) fn begin_turn(&self) {
         self.queues.begin_turn();
         self.turn_time.set(None);
+        TURN_TIME_HERE.set(None);
     }
 
     /// When this was first asked in this turn.
@@ -486,6 +502,7 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        TURN_TIME_HERE.set(None);
         CURRENT.replace(self.before.take());
     }
 }

@@ -179,10 +179,25 @@ impl LocalLoop {
         self.local.turn_time()
     }
 
-    /// [`turn_time`](Self::turn_time) of the loop that the calling thread runs.
+    /// [`turn_time`](Self::turn_time) of the loop that the calling thread runs: one load, once it was asked for in the turn.
+    ///
+    /// ```
+    /// use netwright_core::{LocalLoop, ManualLoop};
+    /// use std::time::Duration;
+    ///
+    /// let (mut outer, mut inner) = (ManualLoop::new(), ManualLoop::new());
+    /// inner.advance(Duration::from_secs(60));
+    /// let (before, within, behind) = outer.enter(|| {
+    ///     let before = LocalLoop::turn_time_here();
+    ///     (before, inner.enter(LocalLoop::turn_time_here), LocalLoop::turn_time_here())
+    /// });
+    /// assert!(before.is_some() && before == behind && before != within);
+    /// assert_eq!(within, inner.enter(|| LocalLoop::current().map(|local| local.turn_time())));
+    /// assert_eq!(LocalLoop::turn_time_here(), None);
+    /// ```
     #[inline]
     pub fn turn_time_here() -> Option<Instant> {
-        Local::with_current(Local::turn_time)
+        Local::turn_time_here()
     }
 
     /// A way to have a source called from any thread, which does not keep the loop alive.

@@ -5,7 +5,7 @@ use netwright_core::{
     AppContext, Application, CloseCause, EmbeddedChannel, IntoPipeline, Outgoing, Peer, StageTimer, pipeline,
     slot, time::sleep,
 };
-use netwright_record::{CauseKind, FlightRecorder, Recording, When};
+use netwright_record::{CauseKind, FlightRecorder, Recording, Redaction, When};
 use std::time::Duration;
 
 fn millis(millis: u64) -> Duration {
@@ -21,7 +21,7 @@ fn off_the_ticks<T: 'static>(
     behind: impl IntoPipeline<T>,
     talk: impl FnOnce(&mut EmbeddedChannel<(), T>),
 ) -> Recording {
-    let flight = FlightRecorder::builder().when(When::BY_HAND).build();
+    let flight = FlightRecorder::builder().redact(Redaction::none()).when(When::BY_HAND).build();
     let whole = pipeline().add(slot::<BytesMut, Outgoing>("recorder")).joint(|_| behind);
     let mut channel = EmbeddedChannel::of(whole);
     channel.advance(micros(600));

@@ -179,7 +179,7 @@ fn slotted() -> (EmbeddedChannel<(), Outgoing>, Slot<BytesMut, Outgoing>) {
 
 #[test]
 fn a_recorder_in_a_slot_is_written_when_it_is_taken_out_and_says_that_it_came_later() {
-    let (flight, files) = when(When::ALWAYS);
+    let (flight, files) = flight(FlightRecorder::builder().redact(Redaction::none()).when(When::ALWAYS));
     let (mut channel, slot) = slotted();
     channel.write_inbound("before");
     slot.put(flight.recorder());
@@ -195,7 +195,7 @@ fn a_recorder_in_a_slot_is_written_when_it_is_taken_out_and_says_that_it_came_la
 
 #[test]
 fn a_recorder_that_is_exchanged_for_another_one_leaves_that_one_alone() {
-    let (flight, files) = when(When::TROUBLE);
+    let (flight, files) = flight(FlightRecorder::builder().redact(Redaction::none()).when(When::TROUBLE));
     let (mut channel, slot) = slotted();
     slot.put(flight.recorder());
     channel.write_inbound("one");
@@ -302,6 +302,82 @@ fn who_somebody_is_does_not_show_in_a_file_unless_that_is_wanted() {
         bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'#');
     });
     assert_eq!(shown(Some(own)), head.replace("1.1", "#.#").replace('7', "#"));
+}
+
+#[test]
+fn a_recorder_that_comes_while_a_secret_is_on_its_way_does_not_show_the_rest_of_it() {
+    let (flight, files) = when(When::ALWAYS);
+    let (mut channel, slot) = slotted();
+    channel.write_inbound("GET / HTTP/1.1\r\nCookie: the first half, ");
+    slot.put(flight.recorder());
+    channel.write_inbound("the second half\r\nHost: a\r\n\r\n");
+    assert_eq!(bytes_of(&so_far(&flight), read), b"***************\r\nHost: a\r\n\r\n");
+    slot.clear();
+    channel.write_inbound("after");
+    let recording = files.next().1;
+    for way in [read, written] {
+        assert_eq!(bytes_of(&recording, way), b"***************\r\nHost: a\r\n\r\n");
+    }
+}
+
+/// What the last text of a recording says.
+fn last_text(recording: &netwright_record::Recording) -> String {
+    let texts = recording.records().filter_map(|record| match record.what {
+        Seen::Panicked(text) | Seen::Error(text) => Some(text),
+        Seen::Inactive(cause) | Seen::Close(cause) => Some(cause.text),
+        _ => None,
+    });
+    texts.last().expect("it ended")
+}
+
+#[test]
+fn texts_do_not_show_what_is_covered_elsewhere() {
+    let request = "GET / HTTP/1.1\r\nCookie: id=secret7\r\n\r\n";
+    let says: [(fn(&str) -> String, &str); 3] = [
+        (
+            |request| format!("no such head: {request:?}"),
+            "no such head: \"GET / HTTP/1.1\\r\\nCookie: *******************",
+        ),
+        (|request| format!("no such id: {}", &request[27..34]), "no such id: *******"),
+        (|request| format!("no such cookie: {}", &request[24..34]), "no such cookie: **********"),
+    ];
+    for (say, shown) in says {
+        for panics in [true, false] {
+            let (flight, files) = when(When::TROUBLE);
+            let handler = pipeline().handle(move |cx, bytes: BytesMut| {
+                let text = say(std::str::from_utf8(&bytes).unwrap());
+                assert!(!panics, "{text}");
+                cx.fire_error(io::Error::other(text));
+            });
+            recorded(&flight, handler).write_inbound(request);
+            let text = last_text(&files.next().1);
+            assert!(text.ends_with(shown), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+    // Unless that is wanted, or nothing of any text is.
+    for (redaction, shown) in [
+        (Redaction::none(), "no such id: secret7"),
+        (Redaction::none().without_texts(), "*******************"),
+    ] {
+        let (flight, files) = flight(FlightRecorder::builder().redact(redaction));
+        let panics = pipeline().handle(|_, bytes: BytesMut| {
+            panic!("no such id: {}", std::str::from_utf8(&bytes[27..34]).unwrap())
+        });
+        recorded(&flight, panics).write_inbound(request);
+        assert_eq!(last_text(&files.next().1), shown);
+    }
+}
+
+#[test]
+fn what_a_function_has_covered_is_covered_in_texts() {
+    let digits = Redaction::none().and(|_, bytes| {
+        bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'#');
+    });
+    let (flight, files) = flight(FlightRecorder::builder().redact(digits));
+    let panics = pipeline().handle(|_, _: BytesMut| panic!("no account 47114711 in 2 tries"));
+    recorded(&flight, panics).write_inbound("PAY 47114711");
+    assert_eq!(last_text(&files.next().1), "no account ******** in 2 tries");
 }
 
 #[test]

@@ -14,9 +14,15 @@
 //!
 //! What comes in is one stream and what goes out is another, whatever pieces they are in: a value that is split is covered in both. Where
 //! bytes are missing (a ring that has lost its beginning, a piece that was cut), nobody knows whether a value goes on behind them:
-//! everything up to the next end of a line is covered.
+//! everything up to the next end of a line is covered. The same holds for a recorder that came later than its channel.
+//!
+//! Texts of errors and panics may quote what is covered; see `texts`.
 
+mod texts;
+
+use crate::format::{Raw, kind, varint, writer::Kept};
 use std::{fmt, sync::Arc};
+use texts::Values;
 
 /// What is put over bytes that are not to be seen.
 pub(crate) const COVER: u8 = b'*';
@@ -65,6 +71,7 @@ type Own = Arc<dyn Fn(Direction, &mut [u8]) + Send + Sync>;
 pub struct Redaction {
     headers: Vec<String>,
     own: Vec<Own>,
+    without_texts: bool,
 }
 
 impl Redaction {
@@ -105,8 +112,34 @@ impl Redaction {
         self
     }
 
+    /// And all texts: messages of panics, errors, and why a channel was closed, which may tell of what peers have sent. If not said, what they
+    /// quote of covered values is covered, as far as it can be found: behind the name of a header, and what was covered in the bytes
+    /// of the same recording. A text that has been changed in between, or tells of bytes that are no longer in the ring, still shows them.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use netwright_record::{FlightRecorder, NewRecording, Redaction, Seen};
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let (send, files) = mpsc::channel();
+    /// let flight = FlightRecorder::builder()
+    ///     .redact(Redaction::http().without_texts())
+    ///     .to(move |file: &NewRecording| { let _ = send.send(file.recording()?); Ok(()) })
+    ///     .build();
+    /// let panics = pipeline().add(flight.stage()).handle(|_, _: bytes::BytesMut| panic!("no such user: Smith"));
+    /// EmbeddedChannel::new(panics).write_inbound("hello");
+    ///
+    /// let recording = files.recv_timeout(Duration::from_secs(30))?;
+    /// assert_eq!(recording.records().last().unwrap().what, Seen::Panicked("*".repeat(19)));
+    /// # Ok::<(), mpsc::RecvTimeoutError>(())
+    /// ```
+    pub fn without_texts(mut self) -> Self {
+        self.without_texts = true;
+        self
+    }
+
     pub(crate) fn is_none(&self) -> bool {
-        self.headers.is_empty() && self.own.is_empty()
+        self.headers.is_empty() && self.own.is_empty() && !self.without_texts
     }
 
     pub(crate) fn headers(&self) -> &[String] {
@@ -114,7 +147,7 @@ impl Redaction {
     }
 
     /// For the pieces of one recording.
-    pub(crate) fn begin(&self, beginning_is_lost: bool) -> Redacting<'_> {
+    fn begin(&self, beginning_is_lost: bool) -> Redacting<'_> {
         let at = if beginning_is_lost { At::Covered } else { At::Name };
         let lines = || Lines { at, name: Vec::new(), name_is_over: false };
         Redacting { rules: self, ways: [lines(), lines()] }
@@ -123,21 +156,74 @@ impl Redaction {
 
 impl fmt::Debug for Redaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redaction").field("headers", &self.headers).field("own", &self.own.len()).finish()
+        f.debug_struct("Redaction")
+            .field("headers", &self.headers)
+            .field("own", &self.own.len())
+            .field("without_texts", &self.without_texts)
+            .finish()
+    }
+}
+
+/// Covers what is not to be seen in a recording: pieces first, then texts, in which any value of any piece may be quoted.
+pub(crate) fn redact(rules: &Redaction, kept: &mut Kept) {
+    if rules.is_none() {
+        return;
+    }
+    let mut redacting = rules.begin(kept.lost_records > 0 || !kept.from_the_start);
+    let (mut values, mut texts, mut before) = (Values::default(), Vec::new(), Vec::new());
+    let (mut at, records) = (0, &mut kept.records);
+    while let Ok(raw) = Raw::at(records, at) {
+        at = raw.end;
+        let body = &mut records[raw.body..raw.end];
+        let behind_number = || varint::take(body.iter().copied()).map_or(0, |(_, len)| len.min(body.len()));
+        let (way, first, whole) = match raw.kind & !kind::FLUSHED_BIT {
+            kind::READ => (Direction::In, 0, true),
+            kind::WRITTEN => (Direction::Out, 0, true),
+            kind::READ_CUT => (Direction::In, behind_number(), false),
+            kind::WRITTEN_CUT => (Direction::Out, behind_number(), false),
+            kind::FILE => (Direction::Out, body.len(), false),
+            kind::ERROR | kind::PANICKED => {
+                texts.push(raw.body..raw.end);
+                continue;
+            }
+            kind::CLOSE | kind::INACTIVE => {
+                texts.push(raw.end.min(raw.body + 1)..raw.end); // behind what kind of cause it is
+                continue;
+            }
+            _ => continue,
+        };
+        let bytes = &mut body[first..];
+        before.clear();
+        before.extend_from_slice(bytes);
+        redacting.piece(way, bytes, whole);
+        values.piece(way.index(), &before, bytes, whole);
+    }
+    values.end();
+    for text in texts {
+        match rules.without_texts {
+            true => records[text].fill(COVER),
+            false => values.cover(&rules.headers, &mut records[text]),
+        }
+    }
+}
+
+impl Direction {
+    fn index(self) -> usize {
+        usize::from(self == Self::Out)
     }
 }
 
 /// On its way through a recording.
-pub(crate) struct Redacting<'a> {
+struct Redacting<'a> {
     rules: &'a Redaction,
     ways: [Lines; 2],
 }
 
 impl Redacting<'_> {
     /// Covers what is not to be seen. `whole`: nothing of the piece is missing behind these bytes.
-    pub(crate) fn piece(&mut self, way: Direction, bytes: &mut [u8], whole: bool) {
+    fn piece(&mut self, way: Direction, bytes: &mut [u8], whole: bool) {
         if !self.rules.headers.is_empty() {
-            let lines = &mut self.ways[usize::from(way == Direction::Out)];
+            let lines = &mut self.ways[way.index()];
             lines.cover(&self.rules.headers, bytes);
             if !whole {
                 lines.at = At::Covered;
