@@ -93,9 +93,9 @@ pub use channel::{
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
-    EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, QUIET_PERIOD,
-    Rejection, ReservedPlace, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask, TaskKind,
-    Termination, WaitStrategy, WeakEventLoop,
+    EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, Moment,
+    QUIET_PERIOD, Rejection, ReservedPlace, SHUTDOWN_TIMEOUT, Scheduled, SourceCaller, SourceTimer, TailTask,
+    TaskKind, Termination, WaitStrategy, WeakEventLoop,
 };
 pub use group::{
     AutoScale, AutoScaleBuilder, AutoScaleFigures, Chooser, EventLoopGroup, EventLoopGroupBuilder,
@@ -103,11 +103,11 @@ pub use group::{
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either, Ending,
-    Event, Filter, FilterContext, FilterStage, Handler, Hold, InboundOnly, InboundStage, IntoPipeline, Joint,
-    Kept, Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker, OnWorkers, Open,
-    OutboundOnly, OutboundStage, PipelineBuilder, Place, Sealed, Segment, SendApplication, SendHandler, Slot,
-    SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole, filter, inbound,
-    observe, on_workers, outbound, pipeline, slot,
+    Event, Filter, FilterContext, FilterStage, Glance, Handler, Hold, InboundOnly, InboundStage,
+    IntoPipeline, Joint, Kept, Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker,
+    OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Place, Sealed, Segment, SendApplication,
+    SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole,
+    filter, inbound, observe, on_workers, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

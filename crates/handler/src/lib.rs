@@ -3,6 +3,10 @@
 //! | what you look for | where |
 //! | --- | --- |
 //! | replies matched to requests, with deadlines (pipelining, correlation ids, multiplexing) | [`Requests`], [`Requester`] |
+//! | to be told, or to close, when nothing happens | [`Idle`], [`IdleEvent`] |
+//! | to close when the peer says nothing | [`ReadTimeout`] |
+//! | to close when the peer does not take what is written | [`WriteTimeout`] |
+//! | to end a connection in order when it is old | [`Lifetime`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -12,6 +16,13 @@
 mod requests;
 
 pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
+mod idle;
+mod lifetime;
+mod timeout;
+
+pub use idle::{Idle, IdleEvent, IdleKind};
+pub use lifetime::{Lifetime, LifetimeOver};
+pub use timeout::{ReadTimeout, WriteTimeout};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

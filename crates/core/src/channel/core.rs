@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     driver::Token,
-    event_loop::{EventLoop, LocalLoop, SourceCaller},
+    event_loop::{EventLoop, LocalLoop, Moment, SourceCaller},
     pipeline::{Handler, NamedStage, Place, StageCaller, StageError, Tasks},
 };
 use std::{
@@ -362,6 +362,15 @@ impl ChannelCore {
         match &self.home {
             Home::Here(local) => local.turn_time(),
             Home::Away(away) => away.event_loop.now(),
+        }
+    }
+
+    /// The moment at which the loop last read the clock; on a worker, that of the call that went there.
+    #[inline]
+    pub(crate) fn moment(&self) -> Moment {
+        match &self.home {
+            Home::Here(local) => local.looked(),
+            Home::Away(away) => away.moment,
         }
     }
 

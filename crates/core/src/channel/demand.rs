@@ -11,6 +11,7 @@
 //! | `holds`, `insists`, `input_holds` | guards of single stages, by `core/taken.rs` | the same |
 //! | `away` | stages on workers, by `core/taken.rs` | boundaries, and the host: nothing else may happen meanwhile (`is_away`, `is_stopped`) |
 //! | `full`, `flows_with_room` | the host: answers pile up (`too_many_answers`), or there is room (`room`); `resume` and `pause` while they do | the host (`is_full`); views (`is_flowing`) |
+//! | `changes` | whatever stops reading or lets it go on, `away` included | timeouts ([`Glance`](crate::Glance)) |
 //! | `forsaken` | the host, when nobody will ask for what is left (`forsake`) | boundaries and stages, which drop what they hold (`is_forsaken`) |
 //!
 //! Always true:
@@ -41,6 +42,8 @@ pub(crate) struct Demand {
     flows_with_room: bool,
     /// Nobody waits for what is still inside.
     forsaken: bool,
+    /// How often reading was stopped or went on: who measures how long the peer says nothing sees by it whether anybody would have heard.
+    changes: u32,
 }
 
 impl Demand {
@@ -55,6 +58,7 @@ impl Demand {
             full: false,
             flows_with_room: false,
             forsaken: false,
+            changes: 0,
         }
     }
 
@@ -71,7 +75,15 @@ impl Demand {
 
     /// One of the fields has changed by which it is told.
     fn look_whether_paused(&mut self) {
-        self.paused = self.stands_still();
+        let paused = self.stands_still();
+        self.changes = self.changes.wrapping_add(u32::from(paused != self.paused));
+        self.paused = paused;
+    }
+
+    /// How often reading was stopped or went on, as a number that wraps.
+    #[inline]
+    pub(crate) fn changes(self) -> u32 {
+        self.changes
     }
 
     /// Whether delivery is stopped by somebody's choice, and not only until a worker is done.
@@ -207,11 +219,13 @@ impl Demand {
     /// A stage has enough bytes for now.
     pub(crate) fn hold_input(&mut self) {
         self.input_holds += 1;
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// A stage that had enough takes bytes again.
     pub(crate) fn release_input(&mut self) {
         self.input_holds = self.input_holds.saturating_sub(1);
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// A stage needs what the peer sends, whoever has asked for messages.

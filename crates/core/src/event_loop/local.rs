@@ -87,6 +87,8 @@ pub(crate) struct Local {
     origin: Instant,
     /// The moment of this turn, once somebody has asked for it.
     turn_time: Cell<Option<Instant>>,
+    /// When the loop last read the clock by itself: after its poll, and after it has delivered what that brought.
+    looked: Cell<Moment>,
     /// How many timers are due in this turn and have not run.
     due: Cell<usize>,
 }
@@ -111,6 +113,7 @@ impl Local {
             rebuilds: RefCell::default(),
             closed: Cell::new(false),
             turn_time: Cell::new(None),
+            looked: Cell::new(Moment::START),
             due: Cell::new(0),
         })
     }
@@ -202,6 +205,18 @@ impl Local {
             self.turn_time.set(Some(now));
             now
         })
+    }
+
+    /// When the loop last read the clock by itself.
+    #[inline]
+    pub(crate) fn looked(&self) -> Moment {
+        self.looked.get()
+    }
+
+    /// The loop has read the clock.
+    #[inline]
+    pub(crate) fn looks(&self, now: Moment) {
+        self.looked.set(now);
     }
 
     /// Queues a task to which the limit on pending tasks does not apply.
@@ -319,6 +334,7 @@ impl Local {
     /// Lets the timers run that are due by now, and none that they arm: one that arms itself for the past waits for the
     /// next turn.
     pub(crate) fn release_due_timers(&self, now: Moment) {
+        self.looks(now);
         let mut wheel = self.wheel.borrow_mut();
         let due = if wheel.is_empty() { 0 } else { wheel.advance(now.tick()) };
         self.due.set(due);

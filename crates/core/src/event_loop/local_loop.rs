@@ -3,6 +3,7 @@
 use super::{
     EventLoop, JoinHandle, LoopRef,
     local::Local,
+    moment::Moment,
     schedule::{self, Scheduled, Timer},
     shared::{Shared, Task},
     spawn,
@@ -177,6 +178,12 @@ impl LocalLoop {
     /// ```
     pub fn turn_time(&self) -> Instant {
         self.local.turn_time()
+    }
+
+    /// When the loop last read the clock by itself, as it does at the begin of each turn and when it has delivered what came.
+    #[inline]
+    pub(crate) fn looked(&self) -> Moment {
+        self.local.looked()
     }
 
     /// [`turn_time`](Self::turn_time) of the loop that the calling thread runs: one load, once it was asked for in the turn.

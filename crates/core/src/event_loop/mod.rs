@@ -45,6 +45,7 @@ pub(crate) use handle::LoopRef;
 pub use handle::{EventLoop, QUIET_PERIOD, SHUTDOWN_TIMEOUT, Termination, WeakEventLoop};
 pub use local_loop::{LocalLoop, ReservedPlace, SourceCaller, SourceTimer};
 pub use manual::ManualLoop;
+pub use moment::Moment;
 pub(crate) use moment::tick_of;
 pub use schedule::Scheduled;
 pub(crate) use schedule::{Period, Waits};

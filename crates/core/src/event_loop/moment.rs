@@ -5,9 +5,34 @@
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since the start of a loop; 584 years fit.
+/// A point in time of one loop, in the room of a number: what a stage notes with each message. See [`Context::moment`](crate::Context::moment).
+///
+/// ```
+/// use netwright_core::{EmbeddedChannel, Filter, FilterContext, Moment, pipeline};
+/// use std::{cell::Cell, rc::Rc, time::Duration};
+///
+/// /// How long the peer lets us wait between two messages.
+/// struct Gap { last: Option<Moment>, longest: Rc<Cell<Duration>> }
+///
+/// impl<R: 'static, W: 'static> Filter<R, W> for Gap {
+///     fn read(&mut self, cx: &mut FilterContext<'_, Self, R, W>, msg: R) {
+///         let now = cx.moment();
+///         if let Some(last) = self.last.replace(now) {
+///             self.longest.set(self.longest.get().max(now.duration_since(last)));
+///         }
+///         cx.fire_read(msg);
+///     }
+/// }
+///
+/// let longest = Rc::default();
+/// let gap = Gap { last: None, longest: Rc::clone(&longest) };
+/// let mut channel = EmbeddedChannel::new(pipeline().filter(gap).handle(|_, _| {}));
+/// channel.write_inbound("hello").advance(Duration::from_secs(7)).write_inbound("again");
+/// assert_eq!(longest.get(), Duration::from_secs(7));
+/// ```
+// Nanoseconds since the start of a loop; 584 years fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
+pub struct Moment(u64);
 
 const PER_TICK: u64 = 1_000_000;
 const TICKS_PER_SECOND: u64 = 1_000_000_000 / PER_TICK;
@@ -23,6 +48,20 @@ pub(crate) fn tick_of(origin: Instant, deadline: Option<Instant>) -> u64 {
 }
 
 impl Moment {
+    /// The start of the loop, whichever it is.
+    pub const START: Self = Self(0);
+
+    /// The time from `earlier`, of the same loop, to this; none if it is not earlier.
+    pub fn duration_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.since(earlier))
+    }
+
+    /// The moment `time` later; one that no clock reaches, if that cannot be named.
+    #[must_use]
+    pub fn saturating_add(self, time: Duration) -> Self {
+        self.after(time)
+    }
+
     pub(crate) fn new(origin: Instant, instant: Instant) -> Self {
         let since = instant.saturating_duration_since(origin);
         Self(since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos())))

@@ -130,6 +130,7 @@ impl Runner {
         let polled = self.poll(wanted)?;
         figures.polling_ns.add(polled.since(self.mark));
 
+        local.looks(polled);
         let events = self.events.len();
         let io_done = if events == 0 { polled } else { self.deliver(polled) };
         figures.io_ns.add(io_done.since(polled));

@@ -1,7 +1,8 @@
 //! What a handler can do while it runs.
 
 use super::{
-    Event, Handler, Hold, Inbound, Job, Kept, OnLoop, Op, Ops, Place, StageCaller, StageTimer, segment::Next,
+    Event, Glance, Handler, Hold, Inbound, Job, Kept, OnLoop, Op, Ops, Place, StageCaller, StageTimer,
+    segment::Next,
 };
 use crate::{
     channel::{
@@ -9,7 +10,7 @@ use crate::{
         WritePromise, Written,
     },
     driver::Token,
-    event_loop::LocalLoop,
+    event_loop::{LocalLoop, Moment},
 };
 use std::{
     any::TypeId,
@@ -271,6 +272,19 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     #[inline]
     pub fn now(&self) -> Instant {
         self.core.now()
+    }
+
+    /// The moment at which the loop last read the clock, which it does when it wakes and when it has delivered what came: never later than
+    /// [`now`](Self::now), and by no more than this turn has taken. What is noted with each message: it costs a few instructions.
+    #[inline]
+    pub fn moment(&self) -> Moment {
+        self.core.moment()
+    }
+
+    /// What a filter sees that lets messages [pass](crate::Filter::PASSES).
+    #[inline]
+    pub fn glance(&self) -> Glance<'_> {
+        Glance::at(self.core)
     }
 
     /// Gives demand back as it was found.

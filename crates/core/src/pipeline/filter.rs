@@ -3,7 +3,7 @@
 //! A [`Filter`] is named by the pair of types that pass it, and has a default for every hook, also for `read` and `write`. One that is written for
 //! any pair (`impl<R, W> Filter<R, W> for …`) fits anywhere in any pipeline, and has no type parameters of its own.
 
-use super::{Context, Event, Handler, Leftover, OnLoop, Place, StageTimer, simple::short_name};
+use super::{Context, Event, Glance, Handler, Leftover, OnLoop, Place, StageTimer, simple::short_name};
 use crate::channel::{CloseCause, Fault, HalfClosure, WritePromise};
 use std::{
     marker::PhantomData,
@@ -76,6 +76,48 @@ pub type FilterContext<'a, F, R, W, P = OnLoop> = Context<'a, FilterStage<F, R, 
 )]
 #[allow(unused_variables)]
 pub trait Filter<R: 'static, W: 'static, P: Place = OnLoop>: Sized + 'static {
+    /// Whether messages pass the filter without being given to it, as well as all that is asked of the wire: for one that cares about time, events or
+    /// the end of a channel, and not about what is said. Then [`read`](Self::read), [`pull`](Self::pull), [`read_complete`](Self::read_complete),
+    /// [`write`](Self::write), [`flush`](Self::flush), [`close`](Self::close) and [`shut_down_output`](Self::shut_down_output) are not called. A message costs
+    /// next to nothing more, and [`Channel::stages`](crate::Channel::stages) counts none. That something passed is told by
+    /// [`passed_read`](Self::passed_read) and [`passed_write`](Self::passed_write).
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Filter, FilterContext, Moment, pipeline};
+    /// use bytes::BytesMut;
+    /// use std::{cell::Cell, rc::Rc, time::Duration};
+    ///
+    /// /// How long channels live.
+    /// struct Age { began: Option<Moment>, age: Rc<Cell<Duration>> }
+    ///
+    /// impl<R: 'static, W: 'static> Filter<R, W> for Age {
+    ///     const PASSES: bool = true;
+    ///
+    ///     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W>) {
+    ///         self.began = Some(cx.moment());
+    ///         cx.fire_active();
+    ///     }
+    ///     fn inactive(&mut self, cx: &mut FilterContext<'_, Self, R, W>, cause: CloseCause) {
+    ///         self.age.set(cx.moment().duration_since(self.began.unwrap()));
+    ///         cx.fire_inactive(cause);
+    ///     }
+    /// }
+    ///
+    /// let age = Rc::default();
+    /// let stages = pipeline().filter(Age { began: None, age: Rc::clone(&age) }).handle(|cx, bytes| cx.write_and_flush(bytes));
+    /// let mut channel = EmbeddedChannel::new(stages);
+    /// channel.write_inbound("hello").advance(Duration::from_secs(5)).close_by_peer();
+    /// assert_eq!(age.get(), Duration::from_secs(5));
+    /// ```
+    const PASSES: bool = false;
+
+    /// A message has passed towards the application, and all that it caused there has happened. Only if the filter [`PASSES`](Self::PASSES).
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {}
+    /// Stages behind this one, or handles, have asked something of the wire: a write, a flush, a close. Only if the filter
+    /// [`PASSES`](Self::PASSES).
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {}
     /// See [`Handler::added`].
     fn added(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {}
     /// The channel is connected.
@@ -232,7 +274,16 @@ where
     type ReadOut = R;
     type Write = W;
     type WriteOut = W;
+    const PASSES: bool = F::PASSES;
 
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {
+        self.filter.passed_read(glance);
+    }
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {
+        self.filter.passed_write(glance);
+    }
     fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         self.filter.added(cx);
     }
@@ -241,14 +292,25 @@ where
     }
     #[inline]
     fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
+        if F::PASSES {
+            cx.fire_read(msg); // where its types are not those of its neighbours, or on workers
+            return self.filter.passed_read(cx.glance());
+        }
         self.filter.read(cx, msg);
     }
     #[inline]
     fn pull(&mut self, cx: &mut Context<'_, Self, P>) -> Option<R> {
+        if F::PASSES {
+            cx.never_pulls();
+            return None;
+        }
         self.filter.pull(cx)
     }
     #[inline]
     fn read_complete(&mut self, cx: &mut Context<'_, Self, P>) {
+        if F::PASSES {
+            return cx.fire_read_complete();
+        }
         self.filter.read_complete(cx);
     }
     fn event(&mut self, cx: &mut Context<'_, Self, P>, event: Event) {
@@ -268,16 +330,29 @@ where
     }
     #[inline]
     fn write(&mut self, cx: &mut Context<'_, Self, P>, msg: W, done: WritePromise) {
+        if F::PASSES {
+            cx.write_with(msg, done);
+            return self.filter.passed_write(cx.glance());
+        }
         self.filter.write(cx, msg, done);
     }
     #[inline]
     fn flush(&mut self, cx: &mut Context<'_, Self, P>) {
+        if F::PASSES {
+            return cx.flush();
+        }
         self.filter.flush(cx);
     }
     fn close(&mut self, cx: &mut Context<'_, Self, P>, cause: CloseCause, done: WritePromise) {
+        if F::PASSES {
+            return cx.close_with(cause, done);
+        }
         self.filter.close(cx, cause, done);
     }
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self, P>, done: WritePromise) {
+        if F::PASSES {
+            return cx.shut_down_output_with(done);
+        }
         self.filter.shut_down_output(cx, done);
     }
     fn timer(&mut self, cx: &mut Context<'_, Self, P>, timer: StageTimer) {

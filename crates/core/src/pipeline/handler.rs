@@ -1,6 +1,6 @@
 //! The handler: one job on the way of a byte.
 
-use super::{Context, Event, Leftover, OnLoop, Place, Target, caller::Call};
+use super::{Context, Event, Glance, Leftover, OnLoop, Place, Target, caller::Call};
 use crate::channel::{CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
@@ -107,6 +107,20 @@ pub trait Handler<P: Place = OnLoop>: Sized + 'static {
     /// channel.run();
     /// ```
     const WEIGHT: Weight<Self::Write> = Weight::unsaid();
+
+    /// Whether messages and flushes go by the handler without being given to it; see [`Filter::PASSES`](super::Filter::PASSES).
+    #[doc(hidden)]
+    const PASSES: bool = false;
+
+    /// A message has gone by towards the application, and all that it caused has happened.
+    #[doc(hidden)]
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {}
+
+    /// Something was asked of the wire by stages behind this one.
+    #[doc(hidden)]
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {}
 
     /// The handler has become part of a pipeline; nothing else happened to it before. What it fires here arrives when the
     /// stages behind it have been added too.

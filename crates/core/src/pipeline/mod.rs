@@ -22,6 +22,7 @@
 //! | `sealed` | [`Sealed`], a segment whose far end is closed to the outside |
 //! | `slot` | [`slot`], a place for an observer that comes and goes |
 //! | `waiting` | what waits between two stages |
+//! | `glance` | what a filter sees of its channel when a message passes it |
 //! | `last_words` | what a handler panicked with, while others are asked for last words |
 //! | `op`, `event`, `leftover` | what travels: towards the wire, towards the application, to a successor |
 
@@ -31,6 +32,7 @@ mod carrying;
 mod context;
 mod event;
 mod filter;
+mod glance;
 mod handler;
 mod hold;
 mod into_pipeline;
@@ -55,6 +57,7 @@ pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};
 pub use filter::{Filter, FilterContext, FilterStage, filter};
+pub use glance::Glance;
 pub use handler::{Handler, StageTimer};
 pub use hold::{Hold, Kept};
 pub use into_pipeline::IntoPipeline;

@@ -2,7 +2,7 @@
 //!
 //! Both are decided when the pipeline is built. An absent stage costs one branch per call.
 
-use super::{Context, Event, Handler, Leftover, Ops, Place, StageTimer, Target, segment::Next};
+use super::{Context, Event, Glance, Handler, Leftover, Ops, Place, StageTimer, Target, segment::Next};
 use crate::channel::{ChannelCore, CloseCause, Fault, HalfClosure, Weight, WritePromise};
 use std::any::Any;
 
@@ -38,7 +38,20 @@ where
     type Write = W;
     type WriteOut = W;
     const WEIGHT: Weight<W> = H::WEIGHT;
+    const PASSES: bool = H::PASSES;
 
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {
+        if let Some(handler) = self {
+            handler.passed_read(glance);
+        }
+    }
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {
+        if let Some(handler) = self {
+            handler.passed_write(glance);
+        }
+    }
     fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         if let Some(handler) = self {
             handler.added(&mut lend(cx));
@@ -249,7 +262,22 @@ where
         (true, false) => A::WEIGHT,
         _ => B::WEIGHT,
     };
+    const PASSES: bool = A::PASSES && B::PASSES;
 
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {
+        match self {
+            Self::Left(handler) => handler.passed_read(glance),
+            Self::Right(handler) => handler.passed_read(glance),
+        }
+    }
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {
+        match self {
+            Self::Left(handler) => handler.passed_write(glance),
+            Self::Right(handler) => handler.passed_write(glance),
+        }
+    }
     fn added(&mut self, cx: &mut Context<'_, Self, P>) {
         either!(self, cx, added);
     }

@@ -5,7 +5,7 @@ use super::{
     ChannelCore, Demand, Given, Home, Room, SideTable, Unrest, What, Wishes,
 };
 use crate::{
-    event_loop::{LoopRef, SourceCaller},
+    event_loop::{LoopRef, Moment, SourceCaller},
     pipeline::StageTimer,
 };
 use std::{any::Any, cell::OnceCell, sync::Arc, time::Duration};
@@ -23,6 +23,8 @@ pub(crate) struct Away {
     /// Bytes that were flushed and not sent when the call began, and those that were sent.
     pub(crate) unsent: u64,
     pub(crate) taken: u64,
+    /// When the call began.
+    pub(crate) moment: Moment,
 }
 
 /// What the loop knew of a channel when it sent something to a worker.
@@ -33,6 +35,7 @@ pub(crate) struct Known {
     pending: usize,
     unsent: u64,
     taken: u64,
+    moment: Moment,
     marks: WaterMarks,
     half_closure: bool,
     /// Why writes only failed, if they did.
@@ -69,6 +72,7 @@ impl ChannelCore {
             pending: self.account.pending_bytes(),
             unsent: self.account.unsent_bytes(),
             taken: self.account.taken_bytes(),
+            moment: self.moment(),
             marks: self.account.water_marks(),
             half_closure,
             ended: if self.only_refuses() { self.account.ended().cloned() } else { None },
@@ -91,7 +95,12 @@ impl ChannelCore {
             account,
             wishes: Wishes::default(),
             last_timer: away.last_timer,
-            home: Home::Away(Box::new(Away { unsent: known.unsent, taken: known.taken, ..away })),
+            home: Home::Away(Box::new(Away {
+                unsent: known.unsent,
+                taken: known.taken,
+                moment: known.moment,
+                ..away
+            })),
             unrest: Unrest::default(),
             room: Room::default(),
             given: Given { half_closure: Some(known.half_closure), ..Given::default() },

@@ -6,7 +6,7 @@ use crate::{
         Asked, Away, ChannelCore, ChannelId, CloseCause, HalfClosure, Known, SideTable, Weight, WriteError,
         WritePromise,
     },
-    event_loop::{LoopRef, SourceCaller},
+    event_loop::{LoopRef, Moment, SourceCaller},
     pipeline::{Context, Handler, Inbound, Next, OnWorker, Op, Ops, StageCaller, StageTimer},
     refused::RefusedWhy,
     task_error::catch,
@@ -264,6 +264,7 @@ impl<H: SendHandler> Worker<H> {
             armed: std::mem::take(&mut self.armed),
             unsent: 0,
             taken: 0,
+            moment: Moment::START,
         };
         let mut core = ChannelCore::away(channel.id, channel.side.clone(), away, known);
         let mut ops = Ops::new();

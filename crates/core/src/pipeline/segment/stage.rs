@@ -1,7 +1,7 @@
 //! A handler in its place.
 
 use super::{
-    super::{Context, Handler, Inbound, NamedStage, Op, Signal},
+    super::{Context, Glance, Handler, Inbound, NamedStage, Op, Signal},
     Boundary, Next, Out, Segment, StageInfo, Writes,
     boundary::{Held, Later},
 };
@@ -9,7 +9,10 @@ use crate::{
     channel::{CarriedBy, ChannelCore, CloseCause, HalfClosure, Weight, WritePromise},
     task_error::{catch, tell},
 };
-use std::{any::TypeId, convert::Infallible};
+use std::{
+    any::{Any, TypeId},
+    convert::Infallible,
+};
 
 type Asked<N> = <N as Writes>::Message;
 type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, Asked<N>>>::Tail;
@@ -45,7 +48,7 @@ where
             name: name.map(Box::new),
             id: 0,
             more: false,
-            pulls: true,
+            pulls: !H::PASSES,
             parted: false,
             forgets,
             reads: 0,
@@ -66,6 +69,31 @@ where
             let cause = CloseCause::Fault(error.into());
             out.ops.push(Op::Close(cause, WritePromise::untracked()));
         }
+    }
+
+    /// Where the stages behind a handler that lets everything pass put what they ask for: where the handler would. `None` of any other
+    /// handler, and of one whose neighbours write another type than it takes. All of that is known when this is compiled.
+    #[inline(always)]
+    fn beside<'o>(out: &'o mut Out<'_, H::WriteOut>) -> Option<Out<'o, N::Message>> {
+        if !H::PASSES || TypeId::of::<H::Read>() != TypeId::of::<H::ReadOut>() {
+            return None;
+        }
+        Some(Out { ops: same(out.ops)?, core: out.core })
+    }
+
+    /// Calls the stages behind a handler that lets everything pass; it is told if they ask something of the wire.
+    #[inline(always)]
+    fn pass<T>(
+        &mut self,
+        inner: &mut Out<'_, N::Message>,
+        call: impl FnOnce(&mut N, &mut Out<'_, N::Message>) -> T,
+    ) -> T {
+        let before = inner.ops.len();
+        let result = call(&mut self.rest.segment, inner);
+        if inner.ops.len() != before {
+            self.handler.passed_write(Glance::at(inner.core));
+        }
+        result
     }
 
     /// Runs the handler, then what the stages behind it asked for meanwhile.
@@ -183,6 +211,17 @@ where
     }
 
     fn read(&mut self, out: &mut Out<'_, H::WriteOut>, msg: H::Read) {
+        if self.rest.held.is_empty()
+            && !self.rest.segment.is_end()
+            && let Some(mut inner) = Self::beside(out)
+        {
+            let mut msg = Some(msg);
+            if let Some(msg) = same::<_, Option<H::ReadOut>>(&mut msg).and_then(Option::take) {
+                self.pass(&mut inner, |next, inner| next.read(inner, msg));
+                self.handler.passed_read(Glance::at(inner.core));
+            }
+            return;
+        }
         if self.rest.segment.is_end() {
             out.core.demand.delivered();
         }
@@ -205,6 +244,13 @@ where
     }
 
     fn read_complete(&mut self, out: &mut Out<'_, H::WriteOut>) {
+        if self.rest.held.is_empty()
+            && !out.core.demand.is_away()
+            && let Some(mut inner) = Self::beside(out)
+            && !self.rest.segment.blocked(&mut inner)
+        {
+            return self.pass(&mut inner, |next, inner| next.read_complete(inner));
+        }
         let mut cx = Context { next: &mut self.rest, ops: out.ops, core: out.core, stage: self.id };
         self.handler.read_complete(&mut cx);
         // What stages behind it ask for now is nearly always one flush.
@@ -215,6 +261,14 @@ where
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
+        if let Some(mut inner) = Self::beside(out) {
+            if self.pass(&mut inner, |next, inner| next.step(inner)) {
+                return true;
+            }
+            if self.rest.held.is_empty() {
+                return false;
+            }
+        }
         if self.rest.step(out.core) {
             self.settle(out);
             return true;
@@ -265,6 +319,9 @@ where
     }
 
     fn enter_at_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
+        if let Some(mut inner) = Self::beside(out) {
+            return self.pass(&mut inner, |next, inner| next.enter_at_tail(inner, op));
+        }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
         self.rest.segment.enter_at_tail(inner, op);
         self.settle(out);
@@ -286,6 +343,9 @@ where
             });
             self.may_have_more(out.core);
             return None;
+        }
+        if let Some(mut inner) = Self::beside(out) {
+            return self.pass(&mut inner, |next, inner| next.signal(inner, stage, signal));
         }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
         let left = self.rest.segment.signal(inner, stage, signal);
@@ -374,6 +434,12 @@ where
         list.push(StageInfo { name, handler, reads, writes, weighed });
         self.rest.segment.stages(list);
     }
+}
+
+/// The same, if the two types are one.
+#[inline(always)]
+fn same<A: 'static, B: 'static>(value: &mut A) -> Option<&mut B> {
+    (value as &mut dyn Any).downcast_mut()
 }
 
 // What is told in the log, apart from what is compiled for each stage.

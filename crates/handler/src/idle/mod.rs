@@ -1,0 +1,240 @@
+//! Tells, or closes, when nothing happens on a channel.
+//!
+//! ```text
+//!   wire ═════════════ messages go by ═════════════▶ application
+//!                          ┆ noted: when
+//!                      [ Idle ] ──── IdleEvent ────▶
+//!                          ▲ one timer, which comes when a limit may be over
+//! ```
+//! Always true:
+//! 1. A message touches no timer. There is one for each channel, whatever limits there are, and it is moved when it has come.
+//! 2. Nothing is told before the channel is active, nor when it has ended; and nothing of a peer's silence when it has said that it sends no more.
+//! 3. While reading is stopped, each silence is told once: events that nobody takes do not pile up.
+
+mod event;
+mod silence;
+
+pub use event::{IdleEvent, IdleKind};
+pub(crate) use silence::{Limit, Seen, Silence};
+
+use netwright_core::{CloseCause, Event, Filter, FilterContext, Glance, Moment, Place, StageTimer};
+use std::time::Duration;
+
+const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
+
+/// Tells the stages behind it, or closes the channel, when nothing has happened for a time.
+///
+/// There is a limit for each [kind](IdleKind) of silence. By default a silence is told as an [`IdleEvent`], again and again until something happens;
+/// with [`closing`](Self::closing) the first one ends the channel, with [`CloseCause::TimedOut`]. To write something now and then and give up
+/// a peer that does not answer, use `Idle::write(…)` for the one and [`ReadTimeout`](crate::ReadTimeout) for the other.
+///
+/// ```
+/// use netwright_core::{CloseCause, EmbeddedChannel, pipeline};
+/// use netwright_handler::Idle;
+/// use std::time::Duration;
+///
+/// let stages = pipeline().filter(Idle::all(Duration::from_secs(30)).closing());
+/// let mut channel = EmbeddedChannel::new(stages.handle(|cx, bytes| cx.write_and_flush(bytes)));
+/// channel.advance(Duration::from_secs(29)).write_inbound("still here").advance(Duration::from_secs(29));
+/// assert!(channel.is_open());
+/// channel.advance(Duration::from_secs(1));
+/// assert!(matches!(channel.channel().close_cause(), Some(CloseCause::TimedOut(limit)) if limit.as_secs() == 30));
+/// ```
+///
+/// - **Reads** are messages that pass it: bytes next to the wire, requests behind a decoder of requests. Silence counts **only while we read**: a peer that
+///   is not listened to, because the application has paused or waits for something, is not blamed. When reading goes on, silence begins anew, at most
+///   one limit later.
+/// - **Writes** are what is written and flushed behind it. Slow is not idle: while something waits to be sent, each byte that leaves counts.
+/// - **All** is silence in both directions. A peer that does not take what waits for it is silent, also while reading is paused because of that.
+/// - A peer that has said that it sends no more is not waited for: of a half-closed channel only writes count.
+/// - Zero is no limit, as is a time that no clock reaches. Times are kept in milliseconds, and never end early.
+///
+/// It costs a message some ten instructions and no look at the clock, and has one timer for each channel. Any number of them may be in a
+/// pipeline.
+#[derive(Debug)]
+#[doc(alias = "IdleStateHandler")]
+#[doc(alias = "keep-alive")]
+#[doc(alias = "heartbeat")]
+pub struct Idle {
+    limits: [Limit; 3],
+    told: [Told; 3],
+    silence: Option<Silence>,
+    closes: bool,
+    input_ended: bool,
+}
+
+/// What was told of one kind of silence.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    times: u32,
+    /// When silence had begun that was told, and when it was last told.
+    of: Option<(Moment, Moment)>,
+}
+
+impl Idle {
+    fn new(kind: IdleKind, limit: Duration) -> Self {
+        let none = Self {
+            limits: [Limit::NONE; 3],
+            told: Default::default(),
+            silence: None,
+            closes: false,
+            input_ended: false,
+        };
+        none.and(kind, limit)
+    }
+
+    /// A limit for the time in which the peer says nothing.
+    pub fn read(limit: Duration) -> Self {
+        Self::new(IdleKind::Read, limit)
+    }
+
+    /// A limit for the time in which nothing is written, and nothing leaves of what waits.
+    pub fn write(limit: Duration) -> Self {
+        Self::new(IdleKind::Write, limit)
+    }
+
+    /// A limit for the time in which nothing happens in either direction.
+    pub fn all(limit: Duration) -> Self {
+        Self::new(IdleKind::All, limit)
+    }
+
+    /// Adds a limit of another kind, or replaces that of the same kind.
+    ///
+    /// ```
+    /// use netwright_handler::{Idle, IdleKind};
+    /// use std::time::Duration;
+    ///
+    /// let idle = Idle::read(Duration::from_secs(60)).and(IdleKind::Write, Duration::from_secs(20));
+    /// assert_eq!(idle.limit(IdleKind::Write), Some(Duration::from_secs(20)));
+    /// assert_eq!(idle.limit(IdleKind::All), None);
+    /// ```
+    #[must_use]
+    pub fn and(mut self, kind: IdleKind, limit: Duration) -> Self {
+        self.limits[kind as usize] = Limit::new(limit);
+        self
+    }
+
+    /// Has the channel closed, with [`CloseCause::TimedOut`], as soon as one of the limits is over.
+    #[must_use]
+    pub fn closing(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    /// The limit for a kind of silence, if there is one.
+    pub fn limit(&self, kind: IdleKind) -> Option<Duration> {
+        self.limits[kind as usize].get()
+    }
+
+    fn has_limits(&self) -> bool {
+        self.limits.iter().any(|limit| *limit != Limit::NONE)
+    }
+
+    /// The limits that are over now, and when one of them may be over next.
+    fn look(&mut self, seen: Seen) -> ([Option<IdleEvent>; 3], Option<Moment>) {
+        let (mut over, mut next) = ([None; 3], None::<Moment>);
+        let Some(silence) = &mut self.silence else { return (over, next) };
+        silence.look(seen);
+        for kind in KINDS {
+            let Some(limit) = self.limits[kind as usize].get() else { continue };
+            let since = match kind {
+                IdleKind::Read if self.input_ended => continue,
+                IdleKind::Read => silence.of_reads(),
+                IdleKind::Write => silence.of_writes(),
+                IdleKind::All => silence.of_all(self.input_ended),
+            };
+            let told = &mut self.told[kind as usize];
+            if told.of.is_none_or(|(of, _)| of != since) {
+                *told = Told::default();
+            }
+            let last = told.of.map_or(since, |(_, last)| last);
+            let mut due = last.saturating_add(limit);
+            if due <= seen.now {
+                due = seen.now.saturating_add(limit);
+                told.of = Some((since, seen.now));
+                if told.times == 0 || seen.reading {
+                    told.times = told.times.saturating_add(1);
+                    over[kind as usize] = Some(IdleEvent { kind, limit, times: told.times });
+                }
+            }
+            next = Some(next.map_or(due, |next| next.min(due)));
+        }
+        (over, next)
+    }
+}
+
+/// Arms the one timer so that it comes at `next`.
+pub(crate) fn arm_at<R: 'static, W: 'static, F: Filter<R, W, P>, P: Place>(
+    cx: &mut FilterContext<'_, F, R, W, P>,
+    next: Option<Moment>,
+) {
+    if let Some(next) = next {
+        let delay = next.duration_since(cx.moment());
+        cx.arm(delay);
+    }
+}
+
+impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
+    const PASSES: bool = true;
+
+    fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
+        if self.has_limits() {
+            let seen = cx.glance().into();
+            self.silence = Some(Silence::begin(seen));
+            let (_, next) = self.look(seen);
+            arm_at(cx, next);
+        }
+        cx.fire_active();
+    }
+
+    #[inline]
+    fn passed_read(&mut self, glance: Glance<'_>) {
+        if let Some(silence) = &mut self.silence {
+            silence.hears(glance.moment(), glance.reading_changes());
+        }
+    }
+
+    #[inline]
+    fn passed_write(&mut self, glance: Glance<'_>) {
+        if let Some(silence) = &mut self.silence {
+            silence.asks(glance.moment());
+        }
+    }
+
+    fn writability(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, writable: bool) {
+        if let Some(silence) = &mut self.silence
+            && writable
+        {
+            silence.has_room(cx.moment());
+        }
+        cx.fire_writability(writable);
+    }
+
+    fn input_closed(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
+        self.input_ended = true;
+        cx.fire_input_closed();
+    }
+
+    fn inactive(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, cause: CloseCause) {
+        self.silence = None;
+        cx.fire_inactive(cause);
+    }
+
+    fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, _: StageTimer) {
+        let (over, next) = self.look(cx.glance().into());
+        if self.closes
+            && let Some(IdleEvent { limit, .. }) = over.into_iter().flatten().next()
+        {
+            return cx.close_because(CloseCause::TimedOut(limit));
+        }
+        arm_at(cx, next);
+        for event in over.into_iter().flatten() {
+            cx.fire_event(Event::new(event));
+        }
+    }
+
+    fn start_over(&mut self) -> bool {
+        (self.told, self.silence, self.input_ended) = (Default::default(), None, false);
+        true
+    }
+}
