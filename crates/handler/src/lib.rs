@@ -3,14 +3,20 @@
 //! | what you look for | where |
 //! | --- | --- |
 //! | replies matched to requests, with deadlines (pipelining, correlation ids, multiplexing) | [`Requests`], [`Requester`] |
+//! | a client that keeps a connection: backoff with jitter, several addresses | [`Reconnect`], [`Backoff`] |
+//! | pings to silent peers, and the end of those who stay silent (keepalive) | [`Heartbeat`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod heartbeat;
+mod reconnect;
 mod requests;
 
+pub use heartbeat::Heartbeat;
+pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, ReconnectEvent};
 pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
 
 /// The code of that page is built and run.
