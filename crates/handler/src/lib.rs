@@ -7,14 +7,20 @@
 //! | to close when the peer says nothing | [`ReadTimeout`] |
 //! | to close when the peer does not take what is written | [`WriteTimeout`] |
 //! | to end a connection in order when it is old | [`Lifetime`] |
+//! | a client that keeps a connection: backoff with jitter, several addresses | [`Reconnect`], [`Backoff`] |
+//! | pings to silent peers, and the end of those who stay silent (keepalive) | [`Heartbeat`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod heartbeat;
+mod reconnect;
 mod requests;
 
+pub use heartbeat::Heartbeat;
+pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, ReconnectEvent};
 pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
 mod idle;
 mod lifetime;
