@@ -26,13 +26,14 @@
 //! - Socket options, for listeners and for connections: [`options`].
 //! - From a name to addresses, in the order in which to try them: [`resolve`].
 //! - Ctrl-C and SIGTERM, and servers that end in order because of them: `signals` (feature `signals`).
-//! - How many connections the process may have: [`limits`].
+//! - How many connections the process may have: [`limits`]; who may come in at all: [`admission`].
 //!
 //! Not here: loops and pipelines (`netwright-core`), protocols (their own crates, which never see a transport).
 
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod admission;
 mod attributes;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -64,6 +65,10 @@ mod sys;
 #[cfg(all(target_os = "linux", feature = "uring"))]
 pub mod uring;
 
+pub use admission::{
+    AcceptRate, AccessDenied, AccessList, Admission, AdmissionControl, Incoming, LiveAccessList, Network,
+    NetworkError, Networks, Verdict,
+};
 pub use blocking::ThreadError;
 #[cfg(feature = "blocking")]
 pub use blocking::{BlockingSeed, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};

@@ -5,6 +5,9 @@
 //!        └── raise ───▶┘           any process may do that for itself
 //! ```
 //!
+//! Of what there may be, servers leave some to files, clients and logs: a connection is refused when it would take one of the last
+//! ([`Admission::descriptor_reserve`](crate::Admission::descriptor_reserve)).
+//!
 //! Low soft limits are kept for programs that use `select`, which breaks beyond 1024; an event loop does not.
 //!
 //! Outside Unix there is no such limit, and both functions answer `Unsupported`.
@@ -77,6 +80,12 @@ pub fn raise_descriptor_limit() -> io::Result<Raised> {
     Ok(Raised { from, to: sys::get()?.soft, hard })
 }
 
+/// How many descriptors the connections of servers leave to the rest of the process, of this limit: a sixteenth, at most 1,024. Below 256 there is none
+/// to spare, and what is done for want of descriptors has to do.
+pub(crate) fn default_reserve(limit: u64) -> u64 {
+    if limit < 256 { 0 } else { (limit / 16).min(1024) }
+}
+
 #[cfg(unix)]
 mod sys {
     use super::DescriptorLimit;
@@ -119,6 +128,12 @@ mod sys {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sixteenth_is_left_to_the_process_but_no_more_than_a_thousand() {
+        let reserves = [0, 64, 255, 256, 1024, 65_536, u64::MAX].map(default_reserve);
+        assert_eq!(reserves, [0, 0, 0, 16, 64, 1024, 1024]);
+    }
 
     // One test, because the limit belongs to the process.
     #[test]

@@ -8,7 +8,7 @@
 //! 1. Whoever changes the phase calls all that are open; one that comes later finds it when it begins. So every connection sees it.
 //! 2. A connection is known by its place on its loop alone: nobody needs a handle to it, so most have none.
 
-use crate::blocking::Lease;
+use crate::{admission::Counted, blocking::Lease};
 use netwright_core::{EventLoop, Promise, PromiseError, Promised, SourceCaller, promise};
 use std::{
     sync::{
@@ -109,7 +109,7 @@ impl Seat {
         let place = state.channels.insert(channel);
         state.cut += usize::from(live.phase() >= Phase::Over);
         drop(state);
-        Guard { seat: Some(self), place, heard: Phase::Open, lease: None }
+        Guard { seat: Some(self), place, heard: Phase::Open, belongings: None }
     }
 }
 
@@ -259,7 +259,16 @@ pub(crate) struct Guard {
     /// Up to where the channel has done what is wanted.
     heard: Phase,
     /// Boxed, because most channels have none.
-    lease: Option<Box<Lease>>,
+    belongings: Option<Box<Belongings>>,
+}
+
+/// What a connection of a server has beside its seat, given back with its channel.
+#[derive(Default)]
+pub(crate) struct Belongings {
+    /// A thread that is the channel's alone.
+    pub(crate) lease: Option<Lease>,
+    /// What it counts for where it comes from.
+    pub(crate) counted: Option<Counted>,
 }
 
 impl Guard {
@@ -280,8 +289,9 @@ impl Guard {
         }
     }
 
-    pub(crate) fn with(mut self, lease: Option<Lease>) -> Self {
-        self.lease = lease.map(Box::new);
+    pub(crate) fn with(mut self, belongings: Belongings) -> Self {
+        let some = belongings.lease.is_some() || belongings.counted.is_some();
+        self.belongings = some.then(|| Box::new(belongings));
         self
     }
 }
@@ -289,6 +299,9 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
+        if let Some(belongings) = &mut self.belongings {
+            belongings.counted = None; // likewise before anybody sees that the connection has gone
+        }
         let live = seat.0.inner.clone();
         let mut state = live.lock();
         let gone = state.channels.remove(self.place);

@@ -5,7 +5,7 @@ use super::{
     support::{
         Echo, ForeignListener, PATIENCE, Peer, Refusing, Running, Soon, Told, assert_nobody_listens,
         break_off, child, expect, expect_end, guestbook, in_own_process, is_child, open_sockets, reset,
-        round_trip, script, settle, wait_for_sockets, wait_until,
+        round_trip, script, set_descriptor_limit, settle, wait_for_sockets, wait_until,
     },
 };
 use netwright_core::{Address, CloseCause, pipeline};
@@ -329,18 +329,6 @@ fn without_a_descriptor_left_the_listener_refuses_survives_and_recovers(setup: S
 fn ask_for_echo(stream: &mut Peer) -> std::io::Result<()> {
     stream.write_all(b"x")?;
     stream.read_exact(&mut [0])
-}
-
-#[cfg(unix)]
-fn set_descriptor_limit(limit: u64) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
-}
-
-#[cfg(windows)]
-fn set_descriptor_limit(_: u64) {
-    unreachable!("Windows has no such limit, and its table says so");
 }
 
 fn limited_server(setup: Setup, room: usize) {

@@ -32,6 +32,7 @@ mod support;
 mod table;
 
 mod accept;
+mod admission;
 mod children;
 mod connect;
 mod deaf;
@@ -76,6 +77,7 @@ pub fn suite() -> &'static [Behaviour] {
     static SUITE: LazyLock<Vec<Behaviour>> = LazyLock::new(|| {
         [
             accept::BEHAVIOURS,
+            admission::BEHAVIOURS,
             children::BEHAVIOURS,
             connect::BEHAVIOURS,
             deaf::BEHAVIOURS,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     blocking::{Lease, ThreadPerChannel},
-    live::Guard,
+    live::{Belongings, Guard},
     open::{Arrival, Connection, Schemes, Whereabouts},
     options::StreamOptions,
     resolve::{FamilyPreference, Resolve, interleave, look_up},
@@ -328,7 +328,7 @@ where
     let Arrived { local, carried, peer, lease, settings, timeout } = arrived;
     let pipeline = catch(|| make().into_pipeline()).map_err(ConnectError::Panicked)?;
     let adoption = Adoption::new(local, carried, peer.clone(), settings);
-    adopt(adoption, pipeline, Guard::default().with(lease))
+    adopt(adoption, pipeline, Guard::default().with(Belongings { lease, counted: None }))
         .map_err(|error| ConnectError::io(peer, timeout, error))
 }
 

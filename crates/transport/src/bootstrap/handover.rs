@@ -6,24 +6,27 @@
 //!                    └─▶ its inbox ─▶ adopted: a channel                       none left: reset, and counted ◀┘
 //!                              └─▶ the loop ends first: reset, and counted
 //! ```
-//! Before any of that a connection takes a seat, which it keeps until its channel has ended; if none is left (`connections_max`), it is refused.
+//! Before any of that a connection passes the gate ([`Gate`]), where it takes a seat, which it keeps until its channel has ended; or it is refused there.
 //!
 //! Always true: a connection is adopted once, or refused with a reset and counted once, whichever way it is lost: one that
 //! is dropped on its way is refused by that.
 
 use super::{
+    deciding::Deciding,
     hosts::Homes,
     observer::{Refusal, Watch},
 };
 use crate::{
-    blocking::Lease,
-    live::{Live, Seat},
-    socket::ListenerFigures,
+    admission::{Gate, Incoming},
+    live::{Belongings, Live, Seat},
+    socket::{ListenerFigures, Welcome},
     stream::Carried,
 };
 use netwright_core::{Address, EventLoop, LocalLoop, RefusedWhy, internal::catch};
 use std::{
+    cell::RefCell,
     io,
+    rc::Rc,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -32,47 +35,97 @@ use std::{
 
 /// Makes a channel of an accepted connection, on the loop of the calling thread.
 pub(super) type Adopt =
-    Arc<dyn Fn(&LocalLoop, Carried, Address, Option<Lease>, Seat) -> io::Result<()> + Send + Sync>;
+    Arc<dyn Fn(&LocalLoop, Carried, Address, Belongings, Seat) -> io::Result<()> + Send + Sync>;
 
 /// What an acceptor does with its connections.
 pub(super) struct Handover {
-    pub(super) local: LocalLoop,
-    /// Where connections live; none: where they are accepted.
-    pub(super) hosts: Option<Homes>,
+    /// Where it listens.
+    pub(super) at: Address,
     pub(super) figures: Arc<ListenerFigures>,
     pub(super) live: Live,
-    /// How many connections there may be at a time.
-    pub(super) connections_max: usize,
+    pub(super) gate: Arc<Gate>,
     pub(super) adopt: Adopt,
-    pub(super) waiting: Waiting,
+    pub(super) onward: Onward,
+    pub(super) deciding: Deciding,
     pub(super) watch: Option<Arc<Watch>>,
 }
 
+/// Where connections go that may come in.
+#[derive(Clone)]
+pub(super) struct Onward {
+    pub(super) local: LocalLoop,
+    /// Where connections live; none: where they are accepted.
+    pub(super) hosts: Option<Homes>,
+    pub(super) waiting: Waiting,
+}
+
 impl Handover {
-    pub(super) fn accepted(&mut self, connection: Carried, peer: Address) {
+    pub(super) fn accepted(&mut self, connection: Carried, peer: Address) -> Welcome {
+        self.gate.accepted();
+        let passed = self.gate.judge(&connection, &peer, &self.live);
+        let incoming = (passed.is_ok() && self.gate.asks()).then(|| Incoming {
+            at: self.at.clone(),
+            #[cfg(unix)]
+            credentials: connection.credentials(&peer),
+            peer: peer.clone(),
+        });
+        let (passed, refused) = match passed {
+            Ok(passed) => (Some(passed), None),
+            Err(why) => (None, Some(why)),
+        };
+        let (seat, counted) = passed.unzip();
         let parcel = Parcel {
             connection: Some((connection, peer)),
-            seat: self.live.seat(self.connections_max),
-            lease: None,
+            seat,
+            belongings: Belongings { lease: None, counted: counted.flatten() },
             adopt: self.adopt.clone(),
             figures: self.figures.clone(),
+            gate: self.gate.clone(),
             place: None,
             watch: self.watch.clone(),
         };
-        if parcel.seat.is_none() {
-            return parcel.refuse(Refusal::Full { connections_max: self.connections_max });
+        let refuse = |parcel: Parcel, why| {
+            parcel.refuse(why);
+            Welcome::SentAway
+        };
+        if let Some(why) = refused {
+            return refuse(parcel, why);
         }
+        let Some(incoming) = incoming else {
+            self.onward.send(parcel);
+            return Welcome::In;
+        };
+        if let Err(why) = self.gate.ask(&incoming) {
+            return refuse(parcel, why);
+        }
+        match self.gate.decider() {
+            None => self.onward.send(parcel),
+            Some(decider) => match self.gate.undecided() {
+                Err(why) => return refuse(parcel, why),
+                Ok(place) => {
+                    let decision = (decider.clone(), incoming, place);
+                    self.deciding.hold(&self.onward.local, parcel, self.onward.clone(), decision);
+                }
+            },
+        }
+        Welcome::In
+    }
+}
+
+impl Onward {
+    /// Sends a connection to the loop that is to host it. On the loop that accepts.
+    pub(super) fn send(&self, parcel: Parcel) {
         match &self.hosts {
             None => parcel.unpack(&self.local),
-            Some(hosts) => hand_over(parcel, hosts, &self.local, &mut self.waiting),
+            Some(hosts) => hand_over(parcel, hosts, &self.local, &self.waiting),
         }
     }
 }
 
-fn hand_over(mut parcel: Parcel, hosts: &Homes, local: &LocalLoop, waiting: &mut Waiting) {
+fn hand_over(mut parcel: Parcel, hosts: &Homes, local: &LocalLoop, waiting: &Waiting) {
     let first = match hosts.next() {
         Ok((first, lease)) => {
-            parcel.lease = lease;
+            parcel.belongings.lease = lease;
             first
         }
         Err(error) => return parcel.refuse(Refusal::NoThread(error)),
@@ -100,7 +153,7 @@ fn hand_over(mut parcel: Parcel, hosts: &Homes, local: &LocalLoop, waiting: &mut
     }
 }
 
-fn offer(parcel: &Arc<Mutex<Option<Parcel>>>, target: &EventLoop, waiting: &mut Waiting) -> Offer {
+fn offer(parcel: &Arc<Mutex<Option<Parcel>>>, target: &EventLoop, waiting: &Waiting) -> Offer {
     if target.in_event_loop() {
         unpack(parcel);
         return Offer::Taken;
@@ -137,27 +190,29 @@ fn unpack(parcel: &Mutex<Option<Parcel>>) {
     }
 }
 
-/// How many connections wait for each loop that one acceptor hands some to.
+/// How many connections wait for each loop that one acceptor hands some to. Clones are the same.
+#[derive(Clone)]
 pub(super) struct Waiting {
-    loops: Vec<(EventLoop, Arc<AtomicUsize>)>,
+    loops: Rc<RefCell<Vec<(EventLoop, Arc<AtomicUsize>)>>>,
     /// How many may wait for one.
     max: usize,
 }
 
 impl Waiting {
     pub(super) fn at_most(max: usize) -> Self {
-        Self { loops: Vec::new(), max }
+        Self { loops: Rc::default(), max }
     }
 
     /// A place in the line for a loop; none, if it is full.
-    fn take_place(&mut self, target: &EventLoop) -> Option<OnItsWay> {
-        let known = self.loops.iter().position(|(known, _)| known == target);
+    fn take_place(&self, target: &EventLoop) -> Option<OnItsWay> {
+        let mut loops = self.loops.borrow_mut();
+        let known = loops.iter().position(|(known, _)| known == target);
         let index = known.unwrap_or_else(|| {
-            self.loops.retain(|(known, _)| !known.is_terminated());
-            self.loops.push((target.clone(), Arc::default()));
-            self.loops.len() - 1
+            loops.retain(|(known, _)| !known.is_terminated());
+            loops.push((target.clone(), Arc::default()));
+            loops.len() - 1
         });
-        let waiting = &self.loops[index].1;
+        let waiting = &loops[index].1;
         if waiting.load(Ordering::Relaxed) >= self.max {
             return None; // only this thread adds to it
         }
@@ -176,14 +231,15 @@ impl Drop for OnItsWay {
 }
 
 /// A connection on its way.
-struct Parcel {
+pub(super) struct Parcel {
     connection: Option<(Carried, Address)>,
     /// None: all are taken, and it is refused.
     seat: Option<Seat>,
-    /// The thread that it gets for itself, if so.
-    lease: Option<Lease>,
+    /// The thread that it gets for itself, if so, and what it counts for.
+    belongings: Belongings,
     adopt: Adopt,
     figures: Arc<ListenerFigures>,
+    gate: Arc<Gate>,
     place: Option<OnItsWay>,
     watch: Option<Arc<Watch>>,
 }
@@ -197,9 +253,9 @@ impl Parcel {
         self.place = None;
         let Some(seat) = self.seat.take() else { return };
         let Some((connection, peer)) = self.connection.take() else { return };
-        let (from, lease) = (peer.clone(), self.lease.take());
+        let (from, belongings) = (peer.clone(), std::mem::take(&mut self.belongings));
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch(|| (self.adopt)(local, connection, peer, lease, seat)) {
+        match catch(|| (self.adopt)(local, connection, peer, belongings, seat)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up");
@@ -212,17 +268,17 @@ impl Parcel {
         }
     }
 
-    fn refuse(mut self, why: Refusal) {
+    pub(super) fn refuse(mut self, why: Refusal) {
         self.refuse_with(why);
     }
 
     /// The peer learns that it was refused, and whoever looks at the figures or looks on.
     fn refuse_with(&mut self, why: Refusal) {
         let Some((connection, peer)) = self.connection.take() else { return };
-        self.seat = None; // before the peer knows, who may come again at once
-        tracing::warn!(%peer, %why, "an accepted connection was refused");
+        (self.seat, self.belongings) = (None, Belongings::default()); // before the peer knows, who may come again at once
+        self.gate.log(&peer, &why);
         why.count(&self.figures); // first: the peer may look when it knows
-        connection.reset();
+        self.gate.send_away(connection, &peer, &why);
         self.tell(peer, why);
     }
 

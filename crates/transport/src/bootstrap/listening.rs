@@ -17,14 +17,16 @@
 
 use super::{
     BindError, ListenEnd, ServerObserver,
+    deciding::Deciding,
     entrance::{Belongings, Entrance, EntranceSettings, Kept, Site},
-    handover::{Adopt, Handover, Waiting},
+    handover::{Adopt, Handover, Onward, Waiting},
     hosts::Homes,
     observer::{Refusal, Watch},
 };
 use crate::{
+    admission::Gate,
     live::Live,
-    socket::{ListenerFigures, Reception},
+    socket::{ListenerFigures, Reception, Welcome},
     stream::Carried,
 };
 use netwright_core::{
@@ -51,7 +53,7 @@ pub(super) struct Plan {
     pub(super) hosts: Homes,
     pub(super) entrances: EntranceSettings,
     pub(super) waiting_max: usize,
-    pub(super) connections_max: usize,
+    pub(super) gate: Arc<Gate>,
     pub(super) live: Live,
     pub(super) adopt: Adopt,
     pub(super) observer: Option<Arc<dyn ServerObserver>>,
@@ -172,13 +174,17 @@ impl Listening {
         let watch = plan.observer.as_ref().map(watch);
         let fate = Arc::new(Fate::default());
         let handover = Handover {
-            local: local.clone(),
-            hosts: (!stay).then(|| plan.hosts.clone()),
+            at: address.clone(),
             figures: plan.figures.clone(),
             live: plan.live.clone(),
-            connections_max: plan.connections_max,
+            gate: plan.gate.clone(),
             adopt: plan.adopt.clone(),
-            waiting: Waiting::at_most(plan.waiting_max),
+            onward: Onward {
+                local: local.clone(),
+                hosts: (!stay).then(|| plan.hosts.clone()),
+                waiting: Waiting::at_most(plan.waiting_max),
+            },
+            deciding: Deciding::default(),
             watch: watch.clone(),
         };
         let desk = Desk {
@@ -374,11 +380,15 @@ struct Desk {
 }
 
 impl Reception for Desk {
-    fn accepted(&mut self, connection: Carried, peer: Address) {
+    fn accepted(&mut self, connection: Carried, peer: Address) -> Welcome {
         if let Some(watch) = &self.watch {
             watch.tell(|observer, at| observer.accepted(at, &peer));
         }
-        self.handover.accepted(connection, peer);
+        self.handover.accepted(connection, peer)
+    }
+
+    fn pace(&mut self) -> Option<Duration> {
+        self.handover.gate.pace()
     }
 
     fn refused(&mut self, peer: Address) {

@@ -18,12 +18,14 @@
 //! | `through` | sockets, a network in their place, or another transport |
 //! | `world` | threads on which nothing is the system's |
 //! | `handover`, `hosts` | from the loop that accepts to the loop that hosts |
+//! | `deciding` | held on the loop that accepts until somebody has decided; who may come in at all: `crate::admission` |
 //! | `race` | several addresses for one connection |
 //! | `attempts` | connections that are being opened, and may be given up |
 
 mod attempts;
 mod client;
 mod datagrams;
+mod deciding;
 mod entrance;
 mod error;
 mod handover;

@@ -1,9 +1,14 @@
 //! Looking on at the listening side of a server.
 
 use super::ListenEnd;
-use crate::{blocking::ThreadError, socket::ListenerFigures};
+use crate::{
+    admission::{AcceptRate, AccessDenied, Network},
+    blocking::ThreadError,
+    socket::ListenerFigures,
+};
 use netwright_core::{Address, WeakEventLoop, internal::catch};
 use std::{
+    borrow::Cow,
     fmt, io,
     sync::{
         Arc,
@@ -101,6 +106,46 @@ pub enum Refusal {
         /// How many may be open.
         connections_max: usize,
     },
+    /// Its network may not come in ([`Admission::deny`](crate::Admission::deny), [`allow`](crate::Admission::allow)).
+    Denied(AccessDenied),
+    /// As many connections of its address as are allowed ([`Admission::per_address`](crate::Admission::per_address)) are open.
+    AddressFull {
+        /// What counts as its address.
+        network: Network,
+        /// How many may be open.
+        connections_max: usize,
+    },
+    /// Connections come faster than they may ([`Admission::rate`](crate::Admission::rate),
+    /// [`rate_per_address`](crate::Admission::rate_per_address)).
+    TooFast {
+        /// How fast they may come.
+        rate: AcceptRate,
+        /// What counts as its address, if it is too fast by itself.
+        network: Option<Network>,
+    },
+    /// It would have taken one of the last descriptors of the process
+    /// ([`Admission::descriptor_reserve`](crate::Admission::descriptor_reserve)).
+    Reserved {
+        /// How many descriptors there may be.
+        limit: u64,
+        /// How many are left to the rest of the process.
+        reserve: u64,
+    },
+    /// A function of the user's said so ([`Admission::judge`](crate::Admission::judge), [`decide`](crate::Admission::decide)), for
+    /// this reason; or it panicked.
+    Judged(Cow<'static, str>),
+    /// Nobody had [decided](crate::Admission::decide) about it in time.
+    Undecided {
+        /// How long was waited.
+        deadline: Duration,
+    },
+    /// As many connections as may ([`Admission::undecided_max`](crate::Admission::undecided_max)) waited for a decision.
+    UndecidedFull {
+        /// How many may wait.
+        undecided_max: usize,
+    },
+    /// The server stopped listening while it waited for a [decision](crate::Admission::decide).
+    StoppedListening,
     /// Its options could not be set, or its loop could not take it.
     Setup(Arc<io::Error>),
     /// The function that makes the pipeline panicked, with these words.
@@ -111,11 +156,47 @@ impl Refusal {
     /// Where such refusals are counted.
     pub(super) fn counter<'a>(&self, figures: &'a ListenerFigures) -> Option<&'a AtomicU64> {
         match self {
-            Self::NoDescriptor | Self::NoThread(_) => Some(&figures.refused),
+            Self::NoDescriptor | Self::NoThread(_) | Self::Reserved { .. } => Some(&figures.refused),
             Self::LoopsEnded => Some(&figures.refused_ended),
             Self::Stalled { .. } => Some(&figures.refused_stalled),
             Self::Full { .. } => Some(&figures.refused_full),
+            Self::Denied(_) => Some(&figures.refused_denied),
+            Self::AddressFull { .. } => Some(&figures.refused_per_address),
+            Self::TooFast { .. } => Some(&figures.refused_too_fast),
+            Self::Judged(_) => Some(&figures.refused_judged),
+            Self::Undecided { .. } | Self::UndecidedFull { .. } | Self::StoppedListening => {
+                Some(&figures.refused_undecided)
+            }
             Self::Setup(_) | Self::Panicked(_) => None,
+        }
+    }
+
+    /// What it is called where many of a kind are counted.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::NoDescriptor | Self::Reserved { .. } => "no descriptor",
+            Self::NoThread(_) => "no thread",
+            Self::LoopsEnded => "loops have ended",
+            Self::Stalled { .. } => "too many wait for every loop",
+            Self::Full { .. } => "too many in all",
+            Self::Denied(_) => "network",
+            Self::AddressFull { .. } => "too many of one address",
+            Self::TooFast { .. } => "too fast",
+            Self::Judged(_) => "judged",
+            Self::Undecided { .. } | Self::UndecidedFull { .. } | Self::StoppedListening => "not decided",
+            Self::Setup(_) | Self::Panicked(_) => "not set up",
+        }
+    }
+
+    /// Whether a peer that behaves may hear of it, too: there is too much to do, or the user said so.
+    pub(crate) fn is_for_load_or_judged(&self) -> bool {
+        match self {
+            Self::Stalled { .. } | Self::Full { .. } | Self::AddressFull { .. } | Self::TooFast { .. } => {
+                true
+            }
+            Self::Judged(_) | Self::Undecided { .. } | Self::UndecidedFull { .. } => true,
+            Self::NoThread(_) | Self::Reserved { .. } => true,
+            _ => false,
         }
     }
 
@@ -137,6 +218,25 @@ impl fmt::Display for Refusal {
             }
             Self::Full { connections_max } => {
                 write!(f, "{connections_max} connections are open, and no more are allowed")
+            }
+            Self::Denied(why) => why.fmt(f),
+            Self::AddressFull { network, connections_max } => {
+                write!(f, "{connections_max} connections of {network} are open, and no more are allowed")
+            }
+            Self::TooFast { rate, network: Some(network) } => {
+                write!(f, "connections of {network} come faster than {rate}")
+            }
+            Self::TooFast { rate, network: None } => write!(f, "connections come faster than {rate}"),
+            Self::Reserved { limit, reserve } => {
+                write!(f, "of {limit} descriptors the last {reserve} are not for connections")
+            }
+            Self::Judged(reason) => write!(f, "it was judged: {reason}"),
+            Self::Undecided { deadline } => write!(f, "nobody had decided about it within {deadline:?}"),
+            Self::UndecidedFull { undecided_max } => {
+                write!(f, "{undecided_max} connections wait for a decision, and no more are allowed")
+            }
+            Self::StoppedListening => {
+                f.write_str("the server stopped listening while it waited for a decision")
             }
             Self::Setup(error) => write!(f, "it could not be set up: {error}"),
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),

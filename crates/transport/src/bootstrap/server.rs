@@ -13,6 +13,7 @@ use super::{
 #[cfg(unix)]
 use crate::socket::unix::PeerCredentials;
 use crate::{
+    admission::{Admission, AdmissionControl, Gate},
     blocking::ThreadPerChannel,
     live::{Live, ServerShutdown},
     open::{Schemes, Whereabouts},
@@ -87,6 +88,7 @@ pub struct ServerBuilder {
     shared_port: bool,
     waiting_max: usize,
     connections_max: usize,
+    admission: Admission,
     listener: ListenerOptions,
     settings: ChannelSettings,
     addresses: Vec<String>,
@@ -127,8 +129,8 @@ impl ServerBuilder {
     }
 
     /// How many connections may be open at a time, those on their way to their loops included. Further ones are refused with a
-    /// reset, and counted ([`ServerFigures::refused_full`]). To let them wait instead, see [`Server::pause_accepting`]. Default: as many as
-    /// the process has descriptors for.
+    /// reset, or [told in words](Admission::farewell), and counted ([`ServerFigures::refused_full`]). To let them wait instead, see
+    /// [`Server::pause_accepting`]. Default: as many as the process has descriptors for, but for [some](Admission::descriptor_reserve).
     ///
     /// ```
     /// use netwright_core::pipeline;
@@ -148,6 +150,28 @@ impl ServerBuilder {
     #[doc(alias = "connection limit")]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;
+        self
+    }
+
+    /// Who may come in: networks, how many of one address, how fast, and what functions of yours say. Default: everybody, as far as there are
+    /// descriptors. Can be [changed](Server::admission) while the server runs.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Admission, Server};
+    ///
+    /// let server = Server::builder()
+    ///     .admission(Admission::new().deny("192.0.2.0/24")?.per_address(16).farewell("421 too many connections\r\n"))
+    ///     .pipeline(|_| pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())))
+    ///     .bind("127.0.0.1:0")
+    ///     .wait()?;
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "firewall")]
+    #[doc(alias = "rate limit")]
+    pub fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
         self
     }
 
@@ -189,11 +213,12 @@ impl ServerBuilder {
         T: Send + 'static,
     {
         let (settings, kin) = (Arc::new(self.settings.for_loops()), Kin::of::<T>());
-        let adopt: Adopt = Arc::new(move |local, carried, peer, lease, seat| {
+        let adopt: Adopt = Arc::new(move |local, carried, peer, belongings, seat| {
             let (accepted, adoption) = prepare(local, carried, peer, &settings)?;
-            let seat = seat; // given back before the connection if `make` panics: its peer may come again at once
+            // Given back before the connection if `make` panics: its peer may come again at once.
+            let (belongings, seat) = (belongings, seat);
             let pipeline = make(&accepted).into_pipeline();
-            adopt_kin(adoption, pipeline, &kin, |channel| seat.enter(channel).with(lease))
+            adopt_kin(adoption, pipeline, &kin, |channel| seat.enter(channel).with(belongings))
         });
         BoundPipeline { builder: self, adopt, live: Live::default() }
     }
@@ -296,7 +321,7 @@ impl BoundPipeline {
                 acceptors: accepting,
             },
             waiting_max: builder.waiting_max,
-            connections_max: builder.connections_max,
+            gate: Gate::new(builder.admission, builder.connections_max),
             live: live.clone(),
             adopt,
             observer: builder.observer,
@@ -386,7 +411,8 @@ pub struct ServerFigures {
     pub accepted: u64,
     /// Connections open now.
     pub open: usize,
-    /// Connections refused because no descriptor, or no thread for another channel, was left.
+    /// Connections refused because no descriptor, but for those that are [kept](Admission::descriptor_reserve), or no thread for another channel
+    /// was left.
     pub refused: u64,
     /// Connections refused because every loop that could host them has ended, or ended while they waited for it.
     pub refused_ended: u64,
@@ -394,6 +420,20 @@ pub struct ServerFigures {
     pub refused_stalled: u64,
     /// Connections refused because as many as are [allowed](ServerBuilder::connections_max) were open.
     pub refused_full: u64,
+    /// Connections refused because of their [networks](Admission::deny).
+    pub refused_denied: u64,
+    /// Connections refused because as many of their address as are [allowed](Admission::per_address) were open.
+    pub refused_per_address: u64,
+    /// Connections refused because they came faster than they [may](Admission::rate).
+    pub refused_too_fast: u64,
+    /// Connections refused because a [function](Admission::judge) of the user's said so.
+    pub refused_judged: u64,
+    /// Connections refused because nobody [decided](Admission::decide) about them in time, or too many waited for that.
+    pub refused_undecided: u64,
+    /// How many of all that were refused were [told in words](Admission::farewell).
+    pub told_politely: u64,
+    /// Connections that wait for a [decision](Admission::decide) now.
+    pub undecided: usize,
     /// Connections cut because their peer did not take what waited for it fast enough.
     pub cut_slow: u64,
     /// How often accepting failed.
@@ -412,6 +452,7 @@ impl Server {
             shared_port: false,
             waiting_max: WAITING_MAX,
             connections_max: usize::MAX,
+            admission: Admission::new(),
             listener: ListenerOptions::new(),
             settings: ChannelSettings::default(),
             addresses: Vec::new(),
@@ -452,7 +493,8 @@ impl Server {
 
     /// What it has done.
     pub fn figures(&self) -> ServerFigures {
-        let figures = &self.inner.listening.plan().figures;
+        let plan = self.inner.listening.plan();
+        let (figures, gate) = (&plan.figures, &plan.gate);
         ServerFigures {
             accepted: figures.accepted.load(Ordering::Relaxed),
             open: self.inner.live.len(),
@@ -460,10 +502,28 @@ impl Server {
             refused_ended: figures.refused_ended.load(Ordering::Relaxed),
             refused_stalled: figures.refused_stalled.load(Ordering::Relaxed),
             refused_full: figures.refused_full.load(Ordering::Relaxed),
+            refused_denied: figures.refused_denied.load(Ordering::Relaxed),
+            refused_per_address: figures.refused_per_address.load(Ordering::Relaxed),
+            refused_too_fast: figures.refused_too_fast.load(Ordering::Relaxed),
+            refused_judged: figures.refused_judged.load(Ordering::Relaxed),
+            refused_undecided: figures.refused_undecided.load(Ordering::Relaxed),
+            told_politely: gate.told_politely.load(Ordering::Relaxed),
+            undecided: gate.undecided_now(),
             cut_slow: self.inner.live.cut_slow(),
             accept_failures: figures.failures.load(Ordering::Relaxed),
             paused: figures.paused.load(Ordering::Relaxed),
         }
+    }
+
+    /// Who may come in, to look at and to change while the server runs.
+    pub fn admission(&self) -> AdmissionControl {
+        let listening = Arc::downgrade(&self.inner.listening);
+        let call = move || {
+            if let Some(listening) = listening.upgrade() {
+                listening.call();
+            }
+        };
+        AdmissionControl::new(self.inner.listening.plan().gate.clone(), Arc::new(call))
     }
 
     /// Stops accepting, lets connections finish until the deadline, then closes the rest and says how many those were.

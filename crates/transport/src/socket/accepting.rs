@@ -8,7 +8,7 @@
 
 use super::{
     mishaps::{Mishap, Mishaps},
-    reception::Reception,
+    reception::{Reception, Welcome},
 };
 use crate::stream::Carried;
 use netwright_core::{Address, LocalLoop, SourceTimer, driver::Token};
@@ -26,8 +26,13 @@ use std::{
 pub(crate) const ACCEPTS_PER_TURN: usize = 16;
 /// How long to leave a system alone that has no descriptor or memory left.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A listener's only timer.
+/// A listener's timers: the end of a rest, and the moment when the next may come.
 const RESUME: u64 = 0;
+/// See [`RESUME`].
+const PACED: u64 = 1;
+/// What a connection that is refused counts for among those of a turn. A refusal is two or three system calls and nobody waits for it, but those whom
+/// the loop serves wait for its turn to end: under a flood of refusals a turn is to be short, and the rest of the flood waits in the system's queue.
+const REFUSED_COUNTS: usize = 8;
 
 /// What a listener has done.
 #[derive(Debug, Default)]
@@ -40,6 +45,15 @@ pub(crate) struct ListenerFigures {
     pub(crate) refused_stalled: AtomicU64,
     /// Because as many as are allowed were open.
     pub(crate) refused_full: AtomicU64,
+    /// By their networks.
+    pub(crate) refused_denied: AtomicU64,
+    /// Because as many of their address as are allowed were open.
+    pub(crate) refused_per_address: AtomicU64,
+    pub(crate) refused_too_fast: AtomicU64,
+    /// By a function of the user's.
+    pub(crate) refused_judged: AtomicU64,
+    /// Because nobody decided.
+    pub(crate) refused_undecided: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) paused: AtomicBool,
     /// Accepting is to rest until somebody says otherwise.
@@ -55,6 +69,8 @@ pub(crate) struct Accepting {
     spare: Option<File>,
     /// When accepting goes on, while it pauses.
     resume: Option<SourceTimer>,
+    /// When the next one may come, while it is too early for that.
+    paced: Option<SourceTimer>,
     mishaps: Mishaps,
 }
 
@@ -66,12 +82,25 @@ impl Accepting {
         reception: Box<dyn Reception>,
     ) -> Self {
         let (local, mishaps) = (local.clone(), Mishaps::default());
-        Self { local, token, reception, figures, spare: spare(), resume: None, mishaps }
+        Self { local, token, reception, figures, spare: spare(), resume: None, paced: None, mishaps }
     }
 
-    /// Whether nobody is to be accepted, because somebody said so.
+    /// Whether nobody is to be accepted, because somebody said so or it is too early for the next.
     pub(crate) fn is_held(&self) -> bool {
-        self.figures.held.load(Ordering::Acquire)
+        self.paced.is_some() || self.figures.held.load(Ordering::Acquire)
+    }
+
+    /// Whether the next one may be accepted. If it is too early for that, the listener is called when it is not.
+    pub(crate) fn may_accept(&mut self) -> bool {
+        if self.figures.held.load(Ordering::Acquire) {
+            return false;
+        }
+        let wait = self.reception.pace();
+        if let Some(timer) = self.paced.take() {
+            self.local.disarm(timer);
+        }
+        self.paced = wait.map(|wait| self.local.arm(self.token, wait, PACED));
+        self.paced.is_none()
     }
 
     /// Whether nobody is accepted, because the system has nothing left.
@@ -84,10 +113,14 @@ impl Accepting {
         self.reception.shares_socket()
     }
 
-    pub(crate) fn accepted(&mut self, connection: Carried, peer: Address) {
+    /// Returns what it counts for among the [connections of a turn](ACCEPTS_PER_TURN).
+    pub(crate) fn accepted(&mut self, connection: Carried, peer: Address) -> usize {
         self.mishaps.forget();
         self.figures.accepted.fetch_add(1, Ordering::Relaxed);
-        self.reception.accepted(connection, peer);
+        match self.reception.accepted(connection, peer) {
+            Welcome::In => 1,
+            Welcome::SentAway => REFUSED_COUNTS,
+        }
     }
 
     /// What is to be done about a failure. Of a connection that was none any more when it was accepted, those who look on have heard.
@@ -128,8 +161,16 @@ impl Accepting {
         self.resume = Some(self.local.arm(self.token, PAUSE, RESUME));
     }
 
-    /// The pause is over.
-    pub(crate) fn go_on(&mut self) {
+    /// A timer is due: the pause is over, or the next one may come. False if it rests for another reason.
+    pub(crate) fn go_on(&mut self, timer: u64) -> bool {
+        match timer {
+            PACED => self.paced = None,
+            _ => self.end_pause(),
+        }
+        !self.pauses()
+    }
+
+    fn end_pause(&mut self) {
         self.resume = None;
         if self.spare.is_none() {
             self.spare = spare(); // another thread was faster when it was given up
@@ -153,6 +194,9 @@ impl Accepting {
 
 impl Drop for Accepting {
     fn drop(&mut self) {
+        if let Some(timer) = self.paced.take() {
+            self.local.disarm(timer);
+        }
         if let Some(timer) = self.resume.take() {
             self.local.disarm(timer);
             self.figures.paused.store(false, Ordering::Relaxed);

@@ -39,16 +39,17 @@ impl Listener {
     }
 
     fn accept_some(&mut self) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if self.accepting.is_held() {
+        let mut share = 0;
+        while share < ACCEPTS_PER_TURN {
+            if !self.accepting.may_accept() {
                 return;
             }
             let Some(acceptor) = &mut self.acceptor else { return };
             match catch(|| acceptor.accept()) {
-                Ok(Ok(Arrival { carried, peer })) => self.accepting.accepted(carried, peer),
+                Ok(Ok(Arrival { carried, peer })) => share += self.accepting.accepted(carried, peer),
                 Ok(Err(error)) => match self.accepting.judge(&error) {
                     Mishap::Nobody => return,
-                    Mishap::Again | Mishap::Next => {}
+                    Mishap::Again | Mishap::Next => share += 1,
                     Mishap::Pause => {
                         let accept = || contained(|| acceptor.accept()).map(|one| (one.carried, one.peer));
                         return self.accepting.pause(&error, accept);
@@ -88,9 +89,10 @@ impl Source for Listener {
         self.settle();
     }
 
-    fn signal(&mut self, _: u64) {
-        self.accepting.go_on();
-        self.accept_some();
+    fn signal(&mut self, timer: u64) {
+        if self.accepting.go_on(timer) {
+            self.accept_some();
+        }
         self.settle();
     }
 

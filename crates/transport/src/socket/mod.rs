@@ -34,7 +34,7 @@ pub(crate) use acceptor::SocketAcceptor;
 pub(crate) use address::{address, domain, sock_addr};
 pub(crate) use connect::{ConnectSettings, connect};
 pub(crate) use listener::Listener;
-pub(crate) use reception::Reception;
+pub(crate) use reception::{Reception, Welcome};
 pub(crate) use stream::{SocketKind, SocketStream};
 /// What pipes and io_uring have in common with sockets.
 #[cfg(unix)]

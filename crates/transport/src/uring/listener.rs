@@ -44,8 +44,9 @@ impl UringListener {
     }
 
     fn accept_some(&mut self) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if self.accepting.is_held() {
+        let mut share = 0;
+        while share < ACCEPTS_PER_TURN {
+            if !self.accepting.may_accept() {
                 return self.uring.wants_accept(self.key, false); // those that were accepted by now wait here
             }
             match self.uring.accepted(self.key) {
@@ -53,11 +54,14 @@ impl UringListener {
                 Some(Err(error)) => match self.accepting.judge(&error) {
                     Mishap::Pause => return self.pause(&error),
                     Mishap::Broken => return self.accepting.broken(error),
-                    _ => self.uring.wants_accept(self.key, true), // the error has ended the operation
+                    _ => {
+                        share += 1;
+                        self.uring.wants_accept(self.key, true); // the error has ended the operation
+                    }
                 },
                 Some(Ok(connection)) => {
                     let peer = connection.peer_addr().ok().and_then(|peer| socket::address(&peer));
-                    self.accepting.accepted(Carried::Socket(connection), peer.unwrap_or(NOBODY));
+                    share += self.accepting.accepted(Carried::Socket(connection), peer.unwrap_or(NOBODY));
                 }
             }
         }
@@ -78,16 +82,17 @@ impl Source for UringListener {
         if self.accepting.pauses() {
             return;
         }
-        if !self.accepting.is_held() {
+        if self.accepting.may_accept() {
             self.uring.go_on_accepting(self.key);
         }
         self.accept_some();
     }
 
-    fn signal(&mut self, _: u64) {
-        self.accepting.go_on();
-        self.uring.wants_accept(self.key, true);
-        self.accept_some();
+    fn signal(&mut self, timer: u64) {
+        if self.accepting.go_on(timer) {
+            self.uring.wants_accept(self.key, true);
+            self.accept_some();
+        }
     }
 
     fn shut_down(&mut self) {

@@ -21,7 +21,9 @@ pub(super) use peers::{
     NARROW, Peer, assert_nobody_listens, break_off, expect, expect_end, reset, round_trip,
 };
 pub(super) use places::{ForeignListener, Refusing};
-pub(super) use process::{child, in_own_process, is_child, open_sockets, wait_for_sockets};
+pub(super) use process::{
+    child, in_own_process, is_child, open_sockets, set_descriptor_limit, wait_for_sockets,
+};
 pub(super) use rest::assert_rests;
 pub(super) use script::{Cx, Events, Script, Seen, script};
 pub(super) use servers::{Echo, Loops, Running, loops_of};

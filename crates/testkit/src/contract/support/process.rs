@@ -56,3 +56,16 @@ pub(crate) fn open_sockets() -> usize {
     };
     descriptors.filter(|entry| entry.as_ref().is_ok_and(|entry| is_socket(entry.path()))).count()
 }
+
+/// How many descriptors this process may have from now on.
+#[cfg(unix)]
+pub(crate) fn set_descriptor_limit(limit: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
+}
+
+#[cfg(windows)]
+pub(crate) fn set_descriptor_limit(_: u64) {
+    unreachable!("Windows has no such limit, and its table says so");
+}
