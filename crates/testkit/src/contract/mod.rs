@@ -55,6 +55,7 @@ mod quiet;
 mod signals;
 mod tails;
 mod threads;
+mod through;
 mod turns;
 mod urgent;
 #[cfg(windows)]
@@ -99,6 +100,7 @@ pub fn suite() -> &'static [Behaviour] {
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,
             threads::BEHAVIOURS,
+            through::BEHAVIOURS,
             turns::BEHAVIOURS,
             urgent::BEHAVIOURS,
             write::BEHAVIOURS,
