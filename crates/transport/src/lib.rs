@@ -18,6 +18,7 @@
 //! - UDP and Unix datagrams: [`Datagrams`].
 //! - Files that no loop waits for, and files as what channels send: [`files`].
 //! - Connections that are kept for the next one who needs one: [`Pool`].
+//! - Connections through proxies: [`proxy`], [`ClientBuilder::through`].
 //! - Channels within the process, by name: bind and connect to `local:name`. Unix sockets: `unix:/path`, `unix:@name`;
 //!   [`PeerCredentials`], [`ReceivedDescriptors`].
 //! - Pipes and child processes as channels, where there are Unix descriptors: `Pipes`, for [`Client::adopt`].
@@ -53,6 +54,7 @@ pub mod options;
 mod pipes;
 mod pool;
 mod probe;
+pub mod proxy;
 pub mod readiness;
 pub mod resolve;
 mod return_stack;
@@ -74,8 +76,8 @@ pub use blocking::ThreadError;
 pub use blocking::{BlockingSeed, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
-    DatagramsBuilder, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,
-    ServerShutdown, event_loops,
+    DatagramsBuilder, Direct, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,
+    ServerShutdown, ThroughProxies, event_loops,
 };
 pub use datagram::{
     Datagram, DatagramError, DatagramFigures, DatagramSocket, Multicast, MulticastError, PortUnreachable,
@@ -87,6 +89,7 @@ pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, Stre
 pub use pipes::{Pipes, PipesError};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use probe::{Probe, ProbeStep};
+pub use proxy::{BadProxy, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
 #[cfg(unix)]

@@ -163,14 +163,14 @@ impl Resolve for Resolver {
 
 /// A name taken apart, not yet looked up.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+pub(crate) struct Target {
     name: String,
-    host: String,
-    port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 impl Target {
-    fn parse(name: &str) -> Result<Self, ResolveError> {
+    pub(crate) fn parse(name: &str) -> Result<Self, ResolveError> {
         let malformed = |expected| ResolveError::malformed(name, expected);
         let (host, port) = name.rsplit_once(':').ok_or_else(|| malformed("host:port"))?;
         let port = port.parse().map_err(|_| malformed("host:port with a port from 0 to 65535"))?;

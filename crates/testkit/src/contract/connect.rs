@@ -59,7 +59,7 @@ fn error<W: 'static>(mut connecting: Promised<Channel<W>, ConnectError>) -> Conn
 }
 
 /// Nothing of an attempt is left on the client's loops.
-fn assert_clean<W: Send + 'static>(client: &Client<W>) {
+pub(super) fn assert_clean<W: Send + 'static>(client: &Client<W>) {
     if let Some(threads) = client.threads() {
         wait_until(|| threads.figures().busy == 0, || format!("all given back: {:?}", threads.figures()));
     }

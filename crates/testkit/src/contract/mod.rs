@@ -56,6 +56,7 @@ mod quiet;
 mod signals;
 mod tails;
 mod threads;
+mod through;
 mod turns;
 mod urgent;
 #[cfg(windows)]
@@ -101,6 +102,7 @@ pub fn suite() -> &'static [Behaviour] {
             signals::BEHAVIOURS,
             tails::BEHAVIOURS,
             threads::BEHAVIOURS,
+            through::BEHAVIOURS,
             turns::BEHAVIOURS,
             urgent::BEHAVIOURS,
             write::BEHAVIOURS,

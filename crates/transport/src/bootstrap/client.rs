@@ -1,7 +1,9 @@
 //! Clients: connect to a name or an address, and run a pipeline on the connection.
 
 use super::{
-    Backend, ConnectError, attempts,
+    Backend, ConnectError,
+    around::{Around, ByProxies},
+    attempts,
     error::taken,
     hosts::Homes,
     race,
@@ -13,6 +15,7 @@ use crate::{
     live::{Belongings, Guard},
     open::{Arrival, Connection, Schemes, Whereabouts},
     options::StreamOptions,
+    proxy::Proxies,
     resolve::{FamilyPreference, Resolve, interleave, look_up},
     socket::ConnectSettings,
     stream::{Adoption, Carried, ChannelSettings, adopt},
@@ -45,16 +48,31 @@ use std::{
 /// # Ok::<(), netwright_transport::ConnectError>(())
 /// ```
 #[must_use = "a builder does nothing until `pipeline`"]
-pub struct ClientBuilder {
+pub struct ClientBuilder<R = Direct> {
     common: Common,
     threads: Option<ThreadPerChannel>,
     settings: ChannelSettings,
     timeout: Duration,
     from: Option<SocketAddr>,
     schemes: Schemes,
+    route: R,
 }
 
-impl ClientBuilder {
+/// Of a [`ClientBuilder`]: connections are made directly.
+#[derive(Debug)]
+pub struct Direct;
+
+/// Of a [`ClientBuilder`]: connections are made [through](ClientBuilder::through) proxies.
+#[derive(Debug)]
+pub struct ThroughProxies {
+    proxies: Proxies,
+    limit: Duration,
+}
+
+/// How long all proxies of a chain may take together.
+const PROXY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+impl<R> ClientBuilder<R> {
     stream_setters! {
         loops: "one",
         threads: "Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).",
@@ -73,13 +91,36 @@ impl ClientBuilder {
         self
     }
 
-    /// What every connection runs: called on its loop, once for each.
-    pub fn pipeline<F, P, W>(self, make: F) -> Result<Client<W>, ConnectError>
-    where
-        F: Fn() -> P + Send + Sync + 'static,
-        P: IntoPipeline<W>,
-        W: Send + 'static,
-    {
+    /// Connects to hosts through proxies: a [`Proxy`](crate::Proxy), several of them one behind the other, or [`Proxies`] with rules or from
+    /// the environment. What a pipeline begins with, TLS for example, it has with the host that was asked for: the proxies have agreed before it is
+    /// made. Addresses that are no host and port (`unix:`, `local:` and [schemes](Self::scheme)) are connected to directly; that
+    /// of the first proxy may be one of these.
+    ///
+    /// The channel's remote address is that of the first proxy.
+    ///
+    /// ```no_run
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Client, Proxy};
+    ///
+    /// let client = Client::builder()
+    ///     .through(Proxy::http("gateway:3128").then(Proxy::socks5("127.0.0.1:1080").credentials("ada", "secret")))
+    ///     .pipeline(|| pipeline().handle(|_, bytes| println!("{bytes:?}")))?;
+    /// let channel = client.connect("example.org:80").wait()?; // both proxies have agreed
+    /// # Ok::<(), netwright_transport::ConnectError>(())
+    /// ```
+    #[doc(alias = "proxy")]
+    #[doc(alias = "socks")]
+    pub fn through(self, proxies: impl Into<Proxies>) -> ClientBuilder<ThroughProxies> {
+        let Self { common, threads, settings, timeout, from, schemes, route: _ } = self;
+        let route = ThroughProxies { proxies: proxies.into(), limit: PROXY_TIMEOUT_DEFAULT };
+        ClientBuilder { common, threads, settings, timeout, from, schemes, route }
+    }
+
+    fn build<W: Send + 'static>(
+        self,
+        open: Open<W>,
+        around: Option<Box<dyn Around<W>>>,
+    ) -> Result<Client<W>, ConnectError> {
         self.settings.check().map_err(|error| ConnectError::Setup(error.to_string()))?;
         self.schemes.check()?;
         let hosts = Homes::new(self.common.group, self.threads, None, self.common.making, 1)
@@ -93,9 +134,45 @@ impl ClientBuilder {
                 from: self.from,
                 schemes: self.schemes,
                 resolver: self.common.resolver,
-                open: Box::new(move |arrived| open(arrived, &make)),
+                open,
+                around,
             }),
         })
+    }
+}
+
+impl ClientBuilder {
+    /// What every connection runs: called on its loop, once for each.
+    pub fn pipeline<F, P, W>(self, make: F) -> Result<Client<W>, ConnectError>
+    where
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<W>,
+        W: Send + 'static,
+    {
+        self.build(Box::new(move |arrived| open(arrived, &make)), None)
+    }
+}
+
+impl ClientBuilder<ThroughProxies> {
+    /// How long all proxies of a chain together may take to agree, from when the first one is connected to. What they send meanwhile does not
+    /// make it longer. Zero: no limit. Default: 10 s.
+    pub fn proxy_timeout(mut self, limit: Duration) -> Self {
+        self.route.limit = limit;
+        self
+    }
+
+    /// What every connection runs: called on its loop, once for each, when the proxies have agreed.
+    pub fn pipeline<F, P, W>(self, make: F) -> Result<Client<W>, ConnectError>
+    where
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<W>,
+        W: Send + 'static,
+    {
+        let ThroughProxies { proxies, limit } = &self.route;
+        proxies.check()?;
+        let make = Arc::new(make);
+        let around = ByProxies { proxies: proxies.clone(), limit: *limit, make: make.clone() };
+        self.build(Box::new(move |arrived| open(arrived, &*make)), Some(Box::new(around)))
     }
 }
 
@@ -153,7 +230,7 @@ pub struct Client<W = Outgoing> {
 type Open<W> = Box<dyn Fn(Arrived<'_>) -> Result<Channel<W>, ConnectError> + Send + Sync>;
 
 /// A connection that is to become a channel.
-struct Arrived<'a> {
+pub(super) struct Arrived<'a> {
     local: &'a LocalLoop,
     carried: Carried,
     peer: Address,
@@ -172,6 +249,8 @@ struct Inner<W> {
     schemes: Schemes,
     resolver: Arc<dyn Resolve>,
     open: Open<W>,
+    /// Only of clients that go through proxies.
+    around: Option<Box<dyn Around<W>>>,
 }
 
 impl Client {
@@ -184,6 +263,7 @@ impl Client {
             timeout: Duration::from_secs(30),
             from: None,
             schemes: Schemes::default(),
+            route: Direct,
         }
     }
 }
@@ -211,8 +291,19 @@ impl<W: Send + 'static> Client<W> {
                 let _ = event_loop.order(move || attempts::abandon(id));
             }
         });
-        let (inner, address) = (self.inner.clone(), address.to_string());
+        let (inner, mut address) = (self.inner.clone(), address.to_string());
+        let held = inner.around.as_ref().map(|around| around.watch(&promised));
         let future = async move {
+            let mut shaking = None;
+            if let (Some(around), Some(held)) = (&inner.around, held)
+                && let Ok(Whereabouts::Host(target)) = inner.schemes.find(&address)
+                && let Some((first, planning)) = around.route(target, &inner.resolver)
+            {
+                match planning.await {
+                    Ok(dialogue) => (address, shaking) = (first, Some((dialogue, held))),
+                    Err(error) => return promise.fail(error),
+                }
+            }
             let (through, addresses) = match inner.schemes.find(&address) {
                 Err(error) => return promise.fail(error.into()),
                 Ok(Whereabouts::Open(means, to)) => (Through::Transport(means), vec![to]),
@@ -233,6 +324,19 @@ impl<W: Send + 'static> Client<W> {
             let connect = ConnectSettings { from: inner.from, limit: inner.timeout, options };
             let place = local.clone();
             let done = move |result: Result<Arrival, ConnectError>| {
+                if let (Some((dialogue, held)), Some(around)) = (shaking, &inner.around) {
+                    return match result {
+                        Ok(Arrival { carried, peer }) => {
+                            around.begin(
+                                inner.arrived(&place, carried, peer, lease),
+                                dialogue,
+                                promise,
+                                held,
+                            );
+                        }
+                        Err(error) => promise.fail(error),
+                    };
+                }
                 if !promise.claim() {
                     return; // cancelled at the last moment: the connection is closed by its drop
                 }
@@ -315,12 +419,22 @@ impl<W: Send + 'static> Inner<W> {
         peer: Address,
         lease: Option<Lease>,
     ) -> Result<Channel<W>, ConnectError> {
+        (self.open)(self.arrived(local, carried, peer, lease))
+    }
+
+    fn arrived<'a>(
+        &'a self,
+        local: &'a LocalLoop,
+        carried: Carried,
+        peer: Address,
+        lease: Option<Lease>,
+    ) -> Arrived<'a> {
         let (settings, timeout) = (&self.settings, self.timeout);
-        (self.open)(Arrived { local, carried, peer, lease, settings, timeout })
+        Arrived { local, carried, peer, lease, settings, timeout }
     }
 }
 
-fn open<P, W>(arrived: Arrived<'_>, make: &impl Fn() -> P) -> Result<Channel<W>, ConnectError>
+pub(super) fn open<P, W>(arrived: Arrived<'_>, make: &impl Fn() -> P) -> Result<Channel<W>, ConnectError>
 where
     P: IntoPipeline<W>,
     W: Send + 'static,

@@ -1,6 +1,6 @@
 //! Why there is no listener, or no connection. Every text names the address.
 
-use crate::{blocking::ThreadError, open::SchemeError, resolve::ResolveError};
+use crate::{blocking::ThreadError, open::SchemeError, proxy::ProxyError, resolve::ResolveError};
 use netwright_core::{Address, AddressError, PromiseError, Promised, Refused, RefusedWhy, promise};
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -161,6 +161,8 @@ pub enum ConnectError {
         /// What the system said.
         error: Arc<io::Error>,
     },
+    /// A proxy did not let us through.
+    Proxy(Box<ProxyError>),
     /// Every connection has a thread of its own, and there is none for this one.
     NoThread(ThreadError),
     /// A setting cannot work.
@@ -195,6 +197,7 @@ impl fmt::Display for ConnectError {
             Self::Refused(address) => write!(f, "connection refused by {address}: nobody listens there"),
             Self::TimedOut { address, limit } => write!(f, "no answer from {address} within {limit:?}"),
             Self::Io { address, error } => write!(f, "cannot connect to {address}: {error}"),
+            Self::Proxy(error) => error.fmt(f),
             Self::NoThread(error) => error.fmt(f),
             Self::Setup(text) => f.write_str(text),
             Self::Panicked(panic) => write!(f, "the function that makes the pipeline panicked: {panic}"),
@@ -226,6 +229,12 @@ impl From<PromiseError> for ConnectError {
             PromiseError::Cancelled => Self::Cancelled,
             _ => Self::LoopEnded,
         }
+    }
+}
+
+impl From<ProxyError> for ConnectError {
+    fn from(error: ProxyError) -> Self {
+        Self::Proxy(Box::new(error))
     }
 }
 

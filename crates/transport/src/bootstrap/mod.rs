@@ -22,6 +22,7 @@
 //! | `race` | several addresses for one connection |
 //! | `attempts` | connections that are being opened, and may be given up |
 
+mod around;
 mod attempts;
 mod client;
 mod datagrams;
@@ -40,7 +41,7 @@ mod through;
 mod world;
 
 pub use crate::live::ServerShutdown;
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Direct, ThroughProxies};
 pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
 pub use listen_end::ListenEnd;
