@@ -224,6 +224,16 @@ impl Live {
         parsed(self.shared.file(&about, kept, Why::ByHand))
     }
 
+    /// What there is at the end, of which nothing is kept.
+    pub(crate) fn take_recording(&self) -> Recording {
+        let mut state = self.lock();
+        let about = state.begun.as_ref().map(|begun| self.about(&state, begun)).unwrap_or_default();
+        let kept = state.ring.take();
+        let kept = self.with_front(&state, kept);
+        drop(state);
+        parsed(self.shared.file(&about, kept, Why::ByHand))
+    }
+
     /// What is in the ring, and what is in front of it.
     fn with_front(&self, state: &State, mut kept: Kept) -> Kept {
         self.front.copy_to(&mut kept.records);

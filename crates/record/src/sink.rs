@@ -83,7 +83,7 @@ impl<F: Fn(&NewRecording) -> io::Result<()> + Send + Sync + 'static> Sink for F 
 
 /// A directory that keeps the newest recordings: one more than it may have costs the oldest.
 ///
-/// Files of an earlier run count, files of other names do not and are never touched. A file has its name only once it is complete. Only
+/// A directory that is removed meanwhile is made again. Files of an earlier run count, files of other names do not and are never touched. A file has its name only once it is complete. Only
 /// the user of the program may read it: it may hold what peers have sent in confidence.
 ///
 /// ```
@@ -121,8 +121,20 @@ impl Directory {
         &self.path
     }
 
-    /// The file of this name.
+    /// The file of this name, in a directory that is made again if somebody has removed it.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        match self.write_there(name, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.path)?;
+                tracing::warn!(path = %self.path.display(), "the directory of recordings was gone, and is made again");
+                self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                self.write_there(name, bytes)
+            }
+            other => other,
+        }
+    }
+
+    fn write_there(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.path.join(format!("{name}.part"));
         let written = create(&unfinished)
             .and_then(|mut file| file.write_all(bytes))

@@ -16,7 +16,7 @@ mod difference;
 pub use compare::Comparison;
 pub use difference::{Context, Difference};
 
-use crate::{Cause, FlightRecorder, Recording, Redaction, Seen, When, live::Live};
+use crate::{Cause, FlightRecorder, Recording, Redaction, Seen, When, format::varint, live::Live};
 use bytes::Bytes;
 use netwright_core::{CloseCause, EmbeddedChannel, IntoPipeline, observe, pipeline};
 use std::{
@@ -37,6 +37,9 @@ const TICK: Duration = Duration::from_millis(1);
 /// The ticks of the recorded loop lay elsewhere, so a timer may be due up to a tick later here, and another one behind a
 /// clock that has waited for a worker. Not more: timers that were not due yet must not become so.
 const LATE_MAX: Duration = Duration::from_millis(2);
+
+/// No loop reads more pieces of one channel in a turn; what they are answered with is kept until the turn ends.
+const READS_MAX: usize = 256;
 
 /// A recording that is about to be played to a pipeline. Made by [`Recording::replay`].
 ///
@@ -114,7 +117,8 @@ impl<'a> Replay<'a> {
             live,
             now: Duration::ZERO,
             expected: 0,
-            sent: Vec::new(),
+            reads: 0,
+            sent: SentBytes::default(),
             patience: self.patience,
             pace: self.pace,
             missing: None,
@@ -139,7 +143,9 @@ struct Run<'a, T> {
     now: Duration,
     /// How many bytes had gone out in the recording.
     expected: u64,
-    sent: Vec<Sent>,
+    /// How many pieces came in this turn.
+    reads: usize,
+    sent: SentBytes,
     patience: Duration,
     pace: Box<dyn FnMut(Duration) + 'a>,
     missing: Option<u64>,
@@ -156,6 +162,10 @@ impl<T: 'static> Run<'_, T> {
                     return;
                 }
                 Seen::Read(piece) => {
+                    if self.reads == READS_MAX {
+                        self.end_turn();
+                    }
+                    self.reads += 1;
                     // A peer that did not take what was written because of this does not take it now.
                     self.channel.one_turn(true).block_output(is_blocked_before_more_comes(records.clone()));
                     self.channel.write_inbound(&piece.bytes);
@@ -188,6 +198,7 @@ impl<T: 'static> Run<'_, T> {
     /// What came at one time came in one turn of the loop, unless the answer of somebody else came in between.
     fn end_turn(&mut self) {
         self.channel.one_turn(false);
+        self.reads = 0;
         self.collect();
     }
 
@@ -238,7 +249,7 @@ impl<T: 'static> Run<'_, T> {
 
     fn collect(&mut self) {
         while let Some(bytes) = self.channel.read_outbound() {
-            self.sent.push(Sent { at: self.now, bytes });
+            self.sent.push(self.now, &bytes);
         }
     }
 
@@ -246,7 +257,8 @@ impl<T: 'static> Run<'_, T> {
         self.channel.one_turn(false).block_output(false);
         self.collect();
         let cause = self.channel.channel().close_cause();
-        let recording = self.live.recording();
+        drop(self.channel); // and what stages have kept: the recording is as long again
+        let recording = self.live.take_recording();
         Replayed { recording, sent: self.sent, cause, missing: self.missing }
     }
 }
@@ -277,7 +289,7 @@ fn is_blocked_before_more_comes(records: impl Iterator<Item = crate::Record>) ->
 #[derive(Debug)]
 pub struct Replayed {
     recording: Recording,
-    sent: Vec<Sent>,
+    sent: SentBytes,
     cause: Option<CloseCause>,
     missing: Option<u64>,
 }
@@ -299,15 +311,49 @@ pub struct Sent {
     pub bytes: Bytes,
 }
 
+/// What was sent, in little more room than the bytes take: a recording may consist of millions of small pieces.
+#[derive(Debug, Default)]
+struct SentBytes {
+    bytes: Vec<u8>,
+    /// Of each piece the nanoseconds after the one before it, and its length, as varints.
+    heads: Vec<u8>,
+    last: Duration,
+}
+
+impl SentBytes {
+    fn push(&mut self, at: Duration, bytes: &[u8]) {
+        let after = at.saturating_sub(self.last);
+        varint::push(&mut self.heads, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        varint::push(&mut self.heads, bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+        self.last = at;
+    }
+
+    fn pieces(&self) -> Vec<Sent> {
+        let mut bytes = Bytes::copy_from_slice(&self.bytes);
+        let (mut heads, mut at, mut pieces) = (&self.heads[..], Duration::ZERO, Vec::new());
+        let mut number = || {
+            let (number, len) = varint::take(heads.iter().copied()).ok()?;
+            heads = &heads[len..];
+            Some(number)
+        };
+        while let (Some(after), Some(len)) = (number(), number()) {
+            at = at.saturating_add(Duration::from_nanos(after));
+            pieces.push(Sent { at, bytes: bytes.split_to(len as usize) });
+        }
+        pieces
+    }
+}
+
 impl Replayed {
     /// What was sent, in order.
-    pub fn sent(&self) -> &[Sent] {
-        &self.sent
+    pub fn sent(&self) -> Vec<Sent> {
+        self.sent.pieces()
     }
 
     /// All that was sent, as one.
     pub fn sent_bytes(&self) -> Vec<u8> {
-        self.sent.iter().flat_map(|sent| sent.bytes.iter().copied()).collect()
+        self.sent.bytes.clone()
     }
 
     /// Why the channel ended, if it did.

@@ -76,14 +76,34 @@ fn a_recording_is_read_from_the_file_that_it_was_written_to() {
 }
 
 #[test]
-fn a_directory_that_is_gone_costs_recordings_and_no_channel() {
+fn a_directory_that_was_removed_is_made_again() {
     let there = Temporary::new("gone");
-    let flight = FlightRecorder::in_directory(&there.0, 10).unwrap();
+    let flight = FlightRecorder::in_directory(&there.0, 2).unwrap();
+    let mut channel = recorded(&flight, echo());
+    channel.write_inbound("hello");
+    for round in 1..=3_u64 {
+        if round < 3 {
+            fs::remove_dir_all(&there.0).unwrap();
+        }
+        assert!(flight.live()[0].write());
+        assert!(flight.wait_until_written(PATIENCE));
+        assert_eq!((flight.figures().written, flight.figures().failed), (round, 0));
+        assert_eq!(there.names().len(), if round < 3 { 1 } else { 2 }, "those that are gone do not count");
+    }
+    assert!(channel.is_open());
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_again_costs_recordings_and_no_channel() {
+    let there = Temporary::new("replaced");
+    let flight = FlightRecorder::in_directory(there.0.join("below"), 10).unwrap();
     fs::remove_dir_all(&there.0).unwrap();
+    fs::write(&there.0, "a file in its place").unwrap();
     let mut channel = recorded(&flight, echo());
     channel.write_inbound("hello");
     assert!(flight.live()[0].write());
     assert!(flight.wait_until_written(PATIENCE));
     assert_eq!((flight.figures().written, flight.figures().failed), (0, 1));
     assert!(channel.is_open());
+    fs::remove_file(&there.0).unwrap();
 }
