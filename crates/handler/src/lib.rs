@@ -2,6 +2,7 @@
 //!
 //! | what you look for | where |
 //! | --- | --- |
+//! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -12,3 +13,8 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+mod inbound;
+pub mod shape;
+
+pub use shape::Shape;
