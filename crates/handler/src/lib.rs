@@ -9,6 +9,7 @@
 //! | to end a connection in order when it is old | [`Lifetime`] |
 //! | a client that keeps a connection: backoff with jitter, several addresses | [`Reconnect`], [`Backoff`] |
 //! | pings to silent peers, and the end of those who stay silent (keepalive) | [`Heartbeat`] |
+//! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -34,3 +35,8 @@ pub use timeout::{ReadTimeout, WriteTimeout};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+mod inbound;
+pub mod shape;
+
+pub use shape::Shape;

@@ -254,6 +254,11 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
         Kept::new(self, bytes)
     }
 
+    /// What a message counts for while it waits to be sent: what a stage that keeps it [keeps](Self::keep).
+    pub fn weigh(&self, msg: &H::WriteOut) -> usize {
+        self.ops.weight().of_message(msg)
+    }
+
     // ---- time ----
 
     /// Has [`Handler::timer`] called after `delay`. Never early; forgotten when the stage leaves or
