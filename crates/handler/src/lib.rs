@@ -10,6 +10,7 @@
 //! | a client that keeps a connection: backoff with jitter, several addresses | [`Reconnect`], [`Backoff`] |
 //! | pings to silent peers, and the end of those who stay silent (keepalive) | [`Heartbeat`] |
 //! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
+//! | requests over a connection that comes again: deadlines, retries with a budget (RPC client) | [`RpcClient`], [`RetryBudget`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -19,6 +20,7 @@
 mod heartbeat;
 mod reconnect;
 mod requests;
+mod rpc;
 
 pub use heartbeat::Heartbeat;
 pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, ReconnectEvent};
@@ -30,6 +32,7 @@ mod timeout;
 pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
 pub use timeout::{ReadTimeout, WriteTimeout};
+pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

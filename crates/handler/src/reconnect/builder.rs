@@ -87,7 +87,11 @@ impl<W: Send + 'static> ReconnectBuilder<W> {
         self
     }
 
-    pub(crate) fn hook(mut self, hook: impl Hook<W>) -> Self {
+    pub(crate) fn event_loop(&self) -> EventLoop {
+        self.settings.event_loop.clone()
+    }
+
+    pub(crate) fn hook(mut self, hook: impl Hook) -> Self {
         self.settings.hook = Some(Box::new(hook));
         self
     }

@@ -16,7 +16,7 @@ pub(super) type Connect<W> = Box<dyn Fn(&str) -> Promised<Channel<W>, ConnectErr
 pub(super) type Observer = Box<dyn FnMut(&ReconnectEvent<'_>) + Send>;
 
 /// Whoever else wants to know: of ours, so it does not panic.
-pub(crate) trait Hook<W>: Send + Sync + 'static {
+pub(crate) trait Hook: Send + Sync + 'static {
     /// There is a connection, which handles have by now.
     fn connected(&self);
     /// There will be no other one.
@@ -32,14 +32,14 @@ pub(super) struct Settings<W> {
     pub(super) give_up_after: Option<u32>,
     pub(super) max_waiting: usize,
     pub(super) observer: Option<Observer>,
-    pub(super) hook: Option<Box<dyn Hook<W>>>,
+    pub(super) hook: Option<Box<dyn Hook>>,
 }
 
 pub(super) struct Inner<W: Send + 'static> {
     state: Mutex<State<W>>,
     max_waiting: usize,
     pub(super) event_loop: EventLoop,
-    hook: Option<Box<dyn Hook<W>>>,
+    hook: Option<Box<dyn Hook>>,
 }
 
 struct State<W> {

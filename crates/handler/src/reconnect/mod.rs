@@ -134,10 +134,6 @@ impl<W: Send + 'static> Reconnect<W> {
         channel.on_close(move |_| promise.succeed(()));
         stopped
     }
-
-    pub(crate) fn event_loop(&self) -> &EventLoop {
-        &self.handle.inner.event_loop
-    }
 }
 
 impl<W: Send + 'static> Clone for Reconnect<W> {

@@ -40,27 +40,47 @@ pub struct Unanswered<Q> {
 /// Whom to tell.
 pub(super) enum Answer<Q, R> {
     Promise(Promise<R, RequestError>),
-    #[allow(clippy::type_complexity)] // a closure and its result
-    Call(Box<dyn FnOnce(Result<R, Unanswered<Q>>) + Send>),
+    Teller(Box<dyn Teller<Q, R>>),
+}
+
+/// Somebody who is told of the reply, and gets the request back if it was never written.
+pub(crate) trait Teller<Q, R>: Send {
+    fn tell(self: Box<Self>, result: Result<R, Unanswered<Q>>);
+    /// Whether nobody wants to know any more.
+    fn is_cancelled(&self) -> bool;
+}
+
+struct Closure<F>(F);
+
+impl<Q, R, F: FnOnce(Result<R, Unanswered<Q>>) + Send> Teller<Q, R> for Closure<F> {
+    fn tell(self: Box<Self>, result: Result<R, Unanswered<Q>>) {
+        (self.0)(result);
+    }
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 impl<Q, R> Answer<Q, R> {
     pub(super) fn succeed(self, reply: R) {
         match self {
             Self::Promise(promise) => promise.succeed(reply),
-            Self::Call(call) => call(Ok(reply)),
+            Self::Teller(teller) => teller.tell(Ok(reply)),
         }
     }
 
     pub(super) fn fail(self, error: RequestError, request: Option<Q>) {
         match self {
             Self::Promise(promise) => promise.fail(error),
-            Self::Call(call) => call(Err(Unanswered { error, request })),
+            Self::Teller(teller) => teller.tell(Err(Unanswered { error, request })),
         }
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Promise(promise) if promise.is_cancelled())
+        match self {
+            Self::Promise(promise) => promise.is_cancelled(),
+            Self::Teller(teller) => teller.is_cancelled(),
+        }
     }
 }
 
@@ -89,7 +109,11 @@ impl<Q: 'static, R: 'static> Ask<Q, R> {
     /// # Ok::<(), std::sync::mpsc::RecvError>(())
     /// ```
     pub fn then(request: Q, call: impl FnOnce(Result<R, Unanswered<Q>>) + Send + 'static) -> Self {
-        Self::of(request, Answer::Call(Box::new(call)))
+        Self::of(request, Answer::Teller(Box::new(Closure(call))))
+    }
+
+    pub(crate) fn telling(request: Q, teller: Box<dyn Teller<Q, R>>) -> Self {
+        Self::of(request, Answer::Teller(teller))
     }
 
     fn of(request: Q, answer: Answer<Q, R>) -> Self {

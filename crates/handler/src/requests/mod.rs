@@ -20,7 +20,7 @@
 //! A request that cannot be encoded ends the connection, as any error does that reaches this stage: which of the requests it was shows only if each
 //! write is tracked, which costs an allocation more for every one of them.
 //!
-//! Not here: where the connection comes from (`Reconnect`), and whether to try again (`Caller`).
+//! Not here: where the connection comes from ([`Reconnect`](crate::Reconnect)), and whether to try again ([`RpcClient`](crate::RpcClient)).
 
 mod ask;
 mod awaited;
@@ -30,6 +30,7 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::ask::Teller;
 pub use self::{
     ask::{Ask, Requester, Unanswered},
     error::{RequestError, UnmatchedReply},
