@@ -11,6 +11,7 @@
 //! | pings to silent peers, and the end of those who stay silent (keepalive) | [`Heartbeat`] |
 //! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
 //! | requests over a connection that comes again: deadlines, retries with a budget (RPC client) | [`RpcClient`], [`RetryBudget`] |
+//! | to see in the log what happens on connections and at listeners | [`Log`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -27,10 +28,12 @@ pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, Reconn
 pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
 mod idle;
 mod lifetime;
+mod log;
 mod timeout;
 
 pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
+pub use log::{Bytewise, Direction, Log, told};
 pub use timeout::{ReadTimeout, WriteTimeout};
 pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
 
