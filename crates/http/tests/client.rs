@@ -257,7 +257,7 @@ fn a_proxy_is_asked_with_whole_urls() {
     let server = server();
     let proxied = WebClient::builder().proxy(&server.address.to_string()).unwrap().build().unwrap();
     assert_eq!(text(proxied.get("http://somewhere.invalid/else").wait().unwrap()), "hello, /else");
-    assert!(WebClient::builder().proxy("nowhere").is_err());
+    assert!(WebClient::builder().proxy("no where").is_err());
 }
 
 #[test]
@@ -300,6 +300,7 @@ mod tls {
     use super::*;
 
     use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
+    use netwright_transport::ProxyWhy;
     use std::net::{Shutdown, TcpStream};
 
     fn secured() -> (Server, u16, Connector) {
@@ -379,6 +380,7 @@ mod tls {
             assert_eq!(text(reply), "hello, /tunnel");
         }
         let error = through(true).get(format!("https://localhost:{port}/tunnel")).wait().unwrap_err();
-        assert!(matches!(error, WebClientError::Proxy { status: 403 }), "{error}");
+        let WebClientError::Proxy(error) = error else { panic!("{error}") };
+        assert!(matches!(error.why, ProxyWhy::Status(403)), "{error}");
     }
 }

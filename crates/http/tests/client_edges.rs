@@ -8,6 +8,8 @@ use netwright_http::{
     Body,
     client::{WebClient, WebClientBuilder, WebClientError},
 };
+#[cfg(feature = "tls")]
+use netwright_transport::ProxyWhy;
 use netwright_transport::{Backend, event_loops};
 use std::{
     io::{Read, Write},
@@ -300,13 +302,15 @@ fn a_port_that_is_none_is_refused_by_its_name_and_not_replaced() {
 }
 
 #[test]
-fn a_proxy_with_credentials_is_refused_at_once_without_telling_them() {
-    for proxy in ["http://user:secret@127.0.0.1:3128", "user:secret@proxy:3128"] {
+fn what_is_no_proxy_is_refused_without_telling_its_credentials() {
+    for proxy in ["http://user:secret@127.0.0.1:99999", "user:secret@", "https://user:secret@proxy:1"] {
         let error = WebClient::builder().proxy(proxy).expect_err("it is refused").to_string();
         assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
     }
     let error = WebClient::builder().proxy("proxy:99999").expect_err("it is refused").to_string();
     assert!(error.contains("99999") && error.contains("65535"), "{error}");
+    let shown = format!("{:?}", WebClient::builder().proxy("http://user:secret@proxy").unwrap());
+    assert!(shown.contains("proxy:80") && !shown.contains("secret"), "{shown}");
 }
 
 #[cfg(feature = "tls")]
@@ -329,7 +333,8 @@ fn a_proxy_that_does_not_answer_connect_costs_its_time_and_no_connection() {
         .unwrap();
     for _ in 0..2 {
         let error = within(client.get("https://example.invalid/")).unwrap_err();
-        assert!(matches!(error, WebClientError::TimedOut { .. }), "{error}");
+        let WebClientError::Proxy(error) = error else { panic!("{error}") };
+        assert!(matches!(error.why, ProxyWhy::TimedOut(_)), "{error}");
     }
 }
 

@@ -208,11 +208,12 @@ pub mod server {
     pub use netwright_transport::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
 }
 
-/// Clients, and pools of their connections.
+/// Clients, proxies that they go through, and pools of their connections.
 pub mod client {
     #[doc(inline)]
     pub use netwright_transport::{
-        Client, ClientBuilder, ConnectError, Pool, PoolBuilder, PoolError, PoolFigures, Pooled,
+        BadProxy, Client, ClientBuilder, ConnectError, Direct, Pool, PoolBuilder, PoolError, PoolFigures,
+        Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
     };
 }
 
@@ -256,7 +257,7 @@ pub mod transport {
 #[doc(inline)]
 pub use netwright_core::{detect, time};
 #[doc(inline)]
-pub use netwright_transport::{files, options, resolve};
+pub use netwright_transport::{files, options, proxy, resolve};
 
 /// Frames, text, serialisation and compression as stages.
 pub mod codec {

@@ -68,14 +68,6 @@ impl Ask {
         self.unsent(Some(why));
     }
 
-    /// It was not written, and need not be tried elsewhere.
-    #[cfg(feature = "tls")]
-    pub(super) fn refuse(mut self, error: WebClientError) {
-        let Some(Parts { reply, pooled, .. }) = self.parts.take() else { return };
-        pooled.discard();
-        reply.fail(Failure::Sent { error, unanswered: false });
-    }
-
     fn unsent(&mut self, why: Option<WebClientError>) {
         let Some(Parts { request, reply, pooled }) = self.parts.take() else { return };
         let ended = || WebClientError::Closed(pooled.close_cause().unwrap_or(CloseCause::Requested));

@@ -1,10 +1,10 @@
 //! How a client is set up.
 
-use super::{Inner, WebClient, WebClientError, ask::Times, origin};
+use super::{Inner, WebClient, WebClientError, ask::Times};
 use crate::limits::HttpLimits;
 use http::HeaderValue;
 use netwright_core::EventLoopGroup;
-use netwright_transport::{self as transport, ConnectError};
+use netwright_transport::{self as transport, ConnectError, Proxies, Proxy};
 use std::{
     fmt,
     sync::{Arc, Mutex},
@@ -34,8 +34,7 @@ pub struct WebClientBuilder {
     pub(super) idle: Duration,
     pub(super) redirects: usize,
     pub(super) connections: usize,
-    /// Its host and port.
-    pub(super) proxy: Option<String>,
+    pub(super) proxies: Proxies,
     pub(super) user_agent: Option<HeaderValue>,
     limits: HttpLimits,
     #[cfg(feature = "tls")]
@@ -55,7 +54,7 @@ impl WebClientBuilder {
             idle: Duration::from_secs(90),
             redirects: 10,
             connections: 16,
-            proxy: None,
+            proxies: Proxies::none(),
             user_agent: None,
             limits: HttpLimits::client(),
             #[cfg(feature = "tls")]
@@ -69,7 +68,7 @@ impl WebClientBuilder {
         self
     }
 
-    /// How long one attempt to connect may take, and so may a proxy's answer to `CONNECT`. Default: 10 s.
+    /// How long one attempt to connect may take, and so may the answers of all proxies together. Default: 10 s.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
@@ -116,13 +115,32 @@ impl WebClientBuilder {
         self
     }
 
-    /// A proxy, as `host:port`: it is asked for everything in plain HTTP, and to connect to everything in TLS.
+    /// A proxy, as `host:port` or as a [URL](Proxy::parse) with credentials: [`through`](Self::through) one of these.
     ///
     /// # Errors
-    /// That is no host and port, or more than these.
-    pub fn proxy(mut self, proxy: &str) -> Result<Self, WebClientError> {
-        self.proxy = Some(origin::proxy_address(proxy)?);
-        Ok(self)
+    /// That is no proxy.
+    pub fn proxy(self, proxy: &str) -> Result<Self, WebClientError> {
+        let proxy = Proxy::parse(proxy);
+        let proxy = proxy.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))?;
+        Ok(self.through(proxy))
+    }
+
+    /// Proxies to go through, with rules for which hosts: a [`Proxy`], a chain of them, or [`Proxies::from_env`]. One of HTTP, if it is the last
+    /// one, is asked for plain URLs as they are; for everything else it is asked
+    /// for a tunnel, as all others are. Default: none, whatever the environment says.
+    ///
+    /// ```
+    /// use netwright_http::client::WebClient;
+    /// use netwright_transport::{Proxies, Proxy};
+    ///
+    /// let proxies = Proxies::from(Proxy::http("gateway:3128").credentials("ada", "secret"));
+    /// let client = WebClient::builder().through(proxies.bypass("localhost, .intern.example")?).build()?;
+    /// # drop(client);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn through(mut self, proxies: impl Into<Proxies>) -> Self {
+        self.proxies = proxies.into();
+        self
     }
 
     /// What `User-Agent` says. Default: nothing.
@@ -154,6 +172,7 @@ impl WebClientBuilder {
         if self.connections == 0 {
             return Err(setup("a client needs at least one connection to each host".to_owned()));
         }
+        self.proxies.check()?;
         let group = match &self.group {
             Some(group) => group.clone(),
             None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,
@@ -169,7 +188,7 @@ impl fmt::Debug for WebClientBuilder {
             .field("times", &self.times)
             .field("redirects", &self.redirects)
             .field("connections", &self.connections)
-            .field("proxy", &self.proxy)
+            .field("proxies", &self.proxies)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::HttpError;
 use http::Uri;
 use netwright_core::{CloseCause, PromiseError};
-use netwright_transport::{ConnectError, PoolError};
+use netwright_transport::{ConnectError, PoolError, ProxyError};
 use std::{error::Error, fmt, time::Duration};
 
 /// Why a request has no reply.
@@ -25,7 +25,7 @@ pub enum WebClientError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The port of a URL, or of a proxy, is none.
+    /// The port of a URL is none.
     Port {
         /// What stands for the port.
         port: String,
@@ -54,11 +54,8 @@ pub enum WebClientError {
         /// Where the next one leads.
         next: Uri,
     },
-    /// The proxy does not let us through.
-    Proxy {
-        /// What it answered.
-        status: u16,
-    },
+    /// A proxy does not let us through: which, and why.
+    Proxy(Box<ProxyError>),
     /// TLS cannot be set up.
     Tls(String),
     /// Something that a request needs panicked, with these words.
@@ -84,10 +81,19 @@ impl From<PromiseError> for WebClientError {
     }
 }
 
+impl From<ConnectError> for WebClientError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Proxy(error) => Self::Proxy(error),
+            other => Self::Connect(other),
+        }
+    }
+}
+
 impl From<PoolError> for WebClientError {
     fn from(error: PoolError) -> Self {
         match error {
-            PoolError::Connect(error) => Self::Connect(error),
+            PoolError::Connect(error) => error.into(),
             other => Self::Pool(other),
         }
     }
@@ -111,7 +117,7 @@ impl fmt::Display for WebClientError {
             Self::TooManyRedirects { max, next } => {
                 write!(f, "{max} redirects were followed, which is the limit; the next one leads to {next}")
             }
-            Self::Proxy { status } => write!(f, "the proxy answered {status}"),
+            Self::Proxy(error) => write!(f, "{error}"),
             Self::Tls(why) => write!(f, "{why}"),
             Self::Panicked(panic) => write!(f, "the request ended in a panic: {panic}"),
             Self::LoopEnded => f.write_str("the client's event loop has ended"),
@@ -126,6 +132,7 @@ impl Error for WebClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Connect(error) => Some(error),
+            Self::Proxy(error) => Some(&**error),
             Self::Pool(error) => Some(error),
             Self::Closed(cause) => Some(cause),
             Self::Http(error) => Some(error),

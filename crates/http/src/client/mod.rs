@@ -14,7 +14,6 @@
 //! | `exchange` | the last stage of a connection: a request, then its reply |
 //! | `ask` | a request on its way to one, and what comes of it |
 //! | `dues` | when a connection may be lent again |
-//! | `tunnel` | the way through a proxy: `CONNECT`, then TLS in it |
 //! | `redirect` | where a redirect leads, and what may go along |
 //! | `origin` | scheme, host and port |
 //! | `error` | why there is no reply |
@@ -38,8 +37,6 @@ mod pools;
 mod redirect;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tls")]
-mod tunnel;
 
 pub use asking::Asking;
 pub use builder::WebClientBuilder;

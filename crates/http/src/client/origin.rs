@@ -1,4 +1,4 @@
-//! Whom a connection leads to: the scheme, the host and the port of a URL, and of a proxy.
+//! Whom a connection leads to: the scheme, the host and the port of a URL.
 
 use super::WebClientError;
 use crate::authority::{BadAuthority, HostAndPort};
@@ -37,25 +37,6 @@ impl Origin {
 /// Whether two URLs have the same scheme, host and port. What has none of these is like nothing.
 pub(super) fn same_origin(one: &Uri, other: &Uri) -> bool {
     Origin::of(one).is_ok_and(|one| Origin::of(other).is_ok_and(|other| one == other))
-}
-
-/// The host and the port of a proxy. Its credentials are in no error.
-pub(super) fn proxy_address(proxy: &str) -> Result<String, WebClientError> {
-    let address = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
-    let told = address.rsplit('@').next().unwrap_or_default();
-    let bad = |why| WebClientError::Url { url: told.to_owned(), why };
-    if told.len() < address.len() {
-        return Err(bad("a proxy is a host and a port; its credentials are not taken with its address"));
-    }
-    let not_one = |_| bad("a proxy is a host and a port");
-    if address.contains('/') {
-        return Err(not_one("")); // another scheme, or a path
-    }
-    let parsed = HostAndPort::parse(address).map_err(|error| refused(error, address, not_one))?;
-    match parsed.port {
-        Some(port) => Ok(format!("{}:{port}", parsed.host)),
-        None => Err(not_one("")),
-    }
 }
 
 fn refused(
@@ -109,22 +90,6 @@ mod tests {
             let uri: Uri = url.parse().unwrap();
             assert!(!same_origin(&uri, &"http://a/".parse().unwrap()), "{url}");
             assert!(!same_origin(&uri, &uri), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_proxy_is_a_host_and_a_port() {
-        assert_eq!(proxy_address("http://proxy:3128/").unwrap(), "proxy:3128");
-        assert_eq!(proxy_address("[::1]:3128").unwrap(), "[::1]:3128");
-        for (proxy, why) in [
-            ("proxy", "a host and a port"),
-            ("", "a host and a port"),
-            ("https://proxy:1", "a host and a port"),
-            ("proxy:66000", "65535"),
-            ("ada:secret@proxy:1", "credentials"),
-        ] {
-            let error = proxy_address(proxy).unwrap_err().to_string();
-            assert!(error.contains(why) && !error.contains("secret"), "{proxy}: {error}");
         }
     }
 }

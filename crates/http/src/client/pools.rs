@@ -1,15 +1,26 @@
 //! The connections to each host, and how they are made.
 
-#[cfg(feature = "tls")]
-use super::tunnel;
 use super::{Inner, WebClientError, ask::Ask, exchange::Exchange, origin::Origin};
 use crate::codec::HttpClient;
-use netwright_core::pipeline;
-use netwright_transport::{self as transport, ConnectError, Pool};
+use http::HeaderValue;
+use netwright_core::{IntoPipeline, pipeline};
+use netwright_transport::{Client, ConnectError, Pool, ProxyChain, Purpose};
 use std::{
     collections::BTreeMap,
     sync::{MutexGuard, PoisonError},
 };
+
+/// How a connection comes to whom a request is for.
+struct Way {
+    /// Through these.
+    chain: Option<ProxyChain>,
+    /// To there.
+    address: String,
+    /// There is a proxy, which is asked for whole URLs.
+    proxied: bool,
+    /// What that one is told of us.
+    authorization: Option<HeaderValue>,
+}
 
 /// Hosts whose connections are kept. Beyond that, those without a connection are let go, and those that nobody uses.
 const POOLS_MAX: usize = 1024;
@@ -59,36 +70,64 @@ impl Inner {
     }
 
     fn new_pool(&self, origin: &Origin) -> Result<Pool<Ask>, WebClientError> {
-        let builder = || {
-            transport::Client::builder()
-                .group(self.group.clone())
-                .connect_timeout(self.settings.connect_timeout)
-        };
-        let limits = self.limits.clone();
-        let proxy = self.settings.proxy.as_ref();
-        // Whatever a host is called, it is one: a URL, or a redirect, does not lead into this machine.
-        let address = format!("tcp:{}", proxy.cloned().unwrap_or_else(|| origin.address()));
-        let pool = if origin.tls {
-            self.tls_pool(origin, builder(), address)?
-        } else {
-            let (proxied, idle) = (proxy.is_some(), self.settings.idle);
-            let client = builder().pipeline(move || {
-                let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
-                pipeline().add(codec).last(Exchange::new(idle))
-            });
-            Pool::to(&client.map_err(WebClientError::Connect)?, address)
-        };
-        let pool = pool.max_connections(self.settings.connections).build();
+        let way = self.way(origin)?;
+        let client = if origin.tls { self.tls_client(origin, way.chain)? } else { self.plain_client(&way)? };
+        let pool = Pool::to(&client, way.address).max_connections(self.settings.connections).build();
         pool.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))
     }
 
+    fn way(&self, origin: &Origin) -> Result<Way, WebClientError> {
+        let target = origin.address();
+        // Whatever a host is called, it is one: a URL, or a redirect, does not lead into this machine.
+        let address = format!("tcp:{target}");
+        let purpose = if origin.tls { Purpose::Https } else { Purpose::Http };
+        let chain = self.settings.proxies.find(purpose, &target).cloned();
+        if let (false, Some(chain)) = (origin.tls, &chain)
+            && let (last, before) = chain.split_last()
+            && last.is_http()
+        {
+            let secret = last.authorization().map(HeaderValue::try_from).transpose();
+            let mut authorization = secret.map_err(|_| {
+                let why = format!("the credentials for {last} are no value of a header");
+                WebClientError::Connect(ConnectError::Setup(why))
+            })?;
+            authorization.iter_mut().for_each(|value| value.set_sensitive(true));
+            return Ok(Way {
+                chain: before,
+                address: last.address().to_owned(),
+                proxied: true,
+                authorization,
+            });
+        }
+        Ok(Way { chain, address, proxied: false, authorization: None })
+    }
+
+    /// A client that goes through these proxies.
+    fn client<P, F>(&self, chain: Option<ProxyChain>, make: F) -> Result<Client<Ask>, WebClientError>
+    where
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<Ask>,
+    {
+        let time = self.settings.connect_timeout;
+        let builder = Client::builder().group(self.group.clone()).connect_timeout(time);
+        let client = match chain {
+            Some(chain) => builder.through(chain).proxy_timeout(time).pipeline(make),
+            None => builder.pipeline(make),
+        };
+        client.map_err(WebClientError::from)
+    }
+
+    fn plain_client(&self, way: &Way) -> Result<Client<Ask>, WebClientError> {
+        let (limits, idle) = (self.limits.clone(), self.settings.idle);
+        let (proxied, authorization) = (way.proxied, way.authorization.clone());
+        self.client(way.chain.clone(), move || {
+            let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
+            pipeline().add(codec).last(Exchange::new(idle).authorized(authorization.clone()))
+        })
+    }
+
     #[cfg(feature = "tls")]
-    fn tls_pool(
-        &self,
-        origin: &Origin,
-        builder: transport::ClientBuilder,
-        address: String,
-    ) -> Result<transport::PoolBuilder<Ask>, WebClientError> {
+    fn tls_client(&self, origin: &Origin, chain: Option<ProxyChain>) -> Result<Client<Ask>, WebClientError> {
         use netwright_tls::{Connector, Tls};
         let tls_error = |error: netwright_tls::TlsError| WebClientError::Tls(error.to_string());
         let connector = match &self.settings.connector {
@@ -99,25 +138,13 @@ impl Inner {
         let (limits, idle) = (self.limits.clone(), self.settings.idle);
         // A name that is none is found here, and not on the loop.
         let server = connector.to(name).map_err(tls_error)?;
-        if self.settings.proxy.is_some() {
-            let (target, time) = (origin.address(), self.settings.connect_timeout);
-            let way = tunnel::Route { target, server, limits, time, idle };
-            let client = builder.pipeline(move || tunnel::through(way.clone()));
-            return Ok(Pool::to(&client.map_err(WebClientError::Connect)?, address));
-        }
-        let client = builder.pipeline(move || {
+        self.client(chain, move || {
             pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::new(idle))
-        });
-        Ok(Pool::to(&client.map_err(WebClientError::Connect)?, address))
+        })
     }
 
     #[cfg(not(feature = "tls"))]
-    fn tls_pool(
-        &self,
-        origin: &Origin,
-        _: transport::ClientBuilder,
-        _: String,
-    ) -> Result<transport::PoolBuilder<Ask>, WebClientError> {
+    fn tls_client(&self, origin: &Origin, _: Option<ProxyChain>) -> Result<Client<Ask>, WebClientError> {
         let url = format!("https://{}", origin.address());
         let why = "https needs the feature `https` of netwright, or `tls` of netwright-http";
         Err(WebClientError::Url { url, why })

@@ -87,7 +87,7 @@ fn no_reply(seen: &Seen) -> bool {
 }
 
 fn no_way(seen: &Seen) -> bool {
-    told(seen, "TimedOut { what: \"the proxy's answer to CONNECT\", limit: 10s }")
+    told(seen, "why: TimedOut(10s) }")
 }
 
 fn no_handshake(seen: &Seen) -> bool {

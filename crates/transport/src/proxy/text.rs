@@ -1,6 +1,7 @@
 //! A proxy as a URL: `socks5h://user:password@host:1080`.
 
-use super::{Proxy, target::Target};
+use super::{Proxy, ProxyWhy, target::Target};
+use crate::resolve::ResolveError;
 use std::{error::Error, fmt, str::FromStr};
 
 /// Why a text is no proxy, or no list of those that go without. It quotes nothing that may be a password.
@@ -17,14 +18,14 @@ use std::{error::Error, fmt, str::FromStr};
 pub struct BadProxy {
     /// What was given, if it cannot have a password in it.
     text: Option<String>,
-    why: &'static str,
+    why: String,
 }
 
 impl BadProxy {
-    pub(super) fn new(text: &str, why: &'static str) -> Self {
+    pub(super) fn new(text: &str, why: impl Into<String>) -> Self {
         // Wherever it stands, credentials are before it, and what is behind it may be a part of a password.
         let text = (!text.contains('@')).then(|| text.to_owned());
-        Self { text, why }
+        Self { text, why: why.into() }
     }
 
     /// The name of the variable that it stands in, which is no secret.
@@ -67,7 +68,7 @@ impl Proxy {
     /// # Errors
     /// It is nothing of that kind; proxies that are spoken to in TLS (`https`) are not known.
     pub fn parse(url: &str) -> Result<Self, BadProxy> {
-        let bad = |why| BadProxy::new(url, why);
+        let bad = |why: &str| BadProxy::new(url, why);
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (words, place) = match rest.rsplit_once('@') {
@@ -76,7 +77,7 @@ impl Proxy {
         };
         let scheme = scheme.to_ascii_lowercase();
         let port = if scheme == "http" { 80 } else { 1080 };
-        let address = address(place, port).map_err(bad)?;
+        let address = address(place, port).map_err(|why| bad(&why))?;
         let proxy = match scheme.as_str() {
             "http" => Self::http(address),
             "socks4" => Self::socks4(address),
@@ -104,14 +105,18 @@ impl FromStr for Proxy {
 }
 
 /// The address to connect to. Whatever a host is called, it is one, and never a name in this process.
-fn address(place: &str, port: u16) -> Result<String, &'static str> {
+fn address(place: &str, port: u16) -> Result<String, String> {
     let behind_host = place.rsplit_once(']').map_or(place, |(_, behind)| behind);
     let target = match behind_host.split_once(':') {
         Some((_, "")) => Target::parse(&format!("{place}{port}")),
         Some(_) => Target::parse(place),
         None => Target::parse(&format!("{place}:{port}")),
     };
-    let target = target.map_err(|_| "behind its scheme and its credentials is no host and port")?;
+    let target = target.map_err(|error| match error {
+        Ok(ProxyWhy::Target(why)) => why.to_owned(),
+        Err(ResolveError::Malformed { expected, .. }) => format!("expected {expected}"),
+        _ => "expected host:port".to_owned(),
+    })?;
     Ok(if target.is_name() { format!("tcp:{target}") } else { target.to_string() })
 }
 

@@ -15,7 +15,7 @@ use netwright_core::{
 use netwright_http::ReplyHead;
 #[cfg(feature = "tls")]
 use netwright_tls::{Connector, Destination, Tls};
-use netwright_transport::{Client, ConnectError, Resolver};
+use netwright_transport::{Client, ConnectError, Proxies, ProxyChain, Purpose, Resolver};
 use std::{
     convert::Infallible,
     fmt,
@@ -46,6 +46,7 @@ use std::{
 pub struct WebSocketClient {
     group: EventLoopGroup,
     resolver: Resolver,
+    proxies: Proxies,
     #[cfg(feature = "tls")]
     connector: Option<Connector>,
 }
@@ -63,6 +64,7 @@ impl WebSocketClient {
         Self {
             group,
             resolver: Resolver::new(),
+            proxies: Proxies::none(),
             #[cfg(feature = "tls")]
             connector: None,
         }
@@ -72,6 +74,23 @@ impl WebSocketClient {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
+        self
+    }
+
+    /// Connects through proxies: a [`Proxy`](netwright_transport::Proxy), a chain of them, or [`Proxies::from_env`], which has those of `http` for
+    /// `ws`, and those of `https` for `wss`. Each is asked for a tunnel, also one of HTTP. Default: none.
+    ///
+    /// ```
+    /// use netwright_transport::Proxy;
+    /// use netwright_websocket::WebSocketClient;
+    ///
+    /// let group = netwright_transport::event_loops(1)?;
+    /// let client = WebSocketClient::new(group).through(Proxy::socks5("127.0.0.1:1080"));
+    /// # drop(client);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn through(mut self, proxies: impl Into<Proxies>) -> Self {
+        self.proxies = proxies.into();
         self
     }
 
@@ -119,23 +138,35 @@ impl WebSocketClient {
     {
         let (promise, promised) = promise();
         let task = Arc::new(Task { serve: Mutex::new(Some(serve)), answer: Mutex::new(Some(promise)) });
-        // Whatever a host is called, it is one.
-        let (address, told) = (format!("tcp:{}", request.address()), task.clone());
-        let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
-        let connecting = match way {
-            Security::Plain => builder
-                .pipeline(move || pipeline().joint(|switch| task.clone().open(request.clone(), switch)))
-                .map(|client| client.connect(address)),
+        let (target, told) = (request.address(), task.clone());
+        let purpose = if request.is_secure() { Purpose::Https } else { Purpose::Http };
+        let chain = self.proxies.find(purpose, &target).cloned();
+        let client = match way {
+            Security::Plain => self
+                .client(chain, move || pipeline().joint(|switch| task.clone().open(request.clone(), switch))),
             #[cfg(feature = "tls")]
-            Security::Tls(server) => builder
-                .pipeline(move || {
-                    let tls = pipeline().add(Tls::to(&server));
-                    tls.joint(|switch| task.clone().open(request.clone(), switch))
-                })
-                .map(|client| client.connect(address)),
+            Security::Tls(server) => self.client(chain, move || {
+                let tls = pipeline().add(Tls::to(&server));
+                tls.joint(|switch| task.clone().open(request.clone(), switch))
+            }),
         };
-        watch(connecting.map_err(OpenError::Connect)?, &promised, told);
+        // Whatever a host is called, it is one.
+        let connecting = client.map_err(OpenError::Connect)?.connect(format!("tcp:{target}"));
+        watch(connecting, &promised, told);
         Ok(promised)
+    }
+
+    /// A client that goes through these proxies, if there are some.
+    fn client<P, F>(&self, chain: Option<ProxyChain>, make: F) -> Result<Client<Infallible>, ConnectError>
+    where
+        F: Fn() -> P + Send + Sync + 'static,
+        P: IntoPipeline<Infallible>,
+    {
+        let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
+        match chain {
+            None => builder.pipeline(make),
+            Some(chain) => builder.through(chain).pipeline(make),
+        }
     }
 }
 

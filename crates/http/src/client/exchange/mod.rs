@@ -34,7 +34,7 @@ use crate::{
     message::{HttpPart, ReplyHead, ReplyPart, RequestPart},
 };
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response, header};
 use netwright_core::{
     CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, internal::catch, time,
 };
@@ -54,8 +54,8 @@ pub(super) struct Exchange {
     asked: bool,
     /// Nothing can be written any more.
     over: bool,
-    /// What was asked before there was a connection to ask.
-    before: Option<Ask>,
+    /// What the proxy at the other end is told of us with each request.
+    authorization: Option<HeaderValue>,
     /// Looks now and then whether anybody uses the connection, so that an exchange costs no timer.
     idle: Option<StageTimer>,
     /// Exchanges since the last look.
@@ -66,15 +66,14 @@ pub(super) struct Exchange {
 type Cx<'a> = Context<'a, Exchange>;
 
 impl Exchange {
-    /// One that takes over what was asked before it was there.
-    #[cfg(feature = "tls")]
-    pub(super) fn after(asked: Option<Ask>, idle: Duration) -> Self {
-        Self { before: asked, ..Self::new(idle) }
-    }
-
     /// One whose connection may be unused for so long; zero: for ever.
     pub(super) fn new(idle: Duration) -> Self {
         Self { idle_limit: idle, ..Self::default() }
+    }
+
+    /// One whose connection leads to a proxy that wants to know who we are. A request that says so itself is left as it is.
+    pub(super) fn authorized(self, authorization: Option<HeaderValue>) -> Self {
+        Self { authorization, ..self }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
@@ -92,6 +91,9 @@ impl Exchange {
         let Some(Parts { request, reply, pooled }) = ask.take() else { return };
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
         let (mut head, body) = request.into_parts();
+        if let Some(authorization) = &self.authorization {
+            head.headers.entry(header::PROXY_AUTHORIZATION).or_insert_with(|| authorization.clone());
+        }
         let mut current = Current {
             reply: Some(reply),
             pooled: Some(pooled),
@@ -317,9 +319,6 @@ impl Handler for Exchange {
         self.asked = true;
         cx.request();
         self.idle = (!self.idle_limit.is_zero()).then(|| cx.arm(self.idle_limit));
-        if let Some(ask) = self.before.take() {
-            self.begin(cx, ask);
-        }
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {

@@ -1,0 +1,158 @@
+//! Proxies that people run, if they are there (Debian: tinyproxy-bin, dante-server, microsocks).
+
+use crate::{
+    servers::{NAME, Secret, echo, get, round_trip, web},
+    toy::{PATIENCE, Toy},
+};
+use netwright::{
+    Client,
+    client::{ConnectError, Proxies, Proxy, ProxyWhy},
+    http::client::WebClient,
+};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A program with a folder of its own; both go when it is dropped.
+struct Program {
+    process: Child,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Program {
+    /// One that listens on the port that it is told. None, and a line that says so, if it is not installed.
+    fn start(name: &str, command: impl FnOnce(&mut Command, &PathBuf, u16)) -> Option<Self> {
+        let folder = std::env::temp_dir().join(format!("netwright-proxies-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut spawning = Command::new(name);
+        command(&mut spawning, &folder, port);
+        let spawned = spawning.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let process = match spawned {
+            Ok(process) => process,
+            Err(error) => {
+                println!("skipped: {name} cannot be run: {error}");
+                let _ = fs::remove_dir_all(&folder);
+                return None;
+            }
+        };
+        let mut program = Self { process, folder, port };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Some(status) = program.process.try_wait().unwrap() {
+                println!("skipped: {name} has ended with {status}");
+                return None;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{name} runs and does not listen");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Some(program)
+    }
+
+    fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Politely first: some have children, which they end.
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let begun = Instant::now();
+        while matches!(self.process.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Everything that is to work through a proxy.
+fn reaches_everything(proxies: impl Fn() -> Proxies) {
+    let ((_echo, echo_port), (_web, web_port), secret) = (echo(), web(), Secret::web());
+    round_trip(Client::builder(), proxies(), &format!("127.0.0.1:{echo_port}")).unwrap();
+    let client = WebClient::builder().through(proxies()).build().unwrap();
+    for path in ["/one", "/two"] {
+        assert_eq!(get(&client, &format!("http://127.0.0.1:{web_port}{path}")), format!("hello, {path}"));
+    }
+    // Nobody knows the name: that it is asked for shows in what is said of it.
+    let client = WebClient::builder().connector(secret.connector.clone()).through(proxies()).build().unwrap();
+    let error = client.get(format!("https://{NAME}:{}/x", secret.port)).wait().unwrap_err().to_string();
+    assert!(error.contains("through the proxy"), "{error}");
+}
+
+fn refused(proxy: Proxy) -> ProxyWhy {
+    match round_trip(Client::builder(), proxy, "127.0.0.1:1") {
+        Err(ConnectError::Proxy(error)) => error.why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn tinyproxy_lets_us_through_with_credentials_and_not_without() {
+    let started = Program::start("tinyproxy", |command, folder, port| {
+        let conf = folder.join("conf");
+        let settings = format!(
+            "Port {port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nAllow 127.0.0.1\nBasicAuth ada secret\n"
+        );
+        fs::write(&conf, settings).unwrap();
+        command.arg("-d").arg("-c").arg(conf);
+    });
+    let Some(tinyproxy) = started else { return };
+    let proxy = || Proxy::http(tinyproxy.address());
+    reaches_everything(|| proxy().credentials("ada", "secret").into());
+    assert!(matches!(refused(proxy()), ProxyWhy::Unauthorized { given: false }));
+    let wrong = refused(proxy().credentials("ada", "wrong"));
+    assert!(matches!(wrong, ProxyWhy::Unauthorized { given: true } | ProxyWhy::Status(401)), "{wrong:?}");
+    let nobody = refused(proxy().credentials("ada", "secret"));
+    assert!(matches!(nobody, ProxyWhy::Status(500..=599)), "{nobody:?}");
+}
+
+#[test]
+fn microsocks_lets_us_through_with_credentials_and_not_without() {
+    let started = Program::start("microsocks", |command, _, port| {
+        command.args(["-i", "127.0.0.1", "-p", &port.to_string(), "-u", "ada", "-P", "secret"]);
+    });
+    let Some(microsocks) = started else { return };
+    let proxy = || Proxy::socks5(microsocks.address());
+    reaches_everything(|| proxy().credentials("ada", "secret").into());
+    assert!(matches!(refused(proxy()), ProxyWhy::Unauthorized { given: false }));
+    assert!(matches!(refused(proxy().credentials("ada", "wrong")), ProxyWhy::Unauthorized { given: true }));
+    assert!(matches!(refused(proxy().credentials("ada", "secret")), ProxyWhy::Socks { code: 5 }));
+}
+
+#[test]
+fn dante_lets_us_through_by_versions_4_and_5() {
+    let started = Program::start("danted", |command, folder, port| {
+        let conf = folder.join("conf");
+        let rule = "from: 127.0.0.0/8 to: 0.0.0.0/0";
+        let settings = format!(
+            "logoutput: stderr\ninternal: 127.0.0.1 port = {port}\nexternal: 127.0.0.1\nclientmethod: none\nsocksmethod: none\n\
+             user.privileged: root\nuser.unprivileged: nobody\nclient pass {{ {rule} }}\nsocks pass {{ {rule} }}\n"
+        );
+        fs::write(&conf, settings).unwrap();
+        command.arg("-f").arg(conf).arg("-p").arg(folder.join("pid"));
+    });
+    let Some(dante) = started else { return };
+    for proxy in [Proxy::socks5(dante.address()), Proxy::socks4a(dante.address())] {
+        reaches_everything(|| proxy.clone().into());
+    }
+    assert!(matches!(refused(Proxy::socks5(dante.address())), ProxyWhy::Socks { code: 5 }));
+    assert!(matches!(refused(Proxy::socks4(dante.address())), ProxyWhy::Socks { code: 91 }));
+    // Not to itself, which it does not do.
+    let toy = Toy::start(false);
+    for chain in [
+        Proxy::http(toy.address).then(Proxy::socks4(dante.address())),
+        Proxy::socks5(dante.address()).then(Proxy::http(toy.address)),
+    ] {
+        let (_server, port) = echo();
+        round_trip(Client::builder(), chain, &format!("127.0.0.1:{port}")).unwrap();
+    }
+}
