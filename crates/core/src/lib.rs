@@ -71,6 +71,7 @@ pub mod planted;
 mod promise;
 mod refused;
 mod select;
+pub mod source;
 mod spill;
 mod sync;
 mod tail;

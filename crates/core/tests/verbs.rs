@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     AppContext, Application, ByteSource, Channel, ChannelGroup, CloseCause, EmbeddedChannel, Fault,
-    GroupWritten, Peer, WriteError, WritePromise, Written, pipeline,
+    GroupWritten, Peer, Promised, WriteError, WritePromise, Written, pipeline,
 };
 use std::{
     collections::BTreeMap,
@@ -61,6 +61,7 @@ calls! { context(cx: &mut AppContext<'_, Silent>) as "Context";
     flush -> () = cx.flush();
     write_and_flush -> () = cx.write_and_flush(msg());
     send -> Written = cx.send(msg());
+    write_from -> Promised<u64, WriteError> = cx.write_from(Nothing);
     shut_down_output -> () = cx.shut_down_output();
     shut_down_output_tracked -> Written = cx.shut_down_output_tracked();
     shut_down_output_with -> () = cx.shut_down_output_with(done());
@@ -152,6 +153,7 @@ fn the_page_has_what_each_verb_gives_back() {
 fn the_page_has_every_verb_there_is() {
     let sources = [
         "src/pipeline/context.rs",
+        "src/pipeline/write_from.rs",
         "src/channel/handle.rs",
         "src/channel/byte_source.rs",
         "src/channel/group.rs",

@@ -68,6 +68,7 @@
 //! | one result that is waited for or awaited | [`Promised`], [`promise`](mod@promise) |
 //! | socket options: keep-alive, no delay, buffers, backlog | [`options`]; names to addresses: [`resolve`] |
 //! | files that no loop waits for, and files as what channels send | [`files`], [`channel::FileRegion`], [`channel::ByteSource`] |
+//! | what is written while there is room: readers, iterators, streams | [`source`] |
 //! | several protocols on one port | [`detect`] |
 //! | TLS, HTTP/1.1, WebSocket | `tls`, `http`, `websocket`, behind features of these names; their clients behind further ones |
 //! | between us and tokio, `futures-io`, hyper | `bridge`, behind features of these names |
@@ -82,6 +83,7 @@
 //! | feature | what it adds |
 //! | --- | --- |
 //! | `uring`, `blocking`, `local`, `handler` | io_uring on Linux; a thread for each channel; channels within the process; ready-made stages |
+//! | `signals` | Ctrl-C and `SIGTERM`, and servers that end in order because of them |
 //! | `tls`, `self-signed` | TLS as a stage; certificates for development |
 //! | `http`, `tower`, `http-compress` | HTTP/1.1; `tower` services behind it; content coding |
 //! | `http-client`, `https` | the pooled HTTP client; with `https://` |
@@ -255,7 +257,7 @@ pub mod transport {
 }
 
 #[doc(inline)]
-pub use netwright_core::{detect, time};
+pub use netwright_core::{detect, source, time};
 #[doc(inline)]
 pub use netwright_transport::{files, options, proxy, resolve};
 

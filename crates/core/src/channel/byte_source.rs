@@ -1,7 +1,7 @@
-//! Bytes that come piece by piece, and their way into a channel.
+//! Bytes that come piece by piece, and the way of any source into a channel.
 //!
 //! ```text
-//!   source ── poll_piece ──▶ [ one piece ] ── room? ──▶ write, flush ──▶ channel
+//!   source ── poll_next ───▶ [ one piece ] ── room? ──▶ write, flush ──▶ channel
 //!      ▲                                       │ none: wait, and ask the source for nothing
 //!      └──────────── next ◀────────────────────┘
 //! ```
@@ -9,11 +9,13 @@
 //! 1. A piece is asked for when the one before it was written: no more than one waits here. What a source reads ahead is its own.
 //! 2. What was begun is finished, or the channel ends: its peer would take what comes next for the rest.
 //!
-//! Not here: where the bytes come from. A source of files is in `netwright-transport`.
+//! Not here: what a source is (`source/`), and how a handler writes from one (`pipeline/write_from.rs`). A source of files is in
+//! `netwright-transport`.
 
-use super::{Channel, CloseCause, Fault, WriteError, Written};
+use super::{Carries, Channel, CloseCause, Fault, WriteError, Written};
 use crate::{
     select::{Selected, select},
+    source::{Asked, Given, Source},
     tail::{Peer, PeerWriter},
 };
 use bytes::Bytes;
@@ -60,6 +62,15 @@ pub trait ByteSource {
     }
 }
 
+impl<S: ByteSource + ?Sized> ByteSource for Box<S> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+        (**self).poll_piece(cx)
+    }
+    fn bytes_left(&self) -> Option<u64> {
+        (**self).bytes_left()
+    }
+}
+
 impl<S: ByteSource + ?Sized> ByteSource for &mut S {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
         (**self).poll_piece(cx)
@@ -69,39 +80,68 @@ impl<S: ByteSource + ?Sized> ByteSource for &mut S {
     }
 }
 
-impl<W: From<Bytes> + 'static> Channel<W> {
-    /// Writes all that `source` gives, each piece when there is room for it. Resolves to the number of bytes when the transport has
-    /// taken the last one.
+impl<W: 'static> Channel<W> {
+    /// Writes all that `source` gives, each piece when there is room for it: bytes ([`ByteSource`]), or messages ([`Source`]). Resolves to
+    /// the number of bytes, or of messages, when the transport has taken the last one.
     ///
     /// If the source fails, or this future is dropped when a part has been written, the channel is closed: its peer would take what
     /// comes next for the rest. The error of the source is the cause of that end. An async tail goes with its channel, so one that
-    /// writes like this is not told, but whoever looks at the [cause](Channel::close_cause) is.
+    /// writes like this is not told, but whoever looks at the [cause](Channel::close_cause) is. Items that are
+    /// [separate](Source::separate) leave the channel open in both cases.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, EventLoop, pipeline, source};
+    ///
+    /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|_, _| {}));
+    /// let channel = embedded.channel().clone(); // may go to any thread
+    /// let elsewhere = EventLoop::new();
+    /// let mut sent = elsewhere.spawn(async move {
+    ///     channel.write_from(source::iter(["eeny ", "meeny ", "miny"])).await
+    /// })?;
+    /// let mut got = Vec::new();
+    /// while got.len() < 15 {
+    ///     got.extend(embedded.run().outbound_bytes());
+    /// }
+    /// assert_eq!(got, b"eeny meeny miny");
+    /// embedded.run();
+    /// assert_eq!(sent.wait()??, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// Not everything was sent: why the channel has ended.
-    pub async fn write_from(&self, source: impl ByteSource) -> Result<u64, CloseCause> {
+    /// Not everything was sent: why the channel has ended, or why the source has, if its items are separate.
+    pub async fn write_from<S: Source>(&self, source: S) -> Result<u64, CloseCause>
+    where
+        W: Carries<S::Item>,
+    {
         let mut channel = self;
         pour(&mut channel, source, self.clone()).await
     }
 }
 
-impl<R: 'static, W: From<Bytes> + 'static> PeerWriter<R, W> {
+impl<R: 'static, W: 'static> PeerWriter<R, W> {
     /// [`Channel::write_from`], in order with what this half writes.
     ///
     /// # Errors
-    /// Not everything was sent: why the channel has ended.
-    pub async fn write_from(&mut self, source: impl ByteSource) -> Result<u64, CloseCause> {
+    /// As those of [`Channel::write_from`].
+    pub async fn write_from<S: Source>(&mut self, source: S) -> Result<u64, CloseCause>
+    where
+        W: Carries<S::Item>,
+    {
         let channel = self.channel();
         pour(self, source, channel).await
     }
 }
 
-impl<R: 'static, W: From<Bytes> + 'static> Peer<R, W> {
+impl<R: 'static, W: 'static> Peer<R, W> {
     /// [`Channel::write_from`], in order with what else is written here.
     ///
     /// # Errors
-    /// Not everything was sent: why the channel has ended.
-    pub async fn write_from(&mut self, source: impl ByteSource) -> Result<u64, CloseCause> {
+    /// As those of [`Channel::write_from`].
+    pub async fn write_from<S: Source>(&mut self, source: S) -> Result<u64, CloseCause>
+    where
+        W: Carries<S::Item>,
+    {
         self.halves().1.write_from(source).await
     }
 }
@@ -166,28 +206,32 @@ impl<O: Outlet<W>, W> Drop for Begun<'_, O, W> {
     }
 }
 
-async fn pour<W: From<Bytes> + 'static>(
+async fn pour<W: Carries<S::Item> + 'static, S: Source>(
     outlet: &mut impl Outlet<W>,
-    mut source: impl ByteSource,
+    source: S,
     channel: Channel<W>,
 ) -> Result<u64, CloseCause> {
+    let mut source = Asked::new(source);
     let mut begun = Begun { outlet, part: false, writes: PhantomData };
-    let (mut sum, mut last) = (0, None);
+    let (mut sum, mut last) = (0_u64, None);
     loop {
-        let next = select(poll_fn(|cx| poll_bytes(&mut source, cx)), channel.closed()).await;
-        let piece = match next {
-            Selected::First(Ok(Some(piece))) => piece,
-            Selected::First(Ok(None)) => break,
-            Selected::First(Err(fault)) => {
+        let next = select(poll_fn(|cx| source.poll(cx)), channel.closed()).await;
+        let (item, size) = match next {
+            Selected::First(Given::Item(item, size)) => (item, size),
+            Selected::First(Given::End) => break,
+            Selected::First(Given::Failed(fault)) if source.is_separate() => {
+                return Err(CloseCause::Fault(fault));
+            }
+            Selected::First(Given::Failed(fault)) => {
                 begun.break_off(fault);
                 return Err(channel.closed().await);
             }
             Selected::Second(cause) => return Err(cause),
         };
         begun.outlet.room().await?;
-        begun.part = true;
-        sum += piece.len() as u64;
-        last = Some(begun.outlet.put(W::from(piece)));
+        begun.part = !source.is_separate();
+        sum = sum.saturating_add(size);
+        last = Some(begun.outlet.put(W::carry(item)));
     }
     begun.part = false;
     match last {
@@ -198,15 +242,4 @@ async fn pour<W: From<Bytes> + 'static>(
             Err(error) => Err(CloseCause::Fault(error.into())),
         },
     }
-}
-
-/// The next piece that has bytes. One that has none takes no room, so a source that is never short of them would be asked for
-/// ever: it is asked again in another turn.
-fn poll_bytes(source: &mut impl ByteSource, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
-    let next = source.poll_piece(cx);
-    if matches!(&next, Poll::Ready(Ok(Some(piece))) if piece.is_empty()) {
-        cx.waker().wake_by_ref();
-        return Poll::Pending;
-    }
-    next
 }

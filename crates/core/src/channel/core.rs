@@ -145,6 +145,11 @@ impl ChannelCore {
         }
     }
 
+    /// The way to the channel for whoever need not know what can be written to it.
+    pub(crate) fn way_back(&self) -> Option<Arc<dyn AnyShared>> {
+        self.any_handle().cloned()
+    }
+
     /// Whether somebody has asked for a handle.
     #[inline]
     pub(super) fn has_handle(&self) -> bool {

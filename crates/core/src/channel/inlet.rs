@@ -142,4 +142,10 @@ impl<W: 'static> AnyShared for Inlet<W> {
     fn ended(&self, cause: &CloseCause) {
         self.fail(WriteError::Closed(cause.clone()));
     }
+    fn cause(&self) -> Option<CloseCause> {
+        self.channel.close_cause()
+    }
+    fn break_off(&self, cause: CloseCause) {
+        self.channel.break_off(cause);
+    }
 }

@@ -109,6 +109,10 @@ pub(crate) trait AnyShared {
     fn outermost(self: Arc<Self>) -> Option<Arc<ChannelShared<Infallible>>>;
     /// The channel has ended, and whoever waits for messages to be sent is told before all others.
     fn ended(&self, cause: &CloseCause);
+    /// Why the channel has ended, if it has.
+    fn cause(&self) -> Option<CloseCause>;
+    /// Closes the channel from outside of its pipeline.
+    fn break_off(&self, cause: CloseCause);
 }
 
 impl<W: 'static> AnyShared for ChannelShared<W> {
@@ -122,6 +126,13 @@ impl<W: 'static> AnyShared for ChannelShared<W> {
         find(self)
     }
     fn ended(&self, _: &CloseCause) {} // `close` tells
+    fn cause(&self) -> Option<CloseCause> {
+        self.close_cause()
+    }
+    fn break_off(&self, cause: CloseCause) {
+        self.side().closing = true;
+        self.send(Command::Close(cause, WritePromise::untracked()));
+    }
 }
 
 pub(super) fn put<T: 'static>(shared: Arc<T>, place: &mut dyn Any) {

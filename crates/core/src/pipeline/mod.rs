@@ -51,6 +51,7 @@ mod slot;
 mod task;
 mod view;
 mod waiting;
+mod write_from;
 
 pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pipeline};
 pub use caller::{Signal, StageCaller};
