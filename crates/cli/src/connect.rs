@@ -7,7 +7,7 @@
 //! Whoever is slow slows down the other: the next chunk is read from standard input when the socket has taken the one
 //! before, and the peer is read again when standard output has taken what came.
 
-use crate::{address::refuse_local, failure::Failure};
+use crate::{address::refuse_local, failure::Failure, through::ProxyArguments};
 use bytes::{Bytes, BytesMut};
 use clap::Args;
 use netwright::{AppContext, Application, Channel, Client, CloseCause, pipeline};
@@ -31,12 +31,16 @@ pub(crate) struct Arguments {
     /// How long to wait for an answer after the end of standard input, in seconds without any
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     wait: u64,
+
+    #[command(flatten)]
+    proxy: ProxyArguments,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   netwright connect 127.0.0.1:7001                  type lines, end with Ctrl-D
-  echo QUERY TIME ORDER | netwright connect 127.0.0.1:7001";
+  echo QUERY TIME ORDER | netwright connect 127.0.0.1:7001
+  netwright connect example.org:80 --proxy socks5://127.0.0.1:1080";
 
 /// Lines are short, files are not: this is what a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -52,6 +56,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (tell, news) = channel();
     let from_peer = tell.clone();
     let client = Client::builder()
+        .through(arguments.proxy.proxies())
         .auto_read(false)
         .pipeline(move || pipeline().app(Listener { news: from_peer.clone() }))?;
     let peer = client.connect(&arguments.address).wait()?;

@@ -18,6 +18,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod figures;
+mod guard;
 mod load;
 mod record;
 mod replay;
@@ -26,6 +27,7 @@ mod serve;
 mod servers;
 mod stop;
 mod terminal;
+mod through;
 mod web;
 
 use clap::{ArgAction, Parser, Subcommand};
@@ -69,7 +71,8 @@ Exit codes: 0 done, 1 failed, 2 the command line cannot be carried out.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log_to_stderr(arguments.verbose);
+    let tells = matches!(&arguments.command, Some(Command::Serve(arguments)) if arguments.tells());
+    log_to_stderr(arguments.verbose.max(u8::from(tells)));
     let result = match arguments.command {
         None => demo::run(),
         Some(Command::Serve(arguments)) => serve::run(arguments),

@@ -3,6 +3,7 @@
 use crate::{
     address::refuse_local,
     failure::Failure,
+    guard::GuardArguments,
     record::{RecordArguments, Tape},
     running,
     servers::{
@@ -65,6 +66,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     web: WebArguments,
+
+    #[command(flatten)]
+    guard: GuardArguments,
 
     #[command(flatten)]
     record: RecordArguments,
@@ -148,6 +152,13 @@ impl Backend {
     }
 }
 
+impl Arguments {
+    /// Whether it is asked to tell what happens, so that it is to be seen.
+    pub(crate) fn tells(&self) -> bool {
+        self.guard.logs()
+    }
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let plan = Plan::new(&arguments)?;
     raise_limit();
@@ -204,8 +215,9 @@ fn start(
     acceptors: Option<&EventLoopGroup>,
     tape: &Tape,
 ) -> Result<Option<Server>, Failure> {
-    let front = Front { tls: arguments.web.acceptor()?, tape: tape.clone() };
-    let mut server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
+    let front = Front { guard: arguments.guard.guard(), tls: arguments.web.acceptor()?, tape: tape.clone() };
+    let server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
+    let mut server = arguments.guard.admit(server)?;
     if let Some(acceptors) = acceptors {
         server = server.acceptors(acceptors.clone());
     }

@@ -34,8 +34,8 @@ mod timeout;
 pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
 pub use log::{Bytewise, Direction, Log, told};
-pub use timeout::{ReadTimeout, WriteTimeout};
 pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
+pub use timeout::{ReadTimeout, WriteTimeout};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

@@ -29,6 +29,7 @@ use crate::{
     serve::event_loops,
     stop::Stop,
     terminal::{LiveLine, say, short},
+    through::ProxyArguments,
 };
 use clap::{Args, ValueEnum};
 use course::{Order, Outcome, Problem, Shared, latencies, take_latencies};
@@ -105,6 +106,9 @@ pub(crate) struct Arguments {
     /// Without this option the certificate has to be signed by somebody whom this machine trusts.
     #[arg(long)]
     insecure: bool,
+
+    #[command(flatten)]
+    proxy: ProxyArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -168,18 +172,26 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Refuses what cannot be asked, and what is not ours to ask.
 fn target(arguments: &Arguments) -> Result<Target, Failure> {
     let Arguments { address: name, insecure, allow_remote, .. } = arguments;
-    Ok(match arguments.protocol {
+    let (address, speaks) = match arguments.protocol {
         Protocol::Echo if *insecure => return Err(Failure::usage("--insecure is for http and ws only")),
-        Protocol::Echo => Target::echo(name, *allow_remote)?,
+        Protocol::Echo => (target::resolve(name, *allow_remote)?, Speaks::Echo),
         Protocol::Http => {
             let (address, url) = Target::url(name, ["http", "https"], *insecure, *allow_remote)?;
-            Target { address, speaks: Speaks::Http(url) }
+            (address, Speaks::Http(url))
         }
         Protocol::Ws => {
             let (address, url) = Target::url(name, ["ws", "wss"], *insecure, *allow_remote)?;
-            Target { address, speaks: Speaks::WebSocket(url) }
+            (address, Speaks::WebSocket(url))
         }
-    })
+    };
+    for proxy in arguments.proxy.hops() {
+        if address.ip().is_none() {
+            return Err(Failure::usage(format!("--proxy does not go with {address}, which is no HOST:PORT")));
+        }
+        let place = proxy.address();
+        target::resolve(place.strip_prefix("tcp:").unwrap_or(place), *allow_remote)?;
+    }
+    Ok(Target { address, speaks, proxies: arguments.proxy.proxies() })
 }
 
 fn check_descriptors(connections: u32) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Client, CloseCause, EventLoopGroup, Fault,
-    client::ClientBuilder,
+    client::{ClientBuilder, Proxies, ThroughProxies},
     http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
     pipeline,
     pipeline::IntoPipeline,
@@ -34,6 +34,8 @@ const ANSWER_MAX: usize = 64 << 20;
 pub(super) struct Target {
     pub(super) address: Address,
     pub(super) speaks: Speaks,
+    /// What connections to it go through.
+    pub(super) proxies: Proxies,
 }
 
 pub(super) enum Speaks {
@@ -58,11 +60,6 @@ enum Security {
 }
 
 impl Target {
-    /// An echo server by its address.
-    pub(super) fn echo(name: &str, remote: bool) -> Result<Self, Failure> {
-        Ok(Self { address: resolve(name, remote)?, speaks: Speaks::Echo })
-    }
-
     /// A server by a URL whose scheme is one of two: in clear, and with TLS.
     pub(super) fn url(
         text: &str,
@@ -104,7 +101,7 @@ impl Target {
         size: Option<usize>,
         outcome: Sender<Outcome>,
     ) -> Result<(Client<Order>, Arc<Shared>), Failure> {
-        let builder = || builder(group);
+        let builder = || builder(group, &self.proxies);
         match &self.speaks {
             Speaks::Echo => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -117,7 +114,7 @@ impl Target {
             Speaks::Http(url) => {
                 let expected = match size {
                     Some(_) => Expected::Echo,
-                    None => Expected::Same(first_answer(group, &self.address, url)?),
+                    None => Expected::Same(self.first_answer(group, url)?),
                 };
                 let len = match &expected {
                     Expected::Same(body) => body.len(),
@@ -131,7 +128,7 @@ impl Target {
                     let course = Course::new(all.clone(), outcome.clone());
                     pipeline().add(HttpClient::new()).last(Questions::load(course, question.clone()))
                 };
-                Ok((url.client(group, make)?, shared))
+                Ok((url.client(builder(), make)?, shared))
             }
             Speaks::WebSocket(url) => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -146,7 +143,50 @@ impl Target {
                         pipeline().add(HttpClient::new()).last(Opening::new(course, switch, wanted))
                     })
                 };
-                Ok((url.client(group, make)?, shared))
+                Ok((url.client(builder(), make)?, shared))
+            }
+        }
+    }
+
+    /// What the server answers when it is asked once.
+    fn first_answer(&self, group: &EventLoopGroup, url: &Url) -> Result<Bytes, Failure> {
+        let (tell, told) = channel();
+        let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
+        let server = url.client(builder(group, &self.proxies), make)?.connect(&self.address).wait()?;
+        let expected = Expected::Same(Bytes::new());
+        let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
+        server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));
+        let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
+        let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
+        loop {
+            let part = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Ok(part)) => part,
+                Ok(Err(cause)) => return failed(format!("none, {cause}")),
+                Err(_) => return failed(format!("none within {CONNECT_LIMIT:?}")),
+            };
+            let over = match part {
+                HttpPart::Head(head) | HttpPart::Whole(head, _) if !head.status.is_success() => {
+                    return failed(format!("its status is {}", head.status));
+                }
+                HttpPart::Whole(_, whole) => {
+                    body.extend_from_slice(&whole);
+                    true
+                }
+                HttpPart::Data(bytes) => {
+                    body.extend_from_slice(&bytes);
+                    false
+                }
+                HttpPart::End(_) => true,
+                HttpPart::Head(_) | HttpPart::File(_) | HttpPart::Interim(_) => false,
+            };
+            if body.len() > ANSWER_MAX {
+                return failed(format!(
+                    "it has more than {ANSWER_MAX} bytes, which is too long to compare with"
+                ));
+            }
+            if over {
+                drop(server.close());
+                return Ok(body.freeze());
             }
         }
     }
@@ -155,14 +195,13 @@ impl Target {
 impl Url {
     fn client<P, T>(
         &self,
-        group: &EventLoopGroup,
+        builder: ClientBuilder<ThroughProxies>,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) -> Result<Client<T>, Failure>
     where
         P: IntoPipeline<T>,
         T: Send + 'static,
     {
-        let builder = builder(group);
         Ok(match &self.way {
             Security::Plain => builder.pipeline(make)?,
             Security::Tls(server) => {
@@ -170,47 +209,6 @@ impl Url {
                 builder.pipeline(move || pipeline().add(Tls::to(&server)).joint(|_| make()))?
             }
         })
-    }
-}
-
-/// What the server answers when it is asked once.
-fn first_answer(group: &EventLoopGroup, address: &Address, url: &Url) -> Result<Bytes, Failure> {
-    let (tell, told) = channel();
-    let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
-    let server = url.client(group, make)?.connect(address).wait()?;
-    let expected = Expected::Same(Bytes::new());
-    let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
-    server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));
-    let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
-    let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
-    loop {
-        let part = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Ok(part)) => part,
-            Ok(Err(cause)) => return failed(format!("none, {cause}")),
-            Err(_) => return failed(format!("none within {CONNECT_LIMIT:?}")),
-        };
-        let over = match part {
-            HttpPart::Head(head) | HttpPart::Whole(head, _) if !head.status.is_success() => {
-                return failed(format!("its status is {}", head.status));
-            }
-            HttpPart::Whole(_, whole) => {
-                body.extend_from_slice(&whole);
-                true
-            }
-            HttpPart::Data(bytes) => {
-                body.extend_from_slice(&bytes);
-                false
-            }
-            HttpPart::End(_) => true,
-            HttpPart::Head(_) | HttpPart::File(_) | HttpPart::Interim(_) => false,
-        };
-        if body.len() > ANSWER_MAX {
-            return failed(format!("it has more than {ANSWER_MAX} bytes, which is too long to compare with"));
-        }
-        if over {
-            drop(server.close());
-            return Ok(body.freeze());
-        }
     }
 }
 
@@ -236,8 +234,9 @@ impl Application for FirstAnswer {
 
 /// A client bounds itself what it has under way, and reads however much of it waits to be sent: a server may not take the
 /// next question before its last answer is read.
-fn builder(group: &EventLoopGroup) -> ClientBuilder {
-    Client::builder().group(group.clone()).connect_timeout(CONNECT_LIMIT).hold_back(false)
+fn builder(group: &EventLoopGroup, proxies: &Proxies) -> ClientBuilder<ThroughProxies> {
+    let builder = Client::builder().through(proxies.clone()).group(group.clone());
+    builder.connect_timeout(CONNECT_LIMIT).hold_back(false)
 }
 
 fn connector(insecure: bool) -> Result<Connector, Failure> {
@@ -250,7 +249,7 @@ fn connector(insecure: bool) -> Result<Connector, Failure> {
 }
 
 /// Resolved here, so that what is connected to is what was checked.
-fn resolve(name: &str, remote: bool) -> Result<Address, Failure> {
+pub(super) fn resolve(name: &str, remote: bool) -> Result<Address, Failure> {
     refuse_local(name)?;
     if let Some(address) = Address::parse_prefixed(name) {
         return address.map_err(|error| Failure::usage(error.to_string())); // on this machine by its kind

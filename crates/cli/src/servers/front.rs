@@ -1,12 +1,12 @@
 //! What stands in front of a server's protocol, whichever that is.
 //!
 //! ```text
-//!   socket ──▶ [ what make gives ]                                     nothing
-//!   socket ──▶ [ Tls ] ──▶ [ Faults ] ──▶ ( joint ) ──▶ [ the same ]    with TLS
+//!   socket ──▶ [ guard ] ──▶ ( joint ) ──▶ [ Tls ] ──▶ [ Faults ] ──▶ ( joint ) ──▶ [ what make gives ]
+//!              └── if there is one ──┘      └────── if it is asked for ──────┘
 //! ```
 //! What lies behind does not know the difference.
 
-use crate::{failure::Failure, record::Tape};
+use crate::{failure::Failure, guard::Guard, record::Tape};
 use bytes::BytesMut;
 use netwright::{
     CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
@@ -32,6 +32,7 @@ pub(crate) fn acceptor(files: Option<(&Path, &Path)>) -> Result<Acceptor, Failur
 /// What every connection of a server passes before its protocol, and the recorder that may be the first stage of that.
 #[derive(Default)]
 pub(crate) struct Front {
+    pub(crate) guard: Option<Guard>,
     pub(crate) tls: Option<Acceptor>,
     pub(crate) tape: Tape,
 }
@@ -48,14 +49,24 @@ impl Front {
         P: IntoPipeline<T>,
         T: Send + 'static,
     {
-        let Self { tls, tape } = self;
-        match tls {
-            None => server.pipeline(move |_| make(&tape)).bind(address),
-            Some(acceptor) => server
-                .pipeline(move |_| pipeline().add(Tls::server(&acceptor)).add(Faults).joint(|_| make(&tape)))
-                .bind(address),
-        }
+        let Self { guard, tls, tape } = self;
+        let bound = match (guard, tls) {
+            (None, None) => server.pipeline(move |_| make(&tape)),
+            (None, Some(tls)) => server.pipeline(move |_| secure(&tls, make(&tape))),
+            (Some(guard), None) => server.pipeline(move |_| guard.before(make(&tape))),
+            (Some(guard), Some(tls)) => server.pipeline(move |_| guard.before(secure(&tls, make(&tape)))),
+        };
+        bound.bind(address)
     }
+}
+
+/// A protocol behind TLS.
+fn secure<P, T>(acceptor: &Acceptor, protocol: P) -> impl IntoPipeline<T> + use<P, T>
+where
+    P: IntoPipeline<T>,
+    T: Send + 'static,
+{
+    pipeline().add(Tls::server(acceptor)).add(Faults).joint(|_| protocol)
 }
 
 /// Peers that break off a handshake, or end without a word, are everyday life: said with -v.

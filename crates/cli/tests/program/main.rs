@@ -6,6 +6,7 @@ mod connect;
 mod datagrams;
 mod demo;
 mod end;
+mod guard;
 mod load;
 mod peers;
 mod proxy;

@@ -1,0 +1,181 @@
+//! The options of `netwright serve` that every server has: who may come in, how long a connection may be silent, how fast it is.
+
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use netwright::{
+    handler::{Idle, Log, Shape, shape::Rate, told},
+    pipeline,
+    pipeline::IntoPipeline,
+    server::{Admission, Network, ServerBuilder},
+};
+use std::time::Duration;
+use tracing::Level;
+
+/// What they are listed under.
+const HEADING: &str = "Limits and logs of any server over connections";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct GuardArguments {
+    /// Close connections on which nothing moves in either direction for so long, as 500ms, 30s, 5m or 1h
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    idle: Option<Duration>,
+
+    /// How many connections may be open; further ones are reset [default: as many as there are descriptors, but for a reserve]
+    #[arg(long, value_name = "N", value_parser = count())]
+    max_connections: Option<usize>,
+
+    /// How many connections one client address may have open (of IPv6: one /64)
+    #[arg(long, value_name = "N", value_parser = count())]
+    per_address: Option<usize>,
+
+    /// Serve only clients of this network, as 10.0.0.0/8 or ::1. May be repeated
+    #[arg(long, value_name = "NETWORK")]
+    allow: Vec<Network>,
+
+    /// Serve no client of this network, whatever is allowed. May be repeated
+    #[arg(long, value_name = "NETWORK")]
+    deny: Vec<Network>,
+
+    /// How many bytes a second each connection may take in, and send, as 100k or 2mi
+    #[arg(long, value_name = "BYTES")]
+    rate: Option<Rate>,
+
+    /// Tell on standard error when connections come and go and why, or also what passes, as lengths, hexadecimal numbers or text. What passes
+    /// is not covered: passwords show
+    #[arg(long, value_name = "WHAT", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "connections")]
+    log: Option<Logged>,
+}
+
+/// What the log tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Logged {
+    /// When they come and go, and why
+    Connections,
+    /// And how long each piece is that passes
+    Lengths,
+    /// And each piece as hexadecimal numbers
+    Hex,
+    /// And each piece as text on one line
+    Text,
+}
+
+/// At least one: a server for nobody is a mistake.
+fn count() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser;
+    clap::value_parser!(u32).range(1..).map(|count| count as usize)
+}
+
+/// A time with its unit.
+fn time(text: &str) -> Result<Duration, String> {
+    let expected = || format!("{text:?} is no time: expected a number and ms, s, m or h, such as 30s");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let millis = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(expected()),
+    };
+    match number.checked_mul(millis) {
+        Some(millis @ 1..=TIME_MAX_MS) => Ok(Duration::from_millis(millis)),
+        _ => Err(format!("{text} is not between 1ms and {}h", TIME_MAX_MS / 3_600_000)),
+    }
+}
+
+/// A month.
+const TIME_MAX_MS: u64 = 720 * 3_600_000;
+
+impl GuardArguments {
+    /// Has the server judge who comes in.
+    pub(crate) fn admit(&self, mut server: ServerBuilder) -> Result<ServerBuilder, Failure> {
+        if let Some(connections) = self.max_connections {
+            server = server.connections_max(connections);
+        }
+        let mut admission = Admission::new();
+        if let Some(connections) = self.per_address {
+            admission = admission.per_address(connections);
+        }
+        for network in &self.allow {
+            admission = admission.allow(*network)?;
+        }
+        for network in &self.deny {
+            admission = admission.deny(*network)?;
+        }
+        Ok(server.admission(admission))
+    }
+
+    /// Whether the log has to be seen.
+    pub(crate) fn logs(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// What is told of what passes.
+    fn contents(&self) -> Option<Log> {
+        let log = match self.log? {
+            Logged::Connections => return None,
+            Logged::Lengths => Log::lengths(),
+            Logged::Hex => Log::hex(),
+            Logged::Text => Log::text(),
+        };
+        Some(log.level(Level::INFO))
+    }
+
+    /// What connections pass before their protocol, if anything.
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        let guard = Guard {
+            idle: self.idle,
+            rate: self.rate,
+            log: self.log.is_some().then(|| Log::lifecycle().level(Level::INFO)),
+            contents: self.contents(),
+        };
+        guard.is_needed().then_some(guard)
+    }
+}
+
+/// What every connection passes before its protocol and its TLS.
+pub(crate) struct Guard {
+    idle: Option<Duration>,
+    rate: Option<Rate>,
+    log: Option<Log<told::Lifecycle>>,
+    contents: Option<Log>,
+}
+
+impl Guard {
+    fn is_needed(&self) -> bool {
+        self.idle.is_some() || self.rate.is_some() || self.log.is_some()
+    }
+
+    /// A protocol behind it.
+    pub(crate) fn before<P, T>(&self, protocol: P) -> impl IntoPipeline<T> + use<P, T>
+    where
+        P: IntoPipeline<T>,
+        T: Send + 'static,
+    {
+        pipeline()
+            .filter_if(self.contents.clone())
+            .filter_if(self.log.clone())
+            .filter_if(self.idle.map(|limit| Idle::all(limit).closing()))
+            .filter_if(self.rate.map(|rate| Shape::bytes().read(rate).write(rate)))
+            .joint(|_| protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_neither_nothing_nor_for_ever() {
+        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("720h", TIME_MAX_MS)] {
+            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in
+            ["", "s", "30", "30 s", "30S", "-1s", "1.5s", "0s", "721h", "99999999999999999999s", "3d", "1é"]
+        {
+            let error = time(text).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+}

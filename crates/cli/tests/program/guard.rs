@@ -1,0 +1,132 @@
+//! Limits that every server has.
+
+use super::{PATIENCE, Peer, Running, netwright, numbered, run, text};
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+};
+
+fn echo(options: &[&str]) -> (Running, SocketAddr) {
+    let arguments = [&["serve", "echo", "--listen", "127.0.0.1:0"], options].concat();
+    let (running, addresses) = Running::serve(&arguments, 1);
+    (running, addresses[0])
+}
+
+/// Whether a peer is let in.
+fn is_served(address: SocketAddr) -> bool {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("somebody listens");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = stream.write_all(b"x"); // fails if the reset was faster
+    matches!(stream.read(&mut [0]), Ok(1))
+}
+
+#[test]
+fn as_many_connections_as_are_allowed_are_served_and_one_more_is_not() {
+    for option in ["--max-connections", "--per-address"] {
+        let (_server, address) = echo(&[option, "2"]);
+        let mut served = [Peer::connect(address), Peer::connect(address)];
+        served.iter_mut().for_each(|peer| assert_eq!(peer.send("here\n").line(), "here"));
+        assert!(!is_served(address), "{option}");
+        served.iter_mut().for_each(|peer| assert_eq!(peer.send("still\n").line(), "still"));
+    }
+}
+
+#[test]
+fn networks_are_allowed_and_denied() {
+    for (options, served) in [
+        (&["--deny", "127.0.0.0/8"][..], false),
+        (&["--deny", "10.0.0.0/8"], true),
+        (&["--allow", "10.0.0.0/8"], false),
+        (&["--allow", "10.0.0.0/8", "--allow", "127.0.0.1"], true),
+        (&["--allow", "127.0.0.0/8", "--deny", "127.0.0.1"], false),
+    ] {
+        let (_server, address) = echo(options);
+        assert_eq!(is_served(address), served, "{options:?}");
+    }
+}
+
+#[test]
+fn a_silent_connection_ends_and_that_of_a_web_server_as_well() {
+    for protocol in ["echo", "hello"] {
+        let arguments = ["serve", protocol, "--listen", "127.0.0.1:0", "--idle", "200ms"];
+        let (_server, addresses) = Running::serve(&arguments, 1);
+        let mut silent = Peer::connect(addresses[0]);
+        assert_eq!(silent.rest(), b"", "{protocol}");
+    }
+}
+
+#[test]
+fn what_is_slowed_down_comes_back_whole() {
+    let (_server, address) = echo(&["--rate", "400k"]);
+    let bytes = numbered(200_000);
+    assert!(Peer::connect(address).exchange(&bytes) == bytes);
+}
+
+#[test]
+fn values_that_are_none_are_refused_with_what_is_expected() {
+    for (options, expected) in [
+        (["--idle", "30"], "is no time"),
+        (["--idle", "0s"], "is not between"),
+        (["--rate", "0"], "would let nothing pass"),
+        (["--rate", "fast"], "is no rate"),
+        (["--max-connections", "0"], "0 is not in"),
+        (["--per-address", "-1"], "-1"),
+        (["--allow", "10.0.0.0/33"], "33"),
+        (["--deny", "nobody"], "nobody"),
+    ] {
+        let output = run(&[&["serve", "echo", "--listen", "127.0.0.1:0"], &options[..]].concat());
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(expected), "{options:?}: {error}");
+    }
+}
+
+/// A proxy that carries out one CONNECT, and tells for whom.
+fn proxy() -> (SocketAddr, thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = thread::spawn(move || {
+        let (mut front, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(front.try_clone().unwrap()).lines().map_while(Result::ok);
+        let order = lines.next().unwrap();
+        lines.find(String::is_empty).expect("the end of the head");
+        let mut back = TcpStream::connect(order.split(' ').nth(1).unwrap()).unwrap();
+        front.write_all(b"HTTP/1.1 200 go on\r\n\r\n").unwrap();
+        let (mut from, mut to) = (front.try_clone().unwrap(), back.try_clone().unwrap());
+        let forth = thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+        let _ = io::copy(&mut back, &mut front);
+        let _ = front.shutdown(Shutdown::Write);
+        forth.join().unwrap();
+        order
+    });
+    (address, served)
+}
+
+#[test]
+fn connect_and_load_go_through_a_proxy() {
+    let (_server, address) = echo(&[]);
+    let (through, served) = proxy();
+    let arguments = ["connect", &address.to_string(), "--proxy", &format!("http://{through}")];
+    let mut client = netwright(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    client.stdin.take().unwrap().write_all(b"hello through there").unwrap();
+    assert_eq!(text(&client.wait_with_output().unwrap().stdout), "hello through there");
+    assert_eq!(served.join().unwrap(), format!("CONNECT {address} HTTP/1.1"));
+
+    let (through, served) = proxy();
+    let address = address.to_string();
+    let through = format!("http://{through}");
+    let output = run(&["load", "echo", &address, "-c", "1", "-t", "0.2", "--proxy", &through]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(served.join().unwrap(), format!("CONNECT {address} HTTP/1.1"));
+}
+
+#[test]
+fn load_through_a_proxy_elsewhere_is_refused_unless_it_is_allowed() {
+    let output = run(&["load", "echo", "127.0.0.1:7", "--proxy", "socks5://192.0.2.1:1080"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--allow-remote"), "{}", text(&output.stderr));
+}
