@@ -221,6 +221,25 @@ fn workers_of_a_world_run_their_tasks_and_lanes_in_order_and_end() {
 }
 
 #[test]
+fn workers_that_are_cut_drop_what_waits_in_a_lane_that_one_of_them_holds_between_two_tasks() {
+    Tiny::run(|tiny| {
+        let workers = Workers::new(1).unwrap();
+        let lane = workers.lane();
+        let (promise, mut never) = promise::<(), PromiseError>();
+        lane.execute(|| ()).unwrap();
+        let within = lane.clone(); // as a stage on workers has it: what waits in a lane keeps the lane
+        lane.execute(move || drop((within, promise))).unwrap();
+        drop(lane);
+        let pool = std::mem::take(&mut *tiny.pools.lock().unwrap()).remove(0);
+        assert_eq!(pool.work(0), Worked::Ran);
+        assert!(never.try_take().is_none());
+        drop(pool);
+        assert_eq!(never.try_take(), Some(Err(PromiseError::Abandoned)));
+        drop(workers);
+    });
+}
+
+#[test]
 fn what_a_process_has_once_a_world_has_once() {
     let outside = Workers::common().unwrap().figures().threads;
     Tiny::run(|_| {

@@ -4,7 +4,7 @@ use super::pool::{Joined, Pool, Turn};
 use crate::{sync::Arc, threads::ThreadFactory};
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, TryLockError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
     time::Instant,
 };
 
@@ -100,6 +100,12 @@ fn try_lock(worker: &Mutex<Option<Worker>>) -> Option<MutexGuard<'_, Option<Work
 impl Drop for WorkersBody {
     fn drop(&mut self) {
         self.pool.end_now();
+        // A worker holds its lane also between two tasks, so what waits there is in no queue.
+        for worker in &mut self.workers {
+            if let Some(worker) = worker.get_mut().unwrap_or_else(PoisonError::into_inner) {
+                worker.joined.let_go(&mut worker.turn);
+            }
+        }
     }
 }
 

@@ -597,6 +597,13 @@ impl Joined {
         }
     }
 
+    /// Drops what waits in the lane in the worker's hands, which nobody runs any more.
+    pub(super) fn let_go(&self, turn: &mut Option<Turn>) {
+        if let Some(held) = turn.take() {
+            self.pool.drop_lane(lock(&self.pool.state), &held.lane);
+        }
+    }
+
     fn run(&self, thread: &str, job: Box<dyn Job>) {
         let pool = &*self.pool;
         // The task's own panics do not get here. What may: a waker, or the drop of a result that nobody wanted.

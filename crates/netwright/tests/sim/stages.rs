@@ -4,6 +4,7 @@
 //!   a kind of last stage     one function in `last/`, one test here
 //!     ×  a moment            how far a connection is: `moments`
 //!     ×  an end              who ends it and how: `ends`
+//!     ×  what is in between  who panics, pauses from outside, is told or closed with others: `slips`, `outside`
 //!     ×  links and systems   how far, how slow, how bad; how small the buffers: `draw`
 //!     =  a run               several connections at once, all drawn by its seed
 //! ```
@@ -12,6 +13,9 @@
 //! | each stage hears `active`, then messages, then `inactive` and `removed`, once each | `record` |
 //! | the channel ends by itself if it has to, and the cause fits how it ended | `line`, `ends` |
 //! | every tracked write is told what became of it | `line` |
+//! | a panic ends its channel and nothing else, and nobody is called behind it but to be told | `record`, `line` |
+//! | a group loses its members with their ends, and tells of each what became of a message | `outside` |
+//! | a server whose host has crashed serves again when that is back | `visit` |
 //! | what was told to be sent before an orderly end has come; each answer once, in order, byte by byte | `record`, `line` |
 //! | nothing is left, nothing is lost, nothing spins | the simulation |
 
@@ -20,8 +24,11 @@ mod ends;
 mod last;
 mod line;
 mod moments;
+mod outside;
 mod peer;
 mod record;
+mod slips;
+mod visit;
 mod wire;
 
 use draw::Draw;
@@ -35,11 +42,13 @@ use netwright::{
     options::StreamOptions,
     server::ServerBuilder,
 };
-use netwright_testkit::sim::{Host, Sim, for_seeds_with};
+use netwright_testkit::sim::{Host, Sim, SimBuilder, for_seeds_with};
+use outside::Room;
 use record::Record;
+use slips::ON_PURPOSE;
 use std::{net::IpAddr, num::NonZeroUsize, time::Duration};
 
-/// So many seeds take some five seconds for each test, in a debug build on two cores.
+/// So many seeds take some two seconds of one core for each test, in a debug build.
 const SEEDS: u64 = 300;
 
 /// How much of a run that fails is shown.
@@ -52,7 +61,8 @@ macro_rules! tests {
     ($($name:ident: $last:ident;)+) => { $(
         #[test]
         fn $name() {
-            for_seeds_with(0..SEEDS, |builder| builder.trace_lines(LINES), |sim| connections(sim, &last::$last));
+            let settings = |builder: SimBuilder| builder.trace_lines(LINES).allow_panics_with(ON_PURPOSE);
+            for_seeds_with(0..SEEDS, settings, |sim| connections(sim, &last::$last));
         }
     )+ };
 }
@@ -108,7 +118,8 @@ fn connections(sim: &Sim, last: &Last) {
         set.half_closure, set.exchange_at, set.hold, set.bye
     ));
     let (builder, resets) = builder(&draw);
-    let server: Server = server_host.enter(|| (last.serve)(builder, set).wait()).unwrap();
+    let again = set.clone();
+    let mut server: Option<Server> = Some(server_host.enter(|| (last.serve)(builder, set).wait()).unwrap());
 
     let moments: Vec<Moment> =
         Moment::ALL.into_iter().filter(|moment| last.closes || *moment != Moment::BehindAClose).collect();
@@ -124,27 +135,44 @@ fn connections(sim: &Sim, last: &Last) {
             line
         })
         .collect();
-    let mut server_end = draw.one_in(4).then(|| ServerEnd::draw(sim, &draw));
-    while let Some(due) = lines.iter().filter(|line| !line.is_over()).map(Line::due).min() {
-        let due = server_end.as_ref().map_or(due, |end| due.min(end.at));
+    let mut room = Room::draw(sim, &draw);
+    let mut server_end = draw.one_in(3).then(|| ServerEnd::draw(sim, &draw));
+    let mut back: Option<Duration> = None;
+    loop {
+        let due = lines.iter().filter(|line| !line.is_over()).map(Line::due).min();
+        let Some(due) = due.into_iter().chain(back).min() else { break };
+        let others = [server_end.as_ref().map(|end| end.at), room.due()];
+        let due = others.into_iter().flatten().fold(due, Duration::min);
         sim.run_until(due.saturating_sub(sim.now()), || lines.iter().any(Line::has_news));
         lines.iter_mut().for_each(|line| line.step(sim));
+        room.go_on(sim, &mut lines);
         if let Some(end) = server_end.take_if(|end| end.at <= sim.now()) {
+            back = end.happen(&server_host, &mut server);
             lines.iter_mut().for_each(|line| line.server_ends = true);
-            server_host.enter(|| end.happen(&server));
+            lines.iter_mut().for_each(|line| line.host_ends = back.is_some());
+        }
+        if back.take_if(|at| *at <= sim.now()).is_some() {
+            server_host.restart().unwrap();
+            server = Some(visit::returns(sim, &draw, &server_host, last, &again));
         }
     }
-    let mut shut_down = server_host.enter(|| server.shutdown_now());
-    server_host.enter(|| shut_down.wait()).unwrap();
+    if let Some(server) = &server {
+        server_host.enter(|| server.shutdown_now().wait()).unwrap();
+    }
     sim.run_for(SETTLING); // what children and workers have under way
     lines.iter_mut().for_each(Line::let_go);
-    server_host.enter(|| drop(server));
+    server_host.enter(|| drop((server, again)));
+    room.check(sim, &lines);
     for line in &lines {
         line.check(last, resets);
-        let faults = line.record.take_faults();
-        if !faults.is_empty() {
-            sim.violation(format!("{}: {}\n  {:?}", line.host.name(), faults.join("\n  "), line.script));
-        }
+        tell_faults(sim, line);
+    }
+}
+
+fn tell_faults(sim: &Sim, line: &Line<'_>) {
+    let faults = line.record.take_faults();
+    if !faults.is_empty() {
+        sim.violation(format!("{}: {}\n  {:?}", line.host.name(), faults.join("\n  "), line.script));
     }
 }
 

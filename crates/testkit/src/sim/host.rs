@@ -158,6 +158,9 @@ impl Host {
 
     /// The power goes: nothing that it had to say is said, and nobody is told. Peers learn of it when they wait in vain, or from the
     /// answers of the host once it is [back](Self::restart).
+    ///
+    /// Its loops are gone, and so is what its [program](Self::start) has returned. A server or a group that the scenario itself still holds replaces the loops that it has
+    /// lost, as it does when they die: it is to be dropped, and the host to crash again, if it is meant to be gone as well.
     pub fn crash(&self) {
         self.universe.with_net(|net, now| net.crash(now, self.id));
         self.note("crashes");

@@ -1,8 +1,8 @@
 //! How a connection ends: who brings it about, and which causes its channel may give for it.
 
-use super::{draw::Draw, line::Line, moments::Moment};
+use super::{draw::Draw, line::Line, moments::Moment, slips::ON_PURPOSE};
 use netwright::{CloseCause, Server};
-use netwright_testkit::sim::Sim;
+use netwright_testkit::sim::{Host, Sim};
 use std::time::Duration;
 
 /// How a connection ends.
@@ -152,7 +152,10 @@ impl End {
     pub(crate) fn explains(self, cause: &CloseCause, line: &Line<'_>) -> bool {
         let closes_itself = line.script.moment == Moment::BehindAClose;
         match cause {
+            CloseCause::Panicked(text) => text == ON_PURPOSE && line.record.has_slipped(),
             CloseCause::Requested if line.was_closed => true,
+            // Taken over by a program whose system has closed its sockets.
+            CloseCause::Io(_) if line.host_ends => true,
             // A close that waits for a peer that does not read: that one may lose its patience first.
             CloseCause::Io(_) if self == Self::WeCloseWhenFlushed && !line.script.approach.reads => true,
             _ if line.server_ends && matches!(cause, CloseCause::ShutDown | CloseCause::Requested) => true,
@@ -184,25 +187,49 @@ enum How {
     Drains(Duration),
     IsCut,
     LoopsEnd,
+    /// Its machine loses its power, and is back after that.
+    HostCrashes(Duration),
+    /// The same for its process, whose sockets the system closes.
+    HostIsKilled(Duration),
 }
 
 impl ServerEnd {
     pub(crate) fn draw(sim: &Sim, draw: &Draw<'_>) -> Self {
-        let how = match draw.below(3) {
+        let how = match draw.below(5) {
             0 => How::Drains(draw.millis(3_000)),
             1 => How::IsCut,
-            _ => How::LoopsEnd,
+            2 => How::LoopsEnd,
+            3 => How::HostCrashes(draw.millis(5_000)),
+            _ => How::HostIsKilled(draw.millis(5_000)),
         };
         Self { at: sim.now() + draw.millis(300), how }
     }
 
-    pub(crate) fn happen(&self, server: &Server) {
+    /// It ends. If its host does: when that is back.
+    pub(crate) fn happen(&self, host: &Host, held: &mut Option<Server>) -> Option<Duration> {
+        let server = held.as_ref()?;
+        let mut back = None;
         match self.how {
-            How::Drains(deadline) => drop(server.drain(deadline)),
-            How::IsCut => drop(server.shutdown_now()),
+            How::Drains(deadline) => host.enter(|| drop(server.drain(deadline))),
+            How::IsCut => host.enter(|| drop(server.shutdown_now())),
             How::LoopsEnd => {
-                drop(server.group().shutdown_gracefully(Duration::ZERO, Duration::from_secs(600)))
+                let ending = || server.group().shutdown_gracefully(Duration::ZERO, Duration::from_secs(600));
+                host.enter(|| drop(ending()));
+            }
+            How::HostCrashes(time) => {
+                host.crash();
+                back = Some(self.at + time);
+            }
+            How::HostIsKilled(time) => {
+                host.kill();
+                back = Some(self.at + time);
             }
         }
+        if back.is_some() {
+            // Nobody holds it any more, and the loops by which it had replaced those that it lost go as well.
+            host.enter(|| drop(held.take()));
+            if matches!(self.how, How::HostCrashes(_)) { host.crash() } else { host.kill() }
+        }
+        back
     }
 }

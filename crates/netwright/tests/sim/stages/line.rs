@@ -10,9 +10,11 @@ use super::{
     ends::End,
     last::Last,
     moments::{Approach, Moment},
+    outside::Grip,
     peer::Talker,
     record::{Place, Record, Wrote},
-    wire::{NOTICES, said},
+    slips::{Slip, Step},
+    wire::{NOTICES, ROOM, said},
 };
 use netwright::{Channel, CloseCause, WriteError};
 use netwright_testkit::sim::{Host, Sim};
@@ -37,20 +39,28 @@ pub(crate) struct Script {
     /// How many messages are written from outside, and how long after one another.
     pub(crate) notices: u32,
     pub(crate) every: Duration,
+    /// Who stops reading and goes on because somebody outside says so, and when.
+    pub(crate) grips: Vec<Grip>,
+    /// Where a stage of the server panics.
+    pub(crate) slip: Option<Slip>,
 }
 
 impl Script {
     pub(crate) fn draw(draw: &Draw<'_>, moments: &[Moment]) -> Self {
         let moment = draw.one_of(moments);
         let end = draw.one_of(&End::ALL);
+        let approach = Approach::draw(draw, moment);
+        let grips = Grip::draw(draw, approach.reads);
         Self {
             moment,
-            approach: Approach::draw(draw, moment),
+            approach,
             end,
             delay: if draw.one_in(4) { Duration::ZERO } else { draw.millis(100) },
             lasting: end.draw_lasting(draw),
             notices: if draw.one_in(2) { draw.below(5) as u32 } else { 0 },
             every: draw.millis(20),
+            grips,
+            slip: Slip::draw(draw),
         }
     }
 }
@@ -72,8 +82,10 @@ pub(crate) struct Line<'a> {
     pub(crate) server: &'a Host,
     /// The last stage is told when the peer sends no more, and closes then.
     pub(crate) hears_of_half_closure: bool,
-    /// The whole server ends on the way.
+    /// The whole server ends on the way, or somebody closes its channels.
     pub(crate) server_ends: bool,
+    /// With its host.
+    pub(crate) host_ends: bool,
     /// What the peer says may be lost.
     pub(crate) loses: bool,
     /// It was closed in the end, because the peer's end had not come.
@@ -84,6 +96,9 @@ pub(crate) struct Line<'a> {
     due: Duration,
     notices: u32,
     notice_due: Duration,
+    begun: Duration,
+    /// How many grips have happened.
+    gripped: usize,
 }
 
 impl<'a> Line<'a> {
@@ -98,6 +113,9 @@ impl<'a> Line<'a> {
         let talker = Some(Talker::start(&host, draw, &script, &record));
         let now = sim.now();
         let notice_due = now + script.every;
+        if let Some(slip) = &script.slip {
+            record.will_slip(slip.clone());
+        }
         Self {
             script,
             record,
@@ -105,6 +123,7 @@ impl<'a> Line<'a> {
             server,
             hears_of_half_closure: false,
             server_ends: false,
+            host_ends: false,
             loses: false,
             was_closed: false,
             talker,
@@ -112,11 +131,17 @@ impl<'a> Line<'a> {
             due: now + APPROACH_MAX,
             notices: 0,
             notice_due,
+            begun: now,
+            gripped: 0,
         }
     }
 
+    fn client(&self) -> Option<Channel> {
+        self.talker.as_ref().and_then(Talker::channel)
+    }
+
     pub(crate) fn with_client(&self, call: impl FnOnce(Channel)) {
-        if let Some(channel) = self.talker.as_ref().and_then(Talker::channel) {
+        if let Some(channel) = self.client() {
             call(channel);
         }
     }
@@ -135,7 +160,9 @@ impl<'a> Line<'a> {
 
     /// When it is to be looked at, if it has no news before.
     pub(crate) fn due(&self) -> Duration {
-        if self.writes_notices() { self.due.min(self.notice_due) } else { self.due }
+        let grip = self.script.grips.get(self.gripped).map(|grip| self.begun + grip.at);
+        let notice = self.writes_notices().then_some(self.notice_due);
+        [Some(self.due), grip, notice].into_iter().flatten().min().unwrap_or(self.due)
     }
 
     fn writes_notices(&self) -> bool {
@@ -173,6 +200,13 @@ impl<'a> Line<'a> {
                     .tracks(Wrote::Notice(number), channel.send(said(NOTICES, number, 10 + number as usize)));
             }
         }
+        while let Some(grip) = self.script.grips.get(self.gripped).filter(|grip| self.begun + grip.at <= now)
+        {
+            self.gripped += 1;
+            if let Some(channel) = if grip.of_server { self.record.channel() } else { self.client() } {
+                grip.happen(&channel);
+            }
+        }
         let is_due = self.due <= now;
         match self.phase {
             Phase::Approaches if is_due || self.has_news() => {
@@ -192,7 +226,9 @@ impl<'a> Line<'a> {
             }
             Phase::Ends if is_due || self.has_news() => {
                 if self.record.heard(Place::Wire).active == 0 {
-                    self.phase = Phase::Over; // the client had left before it was accepted
+                    // The client had left before it was accepted, or nobody is there who could.
+                    self.with_client(|client| drop(client.close_now(CloseCause::Requested)));
+                    self.phase = Phase::Over;
                     return;
                 }
                 if self.script.end.ends_by_itself() && !self.record.server_is_over() && !self.may_be_lost() {
@@ -246,13 +282,23 @@ impl<'a> Line<'a> {
     /// What must hold when everything is over.
     pub(crate) fn check(&self, last: &Last, resets: bool) {
         let record = &self.record;
+        let slipped = record.has_slipped();
         for (place, heard) in record.all_heard() {
-            let gone = self.script.end.strikes_the_client() && place == Place::Client;
-            // Who leaves a joint hears of no end.
-            let exchanged = matches!(place, Place::Last(_)) && heard.inactive.is_empty();
-            if !gone && (heard.removed != 1 || heard.inactive.len() != 1 && !exchanged) {
+            // Who is gone with a host hears of nothing.
+            let gone =
+                if place == Place::Client { self.script.end.strikes_the_client() } else { self.host_ends };
+            // Who leaves a joint hears of no end, nor do stages of a channel that has panicked.
+            let excused = matches!(place, Place::Last(_)) || slipped && place == Place::Wire;
+            let heard_of_the_end = heard.inactive.len() == 1 || heard.inactive.is_empty() && excused;
+            if !gone && (heard.removed != 1 || !heard_of_the_end) {
                 record.fault(format!("{place:?} has not heard everything: {heard:?}"));
             }
+        }
+        // A child's panic is its own, and so is that of a stage that has heard of the end.
+        let at_the_wire = self.script.slip.as_ref().is_some_and(|slip| slip.is_at(Step::WireRead));
+        if slipped && at_the_wire && !matches!(record.closed().first(), None | Some(CloseCause::Panicked(_)))
+        {
+            record.fault(format!("a stage has panicked, and the channel ended by {:?}", record.closed()));
         }
         let wire = record.heard(Place::Wire);
         for cause in wire.inactive.iter().chain(&record.closed()) {
@@ -279,15 +325,17 @@ impl<'a> Line<'a> {
                     record.fault(format!("{wrote:?} was sent, and has not come before the end"));
                 }
                 Some(Err(WriteError::Fault(fault))) => record.fault(format!("{wrote:?} failed: {fault}")),
+                // By the call that panicked: it had its promise, or had asked for it. Or on workers whose host has gone.
+                Some(Err(WriteError::Abandoned)) if slipped || self.host_ends => {}
                 Some(Err(WriteError::Abandoned)) => record.fault(format!("{wrote:?} was abandoned")),
                 Some(Err(WriteError::Cancelled)) => record.fault(format!("{wrote:?} was cancelled")),
                 _ => {}
             }
             if let (Wrote::Request(number), Some(Ok(()))) = (wrote, &result) {
                 sent += 1;
-                // Behind a close of its own nobody wants to read.
-                let wanted = heard_the_end && self.script.moment != Moment::BehindAClose;
-                if wanted && last.reads_all && !record.has_read(number) {
+                // Behind a close of its own nobody wants to read, and what is held behind a pause goes with its server.
+                let wanted = heard_the_end && self.script.moment != Moment::BehindAClose && !self.server_ends;
+                if wanted && last.reads_all && !slipped && !record.has_read(number) {
                     record.fault(format!(
                         "request {number} was sent before an orderly end, and was never read"
                     ));
@@ -295,8 +343,12 @@ impl<'a> Line<'a> {
             }
         }
         if last.tells_all && !resets && self.asked_in_order() {
-            let answered: usize =
-                record.said().iter().filter(|(lane, _)| **lane != NOTICES).map(|(_, said)| said.len()).sum();
+            let answered: usize = record
+                .said()
+                .iter()
+                .filter(|(lane, _)| ![NOTICES, ROOM].contains(*lane))
+                .map(|(_, said)| said.len())
+                .sum();
             if answered != sent {
                 record.fault(format!(
                     "{answered} of {sent} requests were answered before the end, {:?}, {client:?}",
@@ -309,6 +361,10 @@ impl<'a> Line<'a> {
     /// The peer has asked, says that it asks no more, and waits for its answers.
     fn asked_in_order(&self) -> bool {
         let Script { end, moment, approach, .. } = &self.script;
-        *end == End::HalfClose && !self.server_ends && *moment != Moment::BehindAClose && approach.reads
+        *end == End::HalfClose
+            && !self.server_ends
+            && !self.record.has_slipped()
+            && *moment != Moment::BehindAClose
+            && approach.reads
     }
 }

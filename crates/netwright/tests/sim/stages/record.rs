@@ -3,7 +3,8 @@
 
 use super::{
     moments::Moment,
-    wire::{NOTICES, Said},
+    slips::{Slip, Step},
+    wire::{NOTICES, ROOM, Said},
 };
 use netwright::{Channel, CloseCause, WriteError, channel::Written};
 use std::{
@@ -28,8 +29,16 @@ struct State {
     /// How often, and why, the server's channel was closed, as its handles say.
     closed: Vec<CloseCause>,
     writes: Vec<(Wrote, Written)>,
+    /// What became of writes that others have waited for.
+    told: Vec<(Wrote, Result<(), WriteError>)>,
     requests_read: BTreeSet<u32>,
     said: BTreeMap<u8, Vec<u32>>,
+    /// The mistake that a stage will make.
+    slip: Option<Slip>,
+    /// It was made.
+    slipped: bool,
+    /// The server's stages are no more.
+    gone: bool,
 }
 
 /// Who wrote something that is tracked.
@@ -39,6 +48,8 @@ pub(crate) enum Wrote {
     Answer(u8, u32),
     /// Somebody with a handle.
     Notice(u32),
+    /// Somebody with the group of all channels.
+    ToAll(u32),
     /// The client.
     Request(u32),
     /// The client, a part of a request.
@@ -63,7 +74,15 @@ pub(crate) enum Place {
 pub(crate) struct Heard {
     pub(crate) active: u32,
     pub(crate) inactive: Vec<CloseCause>,
+    pub(crate) panicked: u32,
     pub(crate) removed: u32,
+}
+
+impl Heard {
+    /// Nothing has ended yet.
+    fn is_within(&self) -> bool {
+        self.inactive.is_empty() && self.panicked == 0 && self.removed == 0
+    }
 }
 
 impl Record {
@@ -85,7 +104,7 @@ impl Record {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
         heard.active += 1;
-        let in_order = heard.active == 1 && heard.inactive.is_empty() && heard.removed == 0;
+        let in_order = heard.active == 1 && heard.is_within();
         if !in_order {
             let text = format!("{place:?} became active out of order: {heard:?}");
             state.faults.push(text);
@@ -96,7 +115,7 @@ impl Record {
     pub(crate) fn between(&self, place: Place, what: &str) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
-        if heard.active != 1 || !heard.inactive.is_empty() || heard.removed > 0 {
+        if heard.active != 1 || !heard.is_within() {
             let text = format!("{place:?} heard {what} out of order: {heard:?}");
             state.faults.push(text);
         }
@@ -105,11 +124,48 @@ impl Record {
     pub(crate) fn inactive(&self, place: Place, cause: &CloseCause) {
         let mut state = self.state();
         let heard = state.heard.entry(place).or_default();
+        let in_order = heard.active == 1 && heard.is_within();
         heard.inactive.push(cause.clone());
-        if heard.active != 1 || heard.inactive.len() != 1 || heard.removed > 0 {
+        if !in_order {
             let text = format!("{place:?} became inactive out of order: {heard:?}");
             state.faults.push(text);
         }
+    }
+
+    /// Some stage has panicked. A stage that did so when it heard of the end has heard of both.
+    pub(crate) fn panicked(&self, place: Place) {
+        let mut state = self.state();
+        let slipped = state.slipped;
+        let heard = state.heard.entry(place).or_default();
+        heard.panicked += 1;
+        if !slipped || heard.panicked != 1 || heard.removed > 0 {
+            let text = format!("{place:?} heard of a panic out of order: {heard:?}");
+            state.faults.push(text);
+        }
+    }
+
+    /// The server's stages are dropped.
+    pub(crate) fn gone(&self) {
+        self.state().gone = true;
+    }
+
+    pub(crate) fn will_slip(&self, slip: Slip) {
+        self.state().slip = Some(slip);
+    }
+
+    /// A stage is about to do something: this may be its mistake.
+    pub(crate) fn step(&self, step: Step) {
+        let mut state = self.state();
+        if state.slip.as_mut().is_some_and(|slip| slip.is_made(step)) {
+            state.slip = None;
+            state.slipped = true;
+            drop(state);
+            Slip::make();
+        }
+    }
+
+    pub(crate) fn has_slipped(&self) -> bool {
+        self.state().slipped
     }
 
     pub(crate) fn removed(&self, place: Place) {
@@ -158,6 +214,10 @@ impl Record {
         }
     }
 
+    pub(crate) fn was_told(&self, wrote: Wrote, result: Result<(), WriteError>) {
+        self.state().told.push((wrote, result));
+    }
+
     pub(crate) fn has_closer(&self, close: impl Fn() + Send + 'static) {
         self.state().closer = Some(Box::new(close));
     }
@@ -193,7 +253,7 @@ impl Record {
 
     /// Nothing of the server's channel is there any more.
     pub(crate) fn server_is_over(&self) -> bool {
-        self.heard(Place::Wire).removed > 0
+        self.state().gone
     }
 
     pub(crate) fn client_is_over(&self) -> bool {
@@ -216,14 +276,19 @@ impl Record {
         match wrote {
             Wrote::Answer(lane, number) => heard(lane, number),
             Wrote::Notice(number) => heard(NOTICES, number),
+            Wrote::ToAll(number) => heard(ROOM, number),
             Wrote::Request(_) | Wrote::Part | Wrote::TooLate => true,
         }
     }
 
     /// What became of all writes: none for those that nobody has told yet.
     pub(crate) fn take_writes(&self) -> Vec<(Wrote, Option<Result<(), WriteError>>)> {
-        let writes = std::mem::take(&mut self.state().writes);
-        writes.into_iter().map(|(wrote, mut written)| (wrote, written.try_take())).collect()
+        let (writes, told) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.writes), std::mem::take(&mut state.told))
+        };
+        let told = told.into_iter().map(|(wrote, result)| (wrote, Some(result)));
+        writes.into_iter().map(|(wrote, mut written)| (wrote, written.try_take())).chain(told).collect()
     }
 
     pub(crate) fn take_faults(&self) -> Vec<String> {

@@ -61,6 +61,9 @@ impl Request {
 /// The lane of what was written from outside, by a handle.
 pub(crate) const NOTICES: u8 = 255;
 
+/// The lane of what was written from outside, to all that are in the room.
+pub(crate) const ROOM: u8 = 254;
+
 /// An answer, or a notice.
 pub(crate) fn said(lane: u8, number: u32, len: usize) -> Bytes {
     let mut bytes = BytesMut::with_capacity(ANSWER_HEAD + len);

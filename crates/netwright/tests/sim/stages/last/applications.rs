@@ -4,6 +4,7 @@ use super::{
     super::{
         moments::Moment,
         record::{Place, Record, Wrote},
+        slips::Step,
         wire::{Asks, Request},
     },
     Bye, Set, Slow, Wire, requests,
@@ -13,6 +14,7 @@ use netwright::{
     pipeline::{HalfClosure, StageTimer, Switch},
     server::{BindError, ServerBuilder},
 };
+use std::{cell::Cell, rc::Rc};
 
 pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
@@ -29,31 +31,43 @@ pub(crate) fn application(builder: ServerBuilder, set: Set) -> Promised<Server, 
 pub(crate) fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, BindError> {
     let make = move |accepted: &_| {
         let (set, record) = (set.clone(), set.record(accepted));
+        let is_busy = Rc::new(Cell::new(false));
         pipeline().add(Wire(record.clone())).add(requests()).add(Slow::new(&set)).handle(
             move |cx, request: Request| {
                 record.has_channel(cx.channel());
                 record.reads(request.number);
-                let told = record.clone();
-                match request.asks {
-                    Asks::Answer => record.tracks(request.wrote(), cx.send(request.answer(0))),
+                record.step(Step::Read);
+                let (told, done) = (record.clone(), is_busy.clone());
+                match request.asks_of(is_busy.get()) {
+                    Asks::Answer => {
+                        let lane = u8::from(is_busy.get());
+                        record.tracks(request.wrote(lane), cx.send(request.answer(lane)));
+                    }
                     Asks::Pause => {
+                        is_busy.set(true);
                         cx.pause();
                         record.reach(Moment::WhileTheApplicationHasPaused);
                         cx.schedule(set.pause, move |_, cx| {
-                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            told.step(Step::Timer);
+                            told.tracks(request.wrote(0), cx.send(request.answer(0)));
+                            done.set(false);
                             cx.resume();
                         });
                     }
                     Asks::Work => {
+                        is_busy.set(true);
                         cx.pause();
                         record.reach(Moment::WhileWorkIsUnderWay);
                         cx.offload_to(&set.workers, set.work(), move |_, cx, ()| {
-                            told.tracks(request.wrote(), cx.send(request.answer(0)));
+                            told.step(Step::Done);
+                            told.tracks(request.wrote(0), cx.send(request.answer(0)));
+                            done.set(false);
                             cx.resume();
                         });
                     }
                     Asks::Bye => {
-                        record.tracks(request.wrote(), cx.send(request.answer(0)));
+                        let lane = u8::from(is_busy.get());
+                        record.tracks(request.wrote(lane), cx.send(request.answer(lane)));
                         record.reach(Moment::BehindAClose);
                         match set.bye {
                             Bye::WhenFlushed => cx.close_when_flushed(),
@@ -72,8 +86,16 @@ pub(crate) fn closure(builder: ServerBuilder, set: Set) -> Promised<Server, Bind
 }
 
 impl Request {
-    pub(crate) fn wrote(self) -> Wrote {
-        Wrote::Answer(0, self.number)
+    pub(crate) fn wrote(self, lane: u8) -> Wrote {
+        Wrote::Answer(lane, self.number)
+    }
+
+    /// What it asks of somebody who may be busy with one before: who has paused may be resumed by others, and answers at once then, on another lane.
+    pub(crate) fn asks_of(self, is_busy: bool) -> Asks {
+        match self.asks {
+            Asks::Pause | Asks::Work if is_busy => Asks::Answer,
+            asks => asks,
+        }
     }
 }
 
@@ -121,9 +143,10 @@ impl App {
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
+        let lane = u8::from(self.owes());
         // Some are flushed one by one, others by `read_complete`.
-        let written = cx.write_tracked(request.answer(0));
-        self.record.tracks(request.wrote(), written);
+        let written = cx.write_tracked(request.answer(lane));
+        self.record.tracks(request.wrote(lane), written);
         if request.number.is_multiple_of(2) || self.input_ended {
             cx.flush();
         }
@@ -144,11 +167,13 @@ impl Application for App {
     fn active(&mut self, cx: &mut AppContext<'_, Self>) {
         self.record.active(self.place);
         self.record.has_channel(cx.channel());
+        self.record.step(Step::Active);
     }
     fn read(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
         self.record.between(self.place, "a request");
         self.record.reads(request.number);
-        match request.asks {
+        self.record.step(Step::Read);
+        match request.asks_of(self.owes()) {
             Asks::Answer => self.answer(cx, request),
             Asks::Pause => {
                 cx.pause();
@@ -162,6 +187,7 @@ impl Application for App {
                 self.record.reach(Moment::WhileWorkIsUnderWay);
                 cx.offload_to(&self.set.workers, self.set.work(), move |this, cx, ()| {
                     this.works = false;
+                    this.record.step(Step::Done);
                     this.answer(cx, request);
                     cx.flush();
                     cx.resume();
@@ -183,6 +209,7 @@ impl Application for App {
             }
         }
         if request.asks == Asks::Answer
+            && !self.owes()
             && request.number >= self.set.exchange_at
             && let Some(next) = self.next.take()
         {
@@ -191,9 +218,11 @@ impl Application for App {
         }
     }
     fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        self.record.step(Step::ReadComplete);
         cx.flush();
     }
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+        self.record.step(Step::Timer);
         if let Some(request) = self.paused.take() {
             self.answer(cx, request);
             cx.flush();
@@ -209,15 +238,18 @@ impl Application for App {
     }
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self>) {
         self.record.between(self.place, "the end of input");
+        self.record.step(Step::InputClosed);
         self.input_ended = true;
         self.end_if_done(cx);
     }
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
         self.record.inactive(self.place, &cause);
         self.record.tracks(Wrote::TooLate, cx.send("too late"));
+        self.record.step(Step::Inactive);
     }
     fn removed(&mut self) {
         self.record.removed(self.place);
+        self.record.step(Step::Removed);
     }
 }
 

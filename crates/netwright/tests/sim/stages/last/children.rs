@@ -4,6 +4,7 @@ use super::{
     super::{
         moments::Moment,
         record::{Place, Record, Wrote},
+        slips::Step,
         wire::{Asks, Request},
     },
     Set, Slow, Wire, requests,
@@ -118,10 +119,12 @@ impl Application for Child {
         self.number = self.born.get();
         self.born.set(self.number + 1);
         self.record.active(self.place());
+        self.record.step(Step::Active);
     }
     fn read(&mut self, cx: &mut AppContext<'_, Self>, request: Request) {
         self.record.between(self.place(), "a request");
         self.record.reads(request.number);
+        self.record.step(Step::Read);
         match request.asks {
             Asks::Answer => self.answer(cx, request),
             Asks::Pause => {
@@ -134,6 +137,7 @@ impl Application for Child {
                 cx.pause();
                 self.record.reach(Moment::WhileWorkIsUnderWay);
                 cx.offload_to(&self.set.workers, self.set.work(), move |this, cx, ()| {
+                    this.record.step(Step::Done);
                     this.answer(cx, request);
                     cx.resume();
                 });
@@ -145,6 +149,7 @@ impl Application for Child {
         }
     }
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+        self.record.step(Step::Timer);
         if let Some(request) = self.paused.take() {
             self.answer(cx, request);
             cx.resume();
@@ -153,8 +158,10 @@ impl Application for Child {
     fn inactive(&mut self, cx: &mut AppContext<'_, Self>, cause: CloseCause) {
         self.record.inactive(self.place(), &cause);
         self.record.tracks(Wrote::TooLate, cx.send("too late"));
+        self.record.step(Step::Inactive);
     }
     fn removed(&mut self) {
         self.record.removed(self.place());
+        self.record.step(Step::Removed);
     }
 }

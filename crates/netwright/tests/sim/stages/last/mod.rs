@@ -8,6 +8,7 @@ mod workers;
 
 use super::{
     record::{Place, Record},
+    slips::Step,
     wire::{Request, Requests},
 };
 use bytes::BytesMut;
@@ -142,20 +143,34 @@ impl Handler for Wire {
         self.0.active(Place::Wire);
         let caller = cx.caller();
         self.0.has_closer(move || caller.call(|_, cx: &mut Context<'_, Self>| cx.close()));
+        self.0.step(Step::WireActive);
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
         self.0.between(Place::Wire, "bytes");
+        self.0.step(Step::WireRead);
         cx.fire_read(bytes);
     }
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
         self.0.inactive(Place::Wire, &cause);
+        self.0.step(Step::WireInactive);
         cx.fire_inactive(cause);
     }
     fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        self.0.step(Step::WireWrite);
         cx.write_with(msg, done);
+    }
+    fn panicked(&mut self, _: &mut Context<'_, Self>) {
+        self.0.panicked(Place::Wire);
     }
     fn removed(&mut self) {
         self.0.removed(Place::Wire);
+        self.0.step(Step::WireRemoved);
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.0.gone();
     }
 }

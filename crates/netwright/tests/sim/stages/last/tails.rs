@@ -4,6 +4,7 @@ use super::{
     super::{
         moments::Moment,
         record::Record,
+        slips::Step,
         wire::{Asks, Request},
     },
     Bye, Set, Slow, Wire, requests,
@@ -44,7 +45,7 @@ pub(crate) async fn answers(
         if request.number.is_multiple_of(2) {
             let _ = peer.send(request.answer(0)).await;
         } else if let Ok(written) = peer.write_tracked(request.answer(0)).await {
-            record.tracks(request.wrote(), written);
+            record.tracks(request.wrote(0), written);
         }
         if request.asks == Asks::Bye {
             record.reach(Moment::BehindAClose);
@@ -62,16 +63,19 @@ pub(crate) async fn answers(
 }
 
 async fn take_time(set: &Set, record: &Record, request: Request) {
+    record.step(Step::Read);
     match request.asks {
         Asks::Answer | Asks::Bye => {}
         Asks::Pause => {
             record.reach(Moment::WhileTheApplicationHasPaused);
             time::sleep(set.pause).await;
+            record.step(Step::Timer);
         }
         Asks::Work => {
             record.reach(Moment::WhileWorkIsUnderWay);
             if let Ok(work) = set.workers.submit(set.work()) {
                 let _ = work.await;
+                record.step(Step::Done);
             }
         }
     }
@@ -103,7 +107,7 @@ async fn in_two_tasks(
         while let Some(request) = poll_fn(|cx| asked.borrow_mut().poll_next(cx)).await {
             take_time(&set, &told, request).await;
             if let Ok(written) = writer.write_tracked(request.answer(0)).await {
-                told.tracks(request.wrote(), written);
+                told.tracks(request.wrote(0), written);
             }
             if request.asks == Asks::Bye {
                 told.reach(Moment::BehindAClose);

@@ -4,6 +4,7 @@ use super::{
     super::{
         moments::Moment,
         record::{Place, Record, Wrote},
+        slips::Step,
         wire::{Asks, Request},
     },
     Bye, Set, Slow, Wire, requests,
@@ -29,10 +30,12 @@ impl Handler<OnWorker> for Through {
 
     fn active(&mut self, cx: &mut Context<'_, Self, OnWorker>) {
         self.record.active(Place::Last(1));
+        self.record.step(Step::Active);
         cx.fire_active();
     }
     fn read(&mut self, cx: &mut Context<'_, Self, OnWorker>, request: Request) {
         self.record.between(Place::Last(1), "a request");
+        self.record.step(Step::Read);
         if request.asks == Asks::Work {
             self.record.reach(Moment::WhileWorkIsUnderWay);
             self.set.work()();
@@ -41,6 +44,7 @@ impl Handler<OnWorker> for Through {
     }
     fn inactive(&mut self, cx: &mut Context<'_, Self, OnWorker>, cause: CloseCause) {
         self.record.inactive(Place::Last(1), &cause);
+        self.record.step(Step::Inactive);
         cx.fire_inactive(cause);
     }
     fn write(&mut self, cx: &mut Context<'_, Self, OnWorker>, msg: Outgoing, done: WritePromise) {
@@ -48,6 +52,7 @@ impl Handler<OnWorker> for Through {
     }
     fn removed(&mut self) {
         self.record.removed(Place::Last(1));
+        self.record.step(Step::Removed);
     }
 }
 
@@ -95,8 +100,9 @@ impl WorkerApp {
     }
 
     fn answer(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, request: Request) {
-        let written = cx.write_tracked(request.answer(0));
-        self.record.tracks(request.wrote(), written);
+        let lane = u8::from(self.owes());
+        let written = cx.write_tracked(request.answer(lane));
+        self.record.tracks(request.wrote(lane), written);
         if request.number.is_multiple_of(2) || self.input_ended {
             cx.flush();
         }
@@ -110,11 +116,13 @@ impl Application<OnWorker> for WorkerApp {
     fn active(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
         self.record.active(self.place);
         self.record.has_channel(cx.channel());
+        self.record.step(Step::Active);
     }
     fn read(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, request: Request) {
         self.record.between(self.place, "a request");
         self.record.reads(request.number);
-        match request.asks {
+        self.record.step(Step::Read);
+        match request.asks_of(self.owes()) {
             Asks::Answer => self.answer(cx, request),
             Asks::Pause => {
                 cx.pause();
@@ -143,9 +151,11 @@ impl Application<OnWorker> for WorkerApp {
         }
     }
     fn read_complete(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
+        self.record.step(Step::ReadComplete);
         cx.flush();
     }
     fn timer(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, _: StageTimer) {
+        self.record.step(Step::Timer);
         if let Some(request) = self.paused.take() {
             self.answer(cx, request);
             cx.flush();
@@ -163,6 +173,7 @@ impl Application<OnWorker> for WorkerApp {
     }
     fn input_closed(&mut self, cx: &mut AppContext<'_, Self, OnWorker>) {
         self.record.between(self.place, "the end of input");
+        self.record.step(Step::InputClosed);
         self.input_ended = true;
         if self.paused.is_none() {
             cx.flush();
@@ -172,8 +183,10 @@ impl Application<OnWorker> for WorkerApp {
     fn inactive(&mut self, cx: &mut AppContext<'_, Self, OnWorker>, cause: CloseCause) {
         self.record.inactive(self.place, &cause);
         self.record.tracks(Wrote::TooLate, cx.send("too late"));
+        self.record.step(Step::Inactive);
     }
     fn removed(&mut self) {
         self.record.removed(self.place);
+        self.record.step(Step::Removed);
     }
 }
