@@ -97,9 +97,10 @@ fn every_segment_says_for_itself_what_a_segment_is_asked() {
     }
 }
 
-/// What [`Notes`] does not note: questions that are answered without anything happening, and what belongs to
-/// callers, futures and children, which lead back to it by other ways.
-const QUIET: [&str; 12] = [
+/// What [`Notes`] does not note: questions that are answered without anything happening, what only those hear that let messages pass (`passes.rs`
+/// tries them), and what belongs to callers, futures and children, which lead back to it by other ways.
+const QUIET: [&str; 15] = [
+    "PASSES",
     "WEIGHT",
     "called",
     "children_ready",
@@ -109,6 +110,8 @@ const QUIET: [&str; 12] = [
     "leftover",
     "name",
     "owes",
+    "passed_read",
+    "passed_write",
     "polled",
     "start_over",
     "target",

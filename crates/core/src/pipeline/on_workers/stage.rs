@@ -9,7 +9,7 @@ use crate::{
         Asked, CloseCause, ENTRY_OVERHEAD, Fault, HalfClosure, Weight, What, WriteError, WritePromise,
     },
     pipeline::{
-        Context, Event, Handler, Inbound, Leftover, OffloadError, OnLoop, Op, StageTimer, Target,
+        Context, Event, Glance, Handler, Inbound, Leftover, OffloadError, OnLoop, Op, StageTimer, Target,
         caller::Call,
     },
 };
@@ -178,7 +178,11 @@ where
     type Write = H::Write;
     type WriteOut = H::WriteOut;
     const WEIGHT: Weight<H::Write> = H::WEIGHT;
+    /// What passes a handler has to be seen by it first, on its worker.
+    const PASSES: bool = false;
 
+    fn passed_read(&mut self, _: Glance<'_>) {}
+    fn passed_write(&mut self, _: Glance<'_>) {}
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         let channel = cx.handle::<H::Write>().map(|channel| Arc::new(channel) as Arc<dyn Any + Send + Sync>);
         self.shared.introduce(Channel {
