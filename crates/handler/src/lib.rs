@@ -3,6 +3,7 @@
 //! | what you look for | where |
 //! | --- | --- |
 //! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
+//! | faults of a bad network, on purpose | [`Chaos`], [`chaos`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -14,7 +15,9 @@
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub mod chaos;
 mod inbound;
 pub mod shape;
 
+pub use chaos::Chaos;
 pub use shape::Shape;
