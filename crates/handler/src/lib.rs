@@ -12,6 +12,7 @@
 //! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
 //! | requests over a connection that comes again: deadlines, retries with a budget (RPC client) | [`RpcClient`], [`RetryBudget`] |
 //! | to see in the log what happens on connections and at listeners | [`Log`] |
+//! | faults of a bad network, on purpose | [`Chaos`], [`chaos`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -42,7 +43,9 @@ pub use timeout::{ReadTimeout, WriteTimeout};
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub mod chaos;
 mod inbound;
 pub mod shape;
 
+pub use chaos::Chaos;
 pub use shape::Shape;

@@ -24,6 +24,16 @@ pub trait Pieces: Sized + 'static {
 
     /// Takes the first `len` bytes off. `None` if there are not so many, or if they belong together.
     fn take_piece(&mut self, len: u64) -> Option<Self>;
+
+    /// Changes a bit, of as many as there are. Does nothing by default, and to files.
+    fn flip_bit(&mut self, _bit: u64) {}
+}
+
+fn flip(bytes: &mut [u8], bit: u64) {
+    let index = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+    if let Some(byte) = bytes.get_mut(index) {
+        *byte ^= 1 << (bit % 8);
+    }
 }
 
 impl Pieces for BytesMut {
@@ -33,6 +43,9 @@ impl Pieces for BytesMut {
     fn take_piece(&mut self, len: u64) -> Option<Self> {
         (len <= self.amount()).then(|| self.split_to(len as usize))
     }
+    fn flip_bit(&mut self, bit: u64) {
+        flip(self, bit);
+    }
 }
 
 impl Pieces for Bytes {
@@ -41,6 +54,12 @@ impl Pieces for Bytes {
     }
     fn take_piece(&mut self, len: u64) -> Option<Self> {
         (len <= self.amount()).then(|| self.split_to(len as usize))
+    }
+    /// Of a copy: others may hold the same bytes.
+    fn flip_bit(&mut self, bit: u64) {
+        let mut bytes = BytesMut::from(&self[..]);
+        flip(&mut bytes, bit);
+        *self = bytes.freeze();
     }
 }
 
@@ -54,6 +73,11 @@ impl Pieces for Outgoing {
     }
     fn take_piece(&mut self, len: u64) -> Option<Self> {
         (self.is_divisible() && len <= self.len()).then(|| self.split_to(len))
+    }
+    fn flip_bit(&mut self, bit: u64) {
+        if let Self::Bytes(bytes) = self {
+            bytes.flip_bit(bit);
+        }
     }
 }
 
