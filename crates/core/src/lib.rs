@@ -84,12 +84,12 @@ pub mod world;
 
 pub use channel::{
     Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState,
-    Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ENTRY_OVERHEAD,
+    Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ConflationKey, ENTRY_OVERHEAD,
     EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
     GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, HalfClosure, Host, HostOf,
     HostSettings, LeastRate, OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel,
-    ParentChannel, ShuttingDown, Special, UnixName, WaterMarks, Weighed, Weight, WriteError, WritePromise,
-    Written,
+    ParentChannel, ShuttingDown, SlowFigures, SlowMember, SlowMembers, Special, UnixName, WaterMarks,
+    Weighed, Weight, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{BuildError, InvalidArgument, LoopError};

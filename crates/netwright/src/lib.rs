@@ -136,9 +136,10 @@ pub mod channel {
     #[doc(inline)]
     pub use netwright_core::{
         Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState, Child,
-        ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, Envelope, Fault, FileProgress,
-        FileRegion, GroupResult, GroupWritten, LeastRate, OtherAddress, Outgoing, ParentChannel,
-        ShuttingDown, Special, UnixName, WaterMarks, Weight, WriteError, WritePromise, Written,
+        ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ConflationKey, Envelope, Fault,
+        FileProgress, FileRegion, GroupResult, GroupWritten, LeastRate, OtherAddress, Outgoing,
+        ParentChannel, ShuttingDown, SlowFigures, SlowMember, SlowMembers, Special, UnixName, WaterMarks,
+        Weight, WriteError, WritePromise, Written,
     };
     #[doc(inline)]
     pub use netwright_transport::EnvelopeError;

@@ -12,9 +12,12 @@
 //!    made anew only after the membership has changed.
 //! 3. A channel holds one listener for each group that it is in, and none for groups that it has left or that are gone.
 //!
-//! Not here: which channels belong together (users), servers' own lists of connections (`transport`).
+//! Not here: what becomes of members that are slow (`slow_member.rs`); which channels belong together (users), servers' own lists of connections (`transport`).
 
-use super::{Carries, Channel, ChannelId, CloseCause, Outgoing, WriteError};
+use super::{
+    Carries, Channel, ChannelId, CloseCause, Outgoing, SlowFigures, SlowMembers, WriteError, WritePromise,
+    slow_member::{Counts, Member},
+};
 use crate::promise::{Promise, PromiseError, Promised, promise};
 use std::{
     collections::BTreeMap,
@@ -27,6 +30,9 @@ use std::{
 /// Cheap to clone, and any thread may use it. Its verbs are those of a [`Channel`] (`docs/verbs.md`), for each member; with `_if` for
 /// those that a closure picks. A member leaves when its channel ends. Messages of one thread reach every
 /// member in the same order; two threads that broadcast at once may reach different members in different orders.
+///
+/// Nobody waits for a member that does not read. One for which more than 16 MiB would wait beyond its high water mark is closed;
+/// [`slow_members`](Self::slow_members) takes other policies.
 ///
 /// ```
 /// use netwright_core::{ChannelGroup, EmbeddedChannel, pipeline};
@@ -52,12 +58,16 @@ pub struct ChannelGroup<W = Outgoing> {
 
 struct Inner<W> {
     state: Mutex<State<W>>,
+    counts: Counts,
 }
 
 struct State<W> {
-    members: BTreeMap<ChannelId, Channel<W>>,
+    members: BTreeMap<ChannelId, Arc<Member<W>>>,
     /// The members as broadcasts see them; made when it is needed, forgotten when somebody comes or goes.
-    list: Option<Arc<[Channel<W>]>>,
+    list: Option<Arc<[Arc<Member<W>>]>>,
+    /// And as everybody else does.
+    channels: Option<Arc<[Channel<W>]>>,
+    slow: Arc<SlowMembers<W>>,
     stays_closed: bool,
     closed: bool,
 }
@@ -65,8 +75,33 @@ struct State<W> {
 impl<W: Send + 'static> ChannelGroup<W> {
     /// A group without members.
     pub fn new() -> Self {
-        let state = State { members: BTreeMap::new(), list: None, stays_closed: false, closed: false };
-        Self { inner: Arc::new(Inner { state: Mutex::new(state) }) }
+        let state = State {
+            members: BTreeMap::new(),
+            list: None,
+            channels: None,
+            slow: Arc::default(),
+            stays_closed: false,
+            closed: false,
+        };
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), counts: Counts::default() }) }
+    }
+
+    /// What becomes of members that do not read as fast as the group writes, from now on. Default: [`SlowMembers::close`] above 16 MiB.
+    #[must_use]
+    pub fn slow_members(self, policy: SlowMembers<W>) -> Self {
+        let before = std::mem::replace(&mut self.inner.lock().slow, Arc::new(policy));
+        drop(before); // with no lock held: it may have a closure
+        self
+    }
+
+    /// What slow members have cost since the group was made, those that have left included.
+    pub fn slow_figures(&self) -> SlowFigures {
+        self.inner.counts.read()
+    }
+
+    /// What a member was not given because it was slow, since it came.
+    pub fn slow_figures_of(&self, id: ChannelId) -> Option<SlowFigures> {
+        self.inner.lock().members.get(&id).map(|member| member.counts.read())
     }
 
     /// Once [`close`](Self::close) was called, the group takes no member any more: a late one is closed at once. For
@@ -103,7 +138,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
             drop(leave);
             return false;
         }
-        let before = (state.members.insert(id, channel), state.list.take());
+        let before = (state.members.insert(id, Member::new(channel)), state.changed());
         drop(state);
         drop(before);
         true
@@ -112,10 +147,10 @@ impl<W: Send + 'static> ChannelGroup<W> {
     /// Lets a channel go, which stays open. False if it is no member.
     pub fn remove(&self, id: ChannelId) -> bool {
         let mut state = self.inner.lock();
-        let Some(channel) = state.members.remove(&id) else { return false };
-        let gone = (channel.take_listener(self.inner.owner()), state.list.take());
+        let Some(member) = state.members.remove(&id) else { return false };
+        let gone = (member.channel.take_listener(self.inner.owner()), state.changed());
         drop(state);
-        drop(gone);
+        drop((gone, member));
         true
     }
 
@@ -126,7 +161,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
 
     /// The member of this number.
     pub fn get(&self, id: ChannelId) -> Option<Channel<W>> {
-        self.inner.lock().members.get(&id).cloned()
+        self.inner.lock().members.get(&id).map(|member| member.channel.clone())
     }
 
     /// How many members there are.
@@ -142,8 +177,17 @@ impl<W: Send + 'static> ChannelGroup<W> {
     /// The members at this moment, by number. Costs nothing while nobody comes or goes.
     pub fn members(&self) -> Arc<[Channel<W>]> {
         let mut state = self.inner.lock();
-        let State { members, list, .. } = &mut *state;
-        list.get_or_insert_with(|| members.values().cloned().collect()).clone()
+        let State { members, channels, .. } = &mut *state;
+        channels
+            .get_or_insert_with(|| members.values().map(|member| member.channel.clone()).collect())
+            .clone()
+    }
+
+    /// The members for a broadcast, and what becomes of the slow ones.
+    fn receivers(&self) -> (Arc<[Arc<Member<W>>]>, Arc<SlowMembers<W>>) {
+        let mut state = self.inner.lock();
+        let State { members, list, slow, .. } = &mut *state;
+        (list.get_or_insert_with(|| members.values().cloned().collect()).clone(), slow.clone())
     }
 
     // ---- untracked: nothing is allocated for a member but what the clone of the message needs ----
@@ -161,7 +205,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
     where
         W: Carries<M> + Clone,
     {
-        self.spread(W::carry(msg), filter, |channel, msg| channel.write::<W>(msg));
+        self.spread(W::carry(msg), filter, false, |_| WritePromise::untracked());
     }
 
     /// Sends what was written so far, on every member.
@@ -191,7 +235,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
     where
         W: Carries<M> + Clone,
     {
-        self.spread(W::carry(msg), filter, |channel, msg| channel.write_and_flush::<W>(msg));
+        self.spread(W::carry(msg), filter, true, |_| WritePromise::untracked());
     }
 
     // ---- with a result for each member ----
@@ -210,8 +254,10 @@ impl<W: Send + 'static> ChannelGroup<W> {
         W: Carries<M> + Clone,
     {
         let mut writes = Vec::new();
-        self.spread(W::carry(msg), filter, |channel, msg| {
-            writes.push((channel.id(), channel.send::<W>(msg)))
+        self.spread(W::carry(msg), filter, true, |channel| {
+            let (done, written) = WritePromise::tracked();
+            writes.push((channel.id(), written));
+            done
         });
         let (gather, written) = Gather::of(writes.iter().map(|(id, _)| *id));
         for (index, (_, write)) in writes.iter().enumerate() {
@@ -270,23 +316,35 @@ impl<W: Send + 'static> ChannelGroup<W> {
         closed
     }
 
-    /// Gives every picked member a message: the last one the message itself, those before it clones.
+    /// Gives every picked member a message with a promise: the last one the message itself, those before it clones.
     fn spread(
         &self,
         msg: W,
         mut filter: impl FnMut(&Channel<W>) -> bool,
-        mut give: impl FnMut(&Channel<W>, W),
+        flush: bool,
+        mut promise: impl FnMut(&Channel<W>) -> WritePromise,
     ) where
         W: Clone,
     {
-        let members = self.members();
-        let mut picked = members.iter().filter(|channel| filter(channel));
+        let (members, slow) = self.receivers();
+        let counts = &self.inner.counts;
+        let mut picked = members.iter().filter(|member| filter(&member.channel));
         let Some(mut last) = picked.next() else { return };
         for next in picked {
-            give(last, msg.clone());
+            last.give(msg.clone(), promise(&last.channel), flush, &slow.kind, counts);
             last = next;
         }
-        give(last, msg);
+        last.give(msg, promise(&last.channel), flush, &slow.kind, counts);
+    }
+}
+
+/// What broadcasts knew of the members.
+type Lists<W> = (Option<Arc<[Arc<Member<W>>]>>, Option<Arc<[Channel<W>]>>);
+
+impl<W> State<W> {
+    /// Somebody has come or gone. What was known is for the caller to drop, outside of the lock.
+    fn changed(&mut self) -> Lists<W> {
+        (self.list.take(), self.channels.take())
     }
 }
 
@@ -303,7 +361,7 @@ impl<W> Inner<W> {
     /// The channel has ended.
     fn leave(&self, id: ChannelId) {
         let mut state = self.lock();
-        let gone = (state.members.remove(&id), state.list.take());
+        let gone = (state.members.remove(&id), state.changed());
         drop(state);
         drop(gone);
     }
@@ -313,8 +371,8 @@ impl<W> Drop for Inner<W> {
     fn drop(&mut self) {
         let owner = self.owner();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for channel in state.members.values() {
-            drop(channel.take_listener(owner));
+        for member in state.members.values() {
+            drop(member.channel.take_listener(owner));
         }
     }
 }

@@ -331,13 +331,18 @@ impl<W: 'static> Channel<W> {
         }
     }
 
+    /// What a message counts for that is written here.
+    pub(super) fn size(&self, msg: &W) -> usize {
+        self.weight().of_message(msg) + COMMAND_OVERHEAD
+    }
+
     /// Writes a message for somebody who may be waiting to hear of it.
     pub fn write_with<M>(&self, msg: M, done: WritePromise)
     where
         W: Carries<M>,
     {
         let msg = W::carry(msg);
-        let size = self.weight().of_message(&msg) + COMMAND_OVERHEAD;
+        let size = self.size(&msg);
         match &self.way {
             WritesTo::Shared(shared) => {
                 shared.sets_out(size);

@@ -47,6 +47,7 @@ mod outbound;
 mod outgoing;
 mod shared;
 mod short_queue;
+mod slow_member;
 mod taken;
 mod waiting;
 mod water_marks;
@@ -80,6 +81,7 @@ pub use outbound::{
 };
 pub use outgoing::{Outgoing, Special};
 pub(crate) use shared::AnyShared;
+pub use slow_member::{ConflationKey, SlowFigures, SlowMember, SlowMembers};
 pub(crate) use taken::What;
 pub use water_marks::WaterMarks;
 pub use weight::Weight;
