@@ -3,6 +3,7 @@
 //! `cargo test -p netwright-examples` builds them first; with `--test programs` alone they are what was built before.
 
 mod classic;
+mod limits;
 mod straight;
 mod support;
 mod values;
@@ -11,6 +12,7 @@ mod values;
 fn every_example_is_started_by_a_test() {
     let tests = [
         include_str!("classic.rs"),
+        include_str!("limits.rs"),
         include_str!("straight.rs"),
         include_str!("values.rs"),
         include_str!("../http.rs"),

@@ -68,6 +68,12 @@ impl Server {
         stream
     }
 
+    /// Types a line into it.
+    pub(crate) fn types(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("piped");
+        input.write_all(format!("{line}\n").as_bytes()).expect("it listens to us");
+    }
+
     /// Has it end by its standard input, and returns its last words.
     pub(crate) fn end(mut self) -> String {
         let mut input = self.input.take().expect("piped");
