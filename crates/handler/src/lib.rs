@@ -13,6 +13,7 @@
 //! | requests over a connection that comes again: deadlines, retries with a budget (RPC client) | [`RpcClient`], [`RetryBudget`] |
 //! | to see in the log what happens on connections and at listeners | [`Log`] |
 //! | faults of a bad network, on purpose | [`Chaos`], [`chaos`] |
+//! | what passes, for Wireshark | [`Capture`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -37,6 +38,9 @@ pub use lifetime::{Lifetime, LifetimeOver};
 pub use log::{Bytewise, Direction, Log, told};
 pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
 pub use timeout::{ReadTimeout, WriteTimeout};
+mod capture;
+
+pub use capture::{Capture, CaptureError, CaptureFigures, CaptureObserver, Captured};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

@@ -51,7 +51,8 @@ macro_rules! shared_settings {
                 self.key_log(std::sync::Arc::new(rustls::KeyLogFile::new()))
             }
 
-            /// Hands the secrets of all connections to this: see [`key_log_from_env`](Self::key_log_from_env).
+            /// Hands the secrets of all connections to this: see [`key_log_from_env`](Self::key_log_from_env), and
+            /// [`KeyLines`](crate::KeyLines) for a function.
             pub fn key_log(mut self, log: std::sync::Arc<dyn rustls::KeyLog>) -> Self {
                 self.settings.key_log = Some(log);
                 self
