@@ -59,7 +59,7 @@ const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
 pub struct Idle {
     limits: [Limit; 3],
     closes: bool,
-    silence: Option<Silence>,
+    silence: Silence,
     /// What was told of each kind of silence; nothing on channels that are never idle, or that are closed then.
     told: Option<Box<[Told; 3]>>,
 }
@@ -80,7 +80,7 @@ impl Default for Told {
 
 impl Idle {
     fn new(kind: IdleKind, limit: Duration) -> Self {
-        let none = Self { limits: [Limit::NONE; 3], closes: false, silence: None, told: None };
+        let none = Self { limits: [Limit::NONE; 3], closes: false, silence: Silence::NEVER, told: None };
         none.and(kind, limit)
     }
 
@@ -134,10 +134,9 @@ impl Idle {
     /// The limits that are over now, and when one of them may be over next.
     fn look(&mut self, seen: Seen) -> ([Option<IdleEvent>; 3], Option<Moment>) {
         let (mut over, mut next) = ([None; 3], None::<Moment>);
-        let Some(silence) = &mut self.silence else { return (over, next) };
-        silence.look(seen);
+        self.silence.look(seen);
         for kind in KINDS {
-            let (Some(limit), Some(since)) = (self.limits[kind as usize].get(), silence.of(kind)) else {
+            let (Some(limit), Some(since)) = (self.limits[kind as usize].get(), self.silence.of(kind)) else {
                 continue;
             };
             let told = self.told.as_ref().map(|told| told[kind as usize]).unwrap_or_default();
@@ -175,7 +174,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
         if self.has_limits() {
             let seen = cx.glance().into();
-            self.silence = Some(Silence::begin(seen));
+            self.silence = Silence::begin(seen);
             let (_, next) = self.look(seen);
             arm_at(cx, next);
         }
@@ -183,38 +182,25 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     }
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
-        if let Some(silence) = &mut self.silence {
-            silence.peer.hears(glance);
-        }
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {
+        self.silence.hears(glance, wrote);
     }
 
     #[inline]
     fn passed_write(&mut self, glance: Glance<'_>) {
-        if let Some(silence) = &mut self.silence {
-            silence.asks(glance.moment());
-        }
+        self.silence.asks(glance.moment());
     }
 
     fn writability(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, writable: bool) {
-        if let Some(silence) = &mut self.silence
-            && writable
-        {
-            silence.has_room(cx.moment());
+        if writable {
+            self.silence.has_room(cx.moment());
         }
         cx.fire_writability(writable);
     }
 
     fn input_closed(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
-        if let Some(silence) = &mut self.silence {
-            silence.input_ends();
-        }
+        self.silence.input_ends();
         cx.fire_input_closed();
-    }
-
-    fn inactive(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, cause: CloseCause) {
-        self.silence = None;
-        cx.fire_inactive(cause);
     }
 
     fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, _: StageTimer) {
@@ -231,7 +217,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     }
 
     fn start_over(&mut self) -> bool {
-        (self.told, self.silence) = (None, None);
+        self.told = None; // and silence begins anew when the channel is active
         true
     }
 }

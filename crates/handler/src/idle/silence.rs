@@ -102,6 +102,26 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
+    /// Before the channel is active: nothing is measured.
+    pub(crate) const NEVER: Self = Self {
+        peer: Listening { heard: Moment::START, changes: 0, since: Moment::START },
+        asked: Moment::START,
+        said: Moment::START,
+        taken: 0,
+        unsent: 0,
+        input_ended: false,
+    };
+
+    /// The peer has said something, and perhaps was answered.
+    #[inline]
+    pub(crate) fn hears(&mut self, glance: Glance<'_>, wrote: bool) {
+        let now = glance.moment();
+        self.peer.hears_at(now, glance.reading_changes());
+        if wrote {
+            self.asked = now;
+        }
+    }
+
     /// Silence begins.
     pub(crate) fn begin(seen: Seen) -> Self {
         let (taken, unsent) = seen.in_short();
@@ -285,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_an_idle_channel_keeps_of_it_is_small() {
-        assert!(size_of::<Option<Silence>>() <= 56, "{}", size_of::<Option<Silence>>());
+        assert!(size_of::<Silence>() <= 56, "{}", size_of::<Silence>());
         assert!(size_of::<super::super::Idle>() <= 80, "{}", size_of::<super::super::Idle>());
     }
 }

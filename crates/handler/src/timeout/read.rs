@@ -60,7 +60,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for ReadTimeout {
     }
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
+    fn passed_read(&mut self, glance: Glance<'_>, _: bool) {
         if let Some(peer) = &mut self.peer {
             peer.hears(glance);
         }
