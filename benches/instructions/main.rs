@@ -51,15 +51,21 @@ const fn http(heads_differ: bool, replies: bool) -> Side {
     Side::Http { heads_differ, replies }
 }
 
+const fn idle(watched: bool, carried: bool) -> Side {
+    Side::Idle { watched, carried }
+}
+
 const fn frames(frames: usize, echoed: bool) -> Side {
     Side::Frames { frames, echoed }
 }
 
-const OPERATIONS: [Operation; 15] = [
+const OPERATIONS: [Operation; 17] = [
     difference("pipeline: one more stage", Side::Echo(17), Side::Echo(1), 16),
     of("pipeline: a message through one stage and back", Side::Echo(1), 1),
     of("embedded channel: a message echoed", Side::Embedded, 1),
     difference("recorder: a message and its answer", Side::Recorded(true), Side::Recorded(false), 1),
+    difference("idle timeout: a message and its answer", idle(true, false), idle(false, false), 1),
+    difference("idle timeout: the same, carried by what it takes", idle(true, true), idle(false, true), 1),
     difference(
         "child: a conversation, beside its pipeline",
         Side::Conversation { with_child: true },

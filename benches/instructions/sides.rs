@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use netwright::{
     codec::LineFrames,
+    handler::Idle,
     http::{HttpLimits, HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, respond},
     record::FlightRecorder,
     websocket::{
@@ -45,6 +46,11 @@ pub(super) enum Side {
     Embedded,
     /// A message of 64 bytes passes a stage that records it, or one that does nothing, and so does its echo.
     Recorded(bool),
+    /// The same, where a stage stands that tells idle channels, or none does; the echo writes what that takes, or bytes that it carries.
+    Idle {
+        watched: bool,
+        carried: bool,
+    },
     /// A message of 64 bytes is answered by a child that is opened for it and ends with it, or by a channel that is there.
     Conversation {
         with_child: bool,
@@ -101,6 +107,7 @@ impl Side {
                     ),
                 });
             }
+            Self::Idle { watched, carried } => manual.enter(|| idle(watched, carried, rounds)),
             Self::Conversation { with_child: true } => {
                 manual.enter(|| echo(with_child(), rounds));
             }
@@ -137,6 +144,17 @@ where
 
 fn echo<P: Segment<BytesMut, Bytes>>(pipeline: P, rounds: usize) {
     turns(Wire::new(pipeline), rounds, || &[7; 64], 64);
+}
+
+fn idle(watched: bool, carried: bool, rounds: usize) {
+    let watch = || pipeline().filter(Idle::all(Duration::from_secs(30)).closing());
+    let echo = |cx: &mut Context<'_, _>, bytes: BytesMut| cx.write_and_flush(bytes);
+    match (watched, carried) {
+        (true, false) => turns(Wire::new(watch().handle(echo).into_segment()), rounds, || &[7; 64], 64),
+        (false, false) => turns(Wire::new(pipeline().handle(echo).into_segment()), rounds, || &[7; 64], 64),
+        (true, true) => turns(Wire::new(watch().app(Echo).into_segment()), rounds, || &[7; 64], 64),
+        (false, true) => turns(Wire::new(pipeline().app(Echo).into_segment()), rounds, || &[7; 64], 64),
+    }
 }
 
 /// Sees everything and keeps nothing.

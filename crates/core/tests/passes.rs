@@ -16,8 +16,9 @@ struct Passes(Rc<RefCell<(u32, u32)>>);
 impl<R: 'static, W: 'static> Filter<R, W> for Passes {
     const PASSES: bool = true;
 
-    fn passed_read(&mut self, _: Glance<'_>) {
+    fn passed_read(&mut self, _: Glance<'_>, wrote: bool) {
         self.0.borrow_mut().0 += 1;
+        self.0.borrow_mut().1 += u32::from(wrote);
     }
     fn passed_write(&mut self, _: Glance<'_>) {
         self.0.borrow_mut().1 += 1;

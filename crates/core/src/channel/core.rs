@@ -53,7 +53,7 @@ use families::Families;
 pub(crate) use given::Given;
 use room::Room;
 pub(crate) use side::{Addresses, Calls, Side, SideTable, Whereabouts};
-use timers::Armed;
+use timers::Timers;
 pub(crate) use unrest::{Delivered, Unrest};
 pub(crate) use wishes::{TailEnded, Wishes};
 
@@ -83,6 +83,8 @@ pub(crate) struct ChannelCore {
     pub(super) family: Option<Rc<Family>>,
     /// The channels of the same server, if its handle is made when it is asked for.
     pub(super) kin: Option<Arc<Kin>>,
+    /// Those of stages that are armed: one pointer until one is.
+    timers: Timers,
     /// What most channels never have: one pointer until one does.
     extras: Option<Box<Extras>>,
     last_timer: u32,
@@ -91,7 +93,6 @@ pub(crate) struct ChannelCore {
 
 #[derive(Default)]
 struct Extras {
-    timers: Vec<Armed>,
     tasks: Tasks,
     taken: Taken,
     families: Families,
@@ -126,6 +127,7 @@ impl ChannelCore {
             token: 0,
             family: None,
             kin: None,
+            timers: Timers::default(),
             extras: None,
             last_timer: 0,
             last_stage: 0,
@@ -258,7 +260,7 @@ impl ChannelCore {
 
     /// Another conversation with the same stages: nothing of the last one is left but their numbers.
     pub(super) fn start_over(&mut self, marks: WaterMarks, auto_read: bool) {
-        if self.extras.is_some() {
+        if self.extras.is_some() || !self.timers.is_empty() {
             self.forget_stages(0);
         }
         self.id = ChannelId::next();

@@ -111,9 +111,10 @@ pub trait Filter<R: 'static, W: 'static, P: Place = OnLoop>: Sized + 'static {
     /// ```
     const PASSES: bool = false;
 
-    /// A message has passed towards the application, and all that it caused there has happened. Only if the filter [`PASSES`](Self::PASSES).
+    /// A message has passed towards the application, and all that it caused there has happened; with `wrote`, this includes what
+    /// [`passed_write`](Self::passed_write) tells otherwise. Only if the filter [`PASSES`](Self::PASSES).
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {}
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {}
     /// Stages behind this one, or handles, have asked something of the wire: a write, a flush, a close. Only if the filter
     /// [`PASSES`](Self::PASSES).
     #[inline]
@@ -277,8 +278,8 @@ where
     const PASSES: bool = F::PASSES;
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
-        self.filter.passed_read(glance);
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {
+        self.filter.passed_read(glance, wrote);
     }
     #[inline]
     fn passed_write(&mut self, glance: Glance<'_>) {
@@ -294,7 +295,7 @@ where
     fn read(&mut self, cx: &mut Context<'_, Self, P>, msg: R) {
         if F::PASSES {
             cx.fire_read(msg); // where its types are not those of its neighbours, or on workers
-            return self.filter.passed_read(cx.glance());
+            return self.filter.passed_read(cx.glance(), false);
         }
         self.filter.read(cx, msg);
     }

@@ -19,7 +19,7 @@ use crate::{channel::ChannelCore, event_loop::Moment};
 ///         cx.arm(Duration::from_secs(1));
 ///         cx.fire_active();
 ///     }
-///     fn passed_read(&mut self, glance: Glance<'_>) {
+///     fn passed_read(&mut self, glance: Glance<'_>, _: bool) {
 ///         self.changes = glance.reading_changes();
 ///     }
 ///     fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W>, _: StageTimer) {

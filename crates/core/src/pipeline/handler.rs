@@ -112,12 +112,12 @@ pub trait Handler<P: Place = OnLoop>: Sized + 'static {
     #[doc(hidden)]
     const PASSES: bool = false;
 
-    /// A message has gone by towards the application, and all that it caused has happened.
+    /// A message has gone by towards the application, and all that it caused has happened; `wrote`: something was asked of the wire meanwhile.
     #[doc(hidden)]
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {}
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {}
 
-    /// Something was asked of the wire by stages behind this one.
+    /// Something was asked of the wire by stages behind this one, and not because of a message.
     #[doc(hidden)]
     #[inline]
     fn passed_write(&mut self, glance: Glance<'_>) {}

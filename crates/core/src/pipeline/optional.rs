@@ -41,9 +41,9 @@ where
     const PASSES: bool = H::PASSES;
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {
         if let Some(handler) = self {
-            handler.passed_read(glance);
+            handler.passed_read(glance, wrote);
         }
     }
     #[inline]
@@ -265,10 +265,10 @@ where
     const PASSES: bool = A::PASSES && B::PASSES;
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {
         match self {
-            Self::Left(handler) => handler.passed_read(glance),
-            Self::Right(handler) => handler.passed_read(glance),
+            Self::Left(handler) => handler.passed_read(glance, wrote),
+            Self::Right(handler) => handler.passed_read(glance, wrote),
         }
     }
     #[inline]

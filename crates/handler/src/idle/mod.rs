@@ -15,7 +15,8 @@ mod event;
 mod silence;
 
 pub use event::{IdleEvent, IdleKind};
-pub(crate) use silence::{Limit, Seen, Silence};
+use silence::Silence;
+pub(crate) use silence::{Limit, Listening, Seen};
 
 use netwright_core::{CloseCause, Event, Filter, FilterContext, Glance, Moment, Place, StageTimer};
 use std::time::Duration;
@@ -47,7 +48,7 @@ const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
 /// - **Writes** are what is written and flushed behind it. Slow is not idle: while something waits to be sent, each byte that leaves counts.
 /// - **All** is silence in both directions. A peer that does not take what waits for it is silent, also while reading is paused because of that.
 /// - A peer that has said that it sends no more is not waited for: of a half-closed channel only writes count.
-/// - Zero is no limit, as is a time that no clock reaches. Times are kept in milliseconds, and never end early.
+/// - Zero is no limit. Times are kept in milliseconds, from 24 days on in seconds, rounded up; the longest is 68 years. None ends early.
 ///
 /// It costs a message some ten instructions and no look at the clock, and has one timer for each channel. Any number of them may be in a
 /// pipeline.
@@ -57,29 +58,29 @@ const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
 #[doc(alias = "heartbeat")]
 pub struct Idle {
     limits: [Limit; 3],
-    told: [Told; 3],
-    silence: Option<Silence>,
     closes: bool,
-    input_ended: bool,
+    silence: Silence,
+    /// What was told of each kind of silence; nothing on channels that are never idle, or that are closed then.
+    told: Option<Box<[Told; 3]>>,
 }
 
 /// What was told of one kind of silence.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Told {
     times: u32,
-    /// When silence had begun that was told, and when it was last told.
-    of: Option<(Moment, Moment)>,
+    /// When it was last told.
+    last: Moment,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { times: 0, last: Moment::START }
+    }
 }
 
 impl Idle {
     fn new(kind: IdleKind, limit: Duration) -> Self {
-        let none = Self {
-            limits: [Limit::NONE; 3],
-            told: Default::default(),
-            silence: None,
-            closes: false,
-            input_ended: false,
-        };
+        let none = Self { limits: [Limit::NONE; 3], closes: false, silence: Silence::NEVER, told: None };
         none.and(kind, limit)
     }
 
@@ -133,29 +134,22 @@ impl Idle {
     /// The limits that are over now, and when one of them may be over next.
     fn look(&mut self, seen: Seen) -> ([Option<IdleEvent>; 3], Option<Moment>) {
         let (mut over, mut next) = ([None; 3], None::<Moment>);
-        let Some(silence) = &mut self.silence else { return (over, next) };
-        silence.look(seen);
+        self.silence.look(seen);
         for kind in KINDS {
-            let Some(limit) = self.limits[kind as usize].get() else { continue };
-            let since = match kind {
-                IdleKind::Read if self.input_ended => continue,
-                IdleKind::Read => silence.of_reads(),
-                IdleKind::Write => silence.of_writes(),
-                IdleKind::All => silence.of_all(self.input_ended),
+            let (Some(limit), Some(since)) = (self.limits[kind as usize].get(), self.silence.of(kind)) else {
+                continue;
             };
-            let told = &mut self.told[kind as usize];
-            if told.of.is_none_or(|(of, _)| of != since) {
-                *told = Told::default();
-            }
-            let last = told.of.map_or(since, |(_, last)| last);
-            let mut due = last.saturating_add(limit);
+            let told = self.told.as_ref().map(|told| told[kind as usize]).unwrap_or_default();
+            // What has happened in answer to what was told has happened since.
+            let told = if since < told.last { told } else { Told::default() };
+            let mut due = since.max(told.last).saturating_add(limit);
             if due <= seen.now {
                 due = seen.now.saturating_add(limit);
-                told.of = Some((since, seen.now));
-                if told.times == 0 || seen.reading {
-                    told.times = told.times.saturating_add(1);
-                    over[kind as usize] = Some(IdleEvent { kind, limit, times: told.times });
+                let times = told.times.saturating_add(u32::from(told.times == 0 || seen.reading));
+                if times != told.times {
+                    over[kind as usize] = Some(IdleEvent { kind, limit, times });
                 }
+                self.told.get_or_insert_default()[kind as usize] = Told { times, last: seen.now };
             }
             next = Some(next.map_or(due, |next| next.min(due)));
         }
@@ -180,7 +174,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
         if self.has_limits() {
             let seen = cx.glance().into();
-            self.silence = Some(Silence::begin(seen));
+            self.silence = Silence::begin(seen);
             let (_, next) = self.look(seen);
             arm_at(cx, next);
         }
@@ -188,36 +182,25 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     }
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
-        if let Some(silence) = &mut self.silence {
-            silence.hears(glance.moment(), glance.reading_changes());
-        }
+    fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {
+        self.silence.hears(glance, wrote);
     }
 
     #[inline]
     fn passed_write(&mut self, glance: Glance<'_>) {
-        if let Some(silence) = &mut self.silence {
-            silence.asks(glance.moment());
-        }
+        self.silence.asks(glance.moment());
     }
 
     fn writability(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, writable: bool) {
-        if let Some(silence) = &mut self.silence
-            && writable
-        {
-            silence.has_room(cx.moment());
+        if writable {
+            self.silence.has_room(cx.moment());
         }
         cx.fire_writability(writable);
     }
 
     fn input_closed(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
-        self.input_ended = true;
+        self.silence.input_ends();
         cx.fire_input_closed();
-    }
-
-    fn inactive(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, cause: CloseCause) {
-        self.silence = None;
-        cx.fire_inactive(cause);
     }
 
     fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, _: StageTimer) {
@@ -234,7 +217,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Idle {
     }
 
     fn start_over(&mut self) -> bool {
-        (self.told, self.silence, self.input_ended) = (Default::default(), None, false);
+        self.told = None; // and silence begins anew when the channel is active
         true
     }
 }

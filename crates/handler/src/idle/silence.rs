@@ -14,6 +14,7 @@
 //!
 //! No channel and no clock: what there is to see comes as [`Seen`].
 
+use super::IdleKind;
 use netwright_core::{Glance, Moment};
 use std::time::Duration;
 
@@ -29,6 +30,13 @@ pub(crate) struct Seen {
     pub(crate) unsent: u64,
 }
 
+impl Seen {
+    /// Bytes that have left, and that wait, in the room that an idle channel has for them. That there are some stays true.
+    fn in_short(self) -> (u32, u32) {
+        (self.taken as u32, u32::try_from(self.unsent).unwrap_or(u32::MAX))
+    }
+}
+
 impl From<Glance<'_>> for Seen {
     fn from(glance: Glance<'_>) -> Self {
         Self {
@@ -41,34 +49,84 @@ impl From<Glance<'_>> for Seen {
     }
 }
 
-/// Since when it is silent, in each direction.
+/// Since when the peer says nothing to somebody who listens.
 #[derive(Debug)]
-pub(crate) struct Silence {
+pub(crate) struct Listening {
     /// The last message of the peer, and how often reading had changed by then.
     heard: Moment,
     changes: u32,
-    /// Since when silence counts that is the peer's own.
-    listened: Moment,
-    /// The last time that something was asked of the wire.
-    asked: Moment,
-    /// The last time that something was written, or left.
-    said: Moment,
-    /// What the last look saw.
-    taken: u64,
-    unsent: u64,
+    /// Since when silence counts that is the peer's own, as of the last look.
+    since: Moment,
 }
 
-impl Silence {
+impl Listening {
     /// Silence begins.
     pub(crate) fn begin(seen: Seen) -> Self {
-        let Seen { now, changes, taken, unsent, .. } = seen;
-        Self { heard: now, changes, listened: now, asked: now, said: now, taken, unsent }
+        Self { heard: seen.now, changes: seen.changes, since: seen.now }
     }
 
     /// The peer has said something.
     #[inline]
-    pub(crate) fn hears(&mut self, now: Moment, changes: u32) {
+    pub(crate) fn hears(&mut self, glance: Glance<'_>) {
+        self.hears_at(glance.moment(), glance.reading_changes());
+    }
+
+    #[inline]
+    fn hears_at(&mut self, now: Moment, changes: u32) {
         (self.heard, self.changes) = (now, changes);
+    }
+
+    /// Since when it has said nothing.
+    pub(crate) fn look(&mut self, seen: Seen) -> Moment {
+        self.since = self.since.max(self.heard);
+        if !seen.reading || seen.changes != self.changes {
+            (self.since, self.changes) = (seen.now, seen.changes);
+        }
+        self.since
+    }
+}
+
+/// Since when it is silent, in each direction.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    pub(crate) peer: Listening,
+    /// The last time that something was asked of the wire.
+    asked: Moment,
+    /// The last time that something was written, or left.
+    said: Moment,
+    /// What the last look saw, as far as it fits: for whether it has changed.
+    taken: u32,
+    unsent: u32,
+    /// The peer has said that it sends no more.
+    input_ended: bool,
+}
+
+impl Silence {
+    /// Before the channel is active: nothing is measured.
+    pub(crate) const NEVER: Self = Self {
+        peer: Listening { heard: Moment::START, changes: 0, since: Moment::START },
+        asked: Moment::START,
+        said: Moment::START,
+        taken: 0,
+        unsent: 0,
+        input_ended: false,
+    };
+
+    /// The peer has said something, and perhaps was answered.
+    #[inline]
+    pub(crate) fn hears(&mut self, glance: Glance<'_>, wrote: bool) {
+        let now = glance.moment();
+        self.peer.hears_at(now, glance.reading_changes());
+        if wrote {
+            self.asked = now;
+        }
+    }
+
+    /// Silence begins.
+    pub(crate) fn begin(seen: Seen) -> Self {
+        let (taken, unsent) = seen.in_short();
+        let peer = Listening::begin(seen);
+        Self { peer, asked: seen.now, said: seen.now, taken, unsent, input_ended: false }
     }
 
     /// Something was asked of the wire.
@@ -82,57 +140,66 @@ impl Silence {
         self.said = now;
     }
 
+    /// The peer sends no more.
+    pub(crate) fn input_ends(&mut self) {
+        self.input_ended = true;
+    }
+
     /// Finds out what has happened since the last look.
     pub(crate) fn look(&mut self, seen: Seen) {
-        self.listened = self.listened.max(self.heard);
-        if !seen.reading || seen.changes != self.changes {
-            (self.listened, self.changes) = (seen.now, seen.changes);
-        }
-        let backlog = self.unsent > 0 || seen.unsent > 0;
-        let written = self.taken.wrapping_add(self.unsent) != seen.taken.wrapping_add(seen.unsent);
-        if seen.taken != self.taken && backlog {
+        self.peer.look(seen);
+        let (taken, unsent) = seen.in_short();
+        let backlog = self.unsent > 0 || unsent > 0;
+        let written = self.taken.wrapping_add(self.unsent) != taken.wrapping_add(unsent);
+        if taken != self.taken && backlog {
             self.said = seen.now;
         } else if written {
             self.said = self.said.max(self.asked);
         }
-        (self.taken, self.unsent) = (seen.taken, seen.unsent);
+        (self.taken, self.unsent) = (taken, unsent);
     }
 
-    /// Since when the peer has said nothing to somebody who listened, as of the last look.
-    pub(crate) fn of_reads(&self) -> Moment {
-        self.listened
-    }
-
-    /// Since when nothing was written and nothing has left.
-    pub(crate) fn of_writes(&self) -> Moment {
-        self.said
-    }
-
-    /// Since when nothing happened at all; of the peer's input there is `None` any more once it has ended.
-    pub(crate) fn of_all(&self, input_ended: bool) -> Moment {
-        match input_ended {
-            true => self.said,
-            false if self.unsent > 0 => self.heard.max(self.said),
-            false => self.listened.max(self.said),
+    /// Since when there is silence of a kind, as of the last look. None for what there will be no more of.
+    pub(crate) fn of(&self, kind: IdleKind) -> Option<Moment> {
+        match kind {
+            IdleKind::Read => (!self.input_ended).then_some(self.peer.since),
+            IdleKind::Write => Some(self.said),
+            IdleKind::All if self.input_ended => Some(self.said),
+            IdleKind::All if self.unsent > 0 => Some(self.peer.heard.max(self.said)),
+            IdleKind::All => Some(self.peer.since.max(self.said)),
         }
     }
 }
 
-/// A limit of which zero is none, in the room of a number.
+/// A limit of which zero is none, in half the room of a number: milliseconds, or seconds where those are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit(u64);
+pub(crate) struct Limit(u32);
+
+/// Set for a limit in seconds.
+const SECONDS: u32 = 1 << 31;
 
 impl Limit {
     pub(crate) const NONE: Self = Self(0);
 
-    /// A limit that takes longer than 584 years is that.
+    /// A limit, rounded up. From 68 years on all are the same.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+        let millis = limit.as_nanos().div_ceil(1_000_000);
+        Self(match u32::try_from(millis) {
+            Ok(millis) if millis < SECONDS => millis,
+            _ => {
+                let seconds = u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
+                seconds.min(SECONDS - 1) | SECONDS
+            }
+        })
     }
 
     /// The time, if there is a limit.
     pub(crate) fn get(self) -> Option<Duration> {
-        (self.0 > 0).then(|| Duration::from_nanos(self.0))
+        match self.0 {
+            0 => None,
+            millis if millis < SECONDS => Some(Duration::from_millis(millis.into())),
+            seconds => Some(Duration::from_secs((seconds - SECONDS).into())),
+        }
     }
 }
 
@@ -152,31 +219,37 @@ mod tests {
     #[test]
     fn silence_begins_with_the_last_that_was_heard() {
         let mut silence = Silence::begin(seen(0));
-        silence.hears(at(3), 0);
+        silence.peer.hears_at(at(3), 0);
         silence.look(seen(10));
-        assert_eq!(silence.of_reads(), at(3));
-        assert_eq!(silence.of_writes(), at(0));
-        assert_eq!(silence.of_all(false), at(3));
-        assert_eq!(silence.of_all(true), at(0), "there is nothing to be heard any more");
+        assert_eq!(silence.of(IdleKind::Read), Some(at(3)));
+        assert_eq!(silence.of(IdleKind::Write), Some(at(0)));
+        assert_eq!(silence.of(IdleKind::All), Some(at(3)));
+        silence.input_ends();
+        assert_eq!(silence.of(IdleKind::Read), None, "there is nothing to be heard any more");
+        assert_eq!(silence.of(IdleKind::All), Some(at(0)));
     }
 
     #[test]
     fn who_is_not_listened_to_is_not_blamed_for_silence() {
         let mut silence = Silence::begin(seen(0));
         silence.look(Seen { reading: false, changes: 1, ..seen(10) });
-        assert_eq!(silence.of_reads(), at(10));
+        assert_eq!(silence.of(IdleKind::Read), Some(at(10)));
         silence.look(Seen { changes: 2, ..seen(20) });
-        assert_eq!(silence.of_reads(), at(20), "since when it is listened to again, nobody knows");
+        assert_eq!(
+            silence.of(IdleKind::Read),
+            Some(at(20)),
+            "since when it is listened to again, nobody knows"
+        );
         silence.look(Seen { changes: 2, ..seen(30) });
-        assert_eq!(silence.of_reads(), at(20));
+        assert_eq!(silence.of(IdleKind::Read), Some(at(20)));
     }
 
     #[test]
     fn a_message_that_stops_reading_for_its_own_time_is_heard_when_it_came() {
         let mut silence = Silence::begin(seen(0));
-        silence.hears(at(3), 2); // a pause and what ended it are over when the message has passed
+        silence.peer.hears_at(at(3), 2); // a pause and what ended it are over when the message has passed
         silence.look(Seen { changes: 2, ..seen(10) });
-        assert_eq!(silence.of_reads(), at(3));
+        assert_eq!(silence.of(IdleKind::Read), Some(at(3)));
     }
 
     #[test]
@@ -184,10 +257,10 @@ mod tests {
         let mut silence = Silence::begin(seen(0));
         silence.asks(at(4));
         silence.look(Seen { taken: 100, ..seen(10) });
-        assert_eq!(silence.of_writes(), at(4));
+        assert_eq!(silence.of(IdleKind::Write), Some(at(4)));
         silence.asks(at(12)); // a flush of nothing
         silence.look(Seen { taken: 100, ..seen(20) });
-        assert_eq!(silence.of_writes(), at(4));
+        assert_eq!(silence.of(IdleKind::Write), Some(at(4)));
     }
 
     #[test]
@@ -196,29 +269,43 @@ mod tests {
         silence.asks(at(1));
         for second in 1..=10 {
             silence.look(Seen { taken: 10 * second, unsent: 1000 - 10 * second, ..seen(10 * second) });
-            assert_eq!(silence.of_writes(), at(10 * second));
+            assert_eq!(silence.of(IdleKind::Write), Some(at(10 * second)));
         }
         silence.look(Seen { taken: 100, unsent: 900, ..seen(200) });
-        assert_eq!(silence.of_writes(), at(100));
-        assert_eq!(silence.of_all(false), at(100), "though reading may have stopped because of it");
+        assert_eq!(silence.of(IdleKind::Write), Some(at(100)));
+        assert_eq!(silence.of(IdleKind::All), Some(at(100)), "though reading may have stopped because of it");
         silence.look(Seen { taken: 1000, unsent: 0, ..seen(250) });
-        assert_eq!(silence.of_writes(), at(250), "the last of it");
+        assert_eq!(silence.of(IdleKind::Write), Some(at(250)), "the last of it");
     }
 
     #[test]
     fn a_pause_excuses_nobody_who_does_not_take_what_waits() {
         let mut silence = Silence::begin(seen(0));
-        silence.hears(at(5), 0);
+        silence.peer.hears_at(at(5), 0);
         silence.look(Seen { reading: false, changes: 1, unsent: 10, ..seen(20) });
-        assert_eq!(silence.of_reads(), at(20));
-        assert_eq!(silence.of_all(false), at(5));
+        assert_eq!(silence.of(IdleKind::Read), Some(at(20)));
+        assert_eq!(silence.of(IdleKind::All), Some(at(5)));
     }
 
     #[test]
-    fn zero_is_no_limit_and_the_longest_time_is_one_that_no_clock_reaches() {
-        assert_eq!(Limit::new(Duration::ZERO).get(), None);
-        assert_eq!(Limit::new(Duration::from_secs(3)).get(), Some(Duration::from_secs(3)));
-        let longest = Limit::new(Duration::MAX).get().unwrap();
-        assert_eq!(at(7).saturating_add(longest), at(8).saturating_add(longest));
+    fn a_limit_is_kept_in_milliseconds_and_a_long_one_in_seconds() {
+        for (given, kept) in [
+            (Duration::ZERO, None),
+            (Duration::from_nanos(1), Some(Duration::from_millis(1))),
+            (Duration::from_micros(1500), Some(Duration::from_millis(2))),
+            (Duration::from_secs(3), Some(Duration::from_secs(3))),
+            (Duration::from_millis((1 << 31) - 1), Some(Duration::from_millis((1 << 31) - 1))),
+            (Duration::from_millis(1 << 31), Some(Duration::from_secs(2_147_484))),
+            (Duration::from_secs(1 << 31), Some(Duration::from_secs((1 << 31) - 1))),
+            (Duration::MAX, Some(Duration::from_secs((1 << 31) - 1))),
+        ] {
+            assert_eq!(Limit::new(given).get(), kept, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_idle_channel_keeps_of_it_is_small() {
+        assert!(size_of::<Silence>() <= 56, "{}", size_of::<Silence>());
+        assert!(size_of::<super::super::Idle>() <= 80, "{}", size_of::<super::super::Idle>());
     }
 }

@@ -1,6 +1,6 @@
 //! Closes a channel whose peer says nothing.
 
-use crate::idle::{Limit, Seen, Silence, arm_at};
+use crate::idle::{Limit, Listening, Seen, arm_at};
 use netwright_core::{CloseCause, Filter, FilterContext, Glance, Place, StageTimer};
 use std::time::Duration;
 
@@ -32,13 +32,14 @@ use std::time::Duration;
 #[doc(alias = "slowloris")]
 pub struct ReadTimeout {
     limit: Limit,
-    silence: Option<Silence>,
+    /// While something is waited for.
+    peer: Option<Listening>,
 }
 
 impl ReadTimeout {
     /// One that closes after a silence of this long.
     pub fn after(limit: Duration) -> Self {
-        Self { limit: Limit::new(limit), silence: None }
+        Self { limit: Limit::new(limit), peer: None }
     }
 
     /// The limit, if there is one.
@@ -52,34 +53,33 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for ReadTimeout {
 
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
         if let Some(limit) = self.limit.get() {
-            self.silence = Some(Silence::begin(cx.glance().into()));
+            self.peer = Some(Listening::begin(cx.glance().into()));
             arm_at(cx, Some(cx.moment().saturating_add(limit)));
         }
         cx.fire_active();
     }
 
     #[inline]
-    fn passed_read(&mut self, glance: Glance<'_>) {
-        if let Some(silence) = &mut self.silence {
-            silence.hears(glance.moment(), glance.reading_changes());
+    fn passed_read(&mut self, glance: Glance<'_>, _: bool) {
+        if let Some(peer) = &mut self.peer {
+            peer.hears(glance);
         }
     }
 
     fn input_closed(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
-        self.silence = None; // nothing is waited for any more
+        self.peer = None; // nothing is waited for any more
         cx.fire_input_closed();
     }
 
     fn inactive(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, cause: CloseCause) {
-        self.silence = None;
+        self.peer = None;
         cx.fire_inactive(cause);
     }
 
     fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, _: StageTimer) {
-        let (Some(silence), Some(limit)) = (&mut self.silence, self.limit.get()) else { return };
+        let (Some(peer), Some(limit)) = (&mut self.peer, self.limit.get()) else { return };
         let seen = Seen::from(cx.glance());
-        silence.look(seen);
-        let due = silence.of_reads().saturating_add(limit);
+        let due = peer.look(seen).saturating_add(limit);
         if due <= seen.now {
             return cx.close_because(CloseCause::TimedOut(limit));
         }
@@ -87,7 +87,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for ReadTimeout {
     }
 
     fn start_over(&mut self) -> bool {
-        self.silence = None;
+        self.peer = None;
         true
     }
 }

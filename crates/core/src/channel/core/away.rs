@@ -2,7 +2,7 @@
 
 use super::{
     super::{Account, ChannelId, WaterMarks, WriteError},
-    ChannelCore, Demand, Given, Home, Room, SideTable, Unrest, What, Wishes,
+    ChannelCore, Demand, Given, Home, Room, SideTable, Timers, Unrest, What, Wishes,
 };
 use crate::{
     event_loop::{LoopRef, Moment, SourceCaller},
@@ -109,6 +109,7 @@ impl ChannelCore {
             token: 0,
             family: None,
             kin: None,
+            timers: Timers::default(),
             extras: None,
             last_stage: 0,
         }

@@ -181,7 +181,7 @@ where
     /// What passes a handler has to be seen by it first, on its worker.
     const PASSES: bool = false;
 
-    fn passed_read(&mut self, _: Glance<'_>) {}
+    fn passed_read(&mut self, _: Glance<'_>, _: bool) {}
     fn passed_write(&mut self, _: Glance<'_>) {}
     fn added(&mut self, cx: &mut Context<'_, Self>) {
         let channel = cx.handle::<H::Write>().map(|channel| Arc::new(channel) as Arc<dyn Any + Send + Sync>);

@@ -217,8 +217,10 @@ where
         {
             let mut msg = Some(msg);
             if let Some(msg) = same::<_, Option<H::ReadOut>>(&mut msg).and_then(Option::take) {
-                self.pass(&mut inner, |next, inner| next.read(inner, msg));
-                self.handler.passed_read(Glance::at(inner.core));
+                let before = inner.ops.len();
+                self.rest.segment.read(&mut inner, msg);
+                let wrote = inner.ops.len() != before;
+                self.handler.passed_read(Glance::at(inner.core), wrote);
             }
             return;
         }
