@@ -58,6 +58,8 @@ const LAST_WORDS_MAX: u64 = 4 << 10;
 /// - **Writing**: what waits for its turn is [kept](netwright_core::Context::keep): it counts as pending, so writers see whether there is room. Promises are fulfilled when
 ///   the message has really been sent. [`close_when_flushed`](netwright_core::Context::close_when_flushed) and the end of the output wait for what was flushed. A plain close does not, but
 ///   for a goodbye of up to 4 KiB; what is dropped, its promise reports.
+/// - **A peer that sends no more** gets the answers that wait, also when no stage asked to hear of such an end; in that case for a minute at most, or for as long as
+///   [`forsaken_after`](netwright_core::HostSettings::forsaken_after) says.
 /// - **A message that is longer than all that is saved** passes, and those behind it wait the longer. [`bytes`](Self::bytes) are passed on in pieces.
 /// - **Cost**: a message takes a short lock for each limit, and a channel that waits one timer, however many channels there are.
 ///
