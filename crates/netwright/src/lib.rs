@@ -57,7 +57,7 @@
 //!
 //! | what you look for | where |
 //! | --- | --- |
-//! | servers: addresses, a limit on connections (max connections), pausing, graceful shutdown, figures | [`Server`], [`server`] |
+//! | servers: addresses, a limit on connections (max connections), who may come in (networks, rates), pausing, graceful shutdown, figures | [`Server`], [`server`] |
 //! | clients, connection pools, reconnecting | [`Client`], [`client`] |
 //! | UDP and Unix datagrams, multicast | [`Datagrams`], [`datagram`] |
 //! | what you write: handlers, applications, middleware (a stage between others), async functions | [`Handler`], [`Application`], [`Peer`], [`pipeline`](mod@pipeline) |
@@ -196,6 +196,11 @@ pub mod promise {
 
 /// Servers: addresses, observers, refused connections, figures, and graceful shutdown.
 pub mod server {
+    #[doc(inline)]
+    pub use netwright_transport::{
+        AcceptRate, AccessDenied, AccessList, Admission, AdmissionControl, Incoming, LiveAccessList, Network,
+        NetworkError, Networks, Verdict,
+    };
     #[doc(inline)]
     pub use netwright_transport::{
         Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,
