@@ -23,7 +23,7 @@ mod linux {
         Backend, Server, pipeline,
         server::{Admission, ServerFigures},
     };
-    use netwright_benches::{Ratio, Rounds, Scale, server::load_on_second_core};
+    use netwright_benches::{Ratio, Rounds, Scale, server::two_cores};
     use socket2::{Domain, Socket, Type};
     use std::{
         io::{Read, Write},
@@ -44,22 +44,29 @@ mod linux {
 
     pub(super) fn main() {
         let Some(scale) = Scale::from_args() else { return };
+        let cores = two_cores();
+        if cores.is_none() {
+            println!("admission: only one core here, so server and load share it, and times say little");
+        }
         println!("\nadmission: an echo of {MESSAGE} bytes on one loop, while others are refused\n");
         println!(
             "backend    alone, us  behind {ROW} in a row, us  ratio              beside threads, us  refused/s"
         );
         for backend in [Backend::Readiness, Backend::Uring] {
             match backend.event_loops(1) {
-                Ok(_) => measure(backend, scale),
+                Ok(_) => measure(backend, scale, cores),
                 Err(error) => println!("{backend:<9}  {error}"),
             }
         }
     }
 
-    fn measure(backend: Backend, scale: Scale) {
-        if let [first, ..] = core_affinity::get_core_ids().unwrap_or_default()[..] {
-            core_affinity::set_for_current(first); // the server's threads take it over from this one
-        }
+    fn measure(backend: Backend, scale: Scale, cores: Option<[usize; 2]>) {
+        let bind = |which: usize| {
+            if let Some(cores) = cores {
+                core_affinity::set_for_current(core_affinity::CoreId { id: cores[which] });
+            }
+        };
+        bind(0); // the server's threads take it over from this one
         let server = Server::builder()
             .group(backend.event_loops(1).expect("it was made before"))
             .admission(Admission::new().deny("127.0.0.2").expect("an address"))
@@ -67,7 +74,7 @@ mod linux {
             .bind("127.0.0.1:0")
             .wait()
             .expect("a free port");
-        load_on_second_core("admission");
+        bind(1);
         let address = server.local_addr().expect("on the network");
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_nodelay(true).expect("an option that every socket has");
