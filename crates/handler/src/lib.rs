@@ -14,6 +14,8 @@
 //! | to see in the log what happens on connections and at listeners | [`Log`] |
 //! | faults of a bad network, on purpose | [`Chaos`], [`chaos`] |
 //! | what passes, for Wireshark | [`Capture`] |
+//! | the client's address behind a proxy (PROXY protocol, haproxy) | [`ProxyProtocol`], [`TrustedNetworks`]; to be such a proxy: [`SendProxyHeader`] |
+//! | networks that may come in, judged by the client's address | [`AddressFilter`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -41,6 +43,13 @@ pub use timeout::{ReadTimeout, WriteTimeout};
 mod capture;
 
 pub use capture::{Capture, CaptureError, CaptureFigures, CaptureObserver, Captured};
+mod address_filter;
+mod proxy_protocol;
+
+pub use address_filter::{AddressFilter, AddressRefused};
+pub use proxy_protocol::{
+    ProxyError, ProxyHeader, ProxyProtocol, ProxySsl, SendProxyHeader, Tlv, TrustError, TrustedNetworks,
+};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]

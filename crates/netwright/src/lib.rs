@@ -57,7 +57,7 @@
 //!
 //! | what you look for | where |
 //! | --- | --- |
-//! | servers: addresses, a limit on connections (max connections), pausing, graceful shutdown, figures | [`Server`], [`server`] |
+//! | servers: addresses, a limit on connections (max connections), who may come in (networks, rates), pausing, graceful shutdown, figures | [`Server`], [`server`] |
 //! | clients, connection pools, reconnecting | [`Client`], [`client`] |
 //! | UDP and Unix datagrams, multicast | [`Datagrams`], [`datagram`] |
 //! | what you write: handlers, applications, middleware (a stage between others), async functions | [`Handler`], [`Application`], [`Peer`], [`pipeline`](mod@pipeline) |
@@ -202,6 +202,11 @@ pub mod server {
     #[cfg(feature = "signals")]
     #[doc(inline)]
     pub use netwright_transport::signals;
+    #[doc(inline)]
+    pub use netwright_transport::{
+        AcceptRate, AccessDenied, AccessList, Admission, AdmissionControl, Incoming, LiveAccessList, Network,
+        NetworkError, Networks, Verdict,
+    };
     #[doc(inline)]
     pub use netwright_transport::{
         AcceptRate, AccessDenied, AccessList, Admission, AdmissionControl, Incoming, LiveAccessList, Network,

@@ -231,14 +231,24 @@ impl<W: 'static> Channel<W> {
         self.peer().as_ref().and_then(Address::ip)
     }
 
-    /// Our address of any kind, once connected.
+    /// Our address of any kind, once connected; the one that a stage has [set](crate::Context::set_addresses), if any has.
     pub fn local(&self) -> Option<Address> {
         shared!(self.way, shared => shared.addresses()).0
     }
 
-    /// The peer's address of any kind, once connected.
+    /// The peer's address of any kind, once connected; the one that a stage has [set](crate::Context::set_addresses), if any has.
     pub fn peer(&self) -> Option<Address> {
         shared!(self.way, shared => shared.addresses()).1
+    }
+
+    /// Our address on the wire, whatever stages have [set](crate::Context::set_addresses).
+    pub fn wire_local(&self) -> Option<Address> {
+        shared!(self.way, shared => shared.wire_addresses()).0
+    }
+
+    /// Who is at the other end of the wire, whatever stages have [set](crate::Context::set_addresses): the proxy, behind one.
+    pub fn wire_peer(&self) -> Option<Address> {
+        shared!(self.way, shared => shared.wire_addresses()).1
     }
 
     /// Whose child the channel is, if it is one: a stream of HTTP/2 is a child of its connection.

@@ -391,6 +391,11 @@ impl<W> ChannelShared<W> {
         Side::addresses(&self.side)
     }
 
+    /// The same, whatever stages have said.
+    pub(super) fn wire_addresses(&self) -> Addresses {
+        Side::wire_addresses(&self.side)
+    }
+
     pub(super) fn parent(&self) -> Option<ParentChannel> {
         self.side().parent().cloned()
     }

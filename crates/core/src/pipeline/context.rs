@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     channel::{
-        Carries, Channel, ChannelCore, ChildError, CloseCause, Family, Fault, ParentChannel, TailEnded, What,
-        WritePromise, Written,
+        Address, Carries, Channel, ChannelCore, ChildError, CloseCause, Family, Fault, ParentChannel,
+        TailEnded, What, WritePromise, Written,
     },
     driver::Token,
     event_loop::{LocalLoop, Moment},
@@ -16,6 +16,7 @@ use std::{
     any::TypeId,
     convert::Infallible,
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -315,6 +316,43 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
     }
 
     // ---- the channel ----
+
+    /// Says where the two ends of the channel are, for whoever asks from now on: stages, handles, children. For a stage that knows better than the
+    /// socket, because a proxy is in between and has told whom it speaks for. The addresses of the wire stay known
+    /// ([`ChannelView::wire_peer`](crate::ChannelView::wire_peer)).
+    ///
+    /// ```
+    /// use netwright_core::{Address, EmbeddedChannel, pipeline};
+    ///
+    /// let client: Address = "192.0.2.7:4711".parse()?;
+    /// let told = client.clone();
+    /// let stages = pipeline().handle(move |cx, _| cx.set_addresses(cx.view().local(), Some(told.clone())));
+    /// let mut channel = EmbeddedChannel::between(stages, None, Some("10.0.0.1:80".parse()?));
+    /// channel.write_inbound("it is another one");
+    /// assert_eq!(channel.channel().peer(), Some(client));
+    /// assert_eq!(channel.channel().wire_peer(), Some("10.0.0.1:80".parse()?));
+    /// # Ok::<(), netwright_core::AddressError>(())
+    /// ```
+    pub fn set_addresses(&mut self, local: Option<Address>, peer: Option<Address>) {
+        self.core.is_said_to_be_at((local, peer));
+    }
+
+    /// Attaches a value to the channel, one for each type, in place of the one that was there: for handles, and for
+    /// [stages](crate::ChannelView::attribute) that come to it later than an event would.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().handle(|cx, bytes: bytes::BytesMut| {
+    ///     let sum = cx.view().attribute::<usize>().map_or(0, |sum| *sum);
+    ///     cx.set_attribute(sum + bytes.len());
+    /// }));
+    /// channel.write_inbound("hello").write_inbound("world");
+    /// assert_eq!(channel.channel().attribute::<usize>().as_deref(), Some(&10));
+    /// ```
+    pub fn set_attribute<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.core.set_attribute(TypeId::of::<T>(), Arc::new(value));
+    }
 
     /// Whether there is room to write: less than the high water mark waits to be sent, what this call has written
     /// included. Whoever is told that there is none hears [`Handler::writability`] when there is, or when the channel has

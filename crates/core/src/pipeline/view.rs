@@ -5,7 +5,7 @@ use crate::{
     channel::{Address, ChannelCore, ChannelId, CloseCause, HalfClosure, ParentChannel},
     event_loop::EventLoop,
 };
-use std::net::SocketAddr;
+use std::{any::TypeId, net::SocketAddr, sync::Arc};
 
 /// What a stage can see of its channel: who is at its ends, how much waits, how it ended. Had by [`Context::view`].
 ///
@@ -48,14 +48,29 @@ impl<'a, R> ChannelView<'a, R> {
         self.peer().as_ref().and_then(Address::ip)
     }
 
-    /// Our address of any kind.
+    /// Our address of any kind; the one that a stage has [set](Context::set_addresses), if any has.
     pub fn local(&self) -> Option<Address> {
         self.core.addresses().0
     }
 
-    /// The peer's address of any kind.
+    /// The peer's address of any kind; the one that a stage has [set](Context::set_addresses), if any has.
     pub fn peer(&self) -> Option<Address> {
         self.core.addresses().1
+    }
+
+    /// Our address on the wire, whatever stages have [set](Context::set_addresses).
+    pub fn wire_local(&self) -> Option<Address> {
+        self.core.wire_addresses().0
+    }
+
+    /// Who is at the other end of the wire, whatever stages have [set](Context::set_addresses): the proxy, behind one.
+    pub fn wire_peer(&self) -> Option<Address> {
+        self.core.wire_addresses().1
+    }
+
+    /// The value of this type that is [attached](crate::Channel::set_attribute) to the channel, or else to its parent.
+    pub fn attribute<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.core.attribute(TypeId::of::<T>())?.downcast().ok()
     }
 
     /// Whose child this channel is, if it is one.

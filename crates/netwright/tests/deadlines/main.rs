@@ -9,7 +9,7 @@
 //!   row       what a line is, and what is tried with it
 //!   embedded  a channel without a socket          wire    channels over sockets, on loops with a clock moved by hand
 //!   states    every variant of the states' enums in the sources has a line
-//!   http_server, http_client, websocket, tls, streams     the lines
+//!   http_server, http_client, websocket, tls, streams, proxy_protocol     the lines
 //! ```
 //! A further state is a function and a line.
 
@@ -24,6 +24,8 @@ mod embedded;
 mod http_client;
 #[cfg(target_os = "linux")]
 mod http_server;
+#[cfg(target_os = "linux")]
+mod proxy_protocol;
 #[cfg(target_os = "linux")]
 mod row;
 #[cfg(target_os = "linux")]
@@ -42,7 +44,14 @@ fn main() {
     use libtest_mimic::{Arguments, Trial, run};
     use row::{Drip, Limit};
 
-    let tables = [http_server::TABLE, http_client::TABLE, websocket::TABLE, tls::TABLE, streams::TABLE];
+    let tables = [
+        http_server::TABLE,
+        http_client::TABLE,
+        websocket::TABLE,
+        tls::TABLE,
+        streams::TABLE,
+        proxy_protocol::TABLE,
+    ];
     let mut trials = Vec::new();
     for (group, rows) in tables {
         for row in rows {

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Where protocols are, below `crates`.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "http/src/body",
     "http/src/codec",
     "http/src/client",
@@ -19,6 +19,7 @@ const FOLDERS: [&str; 7] = [
     "websocket/src",
     "tls/src",
     "core/src/detect",
+    "handler/src/proxy_protocol",
 ];
 
 /// What enums of states are called.
@@ -31,6 +32,7 @@ const NOBODY_WAITS: &[(&str, &str)] = &[
         "the connection is closed, or being closed by its application",
     ),
     ("tls/src/handler.rs Phase::Over", "the channel is closed, or closes behind what is flushed"),
+    ("handler/src/proxy_protocol/stage.rs State::Failed", "the channel is being closed"),
     ("http/src/service/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),
 ];
 

@@ -90,6 +90,10 @@ impl AccessList {
     /// # Errors
     /// It may not, and why.
     pub fn judge_ip(&self, address: IpAddr) -> Result<(), AccessDenied> {
+        let judges = self.allowed.is_some() || !self.denied.is_empty();
+        if judges && address.is_unspecified() {
+            return Err(AccessDenied::Unknown);
+        }
         if self.denied.contains(address) {
             return Err(AccessDenied::Denied);
         }
@@ -108,17 +112,21 @@ impl AccessList {
 /// assert_eq!(AccessDenied::Denied.to_string(), "its network is denied");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AccessDenied {
     /// It is in a network that is denied.
     Denied,
     /// There are networks that are allowed, and it is in none of them.
     NotAllowed,
+    /// There are networks that are allowed or denied, and nobody knows where it is: it was gone before it could be asked.
+    Unknown,
 }
 
 impl fmt::Display for AccessDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Denied => "its network is denied",
+            Self::Unknown => "its network is not known",
             Self::NotAllowed => "it is in none of the networks that are allowed",
         })
     }
@@ -189,6 +197,8 @@ mod tests {
         assert_eq!(judge("[::ffff:10.1.0.1]:1"), Err(AccessDenied::Denied));
         assert_eq!(judge("11.0.0.1:1"), Err(AccessDenied::NotAllowed));
         assert_eq!(judge("[::1]:1"), Err(AccessDenied::NotAllowed));
+        assert_eq!(judge("0.0.0.0:0"), Err(AccessDenied::Unknown));
+        assert_eq!(AccessList::new().judge_ip("0.0.0.0".parse().unwrap()), Ok(()));
         assert_eq!(judge("unix:/run/app.sock"), Ok(()));
         assert_eq!(judge("local:app"), Ok(()));
     }

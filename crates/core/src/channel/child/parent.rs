@@ -116,6 +116,10 @@ impl ParentChannel {
         Side::addresses(&self.shared.side)
     }
 
+    pub(in crate::channel) fn wire_addresses(&self) -> Addresses {
+        Side::wire_addresses(&self.shared.side)
+    }
+
     pub(in crate::channel) fn any_attribute(&self, key: TypeId) -> Option<Attribute> {
         Side::attribute(&self.shared.side, key)
     }

@@ -35,6 +35,17 @@ pub(crate) enum Whereabouts {
     ChildOf(ParentChannel),
 }
 
+impl Whereabouts {
+    /// The addresses as far as they are known, or who knows them.
+    fn known(&self) -> Result<Addresses, &ParentChannel> {
+        match self {
+            Self::Unknown => Ok(Addresses::default()),
+            Self::At(addresses) => Ok(addresses.clone()),
+            Self::ChildOf(parent) => Err(parent),
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Side {
     pub(crate) whereabouts: Whereabouts,
@@ -58,26 +69,41 @@ impl Side {
         Ok(!std::mem::replace(&mut rare.called, true))
     }
 
-    /// The channel leaves: what waits here is for the caller to drop, outside of the lock. What is attached to it stays, for
+    /// The channel leaves: what waits here is for the caller to drop, outside of the lock. What is attached to it stays, and where it was, for
     /// those who have a handle.
     pub(crate) fn leave(&mut self) -> Option<Box<RareSide>> {
         self.gone = true;
         let rare = self.rare.as_mut()?;
-        if rare.attributes.is_empty() {
+        if rare.attributes.is_empty() && rare.said_to_be_at.is_none() {
             return self.rare.take();
         }
-        let attributes = std::mem::take(&mut rare.attributes);
-        Some(Box::new(std::mem::replace(rare, RareSide { attributes, ..RareSide::default() })))
+        let (attributes, said_to_be_at) =
+            (std::mem::take(&mut rare.attributes), std::mem::take(&mut rare.said_to_be_at));
+        Some(Box::new(std::mem::replace(rare, RareSide { attributes, said_to_be_at, ..RareSide::default() })))
     }
 
-    /// Ours and the peer's address, as far as they are known.
+    /// Ours and the peer's address, as far as they are known: those that a stage has said, or else those of the wire.
     pub(crate) fn addresses(side: &SideTable) -> Addresses {
-        let parent = match &side.lock().unwrap_or_else(PoisonError::into_inner).whereabouts {
-            Whereabouts::Unknown => return Addresses::default(),
-            Whereabouts::At(addresses) => return addresses.clone(),
-            Whereabouts::ChildOf(parent) => parent.clone(),
+        let parent = {
+            let side = side.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(said) = side.rare.as_ref().and_then(|rare| rare.said_to_be_at.as_deref()) {
+                return said.clone();
+            }
+            match side.whereabouts.known() {
+                Ok(addresses) => return addresses,
+                Err(parent) => parent.clone(),
+            }
         };
         parent.addresses() // with no lock of ours held
+    }
+
+    /// The same, whatever stages have said.
+    pub(crate) fn wire_addresses(side: &SideTable) -> Addresses {
+        let parent = match side.lock().unwrap_or_else(PoisonError::into_inner).whereabouts.known() {
+            Ok(addresses) => return addresses,
+            Err(parent) => parent.clone(),
+        };
+        parent.wire_addresses()
     }
 
     /// Whose child the channel is.
@@ -149,6 +175,8 @@ pub(crate) struct RareSide {
     pub(crate) woken: Vec<Key>,
     /// What is attached to the channel, one value for each type.
     pub(crate) attributes: Vec<(TypeId, Attribute)>,
+    /// What a stage has said of the addresses, which holds in place of those of the wire.
+    said_to_be_at: Option<Box<Addresses>>,
     /// The channel has been called for these, and has not looked yet.
     pub(super) called: bool,
 }
@@ -168,9 +196,41 @@ impl ChannelCore {
         side.whereabouts = Whereabouts::At((local, peer));
     }
 
+    /// A stage knows better where the two ends are.
+    pub(crate) fn is_said_to_be_at(&self, addresses: Addresses) {
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
+        side.rare().said_to_be_at = Some(Box::new(addresses));
+    }
+
+    /// Ours and the peer's address on the wire, as far as they are known.
+    pub(crate) fn wire_addresses(&self) -> Addresses {
+        match (self.side.get(), &self.family) {
+            (Some(side), _) => Side::wire_addresses(side),
+            (None, Some(family)) => family.parent().wire_addresses(),
+            (None, None) => Addresses::default(),
+        }
+    }
+
     pub(in crate::channel) fn attach(&self, attributes: &[(TypeId, Attribute)]) {
         let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
         side.rare().attributes.extend(attributes.iter().cloned());
+    }
+
+    /// In place of the one of this type, if there is one.
+    pub(crate) fn set_attribute(&self, key: TypeId, value: Attribute) {
+        let mut side = self.side().lock().unwrap_or_else(PoisonError::into_inner);
+        let before = side.set_attribute(key, value);
+        drop(side);
+        drop(before); // a user's, outside of the lock
+    }
+
+    /// What is attached to the channel, or else to its parent.
+    pub(crate) fn attribute(&self, key: TypeId) -> Option<Attribute> {
+        match (self.side.get(), &self.family) {
+            (Some(side), _) => Side::attribute(side, key),
+            (None, Some(family)) => family.parent().any_attribute(key),
+            (None, None) => None,
+        }
     }
 
     /// Made late, for a child whose side is asked for: knows what has happened so far.

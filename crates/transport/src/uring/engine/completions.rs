@@ -3,7 +3,7 @@
 //! Always true: a completion finds its slot by index, generation and kind; one that finds none is a stray, and gives its
 //! buffer back (rule 3 of `uring`).
 
-use super::{BROKEN, SOMETHING, State};
+use super::{BROKEN, SOMETHING, State, turn::ACCEPTED_MAX};
 use crate::uring::{
     memory::Sending,
     slot::{End, Inbox, Key, Kind, Role},
@@ -245,8 +245,13 @@ impl State {
             if slot.is_ending() {
                 return;
             }
+            let mut full = false;
             if let Role::Listener(listener) = &mut slot.role {
                 listener.accepted.push_back(socket);
+                full = listener.accepted.len() == ACCEPTED_MAX;
+            }
+            if full {
+                self.mark(index); // so that the operation is ended until these are taken
             }
             return self.touch(index, Ready::READ);
         }

@@ -15,8 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections that may wait for one listener before its accept rests.
-const ACCEPTED_MAX: usize = 1024;
+/// Connections that may wait for one listener before its accept rests: a few turns of it. Each is a descriptor that nobody has judged yet, and the
+/// system's queue holds them for nothing.
+pub(super) const ACCEPTED_MAX: usize = 64;
 
 impl Engine {
     /// One turn: returns after `timeout` at the latest, or when there is an event, or a wake-up.
