@@ -185,6 +185,37 @@ fn bodies_are_streamed_both_ways() {
 }
 
 #[test]
+fn a_connection_that_nobody_uses_is_closed_and_an_exchange_is_no_idle_time() {
+    const IDLE: Duration = Duration::from_secs(90);
+    let server = server();
+    let clock = ManualClock::new();
+    let group = Backend::Readiness.group().loops(1).clock(clock.clone()).build().unwrap();
+    let client = WebClient::builder().group(group.clone()).head_timeout(Duration::ZERO).build().unwrap();
+    let pass = |time: Duration| {
+        clock.advance(time);
+        for _ in 0..3 {
+            group.next().execute(|| {}).unwrap();
+            group.next().schedule(Duration::ZERO, || {}).unwrap().wait().unwrap();
+        }
+    };
+    let asking = client.get(server.url("/never"));
+    while client.figures().in_use < 1 {
+        thread::yield_now();
+    }
+    for _ in 0..5 {
+        assert_eq!(text(client.get(server.url("/x")).wait().unwrap()), "hello, /x");
+        while client.figures().idle < 1 {
+            thread::yield_now();
+        }
+        pass(IDLE - Duration::from_millis(1));
+        assert_eq!((client.figures().idle, client.figures().in_use), (1, 1));
+    }
+    pass(Duration::from_millis(1));
+    assert_eq!((client.figures().idle, client.figures().in_use), (0, 1));
+    drop(asking);
+}
+
+#[test]
 fn the_time_for_all_of_a_request_counts_its_wait_for_a_connection_and_its_redirects() {
     const TOTAL: Duration = Duration::from_secs(20);
     let server = server();

@@ -96,8 +96,8 @@ impl WebClientBuilder {
         self
     }
 
-    /// How long a connection may wait for its next request, and at most twice as long, before it is closed. Zero: for ever.
-    /// Default: 90 s.
+    /// How long a connection may wait for its next request before it is closed. Zero: for ever. Default: 90 s. One that is half an hour old is
+    /// not used again in any case.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle = limit;
         self

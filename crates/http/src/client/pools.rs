@@ -1,6 +1,6 @@
 //! The connections to each host, and how they are made.
 
-use super::{Inner, WebClientError, ask::Ask, exchange::Exchange, origin::Origin};
+use super::{Inner, WebClientBuilder, WebClientError, ask::Ask, exchange::Exchange, origin::Origin};
 use crate::codec::HttpClient;
 use http::HeaderValue;
 use netwright_core::{IntoPipeline, pipeline};
@@ -72,7 +72,8 @@ impl Inner {
     fn new_pool(&self, origin: &Origin) -> Result<Pool<Ask>, WebClientError> {
         let way = self.way(origin)?;
         let client = if origin.tls { self.tls_client(origin, way.chain)? } else { self.plain_client(&way)? };
-        let pool = Pool::to(&client, way.address).max_connections(self.settings.connections).build();
+        let WebClientBuilder { connections, idle, .. } = self.settings;
+        let pool = Pool::to(&client, way.address).max_connections(connections).idle_timeout(idle).build();
         pool.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))
     }
 
@@ -118,11 +119,11 @@ impl Inner {
     }
 
     fn plain_client(&self, way: &Way) -> Result<Client<Ask>, WebClientError> {
-        let (limits, idle) = (self.limits.clone(), self.settings.idle);
+        let limits = self.limits.clone();
         let (proxied, authorization) = (way.proxied, way.authorization.clone());
         self.client(way.chain.clone(), move || {
             let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
-            pipeline().add(codec).last(Exchange::new(idle).authorized(authorization.clone()))
+            pipeline().add(codec).last(Exchange::default().authorized(authorization.clone()))
         })
     }
 
@@ -135,11 +136,11 @@ impl Inner {
             None => Connector::system().map_err(tls_error)?,
         };
         let name = origin.host.trim_start_matches('[').trim_end_matches(']');
-        let (limits, idle) = (self.limits.clone(), self.settings.idle);
+        let limits = self.limits.clone();
         // A name that is none is found here, and not on the loop.
         let server = connector.to(name).map_err(tls_error)?;
         self.client(chain, move || {
-            pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::new(idle))
+            pipeline().add(Tls::to(&server)).add(HttpClient::with(limits.clone())).last(Exchange::default())
         })
     }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::codec::HttpClient;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
-use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop, Promised, pipeline, promise};
+use netwright_core::{EmbeddedChannel, ManualLoop, Promised, pipeline, promise};
 use netwright_transport::Pooled;
 use std::{
     convert::Infallible,
@@ -18,7 +18,6 @@ use std::{
 
 const HEAD: Duration = Duration::from_secs(30);
 const PIECE: Duration = Duration::from_secs(300);
-const IDLE: Duration = Duration::from_secs(90);
 const REPLY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
@@ -33,7 +32,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::on(EmbeddedChannel::new(pipeline().add(HttpClient::new()).last(Exchange::new(IDLE))))
+        Self::on(EmbeddedChannel::new(pipeline().add(HttpClient::new()).last(Exchange::default())))
     }
 
     fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
@@ -101,41 +100,6 @@ fn the_time_for_the_head_begins_when_the_request_is_sent() {
     assert_eq!(late(replied), ("the reply", HEAD));
     assert!(!rig.connection.is_open());
     assert_eq!(rig.figures(), (0, 0));
-}
-
-#[test]
-fn a_connection_that_nobody_uses_is_closed_and_one_that_is_used_now_and_then_stays() {
-    let mut rig = Rig::new();
-    for _ in 0..5 {
-        let replied = rig.ask(());
-        rig.connection.write_inbound(REPLY);
-        assert!(replied.is_done());
-        rig.connection.advance(IDLE * 2 / 3);
-        assert_eq!(rig.figures(), (1, 0));
-        assert!(rig.connection.is_open());
-    }
-    rig.connection.advance(IDLE).advance(IDLE);
-    assert!(!rig.connection.is_open());
-    assert!(
-        matches!(rig.connection.channel().close_cause(), Some(CloseCause::TimedOut(limit)) if limit == IDLE)
-    );
-    // Also if nobody ever has.
-    let mut rig = Rig::new();
-    rig.connection.run().advance(IDLE);
-    assert!(!rig.connection.is_open());
-}
-
-#[test]
-fn an_exchange_is_no_idle_time() {
-    let mut rig = Rig::new();
-    let pooled = rig.lend();
-    let (sender, body) = Body::channel();
-    let replied = rig.send(pooled, body, Duration::ZERO);
-    for _ in 0..10 {
-        rig.connection.advance(IDLE);
-    }
-    assert!(rig.connection.is_open() && !replied.is_done());
-    drop(sender);
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl<W: Send + 'static> PoolBuilder<W> {
                 max_connections: CONNECTIONS_DEFAULT,
                 max_waiting: usize::MAX,
                 acquire_timeout: ACQUIRE_TIMEOUT_DEFAULT,
+                idle_timeout: IDLE_TIMEOUT_DEFAULT,
+                max_age: AGE_DEFAULT,
+                min_idle: 0,
                 timer,
             },
         }
@@ -64,6 +67,43 @@ impl<W: Send + 'static> PoolBuilder<W> {
         self
     }
 
+    /// How long a connection may wait to be used before it is closed. Zero: for ever. Default: 90 s.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.settings.idle_timeout = limit;
+        self
+    }
+
+    /// How old a connection may be to be lent again; each lives up to a tenth less, so that those that were made together do not all end together.
+    /// Nobody who uses one is disturbed: it is closed when it comes back, or where it waits. So users of a name come to know its new addresses.
+    /// Zero: no limit. Default: 30 minutes.
+    pub fn max_age(mut self, limit: Duration) -> Self {
+        self.settings.max_age = limit;
+        self
+    }
+
+    /// How many connections are kept ready: while fewer wait to be used and there is room, more are made, from the beginning on. A
+    /// connect that fails is tried again after a second, then after twice as long, up to a minute. [`idle_timeout`](Self::idle_timeout) leaves so many.
+    /// Default: 0.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Client, Pool, Server};
+    ///
+    /// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("127.0.0.1:0").wait()?;
+    /// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+    /// let pool = Pool::to(&client, server.address()).min_idle(2).build()?;
+    /// let connection = pool.acquire().wait()?;
+    /// let figures = pool.figures();
+    /// assert_eq!(figures.in_use, 1);
+    /// assert_eq!(figures.idle + figures.connecting, 2); // two for those who come next
+    /// # drop(connection);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn min_idle(mut self, connections: usize) -> Self {
+        self.settings.min_idle = connections;
+        self
+    }
+
     /// Whether a connection can be used again, asked before it is lent and when it comes back. It has to be active in any
     /// case. One that is not healthy is closed, and its place is free. Default: every active one is.
     pub fn healthy(mut self, check: impl Fn(&Channel<W>) -> bool + Send + Sync + 'static) -> Self {
@@ -84,8 +124,15 @@ impl<W: Send + 'static> PoolBuilder<W> {
         self
     }
 
-    /// The pool. It connects when the first connection is asked for.
+    /// The pool. It connects when the first connection is asked for, or now if some are to be kept ready.
     pub fn build(self) -> Result<Pool<W>, InvalidArgument> {
+        if self.settings.min_idle > self.settings.max_connections {
+            return Err(InvalidArgument {
+                argument: "min_idle",
+                value: self.settings.min_idle.to_string(),
+                expected: format!("at most max_connections, {}", self.settings.max_connections),
+            });
+        }
         if self.settings.max_connections == 0 {
             return Err(InvalidArgument {
                 argument: "max_connections",
@@ -93,7 +140,9 @@ impl<W: Send + 'static> PoolBuilder<W> {
                 expected: "at least 1".to_owned(),
             });
         }
-        Ok(Pool { handle: Arc::new(Handle { inner: Inner::new(self.settings) }) })
+        let inner = Inner::new(self.settings);
+        inner.connect_as_needed();
+        Ok(Pool { handle: Arc::new(Handle { inner }) })
     }
 }
 
@@ -101,6 +150,10 @@ impl<W: Send + 'static> PoolBuilder<W> {
 const CONNECTIONS_DEFAULT: usize = 8;
 /// As long as one attempt to connect may take.
 const ACQUIRE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Less than most servers and the tables of most firewalls keep a silent connection.
+const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(90);
+/// As long as a name may lead to an address that is out of use.
+const AGE_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
 impl<W: Send + 'static> fmt::Debug for PoolBuilder<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

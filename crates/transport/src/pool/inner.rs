@@ -1,6 +1,6 @@
 //! Who waits, what is idle, what is under way.
 
-use super::{PoolError, PoolFigures, Pooled, nest};
+use super::{PoolError, PoolFigures, Pooled, nest, pooled::Member, upkeep::Upkeep};
 use crate::bootstrap::ConnectError;
 use netwright_core::{
     Channel, ChannelId, ChannelState, EventLoop, Promise, Promised, Scheduled, internal::catch, promise,
@@ -8,7 +8,7 @@ use netwright_core::{
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub(super) type Connect<W> = Box<dyn Fn() -> Promised<Channel<W>, ConnectError> + Send + Sync>;
@@ -21,30 +21,50 @@ pub(super) struct Settings<W> {
     pub(super) max_connections: usize,
     pub(super) max_waiting: usize,
     pub(super) acquire_timeout: Duration,
+    /// Zero: for ever.
+    pub(super) idle_timeout: Duration,
+    /// Zero: as old as they get.
+    pub(super) max_age: Duration,
+    pub(super) min_idle: usize,
     pub(super) timer: EventLoop,
 }
 
 pub(super) struct Inner<W: Send + 'static> {
-    settings: Settings<W>,
+    pub(super) settings: Settings<W>,
     state: Mutex<State<W>>,
 }
 
-struct State<W: Send + 'static> {
-    /// The last one is lent first.
-    idle: Vec<Channel<W>>,
-    in_use: usize,
-    /// Connects that are under way; empty until the future is there, which can be given up.
-    attempts: BTreeMap<u64, Option<Attempt<W>>>,
-    waiting: VecDeque<Waiter<W>>,
+pub(super) struct State<W: Send + 'static> {
+    /// The last one is lent first, so they are in the order in which they came back.
+    pub(super) idle: Vec<Resting<W>>,
+    pub(super) in_use: usize,
+    /// Connects that are under way.
+    pub(super) attempts: BTreeMap<u64, Connecting<W>>,
+    pub(super) waiting: VecDeque<Waiter<W>>,
+    pub(super) upkeep: Upkeep,
     created: u64,
-    closed: bool,
+    pub(super) closed: bool,
     /// Names waiters and attempts.
     last_number: u64,
 }
 
+/// A connection that waits to be used.
+pub(super) struct Resting<W: Send + 'static> {
+    pub(super) member: Member<W>,
+    pub(super) since: Instant,
+}
+
+/// A connect that is under way.
+pub(super) struct Connecting<W: Send + 'static> {
+    /// Begun for nobody who waits, so nobody is told if it fails.
+    pub(super) spare: bool,
+    /// Empty until the future is there, which can be given up.
+    attempt: Option<Attempt<W>>,
+}
+
 type Attempt<W> = Arc<Promised<Channel<W>, ConnectError>>;
 
-struct Waiter<W: Send + 'static> {
+pub(super) struct Waiter<W: Send + 'static> {
     number: u64,
     promise: Promise<Pooled<W>, PoolError>,
     timer: Option<Scheduled<()>>,
@@ -65,7 +85,7 @@ impl<W: Send + 'static> State<W> {
         self.last_number
     }
 
-    fn connections(&self) -> usize {
+    pub(super) fn connections(&self) -> usize {
         self.idle.len() + self.in_use + self.attempts.len()
     }
 
@@ -87,6 +107,7 @@ impl<W: Send + 'static> Inner<W> {
             in_use: 0,
             attempts: BTreeMap::new(),
             waiting: VecDeque::new(),
+            upkeep: Upkeep::default(),
             created: 0,
             closed: false,
             last_number: 0,
@@ -94,7 +115,7 @@ impl<W: Send + 'static> Inner<W> {
         Arc::new(Self { settings, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,11 +127,16 @@ impl<W: Send + 'static> Inner<W> {
             if state.closed {
                 return Promised::ready(Err(PoolError::Closed));
             }
-            let Some(channel) = state.idle.pop() else { return self.wait_in_line(state) };
+            let Some(resting) = state.idle.pop() else { return self.wait_in_line(state) };
             state.in_use += 1;
+            // A timer may be late.
+            let is_over = self.is_over(&resting, self.settings.timer.now(), state.idle.len() + 1);
             drop(state);
-            let pooled = Pooled::new(self.clone(), channel, false);
-            if self.is_healthy(&pooled) {
+            let pooled = Pooled::new(self.clone(), resting.member, false);
+            if !is_over && self.is_healthy(&pooled) {
+                if self.settings.min_idle > 0 {
+                    self.connect_as_needed();
+                }
                 return Promised::ready(Ok(pooled));
             }
             pooled.discard();
@@ -133,7 +159,7 @@ impl<W: Send + 'static> Inner<W> {
                 inner.answer(number, || PoolError::Cancelled);
             }
         });
-        self.connect_for_waiters();
+        self.connect_as_needed();
         self.arm_timeout(number);
         promised
     }
@@ -182,16 +208,17 @@ impl<W: Send + 'static> Inner<W> {
 
     // ---- connect ----
 
-    /// Starts as many connects as waiters need and the limit allows.
-    fn connect_for_waiters(self: &Arc<Self>) {
+    /// Starts as many connects as waiters need, and as are to be kept ready, and the limit allows.
+    pub(super) fn connect_as_needed(self: &Arc<Self>) {
         loop {
             let mut state = self.lock();
-            let needed = state.waiting.len() > state.attempts.len();
+            let spare = state.waiting.len() <= state.attempts.len();
+            let needed = !spare || self.lacks(&mut state);
             if state.closed || !needed || state.connections() >= self.settings.max_connections {
                 return;
             }
             let number = state.next_number();
-            state.attempts.insert(number, None);
+            state.attempts.insert(number, Connecting { spare, attempt: None });
             drop(state);
             self.connect(number);
         }
@@ -204,8 +231,8 @@ impl<W: Send + 'static> Inner<W> {
         }));
         let mut state = self.lock();
         let wanted = match state.attempts.get_mut(&number) {
-            Some(place) => {
-                *place = Some(attempt.clone());
+            Some(connecting) => {
+                connecting.attempt = Some(attempt.clone());
                 true
             }
             None => false, // the pool was closed meanwhile
@@ -233,6 +260,7 @@ impl<W: Send + 'static> Inner<W> {
             Ok(channel) => {
                 state.created += 1;
                 state.in_use += 1;
+                state.upkeep.connected();
                 drop(state);
                 let (pool, id) = (Arc::downgrade(self), channel.id());
                 channel.on_close(move |_| {
@@ -240,7 +268,13 @@ impl<W: Send + 'static> Inner<W> {
                         inner.ended(id);
                     }
                 });
-                self.give(channel, Given::New);
+                let dies = self.dies();
+                self.give(Member { channel, dies }, Given::New);
+                self.tell_warmed();
+            }
+            Err(error) if attempt.as_ref().is_some_and(|attempt| attempt.spare) => {
+                drop(state);
+                self.spare_failed(error);
             }
             Err(error) => {
                 let waiter = if attempt.is_some() { state.waiting.pop_front() } else { None };
@@ -248,7 +282,7 @@ impl<W: Send + 'static> Inner<W> {
                 if let Some(waiter) = waiter {
                     waiter.answer(Err(PoolError::Connect(error)));
                 }
-                self.connect_for_waiters();
+                self.connect_as_needed();
             }
         }
         drop(attempt);
@@ -257,21 +291,22 @@ impl<W: Send + 'static> Inner<W> {
     // ---- release ----
 
     /// A connection comes back.
-    pub(super) fn release(self: &Arc<Self>, channel: Channel<W>, discarded: bool) {
+    pub(super) fn release(self: &Arc<Self>, member: Member<W>, discarded: bool) {
         // Whoever waits gets it without a further look, so that this is also the look before it is lent.
         let looked_at = self.settings.check_on_release || !self.lock().waiting.is_empty();
-        let usable = || if looked_at { self.is_healthy(&channel) } else { is_alive(&channel) };
-        if discarded || !usable() {
-            return self.put_away(&channel);
+        let channel = &member.channel;
+        let usable = || if looked_at { self.is_healthy(channel) } else { is_alive(channel) };
+        if discarded || self.is_old(&member) || !usable() {
+            return self.put_away(channel);
         }
         let inner = self.clone();
-        nest::run(move || match inner.give(channel, Given::Back { looked_at }) {
+        nest::run(move || match inner.give(member, Given::Back { looked_at }) {
             None => {}
             // Somebody has come to wait between the two looks.
-            Some(channel) if inner.is_healthy(&channel) => {
-                inner.give(channel, Given::Back { looked_at: true });
+            Some(member) if inner.is_healthy(&member.channel) => {
+                inner.give(member, Given::Back { looked_at: true });
             }
-            Some(channel) => inner.put_away(&channel),
+            Some(member) => inner.put_away(&member.channel),
         });
     }
 
@@ -279,29 +314,31 @@ impl<W: Send + 'static> Inner<W> {
     fn put_away(self: &Arc<Self>, channel: &Channel<W>) {
         channel.close();
         self.lock().in_use -= 1;
-        self.connect_for_waiters();
+        self.connect_as_needed();
     }
 
     /// Passes a connection that counts as in use to the first waiter, or lays it down. It comes back if it has to be looked at
     /// before.
-    fn give(self: &Arc<Self>, channel: Channel<W>, given: Given) -> Option<Channel<W>> {
+    fn give(self: &Arc<Self>, member: Member<W>, given: Given) -> Option<Member<W>> {
+        let since = self.settings.timer.now();
         let mut state = self.lock();
         if matches!(given, Given::Back { looked_at: false }) && !state.waiting.is_empty() {
-            return Some(channel);
+            return Some(member);
         }
         if let Some(waiter) = state.waiting.pop_front() {
             drop(state);
-            waiter.answer(Ok(Pooled::new(self.clone(), channel, matches!(given, Given::New))));
+            waiter.answer(Ok(Pooled::new(self.clone(), member, matches!(given, Given::New))));
             return None;
         }
         state.in_use -= 1;
         if state.closed {
             drop(state);
-            channel.close();
+            member.channel.close();
             return None;
         }
-        state.idle.push(channel.clone());
-        drop(state);
+        let channel = member.channel.clone();
+        state.idle.push(Resting { member, since });
+        self.look_after(state);
         if channel.state() == ChannelState::Closed {
             self.ended(channel.id()); // it ended before it was idle, so nobody has looked for it here
         }
@@ -311,10 +348,12 @@ impl<W: Send + 'static> Inner<W> {
     /// A connection has ended: if it is idle, it leaves.
     fn ended(self: &Arc<Self>, id: ChannelId) {
         let mut state = self.lock();
-        let index = state.idle.iter().position(|channel| channel.id() == id);
+        let index = state.idle.iter().position(|resting| resting.member.channel.id() == id);
         let gone = index.map(|index| state.idle.remove(index));
         drop(state);
-        drop(gone);
+        if gone.is_some() {
+            self.connect_as_needed();
+        }
     }
 
     fn is_healthy(&self, channel: &Channel<W>) -> bool {
@@ -333,15 +372,17 @@ impl<W: Send + 'static> Inner<W> {
         let idle = std::mem::take(&mut state.idle);
         let waiting = std::mem::take(&mut state.waiting);
         let attempts = std::mem::take(&mut state.attempts);
+        let upkeep = std::mem::take(&mut state.upkeep);
         drop(state);
         for waiter in waiting {
             waiter.answer(Err(PoolError::Closed));
         }
-        for attempt in attempts.into_values().flatten() {
+        upkeep.end();
+        for attempt in attempts.into_values().filter_map(|connecting| connecting.attempt) {
             attempt.cancel();
         }
-        for channel in idle {
-            channel.close();
+        for resting in idle {
+            resting.member.channel.close();
         }
     }
 

@@ -8,18 +8,21 @@
 //! ```
 //! Always true between calls:
 //! 1. `idle + in use + connecting` is at most the limit, and each connection counts in one of them only.
-//! 2. While somebody waits, nothing is idle, and there are as many attempts to connect as waiters and room allow.
+//! 2. While somebody waits, nothing is idle, and there are as many attempts to connect as waiters and room allow. While nobody does, there are as
+//!    many as are to be kept ready, or a warm-up wants.
 //! 3. Waiters are served in the order in which they came; idle connections are used the last one first, so that those that
 //!    are not needed grow old together.
 //! 4. A [`Pooled`] goes back when it is dropped, wherever that happens: also in the hands of somebody who gave up waiting.
 //!    It knows its pool, so that giving it to another one cannot be written.
 //! 5. A connection that has ended, or whose end was asked for, is not lent again, whatever is checked beside.
-//! 6. No lock is held while a closure of the user, a promise or a drop of a connection runs.
+//! 6. A connection that has waited or lived for too long is not lent either, and is closed when it is; see `upkeep`.
+//! 7. No lock is held while a closure of the user, a promise or a drop of a connection runs.
 //!
 //! | file | what it is |
 //! | --- | --- |
 //! | `builder` | [`PoolBuilder`], limits and what is healthy |
 //! | `inner` | who waits, what is idle, what is under way |
+//! | `upkeep` | connections that grow old, and those that are made before anybody asks |
 //! | `pooled` | [`Pooled`], a connection on loan |
 //! | `error` | [`PoolError`], why there is none |
 //! | `nest` | keeps long chains of returns off the stack |
@@ -31,6 +34,7 @@ mod error;
 mod inner;
 mod nest;
 mod pooled;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;
@@ -130,6 +134,24 @@ impl<W: Send + 'static> Pool<W> {
     /// future, and a blocking wait. Cancelling it gives the place in the line up.
     pub fn acquire(&self) -> Promised<Pooled<W>, PoolError> {
         self.handle.inner.acquire()
+    }
+
+    /// Connects until so many connections are there, in use or idle, or as many as there may be: before the first of them is needed. A future of how
+    /// many there are, and a blocking wait. If a connect fails it fails with that error, and what was connected stays.
+    ///
+    /// ```
+    /// use netwright_core::pipeline;
+    /// use netwright_transport::{Client, Pool, Server};
+    ///
+    /// let server = Server::builder().pipeline(|_| pipeline().handle(|_, _| {})).bind("127.0.0.1:0").wait()?;
+    /// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+    /// let pool = Pool::to(&client, server.address()).max_connections(4).build()?;
+    /// assert_eq!(pool.warm_up(3).wait()?, 3);
+    /// assert_eq!(pool.figures().idle, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn warm_up(&self, connections: usize) -> Promised<usize, PoolError> {
+        self.handle.inner.warm_up(connections)
     }
 
     /// Closes what is idle, gives up what is being connected, and fails whoever waits. Connections on loan are closed when

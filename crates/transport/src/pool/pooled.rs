@@ -2,7 +2,7 @@
 
 use super::inner::Inner;
 use netwright_core::Channel;
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc, time::Instant};
 
 /// A connection of a [`Pool`](super::Pool): use it like its [`Channel`], and drop it to give it back.
 ///
@@ -25,16 +25,29 @@ use std::{fmt, ops::Deref, sync::Arc};
 /// ```
 #[must_use = "dropping it gives the connection back"]
 pub struct Pooled<W: Send + 'static> {
-    channel: Channel<W>,
+    member: Member<W>,
     inner: Arc<Inner<W>>,
     discarded: bool,
     fresh: bool,
 }
 
+/// A connection of a pool, wherever it is.
+pub(super) struct Member<W: Send + 'static> {
+    pub(super) channel: Channel<W>,
+    /// When it is too old to be lent again.
+    pub(super) dies: Option<Instant>,
+}
+
+impl<W: Send + 'static> Clone for Member<W> {
+    fn clone(&self) -> Self {
+        Self { channel: self.channel.clone(), dies: self.dies }
+    }
+}
+
 impl<W: Send + 'static> Pooled<W> {
     /// For a connection that counts as in use.
-    pub(super) fn new(inner: Arc<Inner<W>>, channel: Channel<W>, fresh: bool) -> Self {
-        Self { channel, inner, discarded: false, fresh }
+    pub(super) fn new(inner: Arc<Inner<W>>, member: Member<W>, fresh: bool) -> Self {
+        Self { member, inner, discarded: false, fresh }
     }
 
     /// Whether the connection was made for this loan: nobody has used it before, and it has not waited. Peers close what
@@ -53,18 +66,18 @@ impl<W: Send + 'static> Deref for Pooled<W> {
     type Target = Channel<W>;
 
     fn deref(&self) -> &Channel<W> {
-        &self.channel
+        &self.member.channel
     }
 }
 
 impl<W: Send + 'static> Drop for Pooled<W> {
     fn drop(&mut self) {
-        self.inner.release(self.channel.clone(), self.discarded);
+        self.inner.release(self.member.clone(), self.discarded);
     }
 }
 
 impl<W: Send + 'static> fmt::Debug for Pooled<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pooled").field(&self.channel).finish()
+        f.debug_tuple("Pooled").field(&self.member.channel).finish()
     }
 }

@@ -13,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+mod upkeep;
+
 type Connection = EmbeddedChannel<Infallible, Outgoing>;
 
 fn connection() -> Connection {

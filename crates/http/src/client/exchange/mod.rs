@@ -16,7 +16,7 @@
 //! | the request is sent, the head of the reply has not come | [`Times::head`] |
 //! | the head has come, and somebody waits for the next piece of the body | [`Times::piece`] |
 //! | all of it | [`Times::total`] |
-//! | no exchange | `idle_timeout`, at most twice |
+//! | no exchange | none: the pool closes what nobody uses |
 
 mod current;
 
@@ -56,21 +56,11 @@ pub(super) struct Exchange {
     over: bool,
     /// What the proxy at the other end is told of us with each request.
     authorization: Option<HeaderValue>,
-    /// Looks now and then whether anybody uses the connection, so that an exchange costs no timer.
-    idle: Option<StageTimer>,
-    /// Exchanges since the last look.
-    used: bool,
-    idle_limit: Duration,
 }
 
 type Cx<'a> = Context<'a, Exchange>;
 
 impl Exchange {
-    /// One whose connection may be unused for so long; zero: for ever.
-    pub(super) fn new(idle: Duration) -> Self {
-        Self { idle_limit: idle, ..Self::default() }
-    }
-
     /// One whose connection leads to a proxy that wants to know who we are. A request that says so itself is left as it is.
     pub(super) fn authorized(self, authorization: Option<HeaderValue>) -> Self {
         Self { authorization, ..self }
@@ -86,7 +76,6 @@ impl Exchange {
             return ask.give_back(HttpError::from(crate::error::Misuse::HeadWithinBody).into());
         }
         let Times { head: limit, piece: piece_limit, total } = ask.times;
-        self.used = true;
         let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
         let Some(Parts { request, reply, pooled }) = ask.take() else { return };
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
@@ -278,16 +267,6 @@ impl Exchange {
         }
     }
 
-    /// A connection that nobody has used for a while is closed. Who was lent it in this moment gets another one.
-    fn look_for_use(&mut self, cx: &mut Cx<'_>) {
-        if self.current.is_some() || std::mem::take(&mut self.used) {
-            self.idle = Some(cx.arm(self.idle_limit));
-            return;
-        }
-        self.over = true;
-        cx.close_because(CloseCause::TimedOut(self.idle_limit));
-    }
-
     /// The exchange will not be completed, and the connection cannot be used again.
     fn break_off(&mut self, cx: &mut Cx<'_>, error: WebClientError) {
         let Some(mut current) = self.current.take() else { return };
@@ -318,7 +297,6 @@ impl Handler for Exchange {
         // A server may close what nobody uses: that is seen only if somebody reads.
         self.asked = true;
         cx.request();
-        self.idle = (!self.idle_limit.is_zero()).then(|| cx.arm(self.idle_limit));
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {
@@ -397,9 +375,6 @@ impl Handler for Exchange {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, timer: StageTimer) {
-        if self.idle == Some(timer) {
-            return self.look_for_use(cx);
-        }
         let Some(current) = &mut self.current else { return };
         let limit = current.limit;
         if let Some((armed, limit)) = current.total_timer
