@@ -161,6 +161,67 @@ fn pushes_go_on_to_the_next_stage_and_answer_nobody() {
     assert!(channel.is_open());
 }
 
+// ---- replies in parts ----
+
+/// A line that begins with a plus goes on.
+fn goes_on(line: &String) -> bool {
+    line.contains('+')
+}
+
+#[test]
+fn parts_go_to_whoever_asked_in_order_or_by_id_and_the_last_one_is_the_reply() {
+    for (requests, lines) in [(in_order(), "+1\n+2\na\n+3\nb\n"), (by_id(), "a +1\na +2\nb +3\na a\nb b\n")] {
+        let mut channel = channel(requests.parts(goes_on));
+        let requester = Requester::new(channel.channel().clone());
+        let (tell, told) = mpsc::channel();
+        let mut replies: Vec<_> = ["a", "b"]
+            .into_iter()
+            .map(|id| {
+                let (tell, (ask, reply)) = (tell.clone(), Ask::new(format!("{id} ?")));
+                requester.send(ask.each(move |part| tell.send(format!("{id} {part}")).unwrap()));
+                reply
+            })
+            .collect();
+        channel.run().write_inbound(lines);
+        let parts: Vec<_> =
+            told.try_iter().map(|part| (part[..1].to_owned(), part[part.len() - 2..].to_owned())).collect();
+        assert_eq!(parts, [("a", "+1"), ("a", "+2"), ("b", "+3")].map(|(id, part)| (id.into(), part.into())));
+        assert!(replies.iter_mut().map(reply).zip(["a", "b"]).all(|(reply, id)| reply.ends_with(id)));
+    }
+}
+
+#[test]
+fn the_deadline_counts_anew_with_each_part() {
+    let figures = RequestFigures::default();
+    for requests in [in_order(), by_id()] {
+        let mut channel =
+            channel(requests.parts(goes_on).deadline(secs(5)).stuck_after(secs(20)).counting(&figures));
+        let mut slow = ask(&mut channel, "7 ?");
+        for _ in 0..4 {
+            channel.advance(secs(4)).write_inbound("7 +\n");
+        }
+        assert!(is_pending(&mut slow));
+        channel.advance(secs(5));
+        assert!(matches!(failure(&mut slow), RequestError::TimedOut { .. }));
+        // What still comes of it is dropped, and shows that the peer goes on.
+        for _ in 0..4 {
+            channel.advance(secs(19)).write_inbound("7 +\n");
+        }
+        channel.write_inbound("7 !\n");
+        assert!(channel.is_open());
+    }
+    assert_eq!(figures.late_replies(), 10);
+}
+
+#[test]
+fn a_part_of_nobodys_reply_is_a_fault() {
+    for requests in [in_order(), by_id()] {
+        let mut channel = channel(requests.parts(goes_on));
+        channel.write_inbound("7 +\n");
+        assert!(!channel.is_open());
+    }
+}
+
 // ---- limits ----
 
 #[test]
