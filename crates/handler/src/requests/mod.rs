@@ -165,7 +165,10 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
         let mut next = first;
         let of_request = move |request: &mut Q, is_used: &dyn Fn(&u64) -> bool| {
             let begun_at = next;
-            while first <= last {
+            if first > last {
+                return None;
+            }
+            loop {
                 let id = next;
                 next = if id >= last { first } else { id + 1 };
                 if !is_used(&id) {
@@ -173,10 +176,9 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
                     return Some(id);
                 }
                 if next == begun_at {
-                    break;
+                    return None;
                 }
             }
-            None
         };
         Self::with(Box::new(ById::new(Box::new(of_request), Box::new(of_reply))))
     }
