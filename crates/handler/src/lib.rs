@@ -19,7 +19,9 @@ mod rpc;
 
 pub use heartbeat::Heartbeat;
 pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, ReconnectEvent};
-pub use requests::{Ask, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply};
+pub use requests::{
+    Ask, NumbersUsedUp, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply,
+};
 pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
 
 /// The code of that page is built and run.

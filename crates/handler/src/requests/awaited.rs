@@ -93,10 +93,19 @@ pub(super) struct Look<Q, R> {
     pub(super) stuck: bool,
 }
 
+/// Why a request cannot be in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoId {
+    /// Another one has its id, or all ids are in use.
+    InUse,
+    /// Most ids are those of requests that were given up, and whose replies have not come: so many.
+    Unanswered(usize),
+}
+
 /// Which requests are in flight.
 pub(super) trait Awaited<Q, R> {
-    /// Takes one more, which is written next. Given back if its id is in use.
-    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>>;
+    /// Takes one more, which is written next. Given back if it has no id of its own.
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)>;
     /// Whose reply this is.
     fn take(&mut self, reply: &R) -> Found<Q, R>;
     /// Of whose reply this is a part. `None`: of nobody's.
@@ -130,7 +139,7 @@ impl<Q, R> InOrder<Q, R> {
 }
 
 impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
-    fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+    fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         self.slots.push_back(waiting);
         Ok(())
     }
@@ -238,14 +247,15 @@ impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
 }
 
 impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
-    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         let entries = &self.entries;
         match (self.of_request)(request, &|id| entries.contains_key(id)) {
             Some(id) if !self.entries.contains_key(&id) => {
                 self.entries.insert(id, waiting);
                 Ok(())
             }
-            _ => Err(waiting),
+            None if self.given_up > self.len() => Err((waiting, NoId::Unanswered(self.given_up))),
+            _ => Err((waiting, NoId::InUse)),
         }
     }
 

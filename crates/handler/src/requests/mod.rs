@@ -33,13 +33,13 @@ mod tests;
 pub(crate) use self::ask::Teller;
 pub use self::{
     ask::{Ask, Requester, Unanswered},
-    error::{RequestError, UnmatchedReply},
+    error::{NumbersUsedUp, RequestError, UnmatchedReply},
     figures::RequestFigures,
 };
 
 use self::{
     ask::{Answer, Finish, Taken},
-    awaited::{Awaited, ById, Found, InOrder, Waiting},
+    awaited::{Awaited, ById, Found, InOrder, NoId, Waiting},
 };
 use netwright_core::{CloseCause, Context, Event, Fault, Handler, StageTimer, Weight, WritePromise};
 use std::{
@@ -155,7 +155,8 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
     }
 
     /// The same by numbers of this range, which are given to requests in turn, but for those that are in use. If none is free, a request is
-    /// refused ([`RequestError::IdInUse`]).
+    /// refused ([`RequestError::IdInUse`]); if that is because replies to requests that were given up never came, the connection is closed
+    /// ([`NumbersUsedUp`]).
     pub fn numbered(
         numbers: RangeInclusive<u64>,
         mut number: impl FnMut(&mut Q, u64) + 'static,
@@ -341,9 +342,16 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         let Request { mut request, waiting } = request;
         match self.awaited.add(&mut request, waiting) {
             Ok(()) => cx.write(request),
-            Err(waiting) => {
+            Err((waiting, NoId::InUse)) => {
                 self.figures.count_refused();
                 Request { request, waiting }.fail(RequestError::IdInUse);
+            }
+            Err((waiting, NoId::Unanswered(requests))) => {
+                // It would be so for ever: the next connection has all numbers.
+                let cause = CloseCause::Fault(NumbersUsedUp { unanswered: requests }.into());
+                Request { request, waiting }
+                    .fail(RequestError::Closed { cause: cause.clone(), written: false });
+                self.break_off(cx, cause);
             }
         }
     }

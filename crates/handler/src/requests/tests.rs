@@ -99,6 +99,28 @@ fn numbers_are_given_in_turn_but_for_those_in_use() {
 }
 
 #[test]
+fn a_peer_that_answers_nothing_uses_no_numbers_up_for_ever() {
+    let numbered =
+        Requests::numbered(1..=3, |line: &mut String, id| line.insert_str(0, &format!("{id} ")), |_| None);
+    let mut channel = channel(numbered.deadline(secs(1)));
+    for _ in 0..2 {
+        drop(ask(&mut channel, "?"));
+    }
+    channel.advance(secs(1));
+    let mut slow = ask_within(&mut channel, secs(100), "!");
+    let mut fourth = ask(&mut channel, "!");
+    assert!(matches!(
+        failure(&mut fourth),
+        RequestError::Closed { cause: CloseCause::Fault(_), written: false }
+    ));
+    let RequestError::Closed { cause: CloseCause::Fault(fault), written: true } = failure(&mut slow) else {
+        panic!("another error")
+    };
+    assert_eq!(fault.downcast_ref(), Some(&NumbersUsedUp { unanswered: 2 }));
+    assert!(!channel.is_open());
+}
+
+#[test]
 fn an_empty_range_of_numbers_refuses_every_request() {
     #[allow(clippy::reversed_empty_ranges)] // that is the question
     let mut channel = channel(Requests::numbered(2..=1, |_, _| {}, |_| Some(1)));
