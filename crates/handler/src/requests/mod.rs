@@ -303,6 +303,9 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         if let Some(cause) = self.over.as_ref().or(cx.view().close_cause()).cloned() {
             return request.fail(RequestError::Closed { cause, written: false });
         }
+        if is_cancelled(&request) {
+            return;
+        }
         if self.waiting.is_empty() && self.has_room(cx) {
             self.send(cx, request);
         } else if !self.has_place() {

@@ -284,6 +284,14 @@ fn who_has_cancelled_in_the_queue_makes_room_and_is_not_sent() {
 }
 
 #[test]
+fn who_cancels_before_the_loop_has_the_request_is_not_sent() {
+    let mut channel = channel(in_order());
+    let reply = Requester::new(channel.channel().clone()).ask("a".to_owned());
+    assert!(reply.cancel());
+    assert_eq!(sent(channel.run()), "");
+}
+
+#[test]
 fn while_too_much_is_unsent_requests_wait_and_go_out_when_there_is_room() {
     let mut channel = Channel::of(
         pipeline().add(LineFrames::max(1 << 20)).add(Utf8::strict()).last(in_order().max_waiting(5)),
