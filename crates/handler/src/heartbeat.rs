@@ -18,6 +18,8 @@ use std::{
 /// A timer is never for no time at all.
 const SOON: Duration = Duration::from_millis(1);
 
+type IsPong<R> = Box<dyn FnMut(&R) -> bool>;
+
 /// Sends a message when the peer has been silent for a while, and closes the connection, as [timed out](CloseCause::TimedOut), if it stays silent. For protocols in which a
 /// message asks for an answer.
 ///
@@ -48,7 +50,7 @@ pub struct Heartbeat<R, W> {
     silence: Duration,
     answer: Duration,
     ping: Box<dyn FnMut() -> W>,
-    is_pong: Option<Box<dyn FnMut(&R) -> bool>>,
+    is_pong: Option<IsPong<R>>,
     /// When the peer was last heard.
     heard: Option<Instant>,
     /// Nothing was heard since a ping was written. What the transport had taken then, or at the last look since.

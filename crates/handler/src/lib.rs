@@ -38,6 +38,9 @@ mod timeout;
 pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
 pub use log::{Bytewise, Direction, Log, told};
+pub use requests::{
+    Ask, NumbersUsedUp, RequestError, RequestFigures, Requester, Requests, Unanswered, UnmatchedReply,
+};
 pub use rpc::{RetryBudget, RpcClient, RpcClientBuilder, RpcFigures, RpcRequest};
 pub use timeout::{ReadTimeout, WriteTimeout};
 mod capture;

@@ -8,9 +8,11 @@
 //! `NETWRIGHT_SIM_SEEDS=100000` takes more seeds, `NETWRIGHT_SIM_SEED=17` takes one.
 
 use netwright::{
-    Client, CloseCause, Peer, Server,
+    Client, CloseCause, Peer, Server, WriteError,
     codec::{LineFrames, Utf8},
-    handler::{Backoff, Heartbeat, Reconnect, RequestError, Requests, RetryBudget, RpcClient},
+    handler::{
+        Backoff, Heartbeat, Reconnect, ReconnectError, RequestError, Requests, RetryBudget, RpcClient,
+    },
     pipeline,
     server::BindError,
     time,
@@ -294,6 +296,92 @@ fn everybody_is_answered_once(sim: &Sim) {
         errands.len(),
         seen.given_up
     ));
+}
+
+/// Messages that wait for a connection, or go out at once.
+fn messages_stay_in_order(sim: &Sim) {
+    let (server_host, client_host) = (sim.host("server"), sim.host("client"));
+    sim.link(Link::default().latency(millis(1 + sim.below(40))).jitter(millis(sim.below(20))));
+    let (count, max_waiting) = (20 + sim.below(100), [0, 5, 1_000][sim.below(3) as usize]);
+    // Of each connection, what came.
+    let came: Arc<Mutex<Vec<Vec<u64>>>> = Arc::default();
+    let books = came.clone();
+    let listen = move || {
+        let books = books.clone();
+        let lines = || pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+        Server::builder()
+            .pipeline(move |_| {
+                let (books, mut at) = (books.clone(), None);
+                lines().handle(move |_, line: String| {
+                    let mut came = books.lock().unwrap();
+                    let at = *at.get_or_insert_with(|| {
+                        came.push(Vec::new());
+                        came.len() - 1
+                    });
+                    came[at].push(line.parse().unwrap());
+                })
+            })
+            .bind("0.0.0.0:7")
+            .wait()
+    };
+    server_host.start(listen).unwrap();
+    let plan = FaultPlan::new(millis(3_000)).lasting(millis(5)..=millis(1_000)).only(&["server"]);
+    sim.draw_faults(&plan.resets(4).crashes(0).kills(2));
+    // What was refused, because there was no connection.
+    let refused: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let (here, books, done) = (client_host.clone(), refused.clone(), Arc::new(Mutex::new(false)));
+    let told = done.clone();
+    let pauses: Vec<_> = (0..count).map(|_| sim.below(80)).collect();
+    let send = move || {
+        let lines = || pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+        let client = Client::builder().pipeline(move || lines().handle(|_, _: String| {}));
+        let reconnect = Reconnect::to(&client.map_err(|error| error.to_string())?, "server:7")
+            .backoff(Backoff::new(millis(20), millis(200)))
+            .max_waiting(max_waiting)
+            .start()
+            .map_err(|error| error.to_string())?;
+        let (books, told, pauses, handle) = (books.clone(), told.clone(), pauses.clone(), reconnect.clone());
+        let sending = async move {
+            let mut sent = Vec::new();
+            for (number, pause) in pauses.into_iter().enumerate() {
+                sent.push((number as u64, handle.send(number.to_string())));
+                time::sleep(millis(pause)).await;
+            }
+            for (number, sent) in sent {
+                match sent.await {
+                    Err(WriteError::Fault(fault)) if fault.downcast_ref::<ReconnectError>().is_some() => {
+                        books.lock().unwrap().push(number);
+                    }
+                    _ => {}
+                }
+            }
+            *told.lock().unwrap() = true;
+        };
+        let _ = here.spawn(sending).map_err(|error| error.to_string())?;
+        Ok::<_, String>(reconnect)
+    };
+    client_host.start(send).unwrap();
+    if !sim.run_until(millis(600_000), || *done.lock().unwrap()) {
+        sim.violation("somebody still waits");
+    }
+    sim.run_for(millis(1_000));
+    let (came, refused) = (came.lock().unwrap(), refused.lock().unwrap());
+    let all: Vec<u64> = came.iter().flatten().copied().collect();
+    for connection in came.iter().filter(|numbers| !numbers.is_sorted()) {
+        sim.violation(format!("not in order: {connection:?}"));
+    }
+    for number in 0..count {
+        let times = all.iter().filter(|came| **came == number).count();
+        if times > 1 || times == 1 && refused.contains(&number) {
+            sim.violation(format!("{number} came {times} times, refused: {}", refused.contains(&number)));
+        }
+    }
+    sim.note(format_args!("{} of {count} came, {} were refused", all.len(), refused.len()));
+}
+
+#[test]
+fn messages_come_once_and_in_order_or_are_refused_however_often_the_connection_ends() {
+    for_seeds(0..200, messages_stay_in_order);
 }
 
 #[test]

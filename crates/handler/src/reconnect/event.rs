@@ -51,6 +51,22 @@ pub enum ReconnectEvent<'a> {
 /// Why a client that [reconnects](super::Reconnect) has no connection, or has not sent a message.
 ///
 /// A message that was not sent tells by a [`WriteError::Fault`](netwright_core::WriteError) that holds one of these.
+///
+/// ```
+/// use netwright_core::{WriteError, pipeline};
+/// use netwright_handler::{Reconnect, ReconnectError};
+/// use netwright_transport::Client;
+///
+/// let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {}))?;
+/// let reconnect = Reconnect::to(&client, "local:nobody-is-here").start()?;
+/// match reconnect.send("hello").wait() {
+///     Err(WriteError::Fault(fault)) => {
+///         assert!(matches!(fault.downcast_ref(), Some(ReconnectError::NotConnected)));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), netwright_transport::ConnectError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ReconnectError {

@@ -21,10 +21,12 @@ fn connection() -> Connection {
     EmbeddedChannel::new(pipeline().handle(|_, _| ()))
 }
 
+type Attempt = (String, Promise<Channel, ConnectError>);
+
 /// A client whose connects are carried out by hand, and what it told.
 struct Scene {
     manual: ManualLoop,
-    attempts: Arc<Mutex<Vec<(String, Promise<Channel, ConnectError>)>>>,
+    attempts: Arc<Mutex<Vec<Attempt>>>,
     told: mpsc::Receiver<String>,
 }
 
@@ -77,7 +79,7 @@ impl Scene {
         self.told.try_iter().collect()
     }
 
-    fn take(&self) -> (String, Promise<Channel, ConnectError>) {
+    fn take(&self) -> Attempt {
         self.attempts.lock().unwrap().pop().expect("an attempt is under way")
     }
 

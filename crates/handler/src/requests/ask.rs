@@ -23,6 +23,8 @@ pub struct Ask<Q: 'static, R: 'static> {
     /// Taken by the stage, both at once.
     inner: Option<(Q, Answer<Q, R>)>,
     limit: Option<Duration>,
+    /// Who gets the parts of a reply but for the last.
+    parts: Option<Parts<R>>,
     /// Whose end it is if the message is dropped on its way.
     to: Option<Channel<Self>>,
 }
@@ -35,6 +37,17 @@ pub struct Unanswered<Q> {
     pub error: RequestError,
     /// The request, if it was not handed to the connection: it can be asked again, somewhere else.
     pub request: Option<Q>,
+}
+
+/// Takes the parts of a reply.
+pub(super) type Parts<R> = Box<dyn FnMut(R) + Send>;
+
+/// What the stage takes of an [`Ask`].
+pub(super) struct Taken<Q, R> {
+    pub(super) request: Q,
+    pub(super) answer: Answer<Q, R>,
+    pub(super) limit: Option<Duration>,
+    pub(super) parts: Option<Parts<R>>,
 }
 
 /// Whom to tell.
@@ -117,7 +130,7 @@ impl<Q: 'static, R: 'static> Ask<Q, R> {
     }
 
     fn of(request: Q, answer: Answer<Q, R>) -> Self {
-        Self { inner: Some((request, answer)), limit: None, to: None }
+        Self { inner: Some((request, answer)), limit: None, parts: None, to: None }
     }
 
     /// How long the reply may take, counted from when the channel's loop has the request; zero: no limit. Default: that of the stage.
@@ -126,10 +139,16 @@ impl<Q: 'static, R: 'static> Ask<Q, R> {
         self
     }
 
-    /// What the stage takes of it: the request, whom to tell, and how long it may take.
-    pub(super) fn take(mut self) -> Option<(Q, Answer<Q, R>, Option<Duration>)> {
+    /// Hands the parts of the reply to a closure, but for the last, which is the reply that is promised; see
+    /// [`Requests::parts`](super::Requests::parts). It runs on the loop of the channel. Without it parts are dropped.
+    pub fn each(mut self, part: impl FnMut(R) + Send + 'static) -> Self {
+        self.parts = Some(Box::new(part));
+        self
+    }
+
+    pub(super) fn take(mut self) -> Option<Taken<Q, R>> {
         let (request, answer) = self.inner.take()?;
-        Some((request, answer, self.limit))
+        Some(Taken { request, answer, limit: self.limit, parts: self.parts.take() })
     }
 
     /// The bytes that it holds, as far as that is known of its request.

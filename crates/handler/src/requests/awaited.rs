@@ -9,7 +9,10 @@
 //! 2. Whoever waits is told exactly once: by the reply, the deadline, the end, or the drop of this.
 //! 3. No more than `max_in_flight` wait, slots of those who gave up included in order; by id, marks are at most [`MARKS_MAX`].
 
-use super::{RequestError, ask::Answer};
+use super::{
+    RequestError,
+    ask::{Answer, Parts},
+};
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::{BuildHasherDefault, Hash},
@@ -26,9 +29,26 @@ pub(super) struct Waiting<Q, R> {
     /// When it is too late; later, when the slot of somebody who gave up has been empty-handed for too long.
     pub(super) deadline: Option<Instant>,
     pub(super) limit: Duration,
+    /// Who gets the parts of the reply but for the last.
+    pub(super) parts: Option<Parts<R>>,
 }
 
 impl<Q, R> Waiting<Q, R> {
+    /// A part has come: the next one may take as long again. False: nobody wants it any more.
+    pub(super) fn part(&mut self, part: R, now: Instant, stuck_after: Duration) -> bool {
+        let limit = if self.answer.is_some() { self.limit } else { stuck_after };
+        if self.deadline.is_some() && !limit.is_zero() {
+            self.deadline = now.checked_add(limit);
+        }
+        if self.is_given_up() {
+            return false;
+        }
+        if let Some(parts) = &mut self.parts {
+            parts(part);
+        }
+        true
+    }
+
     pub(super) fn fail(mut self, error: RequestError) {
         if let Some(answer) = self.answer.take() {
             answer.fail(error, None);
@@ -73,12 +93,23 @@ pub(super) struct Look<Q, R> {
     pub(super) stuck: bool,
 }
 
+/// Why a request cannot be in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoId {
+    /// Another one has its id, or all ids are in use.
+    InUse,
+    /// Most ids are those of requests that were given up, and whose replies have not come: so many.
+    Unanswered(usize),
+}
+
 /// Which requests are in flight.
 pub(super) trait Awaited<Q, R> {
-    /// Takes one more, which is written next. Given back if its id is in use.
-    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>>;
+    /// Takes one more, which is written next. Given back if it has no id of its own.
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)>;
     /// Whose reply this is.
     fn take(&mut self, reply: &R) -> Found<Q, R>;
+    /// Of whose reply this is a part. `None`: of nobody's.
+    fn find(&mut self, part: &R) -> Option<&mut Waiting<Q, R>>;
     /// How many count as in flight.
     fn len(&self) -> usize;
     /// Whether anybody still wants a reply.
@@ -108,7 +139,7 @@ impl<Q, R> InOrder<Q, R> {
 }
 
 impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
-    fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+    fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         self.slots.push_back(waiting);
         Ok(())
     }
@@ -119,6 +150,10 @@ impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
             Some(answer) if !answer.is_cancelled() => Found::Of(answer),
             _ => Found::Late,
         }
+    }
+
+    fn find(&mut self, _: &R) -> Option<&mut Waiting<Q, R>> {
+        self.slots.front_mut()
     }
 
     fn len(&self) -> usize {
@@ -212,14 +247,15 @@ impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
 }
 
 impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
-    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), Waiting<Q, R>> {
+    fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         let entries = &self.entries;
         match (self.of_request)(request, &|id| entries.contains_key(id)) {
             Some(id) if !self.entries.contains_key(&id) => {
                 self.entries.insert(id, waiting);
                 Ok(())
             }
-            _ => Err(waiting),
+            None if self.given_up > self.len() => Err((waiting, NoId::Unanswered(self.given_up))),
+            _ => Err((waiting, NoId::InUse)),
         }
     }
 
@@ -233,6 +269,11 @@ impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
             Some(answer) if !answer.is_cancelled() => Found::Of(answer),
             _ => Found::Late,
         }
+    }
+
+    fn find(&mut self, part: &R) -> Option<&mut Waiting<Q, R>> {
+        let id = (self.of_reply)(part)?;
+        self.entries.get_mut(&id)
     }
 
     fn len(&self) -> usize {

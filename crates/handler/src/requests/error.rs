@@ -129,3 +129,20 @@ impl fmt::Display for UnmatchedReply {
 }
 
 impl std::error::Error for UnmatchedReply {}
+
+/// Most numbers that requests could have belong to some that were given up, and whose replies never came: the connection ends, for the next
+/// one has all of them again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NumbersUsedUp {
+    /// How many requests were given up and not answered since.
+    pub unanswered: usize,
+}
+
+impl fmt::Display for NumbersUsedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no number is left for a request: {} that were given up have got no reply", self.unanswered)
+    }
+}
+
+impl std::error::Error for NumbersUsedUp {}

@@ -33,13 +33,13 @@ mod tests;
 pub(crate) use self::ask::Teller;
 pub use self::{
     ask::{Ask, Requester, Unanswered},
-    error::{RequestError, UnmatchedReply},
+    error::{NumbersUsedUp, RequestError, UnmatchedReply},
     figures::RequestFigures,
 };
 
 use self::{
-    ask::{Answer, Finish},
-    awaited::{Awaited, ById, Found, InOrder, Waiting},
+    ask::{Answer, Finish, Taken},
+    awaited::{Awaited, ById, Found, InOrder, NoId, Waiting},
 };
 use netwright_core::{CloseCause, Context, Event, Fault, Handler, StageTimer, Weight, WritePromise};
 use std::{
@@ -94,6 +94,8 @@ pub struct Requests<Q: 'static, R: 'static, X = Infallible> {
     awaited: Box<dyn Awaited<Q, R>>,
     waiting: VecDeque<Request<Q, R>>,
     pushes: Option<Sort<R, X>>,
+    /// Which messages are parts of replies whose last part is still to come.
+    is_part: Option<IsPart<R>>,
     limits: Limits,
     figures: RequestFigures,
     /// Armed for that moment; no deadline is before it.
@@ -108,6 +110,8 @@ pub struct Requests<Q: 'static, R: 'static, X = Infallible> {
 
 /// Which messages are replies, and what becomes of those that are none.
 type Sort<R, X> = Box<dyn FnMut(R) -> Result<R, X>>;
+
+type IsPart<R> = Box<dyn FnMut(&R) -> bool>;
 
 /// A request that waits to be sent.
 struct Request<Q, R> {
@@ -151,7 +155,8 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
     }
 
     /// The same by numbers of this range, which are given to requests in turn, but for those that are in use. If none is free, a request is
-    /// refused ([`RequestError::IdInUse`]).
+    /// refused ([`RequestError::IdInUse`]); if that is because replies to requests that were given up never came, the connection is closed
+    /// ([`NumbersUsedUp`]).
     pub fn numbered(
         numbers: RangeInclusive<u64>,
         mut number: impl FnMut(&mut Q, u64) + 'static,
@@ -161,7 +166,10 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
         let mut next = first;
         let of_request = move |request: &mut Q, is_used: &dyn Fn(&u64) -> bool| {
             let begun_at = next;
-            while first <= last {
+            if first > last {
+                return None;
+            }
+            loop {
                 let id = next;
                 next = if id >= last { first } else { id + 1 };
                 if !is_used(&id) {
@@ -169,10 +177,9 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
                     return Some(id);
                 }
                 if next == begun_at {
-                    break;
+                    return None;
                 }
             }
-            None
         };
         Self::with(Box::new(ById::new(Box::new(of_request), Box::new(of_reply))))
     }
@@ -201,7 +208,10 @@ impl<Q: 'static, R: 'static> Requests<Q, R> {
     pub fn pushes(mut self, mut is_push: impl FnMut(&R) -> bool + 'static) -> Requests<Q, R, R> {
         let awaited = std::mem::replace(&mut self.awaited, Box::new(InOrder::new()));
         let sort = move |message: R| if is_push(&message) { Err(message) } else { Ok(message) };
-        Requests::new(awaited, Some(Box::new(sort)), self.limits.clone(), self.figures.clone())
+        let mut requests =
+            Requests::new(awaited, Some(Box::new(sort)), self.limits.clone(), self.figures.clone());
+        requests.is_part = self.is_part.take();
+        requests
     }
 }
 
@@ -216,6 +226,7 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
             awaited,
             waiting: VecDeque::new(),
             pushes,
+            is_part: None,
             limits,
             figures,
             timer: None,
@@ -250,6 +261,32 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         self
     }
 
+    /// Messages for which this is true are parts of a reply that goes on, and those for which it is not are last parts, or replies that have only one. Each part goes
+    /// to the [closure](Ask::each) of whoever asked; the last is the reply. The deadline counts anew with each of them.
+    ///
+    /// ```
+    /// use netwright_codec::{LineFrames, Utf8};
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use netwright_handler::{Ask, Requests};
+    /// use std::sync::mpsc;
+    ///
+    /// // As in SMTP: "250-" goes on, "250 " is the end.
+    /// let requests = Requests::<String, String>::in_order().parts(|line| line.as_bytes().get(3) == Some(&b'-'));
+    /// let lines = pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+    /// let mut channel = EmbeddedChannel::of(lines.last(requests));
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let (ask, mut reply) = Ask::new("EHLO me".to_owned());
+    /// channel.write_outbound(ask.each(move |part| tell.send(part).unwrap()));
+    /// channel.write_inbound("250-SIZE\n250-STARTTLS\n250 HELP\n");
+    /// assert_eq!(told.try_iter().collect::<Vec<_>>(), ["250-SIZE", "250-STARTTLS"]);
+    /// assert_eq!(reply.wait().unwrap(), "250 HELP");
+    /// ```
+    pub fn parts(mut self, is_part: impl FnMut(&R) -> bool + 'static) -> Self {
+        self.is_part = Some(Box::new(is_part));
+        self
+    }
+
     /// Counts there what goes wrong.
     pub fn counting(mut self, figures: &RequestFigures) -> Self {
         self.figures = figures.clone();
@@ -259,12 +296,15 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
     // ---- what comes from the application ----
 
     fn begin(&mut self, cx: &mut Context<'_, Self>, ask: Ask<Q, R>) {
-        let Some((request, answer, limit)) = ask.take() else { return };
+        let Some(Taken { request, answer, limit, parts }) = ask.take() else { return };
         let limit = limit.unwrap_or(self.limits.deadline);
         let deadline = if limit.is_zero() { None } else { cx.now().checked_add(limit) };
-        let request = Request { request, waiting: Waiting { answer: Some(answer), deadline, limit } };
+        let request = Request { request, waiting: Waiting { answer: Some(answer), deadline, limit, parts } };
         if let Some(cause) = self.over.as_ref().or(cx.view().close_cause()).cloned() {
             return request.fail(RequestError::Closed { cause, written: false });
+        }
+        if is_cancelled(&request) {
+            return;
         }
         if self.waiting.is_empty() && self.has_room(cx) {
             self.send(cx, request);
@@ -305,9 +345,16 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         let Request { mut request, waiting } = request;
         match self.awaited.add(&mut request, waiting) {
             Ok(()) => cx.write(request),
-            Err(waiting) => {
+            Err((waiting, NoId::InUse)) => {
                 self.figures.count_refused();
                 Request { request, waiting }.fail(RequestError::IdInUse);
+            }
+            Err((waiting, NoId::Unanswered(requests))) => {
+                // It would be so for ever: the next connection has all numbers.
+                let cause = CloseCause::Fault(NumbersUsedUp { unanswered: requests }.into());
+                Request { request, waiting }
+                    .fail(RequestError::Closed { cause: cause.clone(), written: false });
+                self.break_off(cx, cause);
             }
         }
     }
@@ -332,6 +379,24 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
             self.finishing = false;
             cx.close();
         }
+    }
+
+    /// A part of a reply whose last part is still to come.
+    fn part(&mut self, cx: &mut Context<'_, Self>, part: R) {
+        let (now, stuck_after) = (cx.now(), self.limits.stuck_after);
+        match self.awaited.find(&part) {
+            None => self.unmatched(cx),
+            Some(waiting) => {
+                if !waiting.part(part, now, stuck_after) {
+                    self.figures.count_late();
+                }
+            }
+        }
+    }
+
+    fn unmatched(&mut self, cx: &mut Context<'_, Self>) {
+        let fault = UnmatchedReply { in_flight: self.awaited.len() };
+        self.break_off(cx, CloseCause::Fault(fault.into()));
     }
 
     // ---- time ----
@@ -420,13 +485,13 @@ impl<Q: 'static, R: 'static, X: 'static> Handler for Requests<Q, R, X> {
                 Err(push) => return cx.fire_read(push),
             },
         };
+        if self.is_part.as_mut().is_some_and(|is_part| is_part(&reply)) {
+            return self.part(cx, reply);
+        }
         match self.awaited.take(&reply) {
             Found::Of(answer) => answer.succeed(reply),
             Found::Late => self.figures.count_late(),
-            Found::Unmatched => {
-                let fault = UnmatchedReply { in_flight: self.awaited.len() };
-                self.break_off(cx, CloseCause::Fault(fault.into()));
-            }
+            Found::Unmatched => self.unmatched(cx),
         }
     }
 

@@ -99,6 +99,28 @@ fn numbers_are_given_in_turn_but_for_those_in_use() {
 }
 
 #[test]
+fn a_peer_that_answers_nothing_uses_no_numbers_up_for_ever() {
+    let numbered =
+        Requests::numbered(1..=3, |line: &mut String, id| line.insert_str(0, &format!("{id} ")), |_| None);
+    let mut channel = channel(numbered.deadline(secs(1)));
+    for _ in 0..2 {
+        drop(ask(&mut channel, "?"));
+    }
+    channel.advance(secs(1));
+    let mut slow = ask_within(&mut channel, secs(100), "!");
+    let mut fourth = ask(&mut channel, "!");
+    assert!(matches!(
+        failure(&mut fourth),
+        RequestError::Closed { cause: CloseCause::Fault(_), written: false }
+    ));
+    let RequestError::Closed { cause: CloseCause::Fault(fault), written: true } = failure(&mut slow) else {
+        panic!("another error")
+    };
+    assert_eq!(fault.downcast_ref(), Some(&NumbersUsedUp { unanswered: 2 }));
+    assert!(!channel.is_open());
+}
+
+#[test]
 fn an_empty_range_of_numbers_refuses_every_request() {
     #[allow(clippy::reversed_empty_ranges)] // that is the question
     let mut channel = channel(Requests::numbered(2..=1, |_, _| {}, |_| Some(1)));
@@ -161,6 +183,68 @@ fn pushes_go_on_to_the_next_stage_and_answer_nobody() {
     assert!(channel.is_open());
 }
 
+// ---- replies in parts ----
+
+/// A line that begins with a plus goes on.
+#[allow(clippy::ptr_arg)] // as the stage asks
+fn goes_on(line: &String) -> bool {
+    line.contains('+')
+}
+
+#[test]
+fn parts_go_to_whoever_asked_in_order_or_by_id_and_the_last_one_is_the_reply() {
+    for (requests, lines) in [(in_order(), "+1\n+2\na\n+3\nb\n"), (by_id(), "a +1\na +2\nb +3\na a\nb b\n")] {
+        let mut channel = channel(requests.parts(goes_on));
+        let requester = Requester::new(channel.channel().clone());
+        let (tell, told) = mpsc::channel();
+        let mut replies: Vec<_> = ["a", "b"]
+            .into_iter()
+            .map(|id| {
+                let (tell, (ask, reply)) = (tell.clone(), Ask::new(format!("{id} ?")));
+                requester.send(ask.each(move |part| tell.send(format!("{id} {part}")).unwrap()));
+                reply
+            })
+            .collect();
+        channel.run().write_inbound(lines);
+        let parts: Vec<_> =
+            told.try_iter().map(|part| (part[..1].to_owned(), part[part.len() - 2..].to_owned())).collect();
+        assert_eq!(parts, [("a", "+1"), ("a", "+2"), ("b", "+3")].map(|(id, part)| (id.into(), part.into())));
+        assert!(replies.iter_mut().map(reply).zip(["a", "b"]).all(|(reply, id)| reply.ends_with(id)));
+    }
+}
+
+#[test]
+fn the_deadline_counts_anew_with_each_part() {
+    let figures = RequestFigures::default();
+    for requests in [in_order(), by_id()] {
+        let mut channel =
+            channel(requests.parts(goes_on).deadline(secs(5)).stuck_after(secs(20)).counting(&figures));
+        let mut slow = ask(&mut channel, "7 ?");
+        for _ in 0..4 {
+            channel.advance(secs(4)).write_inbound("7 +\n");
+        }
+        assert!(is_pending(&mut slow));
+        channel.advance(secs(5));
+        assert!(matches!(failure(&mut slow), RequestError::TimedOut { .. }));
+        // What still comes of it is dropped, and shows that the peer goes on.
+        for _ in 0..4 {
+            channel.advance(secs(19)).write_inbound("7 +\n");
+        }
+        channel.write_inbound("7 !\n");
+        assert!(channel.is_open());
+    }
+    assert_eq!(figures.late_replies(), 10);
+}
+
+#[test]
+fn a_part_of_nobodys_reply_is_a_fault() {
+    for requests in [in_order(), by_id()] {
+        let mut channel = channel(requests.parts(goes_on));
+        channel.write_inbound("7 +\n");
+        assert!(!channel.is_open());
+    }
+}
+
 // ---- limits ----
 
 #[test]
@@ -197,6 +281,14 @@ fn who_has_cancelled_in_the_queue_makes_room_and_is_not_sent() {
     assert_eq!(sent(&mut channel), "a\nc\n");
     channel.write_inbound("C\n");
     assert_eq!((reply(&mut first), reply(&mut third)), ("A".into(), "C".into()));
+}
+
+#[test]
+fn who_cancels_before_the_loop_has_the_request_is_not_sent() {
+    let mut channel = channel(in_order());
+    let reply = Requester::new(channel.channel().clone()).ask("a".to_owned());
+    assert!(reply.cancel());
+    assert_eq!(sent(channel.run()), "");
 }
 
 #[test]

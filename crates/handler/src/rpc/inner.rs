@@ -36,16 +36,16 @@ pub(super) struct Call<Q, R> {
 }
 
 impl<Q, R> Call<Q, R> {
-    /// There will be no reply. An attempt that may have been written counts more than one that was not.
+    /// There will be no reply. An attempt that may have been written counts more than one that was not, and the limit is that of the whole.
     fn fail(self, error: RequestError) {
-        let error = match self.before {
-            None => error,
-            Some(before) => match error {
-                RequestError::TimedOut { limit, .. } => RequestError::TimedOut { limit, written: true },
-                RequestError::Closed { cause, .. } => RequestError::Closed { cause, written: true },
-                error if error.may_have_been_written() => error,
-                _ => before,
-            },
+        let limit = self.limit;
+        let error = match (error, self.before) {
+            (RequestError::TimedOut { written, .. }, before) => {
+                RequestError::TimedOut { limit, written: written || before.is_some() }
+            }
+            (RequestError::Closed { cause, .. }, Some(_)) => RequestError::Closed { cause, written: true },
+            (error, Some(before)) if !error.may_have_been_written() => before,
+            (error, _) => error,
         };
         self.promise.fail(error);
     }

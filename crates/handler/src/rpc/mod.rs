@@ -34,6 +34,23 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const WAITING: usize = 1024;
 
 /// Sets up an [`RpcClient`].
+///
+/// ```
+/// # use netwright_codec::{LineFrames, Utf8};
+/// # use netwright_core::pipeline;
+/// use netwright_handler::{Reconnect, RequestError, Requests, RetryBudget, RpcClient};
+/// # let lines = || pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+/// # let client = netwright_transport::Client::builder().pipeline(move || lines().last(Requests::<String, String>::in_order()))?;
+///
+/// let server = RpcClient::over(Reconnect::to(&client, "local:nobody-is-here"))
+///     .max_waiting(1)
+///     .retries(RetryBudget::none())
+///     .start()?;
+/// let _waits = server.ask("one".to_owned());
+/// assert!(matches!(server.ask("two".to_owned()).wait(), Err(RequestError::TooManyWaiting { max_waiting: 1 })));
+/// assert_eq!(server.figures().waiting, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a builder does nothing until `start`"]
 pub struct RpcClientBuilder<Q: Send + 'static, R: Send + 'static> {
     connection: ReconnectBuilder<Ask<Q, R>>,
@@ -118,7 +135,7 @@ impl<Q: Send + 'static, R: Send + 'static> Drop for Handle<Q, R> {
     }
 }
 
-/// How an [`RpcClient`] is doing.
+/// How an [`RpcClient`] is doing: [`RpcClient::figures`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RpcFigures {
@@ -144,16 +161,7 @@ impl<Q: Send + 'static, R: Send + 'static> RpcClient<Q, R> {
         self.request(request).send()
     }
 
-    /// A request whose deadline, or whether it may be done twice, is still to be said.
-    ///
-    /// ```no_run
-    /// # fn example(server: &netwright_handler::RpcClient<String, String>) -> Result<(), netwright_handler::RequestError> {
-    /// use std::time::Duration;
-    ///
-    /// let time = server.request("time?".to_owned()).idempotent().within(Duration::from_secs(2)).send().wait()?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A request whose deadline, or whether it may be done twice, is still to be said: see [`RpcRequest`].
     pub fn request(&self, request: Q) -> RpcRequest<'_, Q, R> {
         RpcRequest { client: self, request, copy: None, limit: self.handle.inner.deadline }
     }
@@ -170,6 +178,20 @@ impl<Q: Send + 'static, R: Send + 'static> RpcClient<Q, R> {
 }
 
 /// A request that is about to be sent; made by [`RpcClient::request`].
+///
+/// ```
+/// # use netwright_codec::{LineFrames, Utf8};
+/// # use netwright_core::pipeline;
+/// use netwright_handler::{Reconnect, RequestError, Requests, RpcClient};
+/// use std::time::Duration;
+/// # let lines = || pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+/// # let client = netwright_transport::Client::builder().pipeline(move || lines().last(Requests::<String, String>::in_order()))?;
+///
+/// let server = RpcClient::over(Reconnect::to(&client, "local:nobody-is-here")).start()?;
+/// let mut reply = server.request("time?".to_owned()).idempotent().within(Duration::from_millis(10)).send();
+/// assert!(matches!(reply.wait(), Err(RequestError::TimedOut { written: false, .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a request is not sent until `send`"]
 pub struct RpcRequest<'a, Q: Send + 'static, R: Send + 'static> {
     client: &'a RpcClient<Q, R>,
