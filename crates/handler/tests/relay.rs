@@ -23,7 +23,7 @@ fn embedded(relay: Relay) -> End {
 }
 
 fn pair() -> (End, End) {
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     (embedded(one), embedded(other))
 }
 
@@ -51,7 +51,7 @@ fn sends_no_more(end: &mut End) -> bool {
 
 #[test]
 fn bytes_pass_both_ways_and_early_ones_are_kept() {
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     let mut one = embedded(one);
     one.write_inbound("early ").write_inbound("bird ");
     let mut other = embedded(other);
@@ -100,7 +100,7 @@ fn the_end_of_an_input_is_passed_on_and_both_close_when_both_have_ended() {
 
 #[test]
 fn an_end_of_input_before_there_is_another_end_is_passed_on_behind_what_came_before_it() {
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     let mut one = embedded(one);
     one.write_inbound("all of it").close_input();
     let mut other = embedded(other);
@@ -147,19 +147,19 @@ fn an_end_that_is_closed_takes_the_other_with_it_and_one_that_breaks_says_why() 
 
 #[test]
 fn an_end_that_goes_before_the_other_comes_is_found_by_it() {
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     drop(one);
     let mut other = embedded(other);
     other.run();
     assert!(matches!(why(&other), Some(RelayError::Gone)), "{:?}", other.channel().close_cause());
 
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     let mut one = embedded(one);
     one.close_by_peer().run();
     let mut other = embedded(other);
     assert!(!other.run().is_open());
 
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     let mut one = embedded(one);
     drop(other);
     assert!(!one.run().is_open());
@@ -167,7 +167,7 @@ fn an_end_that_goes_before_the_other_comes_is_found_by_it() {
 
 #[test]
 fn an_end_whose_channel_panics_takes_the_other_with_it() {
-    let (one, other) = <Relay>::pair();
+    let (one, other) = Relay::pair();
     let panics = filter(Panics);
     let mut one: End = EmbeddedChannel::new(pipeline().add(panics).app(one));
     let mut other = embedded(other);

@@ -142,9 +142,7 @@ impl Relay {
             Ok(client.connect(address))
         })
     }
-}
 
-impl<R: 'static, W: Carries<R> + Send + 'static> Relay<R, W> {
     /// Has a closure connect the other end as soon as this one is active. The last stage there is [`OtherEnd::stage`].
     ///
     /// ```
@@ -177,11 +175,9 @@ impl<R: 'static, W: Carries<R> + Send + 'static> Relay<R, W> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn connecting(
-        connect: impl FnOnce(OtherEnd<R, W>) -> Result<Promised<Channel<W>, ConnectError>, ConnectError> + 'static,
+        connect: impl FnOnce(OtherEnd) -> Result<Promised<Channel, ConnectError>, ConnectError> + 'static,
     ) -> Self {
-        let mut one = Self::end(Shared::new(), Side::One);
-        one.connect = Some(Box::new(connect));
-        one
+        Self::connecting_of(connect)
     }
 
     /// Both ends, for two channels that are made otherwise: two that were accepted, or a child process and a connection. Nothing is read from
@@ -191,7 +187,7 @@ impl<R: 'static, W: Carries<R> + Send + 'static> Relay<R, W> {
     /// use netwright_core::{EmbeddedChannel, pipeline};
     /// use netwright_handler::Relay;
     ///
-    /// let (one, other) = <Relay>::pair();
+    /// let (one, other) = Relay::pair();
     /// let mut one = EmbeddedChannel::new(pipeline().app(one));
     /// one.write_inbound("early");
     /// let mut other = EmbeddedChannel::new(pipeline().app(other));
@@ -199,6 +195,30 @@ impl<R: 'static, W: Carries<R> + Send + 'static> Relay<R, W> {
     /// assert_eq!(other.run().outbound_bytes(), b"early");
     /// ```
     pub fn pair() -> (Self, Self) {
+        Self::pair_of()
+    }
+}
+
+impl<R: 'static, W: Carries<R> + Send + 'static> Relay<R, W> {
+    /// [`connecting`](Relay::connecting) for messages of any type.
+    pub fn connecting_of(
+        connect: impl FnOnce(OtherEnd<R, W>) -> Result<Promised<Channel<W>, ConnectError>, ConnectError> + 'static,
+    ) -> Self {
+        let mut one = Self::end(Shared::new(), Side::One);
+        one.connect = Some(Box::new(connect));
+        one
+    }
+
+    /// [`pair`](Relay::pair) for messages of any type.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use netwright_handler::Relay;
+    ///
+    /// let (one, other) = Relay::<u32, u32>::pair_of();
+    /// # let _ = (one, other);
+    /// ```
+    pub fn pair_of() -> (Self, Self) {
         let shared = Shared::new();
         (Self::end(shared.clone(), Side::One), Self::end(shared, Side::Other))
     }
