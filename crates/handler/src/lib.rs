@@ -16,6 +16,7 @@
 //! | what passes, for Wireshark | [`Capture`] |
 //! | the client's address behind a proxy (PROXY protocol, haproxy) | [`ProxyProtocol`], [`TrustedNetworks`]; to be such a proxy: [`SendProxyHeader`] |
 //! | networks that may come in, judged by the client's address | [`AddressFilter`] |
+//! | a proxy: two channels that pass on to each other | [`Relay`] |
 //!
 //! All of them are [`Filter`](netwright_core::Filter)s, unless they say otherwise: they fit anywhere where messages need not be of a certain type.
 
@@ -53,6 +54,9 @@ pub use address_filter::{AddressFilter, AddressRefused};
 pub use proxy_protocol::{
     ProxyError, ProxyHeader, ProxyProtocol, ProxySsl, SendProxyHeader, Tlv, TrustError, TrustedNetworks,
 };
+mod relay;
+
+pub use relay::{OtherEnd, Relay, RelayError};
 
 /// The code of that page is built and run.
 #[cfg(doctest)]
