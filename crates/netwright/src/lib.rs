@@ -209,11 +209,6 @@ pub mod server {
     };
     #[doc(inline)]
     pub use netwright_transport::{
-        AcceptRate, AccessDenied, AccessList, Admission, AdmissionControl, Incoming, LiveAccessList, Network,
-        NetworkError, Networks, Verdict,
-    };
-    #[doc(inline)]
-    pub use netwright_transport::{
         Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,
         ServerObserver, ServerShutdown,
     };
