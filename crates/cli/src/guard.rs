@@ -1,14 +1,15 @@
-//! The options of `netwright serve` that every server has: who may come in, how long a connection may be silent, how fast it is.
+//! The options of `netwright serve` that every server has: who may come in and by whom they are announced, how long a
+//! connection may be silent, how fast it is, and what is kept of it.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, terminal::say};
 use clap::{Args, ValueEnum};
 use netwright::{
-    handler::{Idle, Log, Shape, shape::Rate, told},
+    handler::{AddressFilter, Capture, Idle, Log, ProxyProtocol, Shape, TrustedNetworks, shape::Rate, told},
     pipeline,
     pipeline::IntoPipeline,
-    server::{Admission, Network, ServerBuilder},
+    server::{AccessList, Admission, LiveAccessList, Network, ServerBuilder},
 };
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tracing::Level;
 
 /// What they are listed under.
@@ -45,7 +46,22 @@ pub(crate) struct GuardArguments {
     /// is not covered: passwords show
     #[arg(long, value_name = "WHAT", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "connections")]
     log: Option<Logged>,
+
+    /// Expect the PROXY protocol (versions 1 and 2) from proxies in these networks, as 10.0.0.0/8,192.0.2.7, and believe nobody else; who comes by a
+    /// Unix socket is believed. The client's address is what logs show and --allow and --deny judge
+    #[arg(long, value_name = "TRUSTED", conflicts_with = "per_address")]
+    proxy_protocol: Option<TrustedNetworks>,
+
+    /// Write what passes on all connections to this file, which Wireshark and tshark read (pcapng), up to 256 MiB. With --tls the secrets that
+    /// decrypt it are in the file as well
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
 }
+
+/// Of a capture's file: what Wireshark still opens with ease.
+const CAPTURE_MAX: u64 = 256 << 20;
+/// For what is still to be written of a capture when the server has ended.
+const LAST_PACKETS: Duration = Duration::from_secs(5);
 
 /// What the log tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,13 +113,44 @@ impl GuardArguments {
         if let Some(connections) = self.per_address {
             admission = admission.per_address(connections);
         }
-        for network in &self.allow {
-            admission = admission.allow(*network)?;
-        }
-        for network in &self.deny {
-            admission = admission.deny(*network)?;
+        if self.proxy_protocol.is_none() {
+            admission = admission.access(self.access()?);
         }
         Ok(server.admission(admission))
+    }
+
+    /// Who is allowed and denied.
+    fn access(&self) -> Result<AccessList, Failure> {
+        let mut list = AccessList::new();
+        for network in &self.allow {
+            list = list.allow(*network)?;
+        }
+        for network in &self.deny {
+            list = list.deny(*network)?;
+        }
+        Ok(list)
+    }
+
+    /// The capture, if there is to be one.
+    pub(crate) fn capture(&self) -> Result<Option<Capture>, Failure> {
+        let Some(path) = &self.capture else { return Ok(None) };
+        let capture = Capture::to_file(path, CAPTURE_MAX)
+            .map_err(|error| Failure::Failed(format!("cannot capture to {}: {error}", path.display())))?;
+        Ok(Some(capture))
+    }
+
+    /// Ends a capture, and says what it has.
+    pub(crate) fn finish(&self, capture: Option<&Capture>) {
+        let (Some(path), Some(capture)) = (&self.capture, capture) else { return };
+        if !capture.finish(LAST_PACKETS) {
+            tracing::warn!("the capture was not written in time");
+        }
+        let figures = capture.figures();
+        let lost = match figures.lost_packets {
+            0 => String::new(),
+            lost => format!(", {lost} were lost: the file is full, or the disk is full or too slow"),
+        };
+        say!("{} packets captured to {}{lost}", figures.packets, path.display());
     }
 
     /// Whether the log has to be seen.
@@ -123,19 +170,34 @@ impl GuardArguments {
     }
 
     /// What connections pass before their protocol, if anything.
-    pub(crate) fn guard(&self) -> Option<Guard> {
+    pub(crate) fn guard(&self, capture: Option<Capture>) -> Result<Option<Guard>, Failure> {
+        let (proxy, access) = match &self.proxy_protocol {
+            Some(trusted) => {
+                let list = LiveAccessList::new(self.access()?);
+                (Some(Arc::new(trusted.clone().and_unix_sockets())), Some(list))
+            }
+            None => (None, None),
+        };
         let guard = Guard {
+            proxy,
+            access,
+            capture,
             idle: self.idle,
             rate: self.rate,
             log: self.log.is_some().then(|| Log::lifecycle().level(Level::INFO)),
             contents: self.contents(),
         };
-        guard.is_needed().then_some(guard)
+        Ok(guard.is_needed().then_some(guard))
     }
 }
 
 /// What every connection passes before its protocol and its TLS.
 pub(crate) struct Guard {
+    /// Who is believed to speak for others.
+    proxy: Option<Arc<TrustedNetworks>>,
+    /// Who may come in, where that is known only behind a proxy's header.
+    access: Option<LiveAccessList>,
+    capture: Option<Capture>,
     idle: Option<Duration>,
     rate: Option<Rate>,
     log: Option<Log<told::Lifecycle>>,
@@ -144,7 +206,11 @@ pub(crate) struct Guard {
 
 impl Guard {
     fn is_needed(&self) -> bool {
-        self.idle.is_some() || self.rate.is_some() || self.log.is_some()
+        self.idle.is_some()
+            || self.rate.is_some()
+            || self.log.is_some()
+            || self.proxy.is_some()
+            || self.capture.is_some()
     }
 
     /// A protocol behind it.
@@ -154,6 +220,9 @@ impl Guard {
         T: Send + 'static,
     {
         pipeline()
+            .filter_if(self.proxy.clone().map(ProxyProtocol::from))
+            .filter_if(self.access.clone().map(AddressFilter::new))
+            .add(self.capture.as_ref().map(Capture::stage))
             .filter_if(self.contents.clone())
             .filter_if(self.log.clone())
             .filter_if(self.idle.map(|limit| Idle::all(limit).closing()))

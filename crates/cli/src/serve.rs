@@ -25,6 +25,7 @@ use netwright::{
     channel::Envelope,
     client::ClientBuilder,
     event_loop::{BuildError, ThreadPerChannel},
+    handler::{Capture, Chaos},
     server::{ServerBuilder, raise_descriptor_limit},
 };
 use std::thread::available_parallelism;
@@ -47,6 +48,11 @@ pub(crate) struct Arguments {
     /// Where a proxy passes bytes on to, as HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDR", required_if_eq("protocol", "proxy"))]
     to: Option<String>,
+
+    /// Have the proxy play a bad network, to see what programs make of one: latency=50ms,jitter=20ms,rate=1m,cut=0.1%,seed=7, each for both
+    /// directions, or for one with read. or write. in front (read is what comes from clients). More words: `netwright serve --help`
+    #[arg(long, value_name = "FAULTS")]
+    chaos: Option<Chaos>,
 
     /// How many event loops serve connections [default: one for each core; 1 for the model single]
     #[arg(long, value_name = "N", value_parser = loop_count())]
@@ -83,6 +89,9 @@ Examples:
   netwright serve echo --listen unix:/tmp/echo.sock       a Unix socket
   netwright serve echo --listen udp:127.0.0.1:7007        each datagram goes back to its sender
   netwright serve proxy --listen 127.0.0.1:8080 --to 127.0.0.1:7007
+  netwright serve proxy --to 127.0.0.1:7007 --chaos latency=50ms,jitter=20ms,rate=1m,cut=0.1%,seed=7
+  netwright serve echo --idle 30s --per-address 16 --deny 192.0.2.0/24 --rate 100k --log
+  netwright serve hello --proxy-protocol 10.0.0.0/8 --capture hello.pcapng
   netwright serve http --dir public --listing             files, for browsers
   netwright serve hello --tls                             small answers over HTTPS, for load and for tests
   netwright serve ws-echo --tls --cert cert.pem --key key.pem
@@ -175,7 +184,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let hosts = plan.hosts()?;
     let acceptors = plan.acceptors()?;
     let tape = arguments.record.tape(&name(arguments.protocol))?;
-    let server = start(&arguments, &plan, &hosts, acceptors.as_ref(), &tape)?;
+    let capture = arguments.guard.capture()?;
+    let server = start(&arguments, &plan, &hosts, acceptors.as_ref(), &tape, capture.as_ref())?;
     for address in server.iter().flat_map(Server::addresses) {
         say!("{} listens on {address}", name(arguments.protocol));
         let scheme = arguments.web.scheme(&name(arguments.protocol));
@@ -205,6 +215,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let groups: Vec<_> = acceptors.into_iter().chain(workers).collect();
     let ended = running::until_stopped(&stop, server.as_slice(), &groups, plan.backend.known());
     tape.finish();
+    arguments.guard.finish(capture.as_ref());
     ended
 }
 
@@ -214,8 +225,13 @@ fn start(
     hosts: &Homes,
     acceptors: Option<&EventLoopGroup>,
     tape: &Tape,
+    capture: Option<&Capture>,
 ) -> Result<Option<Server>, Failure> {
-    let front = Front { guard: arguments.guard.guard(), tls: arguments.web.acceptor()?, tape: tape.clone() };
+    let front = Front {
+        guard: arguments.guard.guard(capture.cloned())?,
+        tls: arguments.web.acceptor(capture)?,
+        tape: tape.clone(),
+    };
     let server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
     let mut server = arguments.guard.admit(server)?;
     if let Some(acceptors) = acceptors {
@@ -228,7 +244,7 @@ fn start(
     }
     let mut bound = match (arguments.protocol, &arguments.to) {
         (Protocol::Proxy, Some(target)) => {
-            proxy::bind(server, first, target.clone(), hosts.clone(), front.tape)
+            proxy::bind(server, first, target.clone(), hosts.clone(), arguments.chaos, front)
         }
         (Protocol::Proxy, None) => return Err(Failure::usage("serve proxy needs --to ADDR")),
         (Protocol::Echo, _) => echo::bind(server, first, front),
@@ -357,6 +373,10 @@ impl Plan {
         }
         if let (Some(target), true) = (&arguments.to, arguments.protocol != Protocol::Proxy) {
             let text = format!("--to {target} is for serve proxy only, not for {}", name(arguments.protocol));
+            return Err(Failure::usage(text));
+        }
+        if arguments.chaos.is_some() && arguments.protocol != Protocol::Proxy {
+            let text = format!("--chaos is for serve proxy only, not for {}", name(arguments.protocol));
             return Err(Failure::usage(text));
         }
         arguments.web.check(&name(arguments.protocol))?;

@@ -2,7 +2,7 @@
 
 use crate::{failure::Failure, servers::front};
 use clap::Args;
-use netwright::{http::web::Files, tls::Acceptor};
+use netwright::{handler::Capture, http::web::Files, tls::Acceptor};
 use std::path::PathBuf;
 
 /// What they are listed under.
@@ -47,12 +47,12 @@ impl WebArguments {
         Ok(())
     }
 
-    pub(crate) fn acceptor(&self) -> Result<Option<Acceptor>, Failure> {
+    pub(crate) fn acceptor(&self, capture: Option<&Capture>) -> Result<Option<Acceptor>, Failure> {
         if !self.tls {
             return Ok(None);
         }
         let files = self.cert.as_deref().zip(self.key.as_deref());
-        front::acceptor(files).map(Some)
+        front::acceptor(files, capture).map(Some)
     }
 
     pub(crate) fn files(&self) -> Result<Files, Failure> {

@@ -24,7 +24,7 @@ pub(crate) fn bind(
     address: &str,
     front: Front,
 ) -> Promised<Server, BindError> {
-    front.bind(server, address, move |tape| stages(&room, tape))
+    front.bind(server, address, move |_, tape| stages(&room, tape))
 }
 
 pub(crate) fn stages(room: &Room, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

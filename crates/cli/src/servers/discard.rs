@@ -8,7 +8,7 @@ use netwright::{
 };
 
 pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
-    front.bind(server, address, |tape| pipeline().add(tape.stage()).app(Discard))
+    front.bind(server, address, |_, tape| pipeline().add(tape.stage()).app(Discard))
 }
 
 struct Discard;

@@ -10,7 +10,7 @@ use netwright::{
 };
 
 pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
-    front.bind(server, address, stages)
+    front.bind(server, address, |_, tape| stages(tape))
 }
 
 pub(crate) fn stages(tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

@@ -20,7 +20,7 @@ pub(crate) fn bind(
     files: Files,
 ) -> Promised<Server, BindError> {
     let log = AccessLog::tracing(); // seen with -v
-    front.bind(server, address, move |tape| stages(&files, &log, tape))
+    front.bind(server, address, move |_, tape| stages(&files, &log, tape))
 }
 
 pub(crate) fn stages(files: &Files, log: &AccessLog, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {

@@ -9,24 +9,34 @@
 use crate::{failure::Failure, guard::Guard, record::Tape};
 use bytes::BytesMut;
 use netwright::{
-    CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise, pipeline,
+    CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise,
+    handler::Capture,
+    pipeline,
     pipeline::IntoPipeline,
-    server::{BindError, ServerBuilder},
-    tls::{Acceptor, Certificate, Tls},
+    server::{Accepted, BindError, ServerBuilder},
+    tls::{Acceptor, Certificate, KeyLines, Tls},
 };
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// What a certificate that we make ourselves is for.
 const SELF_SIGNED_FOR: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// From files, or made for the occasion.
-pub(crate) fn acceptor(files: Option<(&Path, &Path)>) -> Result<Acceptor, Failure> {
+/// With a capture, that gets the secrets.
+pub(crate) fn acceptor(
+    files: Option<(&Path, &Path)>,
+    capture: Option<&Capture>,
+) -> Result<Acceptor, Failure> {
     let certificate = match files {
         Some((chain, key)) => Certificate::from_pem_files(chain, key)?,
         None => Certificate::self_signed(SELF_SIGNED_FOR)?,
     };
     // Who says that it speaks only 1.0 is not to be refused for that.
-    Ok(Acceptor::builder().certificate(certificate).alpn(["http/1.1", "http/1.0"]).build()?)
+    let mut acceptor = Acceptor::builder().certificate(certificate).alpn(["http/1.1", "http/1.0"]);
+    if let Some(capture) = capture.cloned() {
+        acceptor = acceptor.key_log(Arc::new(KeyLines::new(move |line| drop(capture.tls_secret_line(line)))));
+    }
+    Ok(acceptor.build()?)
 }
 
 /// What every connection of a server passes before its protocol, and the recorder that may be the first stage of that.
@@ -43,7 +53,7 @@ impl Front {
         self,
         server: ServerBuilder,
         address: &str,
-        make: impl Fn(&Tape) -> P + Send + Sync + 'static,
+        make: impl Fn(&Accepted, &Tape) -> P + Send + Sync + 'static,
     ) -> Promised<Server, BindError>
     where
         P: IntoPipeline<T>,
@@ -51,10 +61,12 @@ impl Front {
     {
         let Self { guard, tls, tape } = self;
         let bound = match (guard, tls) {
-            (None, None) => server.pipeline(move |_| make(&tape)),
-            (None, Some(tls)) => server.pipeline(move |_| secure(&tls, make(&tape))),
-            (Some(guard), None) => server.pipeline(move |_| guard.before(make(&tape))),
-            (Some(guard), Some(tls)) => server.pipeline(move |_| guard.before(secure(&tls, make(&tape)))),
+            (None, None) => server.pipeline(move |who| make(who, &tape)),
+            (None, Some(tls)) => server.pipeline(move |who| secure(&tls, make(who, &tape))),
+            (Some(guard), None) => server.pipeline(move |who| guard.before(make(who, &tape))),
+            (Some(guard), Some(tls)) => {
+                server.pipeline(move |who| guard.before(secure(&tls, make(who, &tape))))
+            }
         };
         bound.bind(address)
     }

@@ -40,7 +40,7 @@ const BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream")
 
 pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
     let made = Stages::default();
-    front.bind(server, address, move |tape| made.stages(tape))
+    front.bind(server, address, move |_, tape| made.stages(tape))
 }
 
 /// What all connections share.

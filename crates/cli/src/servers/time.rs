@@ -19,7 +19,7 @@ const ORDER: &[u8] = b"QUERY TIME ORDER";
 const BAD_ORDER: Bytes = Bytes::from_static(b"BAD ORDER");
 
 pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
-    front.bind(server, address, |tape| stages(Clock::System, tape))
+    front.bind(server, address, |_, tape| stages(Clock::System, tape))
 }
 
 pub(crate) fn stages(clock: Clock, tape: &Tape) -> impl IntoPipeline<Bytes> + use<> {

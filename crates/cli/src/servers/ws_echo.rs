@@ -18,7 +18,7 @@ const MESSAGE_MAX: usize = 16 << 20;
 
 pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
     let accept = accept();
-    front.bind(server, address, move |tape| stages(&accept, tape))
+    front.bind(server, address, move |_, tape| stages(&accept, tape))
 }
 
 /// What all connections share.

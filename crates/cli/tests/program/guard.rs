@@ -130,3 +130,74 @@ fn load_through_a_proxy_elsewhere_is_refused_unless_it_is_allowed() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--allow-remote"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn behind_a_proxy_the_client_is_whom_the_proxy_names_and_nobody_else_may_name_one() {
+    let trusting = ["--proxy-protocol", "127.0.0.0/8", "--deny", "192.0.2.0/24"];
+    let (_server, address) = echo(&trusting);
+    let header = |client: &str| format!("PROXY TCP4 {client} 198.51.100.7 40000 7007\r\nhello\n");
+    assert_eq!(Peer::connect(address).send(header("203.0.113.9")).line(), "hello");
+    let answer = |address, bytes: String| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer); // a reset is as good as an end
+        answer
+    };
+    assert_eq!(answer(address, header("192.0.2.9")), b"", "denied by the address that the proxy names");
+    assert_eq!(answer(address, "hello without a header\n".to_owned()), b"");
+
+    let (_server, address) = echo(&["--proxy-protocol", "10.0.0.0/8"]);
+    assert_eq!(answer(address, header("203.0.113.9")), b"", "not from us");
+}
+
+#[test]
+fn a_capture_has_what_passed_and_is_whole_when_the_server_has_ended() {
+    let path = std::env::temp_dir().join(format!("netwright-serve-{}.pcapng", std::process::id()));
+    let file = path.to_str().unwrap();
+    let (mut server, address) = echo(&["--capture", file]);
+    assert_eq!(Peer::connect(address).send("hello in a capture\n").line(), "hello in a capture");
+    server.child.kill().unwrap();
+    let _ = server.child.wait();
+    // Also of a server that was killed something can be read: what it had written. So only what one that ends by itself says is looked at below.
+    #[cfg(unix)]
+    {
+        let (mut server, address) = echo(&["--capture", file]);
+        assert_eq!(Peer::connect(address).send("hello in a capture\n").line(), "hello in a capture");
+        server.signal(rustix::process::Signal::TERM);
+        let said = std::iter::from_fn(|| server.lines.recv_timeout(PATIENCE).ok()).collect::<Vec<_>>();
+        assert!(said.iter().any(|line| line.contains("packets captured to")), "{said:?}");
+        assert!(server.ended().success());
+        let bytes = std::fs::read(&path).unwrap();
+        let hellos = bytes.windows(18).filter(|bytes| bytes == b"hello in a capture").count();
+        assert_eq!((&bytes[..4], hellos), (&[0x0a, 0x0d, 0x0d, 0x0a][..], 2), "there and back");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_proxy_that_plays_a_bad_network_keeps_every_byte_and_cuts_where_it_is_told_to() {
+    let (_echo, target) = echo(&[]);
+    let target = target.to_string();
+    let serve = |chaos: &str| {
+        let arguments = ["serve", "proxy", "--listen", "127.0.0.1:0", "--to", &target, "--chaos", chaos];
+        let (proxy, addresses) = Running::serve(&arguments, 1);
+        (proxy, addresses[0])
+    };
+    let (_proxy, address) = serve("latency=5ms,jitter=5ms,rate=5m,seed=7");
+    let bytes = numbered(100_000);
+    assert!(Peer::connect(address).exchange(&bytes) == bytes);
+
+    let (_proxy, address) = serve("cut=100%,seed=7");
+    assert!(!is_served(address));
+
+    for (options, expected) in [
+        (["serve", "proxy", "--to", &target, "--chaos", "cut=200%"], "cut"),
+        (["serve", "echo", "--listen", "127.0.0.1:0", "--chaos", "seed=1"], "proxy only"),
+    ] {
+        let output = run(&options);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(expected), "{options:?}: {error}");
+    }
+}
