@@ -284,7 +284,8 @@ fn check_secret(line: &str) -> Result<(), &'static str> {
         return Err("longer than 512 bytes");
     }
     let words: Vec<_> = line.split(' ').collect();
-    let is_hex = |word: &str| word.len() % 2 == 0 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex =
+        |word: &str| word.len().is_multiple_of(2) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     match words[..] {
         [label, _, _]
             if label.is_empty()

@@ -110,7 +110,8 @@ fn a_connection_has_a_handshake_its_bytes_both_ways_and_an_end() {
 #[test]
 fn who_breaks_off_and_why_shows_in_the_end() {
     type Act = fn(&mut EmbeddedChannel<(), Outgoing>);
-    let ends: [(Act, &[(char, &str)], &str); 7] = [
+    type Packets = &'static [(char, &'static str)];
+    let ends: [(Act, Packets, &str); 7] = [
         (|channel| _ = channel.close_by_peer(), &[('>', "FIN ACK"), ('<', "FIN ACK")], "closed by the peer"),
         (
             |channel| _ = channel.end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into())),
