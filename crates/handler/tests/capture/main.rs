@@ -180,6 +180,19 @@ fn a_message_longer_than_a_segment_may_be_goes_in_several() {
 }
 
 #[test]
+fn a_message_without_bytes_is_no_packet_and_a_long_cause_is_cut() {
+    let capture = ring();
+    let mut channel = echo(&capture, US, PEER);
+    channel.write_inbound("");
+    assert_eq!(of(&capture).packets.len(), 3);
+    channel.channel().close_because(CloseCause::Panicked("ä".repeat(5000)));
+    channel.run();
+    let packets = of(&capture).packets;
+    let comment = packets.last().unwrap().comment.clone().unwrap();
+    assert!(comment.len() > 1000 && comment.len() <= 1024 && comment.ends_with('ä'), "{comment}");
+}
+
+#[test]
 fn mapped_addresses_are_those_of_version_4() {
     let capture = ring();
     echo(&capture, "[::ffff:1.2.3.4]:80", "[::ffff:5.6.7.8]:9").write_inbound("x");
@@ -337,6 +350,7 @@ impl Drop for Temporary {
 #[test]
 fn many_channels_go_into_one_file_which_only_its_user_may_read() {
     let there = Temporary::new("many");
+    fs::write(&there.0, "of an earlier run, for all to read").unwrap();
     let capture = Capture::to_file(&there.0, 1 << 20).unwrap();
     let threads: Vec<_> = (0..4_u16)
         .map(|thread| {
