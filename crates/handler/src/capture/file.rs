@@ -246,7 +246,9 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
         Ok(file)
     }
     #[cfg(not(unix))]
-    options.open(path)
+    {
+        options.open(path)
+    }
 }
 
 pub(super) fn since_epoch() -> Duration {
