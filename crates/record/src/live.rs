@@ -178,7 +178,7 @@ impl Live {
     }
 
     /// Nothing more will come.
-    pub(crate) fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: End, pen: &mut Pen, flushed_ns: Option<u64>) {
         let when = self.shared.settings.when;
         let why = match end {
             End::Channel(CauseKind::Fault | CauseKind::Code) => Why::Error,
@@ -189,6 +189,7 @@ impl Live {
             End::Removed => Why::Removed,
         };
         let mut state = self.lock();
+        state.empty_front(&self.front, pen, flushed_ns);
         state.over = true;
         let Some(begun) = state.begun.clone() else { return }; // it never was in a channel
         // What was written because of an error need not be written again because of the same error's end.

@@ -143,7 +143,7 @@ impl<W> Recorder<W> {
 
     fn end(&mut self, end: End) {
         if !std::mem::replace(&mut self.over, true) {
-            self.live.end(end);
+            self.live.end(end, &mut self.pen, self.flushed_ns.take());
         }
     }
 }

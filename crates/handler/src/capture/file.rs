@@ -72,14 +72,7 @@ impl FileSink {
         if bytes_max < BYTES_MIN {
             return Err(CaptureError::TooSmall { got: bytes_max, least: BYTES_MIN });
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600); // it holds what peers have sent, and maybe the keys to it
-        }
-        let file = options.open(path).map_err(CaptureError::Io)?;
+        let file = create_private(path).map_err(CaptureError::Io)?;
         let mut state = State::default();
         block::preamble(&mut state.pending);
         state.accepted = state.pending.len() as u64;
@@ -236,6 +229,25 @@ impl Drop for Writer {
         if let Some(sink) = self.0.take() {
             sink.failed(io::Error::other("no worker takes what is to be written"));
         }
+    }
+}
+
+/// A new file that its user alone can read, also if one was there that others could: it holds what peers have sent, and maybe the keys to it.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::{fs::Permissions, os::unix::fs::OpenOptionsExt, os::unix::fs::PermissionsExt};
+        let file = options.mode(0o600).open(path)?;
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    {
+        options.open(path)
     }
 }
 

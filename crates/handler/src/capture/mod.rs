@@ -24,7 +24,7 @@ use figures::Counts;
 use file::FileSink;
 use netwright_core::{ObserverStage, Workers, observe};
 use ring::Ring;
-use std::{error::Error, fmt, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, path::Path, sync::Arc, time::Duration};
 
 /// No line of a key log is longer: a label, 32 bytes and 64 bytes in hexadecimal digits.
 const SECRET_MAX: usize = 512;
@@ -192,14 +192,7 @@ impl Capture {
     /// It is a capture to a file, or the file cannot be written.
     pub fn dump_to(&self, path: impl AsRef<Path>) -> Result<(), CaptureError> {
         let bytes = self.dump()?;
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let mut file = options.open(path).map_err(CaptureError::Io)?;
+        let mut file = file::create_private(path.as_ref()).map_err(CaptureError::Io)?;
         io::Write::write_all(&mut file, &bytes).map_err(CaptureError::Io)
     }
 
@@ -284,7 +277,8 @@ fn check_secret(line: &str) -> Result<(), &'static str> {
         return Err("longer than 512 bytes");
     }
     let words: Vec<_> = line.split(' ').collect();
-    let is_hex = |word: &str| word.len() % 2 == 0 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex =
+        |word: &str| word.len().is_multiple_of(2) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     match words[..] {
         [label, _, _]
             if label.is_empty()

@@ -110,7 +110,8 @@ fn a_connection_has_a_handshake_its_bytes_both_ways_and_an_end() {
 #[test]
 fn who_breaks_off_and_why_shows_in_the_end() {
     type Act = fn(&mut EmbeddedChannel<(), Outgoing>);
-    let ends: [(Act, &[(char, &str)], &str); 7] = [
+    type Packets = &'static [(char, &'static str)];
+    let ends: [(Act, Packets, &str); 7] = [
         (|channel| _ = channel.close_by_peer(), &[('>', "FIN ACK"), ('<', "FIN ACK")], "closed by the peer"),
         (
             |channel| _ = channel.end_because(CloseCause::io(io::ErrorKind::ConnectionReset.into())),
@@ -176,6 +177,19 @@ fn a_message_longer_than_a_segment_may_be_goes_in_several() {
             assert_eq!(read[0].from.to_string(), peer);
         }
     }
+}
+
+#[test]
+fn a_message_without_bytes_is_no_packet_and_a_long_cause_is_cut() {
+    let capture = ring();
+    let mut channel = echo(&capture, US, PEER);
+    channel.write_inbound("");
+    assert_eq!(of(&capture).packets.len(), 3);
+    channel.channel().close_because(CloseCause::Panicked("ä".repeat(5000)));
+    channel.run();
+    let packets = of(&capture).packets;
+    let comment = packets.last().unwrap().comment.clone().unwrap();
+    assert!(comment.len() > 1000 && comment.len() <= 1024 && comment.ends_with('ä'), "{comment}");
 }
 
 #[test]
@@ -336,6 +350,7 @@ impl Drop for Temporary {
 #[test]
 fn many_channels_go_into_one_file_which_only_its_user_may_read() {
     let there = Temporary::new("many");
+    fs::write(&there.0, "of an earlier run, for all to read").unwrap();
     let capture = Capture::to_file(&there.0, 1 << 20).unwrap();
     let threads: Vec<_> = (0..4_u16)
         .map(|thread| {

@@ -98,11 +98,13 @@ impl Values {
         }
         let small = text.to_ascii_lowercase();
         for name in names {
-            for at in memmem::find_iter(&small, name) {
-                let behind = at + name.len();
-                if let Some(first) = value_behind(&small[behind..]) {
-                    let end = end_of_value(text, behind + first);
-                    covered[behind + first..end].fill(true);
+            let mut at = 0;
+            while let Some(found) = memmem::find(&small[at..], name.as_bytes()) {
+                at += found + name.len();
+                if let Some(first) = value_behind(&small[at..]) {
+                    let end = end_of_value(text, at + first);
+                    covered[at + first..end].fill(true);
+                    at = end;
                 }
             }
         }
@@ -189,6 +191,12 @@ mod tests {
             let expected = if over == 0 { "all is well" } else { "***********" };
             assert_eq!(shown(&mut values, "all is well"), expected);
         }
+    }
+
+    #[test]
+    fn a_text_that_is_full_of_names_is_gone_through_once() {
+        let text = "cookie:".repeat(100_000);
+        assert_eq!(shown(&mut Values::default(), &text), format!("cookie:{}", "*".repeat(text.len() - 7)));
     }
 
     #[test]

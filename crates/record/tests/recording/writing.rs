@@ -333,7 +333,8 @@ fn last_text(recording: &netwright_record::Recording) -> String {
 #[test]
 fn texts_do_not_show_what_is_covered_elsewhere() {
     let request = "GET / HTTP/1.1\r\nCookie: id=secret7\r\n\r\n";
-    let says: [(fn(&str) -> String, &str); 3] = [
+    type Say = fn(&str) -> String;
+    let says: [(Say, &str); 3] = [
         (
             |request| format!("no such head: {request:?}"),
             "no such head: \"GET / HTTP/1.1\\r\\nCookie: *******************",
