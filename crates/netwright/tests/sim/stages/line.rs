@@ -296,7 +296,10 @@ impl<'a> Line<'a> {
         }
         // A child's panic is its own, and so is that of a stage that has heard of the end.
         let at_the_wire = self.script.slip.as_ref().is_some_and(|slip| slip.is_at(Step::WireRead));
-        if slipped && at_the_wire && !matches!(record.closed().first(), None | Some(CloseCause::Panicked(_)))
+        if slipped
+            && at_the_wire
+            && !self.server_ends
+            && !matches!(record.closed().first(), None | Some(CloseCause::Panicked(_)))
         {
             record.fault(format!("a stage has panicked, and the channel ended by {:?}", record.closed()));
         }
@@ -364,6 +367,8 @@ impl<'a> Line<'a> {
         *end == End::HalfClose
             && !self.server_ends
             && !self.record.has_slipped()
+            // Whoever is paused by others has not read, and so owes nothing that would be waited for.
+            && (self.hears_of_half_closure || self.script.grips.is_empty())
             && *moment != Moment::BehindAClose
             && approach.reads
     }
