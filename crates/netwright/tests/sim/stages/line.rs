@@ -338,7 +338,8 @@ impl<'a> Line<'a> {
                 sent += 1;
                 // Behind a close of its own nobody wants to read, and what is held behind a pause goes with its server.
                 let wanted = heard_the_end && self.script.moment != Moment::BehindAClose && !self.server_ends;
-                if wanted && last.reads_all && !slipped && !record.has_read(number) {
+                let gripped = last.asks && self.script.grips.iter().any(|grip| grip.of_server);
+                if wanted && last.reads_all && !slipped && !gripped && !record.has_read(number) {
                     record.fault(format!(
                         "request {number} was sent before an orderly end, and was never read"
                     ));
