@@ -46,7 +46,9 @@ pub struct HttpLimits {
     /// Over how long the rate of a body is measured. Time in which nobody here wants the body does not count. Default: 10 s.
     pub body_time: Duration,
     /// How long a connection may be without a request, and without taking anything of a last reply, before it is closed; at
-    /// most twice that. The same for one on which HTTP has ended (101, CONNECT) and that nobody takes over. Default: 60 s.
+    /// most twice that. The same for one on which HTTP has ended (101, CONNECT) and that nobody takes over. It counts from when a
+    /// reply is handed to the system, which may take longer to send it; the end of the connection comes behind it. Clients should
+    /// give up idle connections sooner, because a request on its way to one that is closed is lost. Default: 60 s.
     pub idle_time: Duration,
     /// How long what a refused peer still sends is read and thrown away, from when its reply is sent, so that it can read why.
     /// Default: 2 s.

@@ -2,7 +2,7 @@
 
 use super::{
     Outcome, Peer,
-    state::{Out, SharedState, State},
+    state::{Out, SharedState, State, Unwanted},
 };
 use crate::{
     channel::{CloseCause, HalfClosure, ShuttingDown, WritePromise},
@@ -290,8 +290,17 @@ where
 
     fn removed(&mut self) {
         self.future = None;
-        let cause = self.state.borrow().end().unwrap_or(CloseCause::ShutDown);
-        let waiting = self.state.borrow_mut().ended(cause);
+        let cause = {
+            let state = self.state.borrow();
+            let known = || state.channel.as_ref().and_then(|channel| channel.close_cause()); // a stage of a channel that panics is not told
+            state.end().or_else(known).unwrap_or(CloseCause::ShutDown)
+        };
+        let (waiting, unwanted) = {
+            let mut state = self.state.borrow_mut();
+            (state.ended(cause.clone()), state.take_outbox(&cause))
+        };
+        // Of a channel that has panicked: nobody has passed it on, and a half of the peer that lives elsewhere would keep it.
+        unwanted.into_iter().for_each(Unwanted::refuse);
         waiting.into_iter().for_each(Waker::wake);
     }
 

@@ -204,6 +204,12 @@ impl<R, W> State<R, W> {
         self.closed.clone()
     }
 
+    /// What was put and will not be taken.
+    pub(super) fn take_outbox(&mut self, cause: &CloseCause) -> Vec<Unwanted<W>> {
+        let outbox = std::mem::take(&mut self.outbox);
+        outbox.into_iter().map(|out| Unwanted { out, cause: cause.clone() }).collect()
+    }
+
     pub(super) fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }

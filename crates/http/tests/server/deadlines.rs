@@ -160,6 +160,19 @@ fn a_connection_between_requests_is_closed_whatever_came_before() {
     }
 }
 
+#[test]
+fn a_connection_is_idle_from_the_end_of_a_body_on_if_the_reply_came_before() {
+    let mut channel = server_with(|limits| limits.body_rate = 0);
+    channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 91\r\n\r\n");
+    channel.write_outbound(hello());
+    for _ in 0..91 {
+        channel.advance(Duration::from_millis(1_250)).write_inbound(vec![b'x'; 1]);
+    }
+    channel.advance(secs(59));
+    assert!(channel.is_open(), "the body has ended less than a minute ago");
+    assert!(!channel.advance(secs(62)).is_open());
+}
+
 /// Ways to the last reply of a connection, and what it says of itself.
 const LAST: [(&str, &str, bool); 4] = [
     ("the client wants no more", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true),

@@ -2,12 +2,18 @@
 
 use bytes::{Bytes, BytesMut};
 use netwright::{
-    AppContext, Application, Client, CloseCause, Outgoing, Peer, Server, Workers, pipeline,
+    AppContext, Application, Client, CloseCause, Context, EventLoop, Handler, Outgoing, Peer, Server,
+    Workers, WriteError, WritePromise,
+    channel::Written,
+    pipeline,
     pipeline::{OnWorker, StageTimer, Switch},
     server::BoundPipeline,
 };
 use netwright_testkit::sim::Sim;
 use std::{
+    cell::RefCell,
+    panic::resume_unwind,
+    rc::Rc,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -111,5 +117,65 @@ fn a_segment_that_comes_behind_the_peers_end_hears_of_it_and_ends_the_channel() 
                 .pipeline(|_| pipeline().joint(|switch| pipeline().app(GivesWay { question: None, switch })))
         });
         assert_eq!(heard, b"question goodbye");
+    });
+}
+
+/// The stage next to the wire, which panics when it is told to.
+struct Fragile(Rc<RefCell<Option<Box<dyn Fn()>>>>);
+
+impl Handler for Fragile {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = Outgoing;
+    type WriteOut = Outgoing;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        let caller = cx.caller();
+        let breaks =
+            move || caller.call(|_, _: &mut Context<'_, Self>| resume_unwind(Box::new("on purpose")));
+        *self.0.borrow_mut() = Some(Box::new(breaks));
+        cx.fire_active();
+    }
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, msg: Outgoing, done: WritePromise) {
+        cx.write_with(msg, done);
+    }
+}
+
+/// The halves of an async function, seed 10871: what one of them had just written stayed with it when another stage panicked.
+#[test]
+fn what_a_half_has_just_written_is_told_the_end_of_a_channel_that_panics() {
+    Sim::seed(1).allow_panics_with("on purpose").run(|sim| {
+        let written: Arc<Mutex<Option<Written>>> = Arc::default();
+        let kept = written.clone();
+        let host = sim.host("server");
+        let make = move |_: &_| {
+            let (kept, breaks) = (kept.clone(), Rc::new(RefCell::new(None)));
+            pipeline().add(Fragile(breaks.clone())).serve(move |peer: Peer| async move {
+                let (mut reader, mut writer) = peer.split();
+                let writing = async move {
+                    if let Some(breaks) = &*breaks.borrow() {
+                        breaks();
+                    }
+                    let written = writer.write_tracked("too late").await.unwrap();
+                    *kept.lock().unwrap() = Some(written);
+                    std::future::pending::<()>().await; // and keeps its half
+                    drop(writer);
+                };
+                drop(EventLoop::current().unwrap().spawn_local(writing));
+                while reader.read().await?.is_some() {}
+                Ok::<(), CloseCause>(())
+            })
+        };
+        let server = host.enter(|| Server::builder().pipeline(make).bind("0.0.0.0:7").wait()).unwrap();
+        sim.host("client").enter(|| {
+            let client = Client::builder().pipeline(|| pipeline().handle(|_, _| {})).unwrap();
+            client.connect("server:7").wait().unwrap().closed().wait().unwrap();
+        });
+        let told = written.lock().unwrap().as_mut().unwrap().try_take();
+        assert!(matches!(told, Some(Err(WriteError::Closed(_)))), "{told:?}");
+        host.enter(|| drop(server));
     });
 }

@@ -161,9 +161,8 @@ impl Exchange {
         }
         let wanted = current.incoming.as_ref().is_none_or(|pipe| pipe.is_wanted());
         if wanted && !current.dues.replied && !self.asked {
-            self.asked = true;
             current.silent_since = current.incoming.is_some().then(time::now);
-            cx.request();
+            self.ask(cx);
         }
     }
 
@@ -254,12 +253,21 @@ impl Exchange {
         }
     }
 
+    /// Asks for one message more, unless one is asked for.
+    fn ask(&mut self, cx: &mut Cx<'_>) {
+        if !std::mem::replace(&mut self.asked, true) {
+            cx.request();
+        }
+    }
+
     /// The exchange is complete.
     fn over(&mut self, cx: &mut Cx<'_>, verdict: Verdict) {
         let Some(mut current) = self.current.take() else { return };
         current.disarm(cx);
         let Some(pooled) = current.pooled.take() else { return };
         if verdict == Verdict::Lend {
+            // The reply may have been over before its request was sent. Then nobody reads who would see that the server closes.
+            self.ask(cx);
             drop(pooled); // goes back
         } else {
             self.over = true;
@@ -295,8 +303,10 @@ impl Handler for Exchange {
     fn active(&mut self, cx: &mut Cx<'_>) {
         cx.pause();
         // A server may close what nobody uses: that is seen only if somebody reads.
-        self.asked = true;
-        cx.request();
+        self.ask(cx);
+        if let Some(ask) = self.before.take() {
+            self.begin(cx, ask);
+        }
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {
@@ -323,9 +333,8 @@ impl Handler for Exchange {
             HttpPart::Interim(_) | HttpPart::File(_) => {}
         }
         self.go_on(cx);
-        if self.current.is_none() && !self.asked && !self.over {
-            self.asked = true;
-            cx.request();
+        if self.current.is_none() && !self.over {
+            self.ask(cx);
         }
     }
 

@@ -296,7 +296,10 @@ impl<'a> Line<'a> {
         }
         // A child's panic is its own, and so is that of a stage that has heard of the end.
         let at_the_wire = self.script.slip.as_ref().is_some_and(|slip| slip.is_at(Step::WireRead));
-        if slipped && at_the_wire && !matches!(record.closed().first(), None | Some(CloseCause::Panicked(_)))
+        if slipped
+            && at_the_wire
+            && !self.server_ends
+            && !matches!(record.closed().first(), None | Some(CloseCause::Panicked(_)))
         {
             record.fault(format!("a stage has panicked, and the channel ended by {:?}", record.closed()));
         }
@@ -335,7 +338,8 @@ impl<'a> Line<'a> {
                 sent += 1;
                 // Behind a close of its own nobody wants to read, and what is held behind a pause goes with its server.
                 let wanted = heard_the_end && self.script.moment != Moment::BehindAClose && !self.server_ends;
-                if wanted && last.reads_all && !slipped && !record.has_read(number) {
+                let gripped = last.asks && self.script.grips.iter().any(|grip| grip.of_server);
+                if wanted && last.reads_all && !slipped && !gripped && !record.has_read(number) {
                     record.fault(format!(
                         "request {number} was sent before an orderly end, and was never read"
                     ));
@@ -364,6 +368,8 @@ impl<'a> Line<'a> {
         *end == End::HalfClose
             && !self.server_ends
             && !self.record.has_slipped()
+            // Whoever is paused by others has not read, and so owes nothing that would be waited for.
+            && (self.hears_of_half_closure || self.script.grips.is_empty())
             && *moment != Moment::BehindAClose
             && approach.reads
     }

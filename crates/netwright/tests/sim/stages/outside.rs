@@ -107,6 +107,8 @@ impl Room {
                 coming.push((sim.now() + draw.millis(500), act));
             }
             coming.push((sim.now(), Act::Gather));
+            // What is written and never flushed stops reading, once it is too much: nobody else would flush it then.
+            coming.push((sim.now() + Duration::from_millis(501), Act::Flush));
             coming.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         }
         Self { group: ChannelGroup::new(), coming, numbers: 0, sent: Vec::new(), closed: Vec::new() }
@@ -138,7 +140,12 @@ impl Room {
                     self.group.add(channel);
                 }
             }
-            Act::Leave(who) => drop(one(who).map(|id| self.group.remove(id))),
+            Act::Leave(who) => {
+                if let Some(id) = one(who) {
+                    self.group.flush_if(|channel| channel.id() == id);
+                    self.group.remove(id);
+                }
+            }
             Act::Write => self.group.write(words),
             Act::Flush => self.group.flush(),
             Act::WriteAndFlush => self.group.write_and_flush(words),

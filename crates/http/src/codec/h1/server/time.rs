@@ -10,6 +10,10 @@
 //! | the last reply is written | that the peer takes it | idle, ten times; before that its least rate | closed |
 //! | and something of the peer is unread | its end | linger | closed |
 //!
+//! A connection is between requests from when the last reply is handed to the system, or from the end of the last body if that comes later. What the system has and the
+//! peer has not is not waited for: a close is told behind it, so nothing of a reply is lost. A request that meets the close on its way is the client's to repeat, as
+//! always when idle connections are closed (RFC 9112, section 9.3.1), so the time should be longer than what clients' own take.
+//!
 //! Always true:
 //! 1. In each of these states but the one that is the application's, a timer is armed.
 //! 2. Only time in which we wait for the peer counts: not while whoever reads has paused.
@@ -39,8 +43,10 @@ pub(super) struct Timers {
     /// Since when we wait for the next ones.
     waits_since: Option<Instant>,
     pub(super) idle: Option<StageTimer>,
-    /// Requests when the idle timer was armed.
-    idle_decoded: u64,
+    /// Bodies that are over.
+    bodies: u64,
+    /// Requests when the idle timer was armed, and bodies.
+    idle_decoded: (u64, u64),
     /// What had been written then.
     idle_written: (u64, u64),
     /// Bytes that waited to be sent then.
@@ -102,6 +108,7 @@ impl HttpServer {
 
     pub(super) fn body_is_over(&mut self, cx: &mut Context<'_, Self>) {
         self.timers.waits_since = None;
+        self.timers.bodies += 1;
         if let Some(timer) = self.timers.body.take() {
             cx.disarm(timer);
         }
@@ -189,7 +196,7 @@ impl HttpServer {
         let same = same && (unsent == 0 || self.timers.stood >= STOOD_MAX);
         let over = match self.phase {
             Phase::Reading => {
-                let idle = self.timers.idle_decoded == self.decoded
+                let idle = self.timers.idle_decoded == self.came() // the end of a body may have come a moment ago
                     && self.timers.idle_written == self.written() // its last reply may have been over a moment ago
                     && self.refused.is_none()
                     && self.replies.waiting() == 0
@@ -214,13 +221,18 @@ impl HttpServer {
         self.timers.idle_unsent = unsent;
     }
 
+    /// What changes with everything that is read: requests that have begun, and bodies that are over.
+    fn came(&self) -> (u64, u64) {
+        (self.decoded, self.timers.bodies)
+    }
+
     /// What changes with everything that is written: replies that are over, and parts of others.
     fn written(&self) -> (u64, u64) {
         (self.answered(), self.replies.parts)
     }
 
     pub(super) fn watch_idle(&mut self, cx: &mut Context<'_, Self>) {
-        self.timers.idle_decoded = self.decoded;
+        self.timers.idle_decoded = self.came();
         self.timers.idle_written = self.written();
         self.timers.idle_unsent = 0;
         self.timers.idle = Some(cx.arm(self.limits.idle_time));

@@ -66,26 +66,30 @@ pub(crate) struct Last {
     pub(crate) closes: bool,
     /// Whether it reads what had come before the end also behind it.
     pub(crate) reads_all: bool,
+    /// Whether it may ask for messages one by one: what others have asked for beside it waits with it, and goes with the end.
+    pub(crate) asks: bool,
 }
 
 pub(crate) const APPLICATION: Last =
-    Last { serve: applications::application, tells_all: true, closes: true, reads_all: true };
+    Last { serve: applications::application, tells_all: true, closes: true, reads_all: true, asks: false };
 pub(crate) const CLOSURE: Last =
-    Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true };
+    Last { serve: applications::closure, tells_all: false, closes: true, reads_all: true, asks: false };
 pub(crate) const ASYNC_FUNCTION: Last =
-    Last { serve: tails::function, tells_all: true, closes: true, reads_all: true };
-pub(crate) const HALVES: Last = Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true };
+    Last { serve: tails::function, tells_all: true, closes: true, reads_all: true, asks: true };
+pub(crate) const HALVES: Last =
+    Last { serve: tails::halves, tells_all: true, closes: true, reads_all: true, asks: true };
 pub(crate) const SERVICE: Last =
-    Last { serve: tails::service, tells_all: true, closes: false, reads_all: true };
+    Last { serve: tails::service, tells_all: true, closes: false, reads_all: true, asks: true };
 pub(crate) const STAGE_ON_WORKERS: Last =
-    Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true };
+    Last { serve: workers::stage, tells_all: true, closes: true, reads_all: true, asks: false };
 pub(crate) const APPLICATION_ON_WORKERS: Last =
-    Last { serve: workers::application, tells_all: true, closes: true, reads_all: true };
-pub(crate) const JOINT: Last = Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true };
+    Last { serve: workers::application, tells_all: true, closes: true, reads_all: true, asks: false };
+pub(crate) const JOINT: Last =
+    Last { serve: joints::joint, tells_all: true, closes: true, reads_all: true, asks: true };
 pub(crate) const SEALED: Last =
-    Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true };
+    Last { serve: joints::sealed, tells_all: true, closes: true, reads_all: true, asks: true };
 pub(crate) const CHILDREN: Last =
-    Last { serve: children::children, tells_all: false, closes: true, reads_all: false };
+    Last { serve: children::children, tells_all: false, closes: true, reads_all: false, asks: false };
 
 /// Lets one request through at a time, with a pause behind it.
 struct Slow {

@@ -107,7 +107,9 @@ impl Input {
         self.early.clear();
     }
 
+    /// The connection is broken, and what was not read is gone. An end behind that is never told: there is a gap before it.
     pub(super) fn discard(&mut self) {
+        self.ended &= self.ready.is_empty();
         self.ready.clear();
     }
 }

@@ -121,6 +121,19 @@ fn what_had_arrived_before_a_reset_is_read_unless_the_host_discards_it() {
 }
 
 #[test]
+fn an_end_behind_bytes_that_a_reset_takes_away_is_not_told() {
+    let mut world = World::of_two();
+    world.net.limits_mut(A).reset_discards = 1.0;
+    let (client, server, _) = world.connected();
+    world.send(server, b"unread").unwrap();
+    world.close(server);
+    world.pass(ms(10));
+    world.net.reset(world.now, client).unwrap();
+    assert_eq!(world.receive(client), Err(Failure::ConnectionReset));
+    assert_eq!(world.net.check(), Ok(()));
+}
+
+#[test]
 fn who_is_accepted_after_a_reset_finds_out_by_reading() {
     let mut world = World::of_two();
     let listener = world.listen(B, "0.0.0.0:80");
