@@ -337,11 +337,12 @@ mod tests {
         size_of::<Host<P, Outgoing>>()
     }
 
-    /// Ten thousand idle connections are ten thousand of these: who needs more room in them finds it in them.
+    /// Ten thousand idle connections are ten thousand of these: who needs more room in them finds it in them. The last 8 bytes are a pointer to what
+    /// stages have armed, for which a channel with one timer kept 200 bytes more elsewhere.
     #[test]
     fn an_idle_channel_takes_no_more_room_than_it_had() {
         let echo = crate::pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())).into_segment();
         let (host, shared) = (size_of_host(&echo), size_of::<ChannelShared<Outgoing>>());
-        assert!(host <= 544 && shared <= 152, "host {host}, shared {shared}");
+        assert!(host <= 552 && shared <= 152, "host {host}, shared {shared}");
     }
 }

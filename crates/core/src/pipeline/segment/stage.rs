@@ -71,11 +71,11 @@ where
         }
     }
 
-    /// Where the stages behind a handler that lets everything pass put what they ask for: where the handler would. `None` of any other
-    /// handler, and of one whose neighbours write another type than it takes. All of that is known when this is compiled.
+    /// Where the stages behind a handler that lets everything pass put what they ask for: where the handler would. `None` of one whose neighbours write
+    /// another type than it takes. That is known when this is compiled, and asked behind `H::PASSES`, so that for any other handler there is no code.
     #[inline(always)]
     fn beside<'o>(out: &'o mut Out<'_, H::WriteOut>) -> Option<Out<'o, N::Message>> {
-        if !H::PASSES || TypeId::of::<H::Read>() != TypeId::of::<H::ReadOut>() {
+        if TypeId::of::<H::Read>() != TypeId::of::<H::ReadOut>() {
             return None;
         }
         Some(Out { ops: same(out.ops)?, core: out.core })
@@ -211,7 +211,8 @@ where
     }
 
     fn read(&mut self, out: &mut Out<'_, H::WriteOut>, msg: H::Read) {
-        if self.rest.held.is_empty()
+        if H::PASSES
+            && self.rest.held.is_empty()
             && !self.rest.segment.is_end()
             && let Some(mut inner) = Self::beside(out)
         {
@@ -246,7 +247,8 @@ where
     }
 
     fn read_complete(&mut self, out: &mut Out<'_, H::WriteOut>) {
-        if self.rest.held.is_empty()
+        if H::PASSES
+            && self.rest.held.is_empty()
             && !out.core.demand.is_away()
             && let Some(mut inner) = Self::beside(out)
             && !self.rest.segment.blocked(&mut inner)
@@ -263,7 +265,9 @@ where
     }
 
     fn step(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
-        if let Some(mut inner) = Self::beside(out) {
+        if H::PASSES
+            && let Some(mut inner) = Self::beside(out)
+        {
             if self.pass(&mut inner, |next, inner| next.step(inner)) {
                 return true;
             }
@@ -321,7 +325,9 @@ where
     }
 
     fn enter_at_tail(&mut self, out: &mut Out<'_, H::WriteOut>, op: Op<Self::Tail>) {
-        if let Some(mut inner) = Self::beside(out) {
+        if H::PASSES
+            && let Some(mut inner) = Self::beside(out)
+        {
             return self.pass(&mut inner, |next, inner| next.enter_at_tail(inner, op));
         }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
@@ -346,7 +352,9 @@ where
             self.may_have_more(out.core);
             return None;
         }
-        if let Some(mut inner) = Self::beside(out) {
+        if H::PASSES
+            && let Some(mut inner) = Self::beside(out)
+        {
             return self.pass(&mut inner, |next, inner| next.signal(inner, stage, signal));
         }
         let inner = &mut Out { ops: &mut self.rest.ops, core: out.core };
