@@ -407,6 +407,36 @@ fn a_channel_that_ends_while_something_waits_delivers_it_and_fails_what_was_writ
     }
 }
 
+/// Pauses with each message.
+struct Pauses(Heard);
+
+impl Application for Pauses {
+    type Read = BytesMut;
+    type Write = Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        self.0.0.borrow_mut().push(format!("{} bytes", bytes.len()));
+        cx.pause();
+    }
+    fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+        self.0.0.borrow_mut().push("input closed".into());
+    }
+    fn half_closure(&self) -> HalfClosure {
+        HalfClosure::Needs
+    }
+}
+
+#[test]
+fn the_end_of_the_input_reaches_also_an_application_that_has_paused() {
+    let heard = Heard::default();
+    let shape = Shape::bytes().read(rate(1_000).burst(0));
+    let mut channel = EmbeddedChannel::new(pipeline().filter(shape).app(Pauses(heard.clone())));
+    channel.write_inbound(numbered(20)).end_input();
+    channel.channel().resume();
+    channel.advance(ms(100));
+    assert_eq!(heard.take(), ["15 bytes", "5 bytes", "input closed"]);
+}
+
 /// Answers with the same, and closes when the peer has said all.
 struct Echo;
 
