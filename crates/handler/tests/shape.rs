@@ -68,7 +68,7 @@ fn read_all(channel: &mut EmbeddedChannel<BytesMut, Outgoing>) -> Vec<u8> {
 
 #[test]
 fn ten_seconds_of_writes_are_exact_within_three_percent_at_any_rate_and_size() {
-    for per_second in [100, 999, 12_345, 1_000_000, 20_000_000] {
+    for per_second in [100, 999, 12_345, 1_000_000, 5_000_000] {
         for size in [1, 100, 1_460, 70_000, 1_000_000] {
             if size * 200 < per_second || size > per_second * 100 {
                 continue; // many messages, or one
@@ -526,6 +526,7 @@ fn what_a_message_costs_does_not_depend_on_how_many_channels_there_are() {
         figures.asked as f64 / (4 * channels) as f64
     };
     let (few, many) = (cost(10), cost(10_000));
+    println!("{few} looks a message with 10 channels, {many} with 10,000");
     assert!(many <= few * 1.25 && many < 8.0, "{few} looks a message with 10 channels, {many} with 10,000");
 }
 
