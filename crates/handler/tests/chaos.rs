@@ -207,6 +207,59 @@ fn a_paused_application_gets_what_was_due_when_it_goes_on() {
 }
 
 #[test]
+fn the_end_of_the_input_reaches_also_an_application_that_has_paused() {
+    let heard = std::rc::Rc::new(std::cell::Cell::new(false));
+    struct Hears(std::rc::Rc<std::cell::Cell<bool>>);
+    impl Application for Hears {
+        type Read = BytesMut;
+        type Write = Bytes;
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+            cx.pause();
+        }
+        fn input_closed(&mut self, _: &mut AppContext<'_, Self>) {
+            self.0.set(true);
+        }
+        fn half_closure(&self) -> HalfClosure {
+            HalfClosure::Needs
+        }
+    }
+    let mut channel =
+        EmbeddedChannel::new(pipeline().filter(stage("latency=10ms", 1)).app(Hears(heard.clone())));
+    channel.write_inbound("hello").advance(ms(5)).end_input();
+    channel.advance(ms(5));
+    assert!(!heard.get());
+    channel.advance(ms(5));
+    assert!(heard.get());
+}
+
+#[test]
+fn a_peer_sees_a_reset_or_an_end() {
+    use netwright_transport::Server;
+    use std::{
+        io::{Read, Write},
+        net::TcpStream,
+    };
+    for (faults, expected) in
+        [("read.reset=100%", Err(io::ErrorKind::ConnectionReset)), ("read.cut=100%", Ok(0))]
+    {
+        let chaos: Chaos = faults.parse().unwrap();
+        let server = Server::builder()
+            .pipeline(move |_| {
+                pipeline()
+                    .filter(chaos.stage(1))
+                    .handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze()))
+            })
+            .bind("127.0.0.1:0")
+            .wait()
+            .unwrap();
+        let mut peer = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        peer.write_all(b"hello").unwrap();
+        assert_eq!(peer.read(&mut [0; 9]).map_err(|error| error.kind()), expected, "{faults}");
+    }
+}
+
+#[test]
 fn a_stage_without_faults_changes_nothing() {
     let mut channel = EmbeddedChannel::new(
         pipeline()

@@ -92,7 +92,7 @@ pub struct Faults {
     pub corrupt: Chance,
     /// The connection ends, for each piece: this one and all behind it are lost.
     pub cut: Chance,
-    /// The same, as if the peer had reset the connection.
+    /// The same, with a reset: the peer sees one too, on transports that have them.
     pub reset: Chance,
     /// So many bytes may be under way: more are not read, or count as pending, which writers see.
     pub buffer: u64,

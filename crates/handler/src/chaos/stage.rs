@@ -234,9 +234,36 @@ impl<R: Pieces, W: Pieces> ChaosStage<R, W> {
                     if let Fate::Corrupt(bit) = fate {
                         msg.flip_bit(bit);
                     }
+                    self.see_to_news(cx);
                     return Some(msg);
                 }
                 news => news.fire(cx),
+            }
+        }
+    }
+
+    /// What comes next may be news: they go on also if the application pauses with this message.
+    fn see_to_news(&mut self, cx: &mut Cx<'_, R, W>) {
+        if let Some((due, inbound, _)) = self.reading.queue.front()
+            && !matches!(inbound, Inbound::Message(_))
+        {
+            let wait = due.saturating_duration_since(cx.now());
+            self.reading.timer.get_or_insert_with(|| cx.arm(wait));
+        }
+    }
+
+    /// News wait for the messages in front of them, and not for an application that has paused.
+    fn fire_due_news(&mut self, cx: &mut Cx<'_, R, W>) {
+        while let Some((due, inbound, _)) = self.reading.queue.front()
+            && !matches!(inbound, Inbound::Message(_))
+        {
+            let wait = due.saturating_duration_since(cx.now());
+            if !wait.is_zero() {
+                self.reading.timer.get_or_insert_with(|| cx.arm(wait));
+                return;
+            }
+            if let Some((_, news, _)) = self.reading.queue.pop_front() {
+                news.fire(cx);
             }
         }
     }
@@ -483,7 +510,8 @@ impl<R: Pieces, W: Pieces> Filter<R, W> for ChaosStage<R, W> {
     fn timer(&mut self, cx: &mut Cx<'_, R, W>, timer: StageTimer) {
         if self.reading.timer == Some(timer) {
             self.reading.timer = None;
-            self.reading.owes_complete = true; // and `pull` is asked
+            self.reading.owes_complete = true; // and `pull` is asked, unless the channel is paused
+            self.fire_due_news(cx);
         } else if self.writing.timer == Some(timer) {
             self.writing.timer = None;
             self.pass_writes(cx, false);

@@ -139,7 +139,7 @@ impl Lane {
         if let Some(turn) = &mut self.turn
             && let Some(waits) = &mut turn.waits
         {
-            waits.counted += amount;
+            waits.counted = waits.counted.wrapping_add(amount); // as in the sum of all
             self.taps[turn.passed].bucket.wait_with_more(amount);
         }
     }

@@ -319,7 +319,14 @@ impl<R: 'static, W: 'static> Shape<R, W> {
                 Answer::Go(amount) => {
                     self.reading.amount = waiting.saturating_sub(amount);
                     match self.reading.measure.take(msg, amount, all) {
-                        None => self.reading.queue.pop_front()?.into_message(),
+                        None => {
+                            let msg = self.reading.queue.pop_front()?.into_message();
+                            if self.is_news_next() {
+                                // They go on also if the application pauses with this message.
+                                rearm(&mut self.reading.timer, cx, Duration::ZERO);
+                            }
+                            msg
+                        }
                         piece => piece,
                     }
                 }
@@ -329,6 +336,19 @@ impl<R: 'static, W: 'static> Shape<R, W> {
                     None
                 }
             };
+        }
+    }
+
+    fn is_news_next(&self) -> bool {
+        self.reading.queue.front().is_some_and(|next| !matches!(next, Inbound::Message(_)))
+    }
+
+    /// News wait for the messages in front of them, and not for an application that has paused.
+    fn fire_news(&mut self, cx: &mut Cx<'_, R, W>) {
+        while self.is_news_next() {
+            if let Some(news) = self.reading.queue.pop_front() {
+                news.fire(cx);
+            }
         }
     }
 
@@ -595,6 +615,7 @@ impl<R: 'static, W: 'static> Filter<R, W> for Shape<R, W> {
         if self.reading.timer == Some(timer) {
             self.reading.timer = None;
             self.let_read_go_on(cx);
+            self.fire_news(cx);
         } else if self.writing.timer == Some(timer) {
             self.writing.timer = None;
             self.pass_writes(cx);

@@ -556,6 +556,11 @@ impl<S: Stream> StreamChannel<S> {
     /// Nothing of ours is under way any more: closes, behind the peer's acknowledgement if that is wanted.
     fn end(&mut self, cause: CloseCause) {
         self.disarm();
+        if matches!(&cause, CloseCause::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
+            && let Some(stream) = &mut self.stream
+        {
+            stream.reset_on_close(); // it is already, or a stage wants it to be: a proxy passes a reset on
+        }
         // A connection that has failed acknowledges nothing any more.
         if self.settings.linger == 0
             || self.is_cut
