@@ -200,7 +200,6 @@ impl Refusal {
                 | Self::Undecided { .. }
                 | Self::UndecidedFull { .. }
                 | Self::NoThread(_)
-                | Self::Reserved { .. }
         )
     }
 
