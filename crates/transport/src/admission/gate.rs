@@ -245,8 +245,14 @@ impl Gate {
     }
 
     fn words(&self, why: &Refusal) -> Option<bytes::Bytes> {
-        // Of these nobody could be told: there is no loop, or nothing to tell them by.
-        if matches!(why, Refusal::LoopsEnded | Refusal::StoppedListening | Refusal::NoDescriptor) {
+        // Nobody is told of these: there is no loop for it, or no descriptor to spare for a second.
+        if matches!(
+            why,
+            Refusal::LoopsEnded
+                | Refusal::StoppedListening
+                | Refusal::NoDescriptor
+                | Refusal::Reserved { .. }
+        ) {
             return None;
         }
         let words = self.rules.words.as_ref()?;
@@ -331,5 +337,82 @@ impl Reserve {
     fn judge(&self, _: &Carried) -> Result<(), Refusal> {
         let _ = (self.descriptors, limits::default_reserve);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::AcceptRate, *};
+    use netwright_core::ManualLoop;
+
+    fn gate(rules: Admission) -> Arc<Gate> {
+        Gate::new(rules, usize::MAX)
+    }
+
+    fn count(gate: &Arc<Gate>, manual: &mut ManualLoop, peer: &str) -> Result<Option<Counted>, String> {
+        let peer = peer.parse().unwrap();
+        manual.enter(|| gate.count(&peer)).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_rate_of_one_address_is_that_of_its_network_and_comes_back_with_time() {
+        let gate = gate(Admission::new().rate_per_address(AcceptRate::per_second(2)));
+        let mut manual = ManualLoop::new();
+        for address in ["[2001:db8::1]:1", "[2001:db8::ffff:1]:2"] {
+            assert!(count(&gate, &mut manual, address).is_ok());
+        }
+        let error = count(&gate, &mut manual, "[2001:db8::2]:3").err().unwrap();
+        assert_eq!(error, "connections of 2001:db8::/64 come faster than 2 in 1s, 2 at once");
+        assert!(count(&gate, &mut manual, "[2001:db8:0:1::1]:1").is_ok(), "another network");
+        manual.advance(Duration::from_millis(500));
+        assert!(count(&gate, &mut manual, "[2001:db8::3]:4").is_ok());
+        assert!(count(&gate, &mut manual, "[2001:db8::3]:5").is_err());
+    }
+
+    #[test]
+    fn who_is_refused_takes_nothing_from_others() {
+        let rates =
+            Admission::new().rate_per_address(AcceptRate::per_second(1)).rate(AcceptRate::per_second(3));
+        let gate = gate(rates.per_address(1));
+        let mut manual = ManualLoop::new();
+        let _first = count(&gate, &mut manual, "192.0.2.1:1").ok().unwrap();
+        for port in 2..100 {
+            assert!(count(&gate, &mut manual, &format!("192.0.2.1:{port}")).is_err());
+        }
+        let others = ["192.0.2.2:1", "[::ffff:192.0.2.3]:1"].map(|peer| count(&gate, &mut manual, peer));
+        assert!(others.iter().all(Result::is_ok), "two tokens of all are left");
+        assert!(count(&gate, &mut manual, "192.0.2.4:1").is_err(), "and no third");
+        assert!(count(&gate, &mut manual, "local:x").is_err(), "which holds for who has no address as well");
+        manual.advance(Duration::from_secs(10));
+        assert!(count(&gate, &mut manual, "192.0.2.3:2").err().unwrap().contains("no more are allowed"));
+        drop(others);
+        assert!(count(&gate, &mut manual, "192.0.2.3:2").is_ok());
+    }
+
+    #[test]
+    fn prefixes_say_what_one_address_is() {
+        let gate = gate(Admission::new().per_address(1).prefixes(24, 200));
+        let mut manual = ManualLoop::new();
+        let _first = count(&gate, &mut manual, "192.0.2.1:1").ok().unwrap();
+        assert!(count(&gate, &mut manual, "192.0.2.200:1").is_err());
+        let _second = count(&gate, &mut manual, "[::1]:1").ok().unwrap();
+        assert!(count(&gate, &mut manual, "[::2]:1").is_ok());
+    }
+
+    #[test]
+    fn a_pace_lets_the_next_one_come_when_it_is_time() {
+        let gate = gate(Admission::new().pace(AcceptRate::per_second(10).burst(1)));
+        let mut manual = ManualLoop::new();
+        assert_eq!(manual.enter(|| gate.pace()), None);
+        manual.enter(|| gate.accepted());
+        assert_eq!(manual.enter(|| gate.pace()), Some(Duration::from_millis(100)));
+        manual.enter(|| gate.accepted()); // another acceptor had asked before
+        assert_eq!(manual.enter(|| gate.pace()), Some(Duration::from_millis(200)));
+        manual.advance(Duration::from_millis(200));
+        assert_eq!(manual.enter(|| gate.pace()), None);
+        gate.change(|limits| limits.pace = Some(AcceptRate::per_second(0)));
+        assert!(manual.enter(|| gate.pace()).is_some(), "nobody may come");
+        gate.change(|limits| limits.pace = None);
+        assert_eq!(manual.enter(|| gate.pace()), None);
     }
 }

@@ -72,3 +72,37 @@ impl RefusalLog {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netwright_core::ManualLoop;
+
+    #[test]
+    fn of_a_flood_the_first_is_told_and_the_others_are_counted_until_the_second_is_over() {
+        let (log, peer) = (Arc::new(RefusalLog::default()), "192.0.2.7:4711".parse().unwrap());
+        let (full, stalled) = (Refusal::Full { connections_max: 1 }, Refusal::Stalled { waiting_max: 1 });
+        let mut manual = ManualLoop::new();
+        let unsaid = || log.lock().values().map(|kind| kind.unsaid).collect::<Vec<_>>();
+        manual.enter(|| (0..1000).for_each(|_| log.note(&peer, &full)));
+        manual.enter(|| log.note(&peer, &stalled));
+        assert_eq!(unsaid(), [999, 0]);
+        manual.advance(PAUSE);
+        assert_eq!(unsaid(), [0, 0]);
+        manual.enter(|| log.note(&peer, &full));
+        assert_eq!(unsaid().iter().sum::<u64>(), 1, "a line is a second away from the last one");
+        manual.advance(PAUSE);
+        manual.advance(PAUSE);
+        manual.enter(|| log.note(&peer, &full));
+        assert_eq!(unsaid(), [0, 0], "after a quiet time one is told at once");
+        drop(log);
+        manual.advance(PAUSE); // nobody is left to be told
+    }
+
+    #[test]
+    fn without_a_loop_refusals_are_counted_too() {
+        let (log, peer) = (Arc::new(RefusalLog::default()), "192.0.2.7:4711".parse().unwrap());
+        (0..3).for_each(|_| log.note(&peer, &Refusal::LoopsEnded));
+        assert_eq!(log.lock().values().next().unwrap().unsaid, 2);
+    }
+}

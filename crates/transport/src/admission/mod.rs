@@ -135,8 +135,8 @@ impl Admission {
     where
         NetworkError: From<N::Error>,
     {
-        let list = self.access.current().as_ref().clone().allow(network)?;
-        Ok(self.access(list))
+        self.access.replace(self.access.current().as_ref().clone().allow(network)?);
+        Ok(self)
     }
 
     /// Denies a network, whatever is allowed.
@@ -147,11 +147,12 @@ impl Admission {
     where
         NetworkError: From<N::Error>,
     {
-        let list = self.access.current().as_ref().clone().deny(network)?;
-        Ok(self.access(list))
+        self.access.replace(self.access.current().as_ref().clone().deny(network)?);
+        Ok(self)
     }
 
-    /// This list in place of what was allowed and denied so far; a [`LiveAccessList`] can be changed later, for all who use it.
+    /// This list in place of what was allowed and denied so far; a [`LiveAccessList`] can be changed later, for all who use it. What is allowed and denied
+    /// here behind that is added to it, and so seen by all of them. Clones have their list in common, too.
     pub fn access(mut self, list: impl Into<LiveAccessList>) -> Self {
         self.access = list.into();
         self

@@ -149,10 +149,10 @@ mod tests {
         let few = any() % 8;
         match any() % 5 {
             0 => IpAddr::V4(Ipv4Addr::from_bits(bits as u32)),
-            1 => IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | few << 8 | any() % 4)),
+            1 => IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | few << 8 | (any() % 4))),
             2 => IpAddr::V6(Ipv6Addr::from_bits(bits)),
-            3 => IpAddr::V6(Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(few) << 64 | bits % 4)),
-            _ => IpAddr::V6(Ipv4Addr::from_bits(0x0a00_0000 | few << 8 | any() % 4).to_ipv6_mapped()),
+            3 => IpAddr::V6(Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(few) << 64 | (bits % 4))),
+            _ => IpAddr::V6(Ipv4Addr::from_bits(0x0a00_0000 | few << 8 | (any() % 4)).to_ipv6_mapped()),
         }
     }
 

@@ -190,10 +190,13 @@ fn unpack(parcel: &Mutex<Option<Parcel>>) {
     }
 }
 
+/// How many wait for one loop.
+type Line = (EventLoop, Arc<AtomicUsize>);
+
 /// How many connections wait for each loop that one acceptor hands some to. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Waiting {
-    loops: Rc<RefCell<Vec<(EventLoop, Arc<AtomicUsize>)>>>,
+    loops: Rc<RefCell<Vec<Line>>>,
     /// How many may wait for one.
     max: usize,
 }

@@ -190,14 +190,17 @@ impl Refusal {
 
     /// Whether a peer that behaves may hear of it, too: there is too much to do, or the user said so.
     pub(crate) fn is_for_load_or_judged(&self) -> bool {
-        match self {
-            Self::Stalled { .. } | Self::Full { .. } | Self::AddressFull { .. } | Self::TooFast { .. } => {
-                true
-            }
-            Self::Judged(_) | Self::Undecided { .. } | Self::UndecidedFull { .. } => true,
-            Self::NoThread(_) | Self::Reserved { .. } => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            Self::Stalled { .. }
+                | Self::Full { .. }
+                | Self::AddressFull { .. }
+                | Self::TooFast { .. }
+                | Self::Judged(_)
+                | Self::Undecided { .. }
+                | Self::UndecidedFull { .. }
+                | Self::NoThread(_)
+        )
     }
 
     pub(super) fn count(&self, figures: &ListenerFigures) {
