@@ -14,7 +14,10 @@ use super::{
     ask::{Answer, Parts},
 };
 use std::{
-    collections::{HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
+    collections::{
+        HashMap, HashSet, VecDeque,
+        hash_map::{DefaultHasher, Entry},
+    },
     hash::{BuildHasherDefault, Hash},
     time::{Duration, Instant},
 };
@@ -173,6 +176,7 @@ impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
                 match slot.answer.take() {
                     Some(answer) => {
                         look.late.push((answer, slot.limit));
+                        slot.parts = None; // nobody wants them
                         slot.deadline =
                             if stuck_after.is_zero() { None } else { now.checked_add(stuck_after) };
                     }
@@ -218,8 +222,7 @@ impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
     fn mark(&mut self, ids: Vec<K>) {
         for id in ids {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
-            entry.answer = None;
-            entry.deadline = None;
+            (entry.answer, entry.deadline, entry.parts) = (None, None, None);
             self.given_up += 1;
             self.marks.push_back(id);
         }
@@ -236,38 +239,41 @@ impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
     }
 
     /// Forgets a mark, if it is one.
-    fn unmark(&mut self, id: &K) -> bool {
-        let is_mark = self.entries.get(id).is_some_and(|entry| entry.answer.is_none());
-        if is_mark {
+    fn unmark(&mut self, id: &K) {
+        if self.entries.get(id).is_some_and(|entry| entry.answer.is_none()) {
             self.entries.remove(id);
             self.given_up -= 1;
         }
-        is_mark
     }
 }
 
 impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
     fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         let entries = &self.entries;
-        match (self.of_request)(request, &|id| entries.contains_key(id)) {
-            Some(id) if !self.entries.contains_key(&id) => {
-                self.entries.insert(id, waiting);
+        let Some(id) = (self.of_request)(request, &|id| entries.contains_key(id)) else {
+            let most_are_marks = self.given_up > self.len();
+            let why = if most_are_marks { NoId::Unanswered(self.given_up) } else { NoId::InUse };
+            return Err((waiting, why));
+        };
+        match self.entries.entry(id) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(waiting);
                 Ok(())
             }
-            None if self.given_up > self.len() => Err((waiting, NoId::Unanswered(self.given_up))),
-            _ => Err((waiting, NoId::InUse)),
+            Entry::Occupied(_) => Err((waiting, NoId::InUse)),
         }
     }
 
     fn take(&mut self, reply: &R) -> Found<Q, R> {
         let Some(id) = (self.of_reply)(reply) else { return Found::Unmatched };
-        if self.unmark(&id) {
-            return Found::Late;
-        }
         let Some(mut entry) = self.entries.remove(&id) else { return Found::Unmatched };
         match entry.answer.take() {
             Some(answer) if !answer.is_cancelled() => Found::Of(answer),
-            _ => Found::Late,
+            Some(_) => Found::Late,
+            None => {
+                self.given_up -= 1;
+                Found::Late
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 use super::*;
 use netwright_codec::{LineFrames, Utf8};
 use netwright_core::{
-    EmbeddedChannel, Filter, FilterContext, HalfClosure, Outgoing, Promised, WaterMarks, pipeline,
+    EmbeddedChannel, Fault, Filter, FilterContext, HalfClosure, Outgoing, Promised, WaterMarks, WritePromise,
+    pipeline,
 };
 use std::{io, sync::mpsc};
 
