@@ -58,6 +58,7 @@ mod alone;
 mod arena;
 mod channel;
 mod clock;
+mod coordination;
 pub mod detect;
 pub mod driver;
 mod error;
@@ -83,15 +84,16 @@ mod workers;
 pub mod world;
 
 pub use channel::{
-    Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState,
-    Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ConflationKey, ENTRY_OVERHEAD,
-    EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
+    Address, AddressError, AnyHost, ByteSource, Carries, Channel, ChannelGroup, ChannelHold, ChannelId,
+    ChannelState, Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ConflationKey,
+    ENTRY_OVERHEAD, EmbeddedChannel, Envelope, Fault, FileProgress, FileRegion, Finished, GATHER_BYTES_MAX,
     GATHER_PIECES_MAX, GatherCap, Gathered, GroupResult, GroupWritten, HalfClosure, Host, HostOf,
     HostSettings, LeastRate, OtherAddress, Outbound, OutboundQueue, Outgoing, Pace, Pack, Parcel,
     ParentChannel, ShuttingDown, SlowFigures, SlowMember, SlowMembers, Special, UnixName, WaterMarks,
     Weighed, Weight, WriteError, WritePromise, Written,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use coordination::{Acquire, AcquireError, Changed, Permit, Semaphore, Watch, WatchEnded, Watcher};
 pub use error::{BuildError, InvalidArgument, LoopError};
 pub use event_loop::{
     EventLoop, EventLoopBuilder, JoinHandle, LocalLoop, LongestTask, LoopFigures, ManualLoop, Moment,

@@ -357,6 +357,75 @@ fn replies_leave_in_the_order_of_their_requests_however_long_each_takes() {
 }
 
 #[test]
+fn unordered_replies_leave_as_they_are_ready_and_no_more_than_may_be_are_under_way() {
+    let (running, most) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (now, peak) = (running.clone(), most.clone());
+    let service = move |request: BytesMut| {
+        let (now, peak) = (now.clone(), peak.clone());
+        async move {
+            now.set(now.get() + 1);
+            peak.set(peak.get().max(now.get()));
+            time::sleep(Duration::from_secs(u64::from(request[0] - b'0'))).await;
+            now.set(now.get() - 1);
+            request.freeze()
+        }
+    };
+    let three = NonZeroUsize::new(3).unwrap();
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(Bytewise::default()).service_unordered(three, service));
+    channel.write_inbound(b"95205");
+    assert!(!channel.wants_read());
+    assert_eq!((channel.outbound_bytes(), running.get()), (b"".to_vec(), 3));
+    channel.advance(Duration::from_secs(2));
+    assert_eq!(channel.outbound_bytes(), b"20", "0 was ready at once when its turn came");
+    channel.advance(Duration::from_secs(3));
+    assert_eq!(channel.outbound_bytes(), b"5");
+    channel.advance(Duration::from_secs(2)).advance(Duration::from_secs(2));
+    assert_eq!(channel.outbound_bytes(), b"59");
+    assert_eq!((running.get(), most.get()), (0, 3));
+}
+
+#[test]
+fn unordered_replies_are_all_given_behind_the_end_of_input_and_then_the_channel_ends() {
+    let service = |request: BytesMut| async move {
+        time::sleep(Duration::from_secs(u64::from(request[0] - b'0'))).await;
+        request.freeze()
+    };
+    let four = NonZeroUsize::new(4).unwrap();
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(Bytewise::default()).service_unordered(four, service));
+    channel.write_inbound(b"312").close_input();
+    for _ in 0..3 {
+        assert!(channel.is_open());
+        channel.advance(Duration::from_secs(1));
+    }
+    assert_eq!(channel.outbound_bytes(), b"123");
+    assert!(!channel.is_open());
+}
+
+#[test]
+fn an_unordered_request_that_panics_ends_its_channel_and_the_others_are_dropped() {
+    let held = Rc::new(());
+    let hold = held.clone();
+    let service = move |request: BytesMut| {
+        let hold = hold.clone();
+        async move {
+            time::sleep(Duration::from_secs(1)).await;
+            assert_ne!(request[0], b'!', "cannot be done");
+            drop(hold);
+            request.freeze()
+        }
+    };
+    let four = NonZeroUsize::new(4).unwrap();
+    let mut channel =
+        EmbeddedChannel::new(pipeline().add(Bytewise::default()).service_unordered(four, service));
+    channel.write_inbound(b"1!2").advance(Duration::from_secs(1));
+    assert!(matches!(channel.channel().close_cause(), Some(CloseCause::Panicked(_))));
+    drop(channel);
+    assert_eq!(Rc::strong_count(&held), 1);
+}
+
+#[test]
 fn no_more_requests_are_read_than_may_be_worked_on() {
     let (running, most) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let (now, peak) = (running.clone(), most.clone());

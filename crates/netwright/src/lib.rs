@@ -66,6 +66,7 @@
 //! | loops, timers, tasks, futures, how threads are made and how they wait; which backend | [`EventLoop`], [`EventLoopGroup`], [`Backend`], [`event_loop`]; [`time`] |
 //! | work that blocks | [`Workers`], [`workers`]; a thread for each channel: `event_loop::ThreadPerChannel` |
 //! | one result that is waited for or awaited | [`Promised`], [`promise`](mod@promise) |
+//! | what async code shares: a semaphore, a value that is watched | [`sync`] |
 //! | socket options: keep-alive, no delay, buffers, backlog | [`options`]; names to addresses: [`resolve`] |
 //! | files that no loop waits for, and files as what channels send | [`files`], [`channel::FileRegion`], [`channel::ByteSource`] |
 //! | what is written while there is room: readers, iterators, streams | [`source`] |
@@ -135,11 +136,11 @@ pub mod prelude {
 pub mod channel {
     #[doc(inline)]
     pub use netwright_core::{
-        Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelId, ChannelState, Child,
-        ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed, ConflationKey, Envelope, Fault,
-        FileProgress, FileRegion, GroupResult, GroupWritten, LeastRate, OtherAddress, Outgoing,
-        ParentChannel, ShuttingDown, SlowFigures, SlowMember, SlowMembers, Special, UnixName, WaterMarks,
-        Weight, WriteError, WritePromise, Written,
+        Address, AddressError, ByteSource, Carries, Channel, ChannelGroup, ChannelHold, ChannelId,
+        ChannelState, Child, ChildError, ChildKey, ChildSettings, Children, CloseCause, Closed,
+        ConflationKey, Envelope, Fault, FileProgress, FileRegion, GroupResult, GroupWritten, LeastRate,
+        OtherAddress, Outgoing, ParentChannel, ShuttingDown, SlowFigures, SlowMember, SlowMembers, Special,
+        UnixName, WaterMarks, Weight, WriteError, WritePromise, Written,
     };
     #[doc(inline)]
     pub use netwright_transport::EnvelopeError;
@@ -195,6 +196,12 @@ pub mod promise {
     pub use netwright_core::{
         Promise, PromiseError, Promised, Select, Selected, SharedPromised, promise, select,
     };
+}
+
+/// What async code on loops shares: permits that are limited, and a value whose changes are waited for.
+pub mod sync {
+    #[doc(inline)]
+    pub use netwright_core::{Acquire, AcquireError, Changed, Permit, Semaphore, Watch, WatchEnded, Watcher};
 }
 
 /// Servers: addresses, observers, refused connections, figures, and graceful shutdown.

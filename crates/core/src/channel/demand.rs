@@ -8,7 +8,7 @@
 //! | what | set by | read by |
 //! | --- | --- | --- |
 //! | `permits` | `pause`, `resume`, `request` of the application and of handles; each delivery (`delivered`) | boundaries, joints and stages (`is_paused`), transports (`takes_input`, `messages`) |
-//! | `holds`, `insists`, `input_holds` | guards of single stages, by `core/taken.rs` | the same |
+//! | `holds`, `insists`, `input_holds` | guards of single stages, by `core/taken.rs`; `holds` also guards of handles, by `host/commands.rs` | the same |
 //! | `away` | stages on workers, by `core/taken.rs` | boundaries, and the host: nothing else may happen meanwhile (`is_away`, `is_stopped`) |
 //! | `full`, `flows_with_room` | the host: answers pile up (`too_many_answers`), or there is room (`room`); `resume` and `pause` while they do | the host (`is_full`); views (`is_flowing`) |
 //! | `changes` | whatever stops reading or lets it go on, `away` included | timeouts ([`Glance`](crate::Glance)) |

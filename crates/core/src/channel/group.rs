@@ -64,7 +64,7 @@ struct Inner<W> {
 struct State<W> {
     members: BTreeMap<ChannelId, Arc<Member<W>>>,
     /// The members as broadcasts see them; made when it is needed, forgotten when somebody comes or goes.
-    list: Option<Arc<[Arc<Member<W>>]>>,
+    list: Option<Receivers<W>>,
     /// And as everybody else does.
     channels: Option<Arc<[Channel<W>]>>,
     slow: Arc<SlowMembers<W>>,
@@ -184,7 +184,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
     }
 
     /// The members for a broadcast, and what becomes of the slow ones.
-    fn receivers(&self) -> (Arc<[Arc<Member<W>>]>, Arc<SlowMembers<W>>) {
+    fn receivers(&self) -> (Receivers<W>, Arc<SlowMembers<W>>) {
         let mut state = self.inner.lock();
         let State { members, list, slow, .. } = &mut *state;
         (list.get_or_insert_with(|| members.values().cloned().collect()).clone(), slow.clone())
@@ -338,8 +338,11 @@ impl<W: Send + 'static> ChannelGroup<W> {
     }
 }
 
-/// What broadcasts knew of the members.
-type Lists<W> = (Option<Arc<[Arc<Member<W>>]>>, Option<Arc<[Channel<W>]>>);
+/// The members, as broadcasts go over them.
+type Receivers<W> = Arc<[Arc<Member<W>>]>;
+
+/// What was known of the members.
+type Lists<W> = (Option<Receivers<W>>, Option<Arc<[Channel<W>]>>);
 
 impl<W> State<W> {
     /// Somebody has come or gone. What was known is for the caller to drop, outside of the lock.

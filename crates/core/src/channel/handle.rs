@@ -10,8 +10,8 @@
 //! channel's.
 
 use super::{
-    Address, Carries, ChannelId, CloseCause, Closed, Outgoing, ParentChannel, Weight, WriteError,
-    WritePromise, Written,
+    Address, Carries, ChannelHold, ChannelId, CloseCause, Closed, Outgoing, ParentChannel, Weight,
+    WriteError, WritePromise, Written,
     inlet::Inlet,
     shared::{ChannelShared, CloseListener, Command, NOBODY},
     waiting::Waiting,
@@ -390,6 +390,36 @@ impl<W: 'static> Channel<W> {
     /// Asks for one message while paused.
     pub fn request(&self) {
         shared!(self.way, shared => shared.send(Command::Request));
+    }
+
+    /// Stops delivery until what is returned is dropped, whatever [`resume`](Self::resume) and [`request`](Self::request) say. Several reasons to pause add up, each
+    /// with a guard of its own; [`pause`](Self::pause) is one bit that everybody shares.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    ///
+    /// let mut embedded = EmbeddedChannel::new(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes.freeze())));
+    /// let channel = embedded.channel().clone(); // may go to any thread
+    /// let disk_is_full = channel.hold();
+    /// let backend_is_away = channel.hold();
+    /// embedded.run().write_inbound("hello");
+    /// drop(disk_is_full);
+    /// channel.resume(); // is none of their business
+    /// assert_eq!(embedded.run().outbound_bytes(), b"");
+    /// drop(backend_is_away);
+    /// assert_eq!(embedded.run().outbound_bytes(), b"hello");
+    /// ```
+    #[doc(alias = "pause guard")]
+    pub fn hold(&self) -> ChannelHold<W> {
+        ChannelHold::of(self.clone())
+    }
+
+    pub(super) fn take_hold(&self) {
+        shared!(self.way, shared => shared.send(Command::Hold));
+    }
+
+    pub(super) fn let_go(&self) {
+        shared!(self.way, shared => shared.send(Command::LetGo));
     }
 
     // ---- the end ----

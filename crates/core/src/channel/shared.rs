@@ -46,6 +46,10 @@ pub enum Command<W> {
     Pause,
     Resume,
     Request,
+    /// Whoever holds a guard of the channel wants no messages delivered, beside all others who do not.
+    Hold,
+    /// And one of them does no more.
+    LetGo,
     Ask(Question),
     Event(Event),
 }
@@ -78,6 +82,8 @@ impl<W> Command<W> {
             Self::Pause => Command::Pause,
             Self::Resume => Command::Resume,
             Self::Request => Command::Request,
+            Self::Hold => Command::Hold,
+            Self::LetGo => Command::LetGo,
             Self::Ask(question) => Command::Ask(question),
             Self::Event(event) => Command::Event(event),
         })

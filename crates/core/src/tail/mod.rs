@@ -10,7 +10,7 @@
 //! | `peer` | [`Peer`] and its halves: the channel as the future sees it |
 //! | `state`, `watch` | what stage and peer share; whoever waits for the end |
 //! | `serve` | the stage that polls the future |
-//! | `service` | request in, reply out, several at a time, in order |
+//! | `service` | request in, reply out, several at a time, in order or as they are ready |
 //! | `outcome` | what the future's output says about the channel's end |
 //!
 //! Always true:
@@ -96,7 +96,39 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
         F: FnMut(H::ReadOut) -> T + 'static,
         T: Future<Output: CarriedBy<H::Write>> + 'static,
     {
-        self.add(Service::new(concurrency, service)).complete()
+        self.add(Service::new(concurrency, true, service)).complete()
+    }
+
+    /// [`service`](Self::service) for protocols whose replies name their requests: a reply leaves as soon as it is ready, whichever request came
+    /// first. Up to `concurrency` requests are worked on at a time; no further one is read meanwhile.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, pipeline, time};
+    /// use bytes::BytesMut;
+    /// use std::{num::NonZeroUsize, time::Duration};
+    ///
+    /// let two = NonZeroUsize::new(2).unwrap();
+    /// let mut channel = EmbeddedChannel::new(pipeline().service_unordered(two, |request: BytesMut| async move {
+    ///     if request.starts_with(b"#1") {
+    ///         time::sleep(Duration::from_secs(1)).await;
+    ///     }
+    ///     format!("{}: done. ", String::from_utf8_lossy(&request))
+    /// }));
+    /// channel.write_inbound("#1").write_inbound("#2").write_inbound("#3");
+    /// assert_eq!(channel.outbound_bytes(), b"#2: done. #3: done. ");
+    /// channel.advance(Duration::from_secs(1));
+    /// assert_eq!(channel.outbound_bytes(), b"#1: done. ");
+    /// ```
+    pub fn service_unordered<F, T>(
+        self,
+        concurrency: NonZeroUsize,
+        service: F,
+    ) -> PipelineBuilder<((S, H), Service<H::ReadOut, H::Write, F, T>), Complete>
+    where
+        F: FnMut(H::ReadOut) -> T + 'static,
+        T: Future<Output: CarriedBy<H::Write>> + 'static,
+    {
+        self.add(Service::new(concurrency, false, service)).complete()
     }
 }
 
@@ -121,6 +153,19 @@ impl PipelineBuilder<()> {
         F: FnMut(BytesMut) -> T + 'static,
         T: Future<Output: CarriedBy<Outgoing>> + 'static,
     {
-        self.add(Service::new(concurrency, service)).complete()
+        self.add(Service::new(concurrency, true, service)).complete()
+    }
+
+    /// Adds a function from bytes to the future of a reply as the only stage; replies leave as they are ready.
+    pub fn service_unordered<F, T>(
+        self,
+        concurrency: NonZeroUsize,
+        service: F,
+    ) -> PipelineBuilder<((), Service<BytesMut, Outgoing, F, T>), Complete>
+    where
+        F: FnMut(BytesMut) -> T + 'static,
+        T: Future<Output: CarriedBy<Outgoing>> + 'static,
+    {
+        self.add(Service::new(concurrency, false, service)).complete()
     }
 }

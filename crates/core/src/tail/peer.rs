@@ -8,7 +8,9 @@ use super::{
     watch::{Ended, Warned, Watcher},
 };
 use crate::{
-    channel::{Carries, Channel, CloseCause, Outgoing, Weight, WriteError, WritePromise, Written},
+    channel::{
+        Carries, Channel, ChannelHold, CloseCause, Outgoing, Weight, WriteError, WritePromise, Written,
+    },
     event_loop::EventLoop,
 };
 use bytes::BytesMut;
@@ -243,6 +245,12 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     /// The channel's handle: addresses, attributes, and for others to write.
     pub fn channel(&self) -> Channel<W> {
         self.writer.channel()
+    }
+
+    /// Keeps messages from being delivered until what is returned is dropped: [`Channel::hold`]. A tail that does not read needs none of
+    /// that; stages in front of it, and those who are given the guard, may.
+    pub fn hold(&self) -> ChannelHold<W> {
+        self.channel().hold()
     }
 
     /// The loop on which the channel lives, and this future with it: [`Channel::event_loop`].

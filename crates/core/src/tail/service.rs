@@ -1,4 +1,4 @@
-//! Requests in, replies out: several futures at a time, replies in the order of their requests.
+//! Requests in, replies out: several futures at a time, replies in the order of their requests, or as they are ready.
 
 use crate::{
     channel::{CarriedBy, HalfClosure, TailEnded, WritePromise},
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// A function from requests to futures of replies, as the last stage. Made by
-/// [`service`](crate::PipelineBuilder::service).
+/// [`service`](crate::PipelineBuilder::service) and [`service_unordered`](crate::PipelineBuilder::service_unordered).
 ///
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline, time};
@@ -39,8 +39,9 @@ pub struct Service<R, W, F, T> {
     concurrency: NonZeroUsize,
     /// Requests that may be asked for and have not been.
     owed: usize,
-    /// In the order of their requests; the first one is not done.
+    /// In the order of their requests, and the first one is not done; or in no order, and none of them is.
     calls: VecDeque<Slot<T, W>>,
+    ordered: bool,
     waker: Option<Waker>,
     unflushed: bool,
     /// A message has come since the last `read_complete`, which will flush.
@@ -64,12 +65,13 @@ where
     F: FnMut(R) -> T + 'static,
     T: Future<Output: CarriedBy<W>> + 'static,
 {
-    pub(super) fn new(concurrency: NonZeroUsize, call: F) -> Self {
+    pub(super) fn new(concurrency: NonZeroUsize, ordered: bool, call: F) -> Self {
         Self {
             call,
             concurrency,
             owed: 0,
             calls: VecDeque::new(),
+            ordered,
             waker: None,
             unflushed: false,
             reading: false,
@@ -81,23 +83,37 @@ where
 
     /// Polls what runs, from the given call on, and sends the replies whose turn it is.
     fn poll(&mut self, cx: &mut Context<'_, Self>, from: usize) {
-        let Some(waker) = &self.waker else { return };
-        for slot in self.calls.iter_mut().skip(from) {
+        let Some(known) = self.waker.take() else { return };
+        let mut waker = task::Context::from_waker(&known);
+        let mut index = from;
+        while let Some(slot) = self.calls.get_mut(index) {
             if let Slot::Running(future) = slot
-                && let Poll::Ready(reply) = future.as_mut().poll(&mut task::Context::from_waker(waker))
+                && let Poll::Ready(reply) = future.as_mut().poll(&mut waker)
             {
-                *slot = Slot::Done(reply.carried());
+                let reply = reply.carried();
+                if !self.ordered {
+                    drop(self.calls.swap_remove_back(index)); // the last one takes its place, and is the next to be asked
+                    self.reply(cx, reply);
+                    continue;
+                }
+                *slot = Slot::Done(reply);
             }
+            index += 1;
         }
+        self.waker = Some(known);
         while let Some(Slot::Done(_)) = self.calls.front() {
             if let Some(Slot::Done(reply)) = self.calls.pop_front() {
-                cx.write(reply);
-                self.owed += 1; // one more request may come
-                self.unflushed = true;
+                self.reply(cx, reply);
             }
         }
         self.ask(cx);
         self.end_if_done(cx);
+    }
+
+    fn reply(&mut self, cx: &mut Context<'_, Self>, reply: W) {
+        cx.write(reply);
+        self.owed += 1; // one more request may come
+        self.unflushed = true;
     }
 
     /// Ends the channel when everything that was asked is answered and nothing more will be.

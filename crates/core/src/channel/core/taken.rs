@@ -34,6 +34,11 @@ impl ChannelCore {
         self.given_back(what, amount);
     }
 
+    /// A guard that was taken by a handle of the channel was dropped.
+    pub(in crate::channel) fn let_go_from_outside(&mut self) {
+        self.given_back(What::Hold, 1);
+    }
+
     pub(super) fn given_back(&mut self, what: What, amount: usize) {
         match what {
             _ if amount == 0 => {}

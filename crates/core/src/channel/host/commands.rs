@@ -118,6 +118,11 @@ impl<M: Parcel> Inside<M> {
                 self.core.request();
                 self.settle(pipe);
             }
+            Command::Hold => self.core.demand.hold(),
+            Command::LetGo => {
+                self.core.let_go_from_outside();
+                self.settle(pipe);
+            }
             Command::Event(event) => drop(pipe.run(self, Entry::Event(Inbound::User(event)))),
             Command::Ask(question) => question(&Known { core: &self.core, pipe }),
         }
