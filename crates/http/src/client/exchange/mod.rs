@@ -304,9 +304,6 @@ impl Handler for Exchange {
         cx.pause();
         // A server may close what nobody uses: that is seen only if somebody reads.
         self.ask(cx);
-        if let Some(ask) = self.before.take() {
-            self.begin(cx, ask);
-        }
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, part: ReplyPart) {
