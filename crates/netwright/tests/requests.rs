@@ -216,8 +216,8 @@ fn client(
         .stable_after(millis(1_000));
     let budget = RetryBudget::default().reserve(20).per_request(RETRIES);
     let server = RpcClient::over(connection).retries(budget).start().map_err(|error| told(&error))?;
-    for errand in errands.iter().cloned() {
-        let (server, ledger) = (server.clone(), ledger.clone());
+    for errand in errands {
+        let (server, ledger, errand) = (server.clone(), ledger.clone(), errand.clone());
         ledger.lock().under_way += 1;
         let working = async move {
             run(&server, &errand, &ledger).await;

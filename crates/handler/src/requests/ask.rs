@@ -1,7 +1,9 @@
 //! A request on its way to the stage that waits for its reply, and whoever is told of that.
 
 use super::RequestError;
-use netwright_core::{Channel, CloseCause, Closed, Event, Promise, Promised, Weight, promise};
+use netwright_core::{
+    Channel, CloseCause, Closed, Event, Promise, Promised, Weight, internal::catch, promise,
+};
 use std::{fmt, time::Duration};
 
 /// A request, and whom to tell of its reply: what is written to a channel whose last stage is [`Requests`](super::Requests).
@@ -78,15 +80,16 @@ impl<Q, R> Answer<Q, R> {
     pub(super) fn succeed(self, reply: R) {
         match self {
             Self::Promise(promise) => promise.succeed(reply),
-            Self::Teller(teller) => teller.tell(Ok(reply)),
+            Self::Teller(teller) => contain(|| teller.tell(Ok(reply))),
         }
     }
 
+    /// The request, if there is one, was never written.
     pub(super) fn fail(self, error: RequestError, request: Option<Q>) {
-        match self {
+        contain(|| match self {
             Self::Promise(promise) => promise.fail(error),
             Self::Teller(teller) => teller.tell(Err(Unanswered { error, request })),
-        }
+        });
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -171,6 +174,13 @@ impl<Q, R> Drop for Ask<Q, R> {
 impl<Q, R> fmt::Debug for Ask<Q, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// Runs a user's code, and the drop of what is a user's: others wait to be told, some of them in a drop, where a second panic would end the process.
+pub(crate) fn contain(tell: impl FnOnce()) {
+    if let Err(panic) = catch(tell) {
+        tracing::error!(%panic, "whoever was told what became of a request panicked");
     }
 }
 

@@ -32,7 +32,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::ask::Teller;
+pub(crate) use self::ask::{Teller, contain};
 pub use self::{
     ask::{Ask, Requester, Unanswered},
     error::{NumbersUsedUp, RequestError, UnmatchedReply},

@@ -610,6 +610,32 @@ fn closures_that_panic_end_the_connection_and_everybody_is_told() {
 }
 
 #[test]
+fn whoever_panics_when_told_ends_neither_the_process_nor_the_others_wait() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    // Of each kind several, so that one of them panics while another does.
+    let requests = Requests::<Option<Bomb>, u64>::in_order().max_in_flight(2);
+    let mut channel = EmbeddedChannel::of_messages(pipeline().last(requests));
+    let requester = Requester::new(channel.channel().clone());
+    let mut first = requester.ask(None);
+    requester.send(Ask::then(None, |_| panic!("told")));
+    let mut queued = requester.ask(Some(Bomb));
+    requester.send(Ask::then(None, |_| panic!("told as well")));
+    let mut queued_too = requester.ask(Some(Bomb));
+    let mut last = requester.ask(None);
+    channel.run().end_because(CloseCause::PeerClosed);
+    assert!(matches!(first.try_take(), Some(Err(RequestError::Closed { written: true, .. }))));
+    for queued in [&mut queued, &mut queued_too] {
+        assert!(matches!(queued.try_take(), Some(Err(RequestError::Closed { .. }))));
+    }
+    assert!(matches!(last.try_take(), Some(Err(RequestError::Closed { written: false, .. }))));
+}
+
+#[test]
 fn closing_tells_those_in_the_queue_at_once_and_shutting_the_output_down_refuses_more() {
     let mut channel = channel(in_order().max_in_flight(1));
     let (mut sent, mut waits) = (ask(&mut channel, "a"), ask(&mut channel, "b"));

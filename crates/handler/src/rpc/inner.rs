@@ -7,7 +7,7 @@ use super::{
 use crate::{
     ReconnectError, RequestError,
     reconnect::{Hook, Reconnect},
-    requests::{Ask, Requester, Teller, Unanswered},
+    requests::{Ask, Requester, Teller, Unanswered, contain},
 };
 use netwright_core::{
     Channel, ChannelId, CloseCause, EventLoop, Fault, Promise, PromiseError, Promised, Scheduled,
@@ -38,8 +38,8 @@ pub(super) struct Call<Q, R> {
 impl<Q, R> Call<Q, R> {
     /// There will be no reply. An attempt that may have been written counts more than one that was not, and the limit is that of the whole.
     fn fail(self, error: RequestError) {
-        let limit = self.limit;
-        let error = match (error, self.before) {
+        let Self { request, promise, limit, before, .. } = self;
+        let error = match (error, before) {
             (RequestError::TimedOut { written, .. }, before) => {
                 RequestError::TimedOut { limit, written: written || before.is_some() }
             }
@@ -47,7 +47,8 @@ impl<Q, R> Call<Q, R> {
             (error, Some(before)) if !error.may_have_been_written() => before,
             (error, _) => error,
         };
-        self.promise.fail(error);
+        promise.fail(error);
+        contain(|| drop(request));
     }
 
     fn is_due(&self, now: Instant) -> bool {
