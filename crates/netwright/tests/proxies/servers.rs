@@ -30,7 +30,7 @@ fn hello(request: &Received) -> Response<String> {
 
 pub(crate) fn web() -> (Server, u16) {
     let server = Server::builder()
-        .pipeline(|_| pipeline().add(HttpServer::new()).app(respond(|request| hello(request))))
+        .pipeline(|_| pipeline().add(HttpServer::new()).app(respond(hello)))
         .bind("127.0.0.1:0")
         .wait()
         .unwrap();
@@ -59,7 +59,7 @@ impl Secret {
     pub(crate) fn web() -> Self {
         Self::new(|acceptor| {
             let make = move |_: &_| {
-                let hello = respond(|request| hello(request));
+                let hello = respond(hello);
                 pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(hello)
             };
             Server::builder().pipeline(move |accepted| make(accepted)).bind("127.0.0.1:0").wait().unwrap()

@@ -203,11 +203,15 @@ impl<W: Send + 'static> Inner<W> {
     pub(super) fn spare_failed(self: &Arc<Self>, error: ConnectError) {
         let mut state = self.lock();
         let warming = std::mem::take(&mut state.upkeep.warming);
+        // Those that were begun together fail together, and that is one failure.
+        let paused = state.upkeep.pause_until.is_some();
+        let keeps = self.settings.min_idle > 0 && !state.closed && !paused;
         let pause = RETRY_FIRST.saturating_mul(1 << state.upkeep.failures.min(6)).min(RETRY_LONGEST);
-        state.upkeep.failures = state.upkeep.failures.saturating_add(1);
-        let keeps = self.settings.min_idle > 0 && !state.closed;
         let due = self.settings.timer.now().checked_add(pause).filter(|_| keeps);
-        state.upkeep.pause_until = due;
+        if due.is_some() {
+            state.upkeep.failures = state.upkeep.failures.saturating_add(1);
+            state.upkeep.pause_until = due;
+        }
         drop(state);
         for warming in warming {
             warming.promise.fail(PoolError::Connect(error.clone()));

@@ -149,6 +149,20 @@ fn a_spare_connect_that_fails_is_tried_again_later_and_later_and_costs_nobody_an
 }
 
 #[test]
+fn spare_connects_that_fail_together_make_one_pause() {
+    let (mut manual, attempts) = (ManualLoop::new(), Attempts::default());
+    let pool = pool(&manual, &attempts, 4).min_idle(3).build().unwrap();
+    for pause in [1, 2] {
+        assert_eq!(attempts.len(), 3);
+        (0..3).for_each(|_| attempts.fail());
+        manual.advance(SECOND * pause - Duration::from_millis(1));
+        assert_eq!(attempts.len(), 0, "{pause}");
+        manual.advance(Duration::from_millis(1));
+    }
+    assert_eq!(figures(&pool), (0, 0, 3, 0, 0));
+}
+
+#[test]
 fn a_warm_up_connects_what_is_missing_and_tells_how_many_there_are() {
     let (manual, attempts) = (ManualLoop::new(), Attempts::default());
     let pool = pool(&manual, &attempts, 3).build().unwrap();
