@@ -50,8 +50,8 @@ const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
 /// - A peer that has said that it sends no more is not waited for: of a half-closed channel only writes count.
 /// - Zero is no limit. Times are kept in milliseconds, from 24 days on in seconds, rounded up; the longest is 68 years. None ends early.
 ///
-/// It costs a message some ten instructions and no look at the clock, and has one timer for each channel. Any number of them may be in a
-/// pipeline.
+/// A message and its answer take some thirty instructions more and no look at the clock; an idle connection keeps 264 bytes more, its one timer included. Any
+/// number of them may be in a pipeline.
 #[derive(Debug)]
 #[doc(alias = "IdleStateHandler")]
 #[doc(alias = "keep-alive")]
