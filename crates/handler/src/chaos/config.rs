@@ -1,7 +1,7 @@
 //! Which faults there are, as values and in words.
 
 use super::{ChaosStage, draw::Draw};
-use crate::shape::{Pieces, Rate};
+use crate::shape::{Pieces, Rate, shortened};
 use std::{fmt, str::FromStr, time::Duration};
 
 /// How much may be under way in one direction, by default.
@@ -219,14 +219,6 @@ impl fmt::Display for ChaosError {
 }
 
 impl std::error::Error for ChaosError {}
-
-/// As much of a text as belongs into an error.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())

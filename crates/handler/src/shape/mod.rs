@@ -30,6 +30,7 @@ mod stage;
 pub use bucket::Bucket;
 pub use keyed::{Buckets, KeyBucket};
 pub use measure::Pieces;
+pub(crate) use rate::shortened;
 pub use rate::{Rate, RateError};
 pub use stage::{Limit, Shape};
 
