@@ -5,9 +5,10 @@
 
 use netwright::{
     AppContext, Application, Server,
+    channel::ShuttingDown,
     codec::{LineFrames, Utf8},
     event_loops,
-    handler::{Lifetime, LifetimeOver, Log, ReadTimeout, WriteTimeout},
+    handler::{Lifetime, Log, ReadTimeout, WriteTimeout},
     pipeline,
     server::{AcceptRate, Admission},
 };
@@ -36,8 +37,8 @@ impl Application for Commands {
     }
 
     fn event(&mut self, cx: &mut AppContext<'_, Self>, event: netwright::Event) {
-        if event.get::<LifetimeOver>().is_some() {
-            cx.write_and_flush("an hour is over; come again\r".to_owned());
+        if event.get::<ShuttingDown>().is_some() {
+            cx.write_and_flush("that is all for today; come again\r".to_owned());
             cx.close_when_flushed();
         }
     }

@@ -33,6 +33,8 @@ mod pages {
     mod simulation {}
     #[doc = include_str!("../../docs/children.md")]
     mod children {}
+    #[doc = include_str!("../../docs/ready-made.md")]
+    mod ready_made {}
     #[doc = include_str!("../../docs/recording.md")]
     mod recording {}
     #[doc = include_str!("../../docs/verbs.md")]
