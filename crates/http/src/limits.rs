@@ -50,8 +50,8 @@ pub struct HttpLimits {
     /// reply is handed to the system, which may take longer to send it; the end of the connection comes behind it. Clients should
     /// give up idle connections sooner, because a request on its way to one that is closed is lost. Default: 60 s.
     pub idle_time: Duration,
-    /// How long what a refused peer still sends is read and thrown away, from when its reply is sent, so that it can read why.
-    /// Default: 2 s.
+    /// How long what a refused peer still sends is read and thrown away, from when its reply is handed to the system, so that it
+    /// can read why. Whoever needs longer than that to receive the reply, and still sends, loses the rest of it. Default: 2 s.
     pub linger_time: Duration,
     /// How many bytes of that. Default: 1 MiB.
     pub linger: u64,

@@ -11,7 +11,7 @@
 //! | and something of the peer is unread | its end | linger | closed |
 //!
 //! A connection is between requests from when the last reply is handed to the system, or from the end of the last body if that comes later. What the system has and the
-//! peer has not is not waited for: a close is told behind it, so nothing of a reply is lost. A request that meets the close on its way is the client's to repeat, as
+//! peer has not is not waited for: a close is told behind it, so nothing of a reply is lost, unless the peer sends what nobody reads: that is what lingering is for, as long as it lasts. A request that meets the close on its way is the client's to repeat, as
 //! always when idle connections are closed (RFC 9112, section 9.3.1), so the time should be longer than what clients' own take.
 //!
 //! Always true:
