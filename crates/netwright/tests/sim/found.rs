@@ -120,8 +120,11 @@ fn a_segment_that_comes_behind_the_peers_end_hears_of_it_and_ends_the_channel() 
     });
 }
 
+/// What makes a stage panic, once it is there.
+type Breaks = Rc<RefCell<Option<Box<dyn Fn()>>>>;
+
 /// The stage next to the wire, which panics when it is told to.
-struct Fragile(Rc<RefCell<Option<Box<dyn Fn()>>>>);
+struct Fragile(Breaks);
 
 impl Handler for Fragile {
     type Read = BytesMut;
