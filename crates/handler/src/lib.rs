@@ -47,7 +47,8 @@ pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
 pub use log::{Bytewise, Direction, Log, told};
 pub use proxy_protocol::{
-    ProxyError, ProxyHeader, ProxyProtocol, ProxySsl, SendProxyHeader, Tlv, TrustError, TrustedNetworks,
+    ProxyHeader, ProxyProtocol, ProxyProtocolError, ProxySsl, SendProxyHeader, Tlv, TrustError,
+    TrustedNetworks,
 };
 pub use reconnect::{Backoff, Reconnect, ReconnectBuilder, ReconnectError, ReconnectEvent};
 pub use relay::{OtherEnd, Relay, RelayError};

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use netwright_core::{Address, Channel, CloseCause, Peer, pipeline};
 use netwright_handler::{
-    AddressFilter, ProxyError, ProxyHeader, ProxyProtocol, SendProxyHeader, TrustedNetworks,
+    AddressFilter, ProxyHeader, ProxyProtocol, ProxyProtocolError, SendProxyHeader, TrustedNetworks,
 };
 use netwright_transport::{AccessList, Backend, Client, Server};
 use std::{
@@ -181,13 +181,13 @@ fn a_header_that_does_not_come_ends_the_connection_at_its_deadline() {
         let mut stream = dial(&server);
         stream.write_all(b"PROX").expect("it reads");
         let error = told.recv_timeout(PATIENCE).expect("an error");
-        assert!(matches!(error, Some(ProxyError::TooLate { read: 0..=4, .. })), "{error:?}");
+        assert!(matches!(error, Some(ProxyProtocolError::TooLate { read: 0..=4, .. })), "{error:?}");
         assert!(!matches!(stream.read(&mut [0; 1]), Ok(1..)));
     }
 }
 
 /// Tells what went wrong.
-struct Errors(mpsc::Sender<Option<ProxyError>>);
+struct Errors(mpsc::Sender<Option<ProxyProtocolError>>);
 
 impl netwright_core::Application for Errors {
     type Read = BytesMut;

@@ -1,6 +1,6 @@
 //! Which header the first bytes are, if they are one: a plain function of the bytes, without a channel.
 
-use super::{ProxyError, ProxyHeader, v1, v2};
+use super::{ProxyHeader, ProxyProtocolError, v1, v2};
 
 /// What the first bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Look {
 }
 
 /// Looks at the first bytes of a connection. `max` is the limit of version 2; version 1 has its own.
-pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyError> {
+pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyProtocolError> {
     match signature(bytes) {
         Signature::V1 => v1::look(bytes),
         Signature::V2 => v2::look(bytes, max),

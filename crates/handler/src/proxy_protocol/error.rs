@@ -6,14 +6,14 @@ use std::{fmt, time::Duration};
 /// Why a connection was closed by [`ProxyProtocol`](super::ProxyProtocol), or a [header](super::ProxyHeader) cannot be written.
 ///
 /// ```
-/// use netwright_handler::ProxyError;
+/// use netwright_handler::ProxyProtocolError;
 ///
-/// let error = ProxyError::TooLong { limit: 107, got: 108 };
+/// let error = ProxyProtocolError::TooLong { limit: 107, got: 108 };
 /// assert_eq!(error.to_string(), "a PROXY header of at least 108 bytes, the limit is 107");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ProxyError {
+pub enum ProxyProtocolError {
     /// Whoever is at the other end is no proxy that is trusted: it sent a header, or headers are required.
     Untrusted {
         /// Who that is, if it is known.
@@ -56,7 +56,7 @@ pub enum ProxyError {
     },
 }
 
-impl fmt::Display for ProxyError {
+impl fmt::Display for ProxyProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untrusted { peer: Some(peer) } => write!(f, "{peer} is no proxy that is trusted"),
@@ -78,8 +78,8 @@ impl fmt::Display for ProxyError {
     }
 }
 
-impl std::error::Error for ProxyError {}
+impl std::error::Error for ProxyProtocolError {}
 
-pub(super) const fn malformed<T>(why: &'static str) -> Result<T, ProxyError> {
-    Err(ProxyError::Malformed { why })
+pub(super) const fn malformed<T>(why: &'static str) -> Result<T, ProxyProtocolError> {
+    Err(ProxyProtocolError::Malformed { why })
 }

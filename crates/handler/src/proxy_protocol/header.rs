@@ -1,7 +1,7 @@
 //! A header as a value: whom a proxy speaks for, and what else it tells.
 
 use super::{
-    error::{ProxyError, malformed},
+    error::{ProxyProtocolError, malformed},
     tlv::{ProxySsl, Tlv, kind},
     v1, v2,
 };
@@ -162,7 +162,7 @@ impl ProxyHeader {
     ///
     /// # Errors
     /// Never of addresses on a network or unknown ones; Unix sockets, datagrams and local connections have no text.
-    pub fn encode_v1(&self) -> Result<Bytes, ProxyError> {
+    pub fn encode_v1(&self) -> Result<Bytes, ProxyProtocolError> {
         if self.is_local() || self.datagrams {
             return malformed("version 1 has neither local connections nor datagrams");
         }
@@ -173,7 +173,7 @@ impl ProxyHeader {
     ///
     /// # Errors
     /// The values are longer than a header can be, one of them is not allowed, or a path is longer than 108 bytes.
-    pub fn encode_v2(&self) -> Result<Bytes, ProxyError> {
+    pub fn encode_v2(&self) -> Result<Bytes, ProxyProtocolError> {
         v2::encode(self)
     }
 }

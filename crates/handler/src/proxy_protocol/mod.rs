@@ -11,7 +11,7 @@
 //! | `trusted` | [`TrustedNetworks`]: who may say it |
 //! | `header`, `tlv` | [`ProxyHeader`] and its further values |
 //! | `decode`, `v1`, `v2`, `crc32c` | bytes to headers and back, without a channel |
-//! | `error` | [`ProxyError`] |
+//! | `error` | [`ProxyProtocolError`] |
 //!
 //! Specified by haproxy's `doc/proxy-protocol.txt`. Not here: `X-Forwarded-For` and its like, which are HTTP's.
 
@@ -28,7 +28,7 @@ mod trusted;
 mod v1;
 mod v2;
 
-pub use error::ProxyError;
+pub use error::ProxyProtocolError;
 pub use header::ProxyHeader;
 pub use send::SendProxyHeader;
 pub use stage::ProxyProtocol;

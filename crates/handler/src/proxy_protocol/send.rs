@@ -1,6 +1,6 @@
 //! Writes the header, before anybody behind it can write.
 
-use super::{ProxyError, ProxyHeader};
+use super::{ProxyHeader, ProxyProtocolError};
 use bytes::{Bytes, BytesMut};
 use netwright_core::{Carries, CloseCause, Fault, Filter, FilterContext};
 use std::fmt;
@@ -38,7 +38,7 @@ impl SendProxyHeader {
     ///
     /// # Errors
     /// See [`ProxyHeader::encode_v1`].
-    pub fn v1(header: &ProxyHeader) -> Result<Self, ProxyError> {
+    pub fn v1(header: &ProxyHeader) -> Result<Self, ProxyProtocolError> {
         Ok(Self { says: Says::This(header.encode_v1()?) })
     }
 
@@ -46,7 +46,7 @@ impl SendProxyHeader {
     ///
     /// # Errors
     /// See [`ProxyHeader::encode_v2`].
-    pub fn v2(header: &ProxyHeader) -> Result<Self, ProxyError> {
+    pub fn v2(header: &ProxyHeader) -> Result<Self, ProxyProtocolError> {
         Ok(Self { says: Says::This(header.encode_v2()?) })
     }
 

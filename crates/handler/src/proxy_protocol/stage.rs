@@ -12,7 +12,7 @@
 //! and they are told of the end only of what has begun for them.
 
 use super::{
-    ProxyError, ProxyHeader, TrustedNetworks,
+    ProxyHeader, ProxyProtocolError, TrustedNetworks,
     decode::{Look, Signature, look, signature},
 };
 use bytes::BytesMut;
@@ -35,7 +35,7 @@ const LENGTH_MAX: usize = 4096;
 /// of whose client it tells nothing, keep their addresses. Only the function that makes the pipeline, and
 /// [`Admission`](netwright_transport::Admission), come before the header: [`AddressFilter`](crate::AddressFilter) judges behind it.
 ///
-/// Who is trusted has to be said. Whoever is not, but sends a header, is closed with a [`ProxyError`], and so is a header that is wrong, too long
+/// Who is trusted has to be said. Whoever is not, but sends a header, is closed with a [`ProxyProtocolError`], and so is a header that is wrong, too long
 /// (107 bytes in version 1, 4 KiB in version 2), cut, or not there in time (5 seconds, single bytes included).
 ///
 /// ```
@@ -155,7 +155,7 @@ impl ProxyProtocol {
         }
     }
 
-    fn fail<W: 'static>(&mut self, cx: &mut FilterContext<'_, Self, BytesMut, W>, error: ProxyError) {
+    fn fail<W: 'static>(&mut self, cx: &mut FilterContext<'_, Self, BytesMut, W>, error: ProxyProtocolError) {
         self.state = State::Failed;
         self.stop_waiting(cx);
         self.read = BytesMut::new();
@@ -169,7 +169,7 @@ impl ProxyProtocol {
             return match signature(&self.read) {
                 Signature::V1 | Signature::V2 => {
                     let peer = cx.view().wire_peer();
-                    self.fail(cx, ProxyError::Untrusted { peer });
+                    self.fail(cx, ProxyProtocolError::Untrusted { peer });
                 }
                 Signature::None => self.begin(cx, None),
                 Signature::Part => drop(self.timer.get_or_insert_with(|| cx.arm(self.deadline))),
@@ -177,7 +177,7 @@ impl ProxyProtocol {
         }
         match look(&self.read, self.length_max) {
             Ok(Look::More) => {}
-            Ok(Look::Other) if self.required => self.fail(cx, ProxyError::NoHeader),
+            Ok(Look::Other) if self.required => self.fail(cx, ProxyProtocolError::NoHeader),
             Ok(Look::Other) => self.begin(cx, None),
             Ok(Look::Header { header, length }) => {
                 drop(self.read.split_to(length));
@@ -197,7 +197,7 @@ impl ProxyProtocol {
         match self.read.len() {
             _ if self.is_something_else() => self.begin(cx, None),
             0 => {}
-            read => self.fail(cx, ProxyError::Cut { read }),
+            read => self.fail(cx, ProxyProtocolError::Cut { read }),
         }
     }
 }
@@ -209,7 +209,7 @@ impl<W: 'static> Filter<BytesMut, W> for ProxyProtocol {
             self.insists = Some(cx.insist());
             self.timer = Some(cx.arm(self.deadline));
         } else if self.required {
-            self.fail(cx, ProxyError::Untrusted { peer });
+            self.fail(cx, ProxyProtocolError::Untrusted { peer });
         } else {
             (self.state, self.has_begun) = (State::Guards, true);
             cx.fire_active();
@@ -243,7 +243,9 @@ impl<W: 'static> Filter<BytesMut, W> for ProxyProtocol {
         self.timer = None;
         match self.is_something_else() {
             true => self.begin(cx, None),
-            false => self.fail(cx, ProxyError::TooLate { deadline: self.deadline, read: self.read.len() }),
+            false => {
+                self.fail(cx, ProxyProtocolError::TooLate { deadline: self.deadline, read: self.read.len() })
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Headers as bytes, whole and broken, and what the stage makes of them.
 
 use super::{
-    ProxyError, ProxyHeader, ProxyProtocol, ProxySsl, SendProxyHeader, TrustedNetworks,
+    ProxyHeader, ProxyProtocol, ProxyProtocolError, ProxySsl, SendProxyHeader, TrustedNetworks,
     crc32c::crc32c,
     decode::{Look, look},
 };
@@ -72,14 +72,14 @@ fn between(stage: ProxyProtocol, peer: &str) -> (EmbeddedChannel<(), Outgoing>, 
     (EmbeddedChannel::between(stages, Some(address("10.0.0.9:80")), Some(address(peer))), notes)
 }
 
-fn cause(channel: &EmbeddedChannel<(), Outgoing>) -> Option<ProxyError> {
+fn cause(channel: &EmbeddedChannel<(), Outgoing>) -> Option<ProxyProtocolError> {
     match channel.channel().close_cause()? {
-        CloseCause::Fault(fault) => fault.downcast_ref::<ProxyError>().cloned(),
+        CloseCause::Fault(fault) => fault.downcast_ref::<ProxyProtocolError>().cloned(),
         other => panic!("{other}"),
     }
 }
 
-fn parsed(bytes: &[u8]) -> Result<ProxyHeader, ProxyError> {
+fn parsed(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     match look(bytes, 4096)? {
         Look::Header { header, length } if length == bytes.len() => Ok(header),
         other => panic!("{other:?}"),
@@ -116,7 +116,8 @@ fn lines_of_version_1_are_read_as_they_are_specified() {
         let header = parsed(format!("PROXY {line}\r\n").as_bytes())?;
         Ok(header.source().map(|source| format!("{source} {}", header.destination().unwrap())))
     };
-    let malformed = |line: &str| matches!(ends(line), Err::<_, ProxyError>(ProxyError::Malformed { .. }));
+    let malformed =
+        |line: &str| matches!(ends(line), Err::<_, ProxyProtocolError>(ProxyProtocolError::Malformed { .. }));
     assert_eq!(ends("TCP4 1.2.3.4 5.6.7.8 0 65535"), Ok(Some("1.2.3.4:0 5.6.7.8:65535".to_owned())));
     assert_eq!(ends("TCP6 2001:db8::1 ::1 1 2"), Ok(Some("[2001:db8::1]:1 [::1]:2".to_owned())));
     assert_eq!(parsed(b"PROXY UNKNOWN \xff\0\r\n"), Ok(ProxyHeader::unknown()));
@@ -149,8 +150,11 @@ fn lines_of_version_1_are_read_as_they_are_specified() {
 fn a_line_has_107_bytes_and_not_one_more() {
     let line = |length: usize| format!("PROXY UNKNOWN {}\r\n", "x".repeat(length - 16));
     assert!(parsed(line(107).as_bytes()).is_ok());
-    assert_eq!(parsed(line(108).as_bytes()), Err(ProxyError::TooLong { limit: 107, got: 108 }));
-    assert_eq!(look(&line(108).as_bytes()[..107], 4096), Err(ProxyError::TooLong { limit: 107, got: 107 }));
+    assert_eq!(parsed(line(108).as_bytes()), Err(ProxyProtocolError::TooLong { limit: 107, got: 108 }));
+    assert_eq!(
+        look(&line(108).as_bytes()[..107], 4096),
+        Err(ProxyProtocolError::TooLong { limit: 107, got: 107 })
+    );
     assert_eq!(look(&line(108).as_bytes()[..106], 4096), Ok(Look::More));
 }
 
@@ -183,9 +187,9 @@ fn every_header_that_is_written_is_read_as_it_was() {
 #[test]
 fn a_header_that_cannot_be_is_not_written() {
     let too_long = ProxyHeader::new(address(&format!("unix:/{}", "p".repeat(108))), address("unix:/b"));
-    assert_eq!(too_long.encode_v2(), Err(ProxyError::TooLong { limit: 108, got: 109 }));
+    assert_eq!(too_long.encode_v2(), Err(ProxyProtocolError::TooLong { limit: 108, got: 109 }));
     assert!(too_long.encode_v1().is_err() && ProxyHeader::local().encode_v1().is_err());
-    let limit = |header: ProxyHeader| matches!(header.encode_v2(), Err(ProxyError::TooLong { .. }));
+    let limit = |header: ProxyHeader| matches!(header.encode_v2(), Err(ProxyProtocolError::TooLong { .. }));
     assert!(limit(v4().with_unique_id(vec![0; 129])));
     assert!(limit(v4().with_value(0xe0, vec![0; 65_536])));
     assert!(limit(v4().with_value(0xe0, vec![0; 65_535])));
@@ -197,7 +201,7 @@ fn a_header_that_cannot_be_is_not_written() {
     );
     assert!(v4().with_value(3, "abcd").encode_v2().is_err(), "a checksum of one's own");
     let nested = v4().with_ssl(&ProxySsl::new().with_value(0x20, "\0\0\0\0\0"));
-    assert_eq!(nested.encode_v2(), Err(ProxyError::Nested));
+    assert_eq!(nested.encode_v2(), Err(ProxyProtocolError::Nested));
 }
 
 fn raw(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {
@@ -265,7 +269,7 @@ fn a_header_of_4096_bytes_is_read_and_a_longer_one_is_refused_by_its_length_alon
     let whole = header.encode_v2().unwrap();
     assert_eq!((whole.len(), parsed(&whole)), (4096, Ok(header)));
     let longer = v4().with_value(0xe0, vec![1; 4096 - 16 - 12 - 2]).encode_v2().unwrap();
-    assert_eq!(look(&longer[..16], 4096), Err(ProxyError::TooLong { limit: 4096, got: 4097 }));
+    assert_eq!(look(&longer[..16], 4096), Err(ProxyProtocolError::TooLong { limit: 4096, got: 4097 }));
     assert_eq!(look(&longer[..15], 4096), Ok(Look::More));
 }
 
@@ -282,7 +286,7 @@ fn whatever_is_sent_is_a_header_an_error_or_something_else_and_the_same_however_
                 (0..=bytes.len()).map(|end| look(&bytes[..end], 4096)).find(|look| *look != Ok(Look::More));
             match (at_once, first) {
                 (Ok(Look::More), None) => {}
-                (Err(ProxyError::TooLong { .. }), Some(Err(ProxyError::TooLong { .. }))) => {}
+                (Err(ProxyProtocolError::TooLong { .. }), Some(Err(ProxyProtocolError::TooLong { .. }))) => {}
                 (all, first) => {
                     assert_eq!(Some(all), first, "seed {seed}: {:?}", bytes.escape_ascii().to_string())
                 }
@@ -342,7 +346,7 @@ fn a_local_connection_and_one_of_an_unknown_client_keep_their_addresses() {
 fn who_is_not_trusted_is_closed_where_a_header_is_required_and_with_a_header_everywhere() {
     let trusted: TrustedNetworks = "10.0.0.0/8".parse().unwrap();
     let stage = || ProxyProtocol::from(trusted.clone());
-    let untrusted = Some(ProxyError::Untrusted { peer: Some(address("192.0.2.1:5000")) });
+    let untrusted = Some(ProxyProtocolError::Untrusted { peer: Some(address("192.0.2.1:5000")) });
     let (channel, notes) = between(stage(), "192.0.2.1:5000");
     assert_eq!(cause(&channel), untrusted);
     assert_eq!(notes.take(), ["error 192.0.2.1:5000 is no proxy that is trusted"]);
@@ -383,7 +387,7 @@ fn a_header_has_five_seconds_however_it_drips() {
     }
     assert!(channel.is_open());
     channel.advance(Duration::from_millis(500));
-    let late = ProxyError::TooLate { deadline: Duration::from_secs(5), read: 9 };
+    let late = ProxyProtocolError::TooLate { deadline: Duration::from_secs(5), read: 9 };
     assert_eq!(cause(&channel), Some(late));
     assert_eq!(notes.take(), ["error no PROXY header within 5s, 9 bytes had come"]);
 
@@ -407,7 +411,7 @@ fn where_no_header_is_required_silence_is_none_and_half_of_one_is_too_late() {
     }
     let (mut channel, _) = between(stage(), "10.0.0.1:5000");
     channel.write_inbound("PROXY ").advance(deadline);
-    assert_eq!(cause(&channel), Some(ProxyError::TooLate { deadline, read: 6 }));
+    assert_eq!(cause(&channel), Some(ProxyProtocolError::TooLate { deadline, read: 6 }));
 }
 
 #[test]
@@ -420,7 +424,7 @@ fn a_peer_that_ends_within_the_header_is_told_of_and_one_that_only_looked_is_not
     assert_eq!(notes.take(), [""; 0]);
     let (mut channel, notes) = between(everyone(), "10.0.0.1:5000");
     channel.write_inbound("PROXY T").close_input();
-    assert_eq!(cause(&channel), Some(ProxyError::Cut { read: 7 }));
+    assert_eq!(cause(&channel), Some(ProxyProtocolError::Cut { read: 7 }));
     assert_eq!(notes.take().len(), 1);
     let (mut channel, notes) = between(everyone().optional(), "10.0.0.1:5000");
     channel.write_inbound("PROX").close_by_peer();
@@ -454,7 +458,7 @@ fn what_comes_behind_an_error_reaches_nobody() {
     let (mut channel, notes) = between(everyone(), "10.0.0.1:5000");
     channel.write_inbound("PROXY nonsense\r\nhello").write_inbound("more");
     assert_eq!(notes.take().len(), 1);
-    assert!(matches!(cause(&channel), Some(ProxyError::Malformed { .. })));
+    assert!(matches!(cause(&channel), Some(ProxyProtocolError::Malformed { .. })));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!                     └── of one kind, SSL: [flags][verified, 4][kind][length, 2][value …] …     and no deeper
 //! ```
 
-use super::error::{ProxyError, malformed};
+use super::error::{ProxyProtocolError, malformed};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// Kinds of values.
@@ -44,7 +44,7 @@ pub struct Tlv {
 }
 
 /// The values in some bytes, with where each begins.
-pub(super) fn split(mut bytes: Bytes) -> impl Iterator<Item = Result<(usize, Tlv), ProxyError>> {
+pub(super) fn split(mut bytes: Bytes) -> impl Iterator<Item = Result<(usize, Tlv), ProxyProtocolError>> {
     let all = bytes.len();
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -66,13 +66,13 @@ pub(super) fn split(mut bytes: Bytes) -> impl Iterator<Item = Result<(usize, Tlv
 
 impl Tlv {
     /// Looks at a value of a header itself.
-    pub(super) fn check(&self) -> Result<(), ProxyError> {
+    pub(super) fn check(&self) -> Result<(), ProxyProtocolError> {
         match self.kind {
             kind::AUTHORITY | kind::NETWORK_NAMESPACE if std::str::from_utf8(&self.value).is_err() => {
                 malformed("a name that is no UTF-8")
             }
             kind::UNIQUE_ID if self.value.len() > UNIQUE_ID_MAX => {
-                Err(ProxyError::TooLong { limit: UNIQUE_ID_MAX, got: self.value.len() })
+                Err(ProxyProtocolError::TooLong { limit: UNIQUE_ID_MAX, got: self.value.len() })
             }
             kind::CRC32C if self.value.len() != 4 => malformed("a checksum that is not 4 bytes long"),
             kind::SSL => ProxySsl::read(&self.value).map(drop),
@@ -80,9 +80,9 @@ impl Tlv {
         }
     }
 
-    pub(super) fn write(&self, out: &mut BytesMut) -> Result<(), ProxyError> {
+    pub(super) fn write(&self, out: &mut BytesMut) -> Result<(), ProxyProtocolError> {
         let Ok(length) = u16::try_from(self.value.len()) else {
-            return Err(ProxyError::TooLong { limit: usize::from(u16::MAX), got: self.value.len() });
+            return Err(ProxyProtocolError::TooLong { limit: usize::from(u16::MAX), got: self.value.len() });
         };
         out.put_u8(self.kind);
         out.put_u16(length);
@@ -140,7 +140,7 @@ impl ProxySsl {
     }
 
     /// Reads the value of a header.
-    pub(super) fn read(value: &Bytes) -> Result<Self, ProxyError> {
+    pub(super) fn read(value: &Bytes) -> Result<Self, ProxyProtocolError> {
         let mut rest = value.clone();
         if rest.len() < 5 {
             return malformed("a value for TLS that is shorter than its flags");
@@ -150,7 +150,7 @@ impl ProxySsl {
         for value in split(rest) {
             let (_, value) = value?;
             if value.kind == kind::SSL {
-                return Err(ProxyError::Nested);
+                return Err(ProxyProtocolError::Nested);
             }
             values.push(value);
         }

@@ -7,7 +7,7 @@
 
 use super::{
     decode::Look,
-    error::{ProxyError, malformed},
+    error::{ProxyProtocolError, malformed},
     header::{Command, ProxyHeader},
 };
 use bytes::Bytes;
@@ -19,12 +19,12 @@ pub(super) const SIGNATURE: &[u8] = b"PROXY ";
 pub(super) const LENGTH_MAX: usize = 107;
 
 /// Looks at bytes that begin with the signature.
-pub(super) fn look(bytes: &[u8]) -> Result<Look, ProxyError> {
+pub(super) fn look(bytes: &[u8]) -> Result<Look, ProxyProtocolError> {
     let seen = &bytes[..bytes.len().min(LENGTH_MAX)];
     let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
         return match bytes.len() {
             ..LENGTH_MAX => Ok(Look::More),
-            got => Err(ProxyError::TooLong { limit: LENGTH_MAX, got: got.min(LENGTH_MAX + 1) }),
+            got => Err(ProxyProtocolError::TooLong { limit: LENGTH_MAX, got: got.min(LENGTH_MAX + 1) }),
         };
     };
     let Some(line) = seen[..end].strip_suffix(b"\r") else {
@@ -40,7 +40,7 @@ pub(super) fn look(bytes: &[u8]) -> Result<Look, ProxyError> {
 }
 
 /// What stands behind the signature.
-fn parse(line: &str) -> Result<ProxyHeader, ProxyError> {
+fn parse(line: &str) -> Result<ProxyHeader, ProxyProtocolError> {
     let mut parts = line.split(' ');
     let family = parts.next();
     let mut next = || parts.next().unwrap_or("");
@@ -58,16 +58,16 @@ fn parse(line: &str) -> Result<ProxyHeader, ProxyError> {
     Ok(ProxyHeader::of(Command::Proxy, Some((source.into(), destination.into()))))
 }
 
-fn v4(text: &str) -> Result<IpAddr, ProxyError> {
+fn v4(text: &str) -> Result<IpAddr, ProxyProtocolError> {
     text.parse::<Ipv4Addr>().map(IpAddr::V4).or(malformed("what should be an IPv4 address is none"))
 }
 
-fn v6(text: &str) -> Result<IpAddr, ProxyError> {
+fn v6(text: &str) -> Result<IpAddr, ProxyProtocolError> {
     text.parse::<Ipv6Addr>().map(IpAddr::V6).or(malformed("what should be an IPv6 address is none"))
 }
 
 /// In digits, without a sign and without zeros in front.
-fn port(text: &str) -> Result<u16, ProxyError> {
+fn port(text: &str) -> Result<u16, ProxyProtocolError> {
     let plain = text.bytes().all(|digit| digit.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     match text.parse() {
         Ok(port) if plain => Ok(port),
@@ -75,7 +75,7 @@ fn port(text: &str) -> Result<u16, ProxyError> {
     }
 }
 
-pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyError> {
+pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyProtocolError> {
     let text = match &header.ends {
         None => "PROXY UNKNOWN\r\n".to_owned(),
         Some((Address::Ip(source), Address::Ip(destination))) => {

@@ -8,7 +8,7 @@
 use super::crc32c::crc32c;
 use super::{
     decode::Look,
-    error::{ProxyError, malformed},
+    error::{ProxyProtocolError, malformed},
     header::{Command, ProxyHeader},
     tlv::{Tlv, kind, split},
     v1::as_v6,
@@ -27,7 +27,7 @@ const PREFIX: usize = 16;
 const UNIX: usize = 108;
 
 /// Looks at bytes that begin with the signature.
-pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyError> {
+pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyProtocolError> {
     let Some(&command) = bytes.get(12) else { return Ok(Look::More) };
     let command = match command {
         0x20 => Command::Local,
@@ -38,7 +38,7 @@ pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyError> {
     let Some(&[high, low]) = bytes.get(14..PREFIX) else { return Ok(Look::More) };
     let length = PREFIX + usize::from(u16::from_be_bytes([high, low]));
     if length > max {
-        return Err(ProxyError::TooLong { limit: max, got: length });
+        return Err(ProxyProtocolError::TooLong { limit: max, got: length });
     }
     let Some(whole) = bytes.get(..length) else { return Ok(Look::More) };
     let header = match command {
@@ -48,7 +48,7 @@ pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyError> {
     Ok(Look::Header { header, length })
 }
 
-fn parse(whole: &[u8]) -> Result<ProxyHeader, ProxyError> {
+fn parse(whole: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     let mut rest = Bytes::copy_from_slice(&whole[PREFIX..]);
     let ends = ends(whole[13], &mut rest)?;
     let mut header = ProxyHeader::of(Command::Proxy, ends);
@@ -71,14 +71,14 @@ fn parse(whole: &[u8]) -> Result<ProxyHeader, ProxyError> {
 }
 
 /// The checksum is that of the whole header with zeros in its own place.
-fn check_sum(whole: &[u8], at: usize, value: &Tlv) -> Result<(), ProxyError> {
+fn check_sum(whole: &[u8], at: usize, value: &Tlv) -> Result<(), ProxyProtocolError> {
     let got = value.value.clone().get_u32();
     let expected = crc32c([&whole[..at], &[0; 4], &whole[at + 4..]]);
-    if got == expected { Ok(()) } else { Err(ProxyError::Checksum { expected, got }) }
+    if got == expected { Ok(()) } else { Err(ProxyProtocolError::Checksum { expected, got }) }
 }
 
 /// Takes the addresses.
-fn ends(family: u8, rest: &mut Bytes) -> Result<Option<(Address, Address)>, ProxyError> {
+fn ends(family: u8, rest: &mut Bytes) -> Result<Option<(Address, Address)>, ProxyProtocolError> {
     let needs = match family {
         0x00 => return Ok(None),
         0x11 | 0x12 => 12,
@@ -104,7 +104,7 @@ fn ends(family: u8, rest: &mut Bytes) -> Result<Option<(Address, Address)>, Prox
 }
 
 /// As in the system's own address: a path ends at the first zero, an abstract name begins with one.
-fn unix(name: &[u8]) -> Result<Address, ProxyError> {
+fn unix(name: &[u8]) -> Result<Address, ProxyProtocolError> {
     let end = |bytes: &[u8]| bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Ok(Address::Unix(match name {
         [0, behind @ ..] => {
@@ -116,17 +116,17 @@ fn unix(name: &[u8]) -> Result<Address, ProxyError> {
 }
 
 #[cfg(unix)]
-fn as_path(bytes: &[u8]) -> Result<&Path, ProxyError> {
+fn as_path(bytes: &[u8]) -> Result<&Path, ProxyProtocolError> {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
 #[cfg(not(unix))]
-fn as_path(bytes: &[u8]) -> Result<&Path, ProxyError> {
+fn as_path(bytes: &[u8]) -> Result<&Path, ProxyProtocolError> {
     std::str::from_utf8(bytes).map(Path::new).or(malformed("a path that is no text"))
 }
 
-pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyError> {
+pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyProtocolError> {
     let mut out = BytesMut::from(SIGNATURE);
     out.put_u8(0x20 | u8::from(header.command == Command::Proxy));
     let protocol = if header.datagrams { 2 } else { 1 };
@@ -149,7 +149,7 @@ pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyError> {
         out.len() - 4
     });
     let Ok(length) = u16::try_from(out.len() - PREFIX) else {
-        return Err(ProxyError::TooLong { limit: PREFIX + usize::from(u16::MAX), got: out.len() });
+        return Err(ProxyProtocolError::TooLong { limit: PREFIX + usize::from(u16::MAX), got: out.len() });
     };
     out[14..PREFIX].copy_from_slice(&length.to_be_bytes());
     if let Some(at) = sum_at {
@@ -160,7 +160,7 @@ pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyError> {
 }
 
 /// The family, and the addresses. Of a kind that has no family nothing is told.
-fn encode_ends(source: &Address, destination: &Address) -> Result<(u8, BytesMut), ProxyError> {
+fn encode_ends(source: &Address, destination: &Address) -> Result<(u8, BytesMut), ProxyProtocolError> {
     let mut out = BytesMut::new();
     let family = match (source, destination) {
         (Address::Ip(source), Address::Ip(destination)) => {
@@ -193,7 +193,7 @@ fn encode_ends(source: &Address, destination: &Address) -> Result<(u8, BytesMut)
     Ok((family, out))
 }
 
-fn encode_unix(name: &UnixName, out: &mut BytesMut) -> Result<(), ProxyError> {
+fn encode_unix(name: &UnixName, out: &mut BytesMut) -> Result<(), ProxyProtocolError> {
     let begin = out.len();
     match name {
         UnixName::Path(path) => out.extend_from_slice(path.as_os_str().as_encoded_bytes()),
@@ -205,7 +205,7 @@ fn encode_unix(name: &UnixName, out: &mut BytesMut) -> Result<(), ProxyError> {
     }
     let got = out.len() - begin;
     if got > UNIX {
-        return Err(ProxyError::TooLong { limit: UNIX, got });
+        return Err(ProxyProtocolError::TooLong { limit: UNIX, got });
     }
     out.put_bytes(0, UNIX - got);
     Ok(())

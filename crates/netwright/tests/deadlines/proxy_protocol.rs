@@ -10,7 +10,7 @@ use crate::{
 };
 use netwright::{
     CloseCause, EmbeddedChannel,
-    handler::{ProxyError, ProxyProtocol, TrustedNetworks},
+    handler::{ProxyProtocol, ProxyProtocolError, TrustedNetworks},
     pipeline,
 };
 
@@ -32,7 +32,7 @@ pub(crate) const TABLE: Table = (
 
 fn too_late(seen: &Seen) -> bool {
     let Some(CloseCause::Fault(fault)) = &seen.cause else { return false };
-    matches!(fault.downcast_ref(), Some(ProxyError::TooLate { .. }))
+    matches!(fault.downcast_ref(), Some(ProxyProtocolError::TooLate { .. }))
 }
 
 /// From 10.0.0.0/8 a header may come, and comes or not.
