@@ -15,8 +15,8 @@ use std::{error::Error, time::Duration};
 /// Covers what comes behind `login NAME `. A secret that comes in two pieces would not be found: what must never be seen is not logged as bytes.
 fn cover(direction: Direction, bytes: &mut Vec<u8>) {
     if direction == Direction::Read && bytes.starts_with(b"login ") {
-        let blanks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
-        if let Some(second) = blanks.skip(1).next() {
+        let mut blanks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+        if let Some(second) = blanks.nth(1) {
             bytes.truncate(second + 1);
             bytes.extend_from_slice(b"***");
         }

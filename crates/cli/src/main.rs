@@ -51,7 +51,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>), // it has many options
     Connect(connect::Arguments),
     Load(load::Arguments),
     Replay(replay::Arguments),
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     log_to_stderr(arguments.verbose.max(u8::from(tells)));
     let result = match arguments.command {
         None => demo::run(),
-        Some(Command::Serve(arguments)) => serve::run(arguments),
+        Some(Command::Serve(arguments)) => serve::run(*arguments),
         Some(Command::Connect(arguments)) => connect::run(arguments),
         Some(Command::Load(arguments)) => load::run(arguments),
         Some(Command::Replay(arguments)) => replay::run(arguments),

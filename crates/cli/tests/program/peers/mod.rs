@@ -1,5 +1,5 @@
 //! Other people's programs as peers of ours: curl, openssl, wrk, Python's `requests` and `websockets`, Node's `undici` and `ws`,
-//! and Chromium.
+//! haproxy and Chromium.
 //!
 //! Packages of Python and Node are installed below the target folder, once. Programs of the system are used if they are there;
 //! with `NETWRIGHT_PEERS=install` they are installed first, by `apt-get`, which takes minutes for Chromium. What cannot be had
@@ -7,6 +7,7 @@
 
 mod browser;
 mod curl;
+mod haproxy;
 mod libraries;
 mod tools;
 
