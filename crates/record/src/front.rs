@@ -26,10 +26,11 @@ use crate::format::{
     kind,
     writer::{HEAD_MAX, head},
 };
-use std::{
-    iter,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
-};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::iter;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Half a dozen short messages with their answers. A thousand connections at work have 1 MiB, which caches can still hold.
 const FRONT_MAX: usize = 1024;
@@ -220,7 +221,7 @@ impl Pen {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::format::Raw;
@@ -335,6 +336,54 @@ mod tests {
                     return;
                 }
             }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::format::Raw;
+    use loom::{
+        sync::{Arc, Mutex},
+        thread,
+    };
+
+    /// Two of these fill a front of sixteen words.
+    const BODY: usize = 48;
+
+    #[test]
+    fn loom_whoever_looks_sees_whole_records_in_their_order() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new((Front::new(2048, 1 << 20), Mutex::new(0_u8)));
+            let written = shared.clone();
+            let writer = thread::spawn(move || {
+                let (front, lock) = &*written;
+                let mut pen = Pen::default();
+                for number in 0..3 {
+                    if !pen.push(front, kind::WRITTEN, 0, &[number; BODY]) {
+                        let mut taken = lock.lock().unwrap();
+                        pen.take(front, |_, sums| *taken += sums.records as u8);
+                        drop(taken);
+                        assert!(pen.push(front, kind::WRITTEN, 0, &[number; BODY]));
+                    }
+                    pen.flushed(front, 0);
+                }
+            });
+            let (front, lock) = &*shared;
+            let taken = lock.lock().unwrap();
+            let (mut seen, mut at, mut number) = (Vec::new(), 0, *taken);
+            front.copy_to(&mut seen);
+            drop(taken);
+            while at < seen.len() {
+                let raw = Raw::at(&seen, at).expect("whole records");
+                assert_eq!(seen[raw.body..raw.end], [number; BODY]);
+                (at, number) = (raw.end, number + 1);
+            }
+            assert!(number <= 3);
+            writer.join().unwrap();
         });
     }
 }
