@@ -6,7 +6,7 @@ use netwright_core::{
     AppContext, Application, CloseCause, EmbeddedChannel, Event, IntoPipeline, Outgoing, Peer, Workers,
     filter, pipeline,
 };
-use netwright_handler::{Idle, IdleEvent, IdleKind, ReadTimeout};
+use netwright_handler::{Chaos, Idle, IdleEvent, IdleKind, ReadTimeout, Shape, shape::Rate};
 use std::{
     cell::RefCell,
     rc::Rc,
@@ -123,6 +123,29 @@ fn what_is_stuck_is_idle_and_what_leaves_late_is_not() {
     assert_eq!(take(&told), [], "it left meanwhile");
     channel.advance(secs(10));
     assert_eq!(take(&told), [(Write, 1), (All, 1)]);
+}
+
+#[test]
+fn what_a_stage_nearer_to_the_wire_lets_leave_piece_by_piece_is_not_silence() {
+    let slow = || Rate::try_from(10).unwrap();
+    let chaos: Chaos = "write.rate=10,write.split=10,seed=1".parse().unwrap();
+    let stages = pipeline()
+        .filter(Shape::bytes().write(slow()))
+        .filter(Idle::write(secs(5)).and(All, secs(5)).closing());
+    let shaped = EmbeddedChannel::of(stages.app(Listens(Told::default())));
+    let stages = pipeline().filter(chaos.stage(1)).filter(Idle::write(secs(5)).and(All, secs(5)).closing());
+    let under_way = EmbeddedChannel::of(stages.app(Listens(Told::default())));
+    for mut channel in [shaped, under_way] {
+        channel.write_outbound(vec![b'x'; 300]);
+        let mut left = 0;
+        for second in 0..28 {
+            left += channel.advance(secs(1)).outbound_bytes().len();
+            assert!(channel.is_open(), "cut after {second} s, {left} bytes have left");
+        }
+        channel.advance(secs(20));
+        assert_eq!(left + channel.outbound_bytes().len(), 300);
+        assert!(!channel.is_open(), "nothing waits any more");
+    }
 }
 
 #[test]

@@ -134,9 +134,16 @@ impl Signals {
         let (promise, ended) = promise();
         let servers: Vec<Server> = servers.iter().map(|server| (*server).clone()).collect();
         let listening = servers.len();
-        let state = Ending { promise: Some(promise), step: Step::Serving, listening, left: 0, cut: 0 };
-        let ending = Arc::new(Drain { grace, servers, state: Mutex::new(state) });
-        for server in &ending.servers {
+        let state = Ending {
+            promise: Some(promise),
+            servers: servers.clone(),
+            step: Step::Serving,
+            listening,
+            left: 0,
+            cut: 0,
+        };
+        let ending = Arc::new(Drain { grace, state: Mutex::new(state) });
+        for server in &servers {
             let ending = ending.clone();
             server.closed().listen(move |end| {
                 ending.stopped_listening(end.clone().unwrap_or(ListenEnd::LoopsEnded));
@@ -291,12 +298,13 @@ impl From<PromiseError> for SignalsError {
 /// Servers that wait for their end, or are at it.
 struct Drain {
     grace: Duration,
-    servers: Vec<Server>,
     state: Mutex<Ending>,
 }
 
 struct Ending {
     promise: Option<Promise<Ended, PromiseError>>,
+    /// None when they have ended: signals of the process never go, and with them whoever waits for one.
+    servers: Vec<Server>,
     step: Step,
     /// Servers that still listen.
     listening: usize,
@@ -333,20 +341,27 @@ impl Drain {
         if !matches!(state.step, Step::Serving) {
             return;
         }
-        (state.step, state.left) = (Step::Draining(why), self.servers.len());
+        let servers = state.servers.clone();
+        (state.step, state.left) = (Step::Draining(why), servers.len());
         drop(state);
-        self.end(false, |server| server.drain(self.grace));
+        self.end(&servers, false, |server| server.drain(self.grace));
     }
 
     fn cut(self: &Arc<Self>) {
         let mut state = self.lock();
-        (state.step, state.left, state.cut) = (Step::Cut, self.servers.len(), 0);
+        let servers = state.servers.clone();
+        (state.step, state.left, state.cut) = (Step::Cut, servers.len(), 0);
         drop(state);
-        self.end(true, Server::shutdown_now);
+        self.end(&servers, true, Server::shutdown_now);
     }
 
-    fn end(self: &Arc<Self>, cutting: bool, how: impl Fn(&Server) -> Promised<ServerShutdown, PromiseError>) {
-        for server in &self.servers {
+    fn end(
+        self: &Arc<Self>,
+        servers: &[Server],
+        cutting: bool,
+        how: impl Fn(&Server) -> Promised<ServerShutdown, PromiseError>,
+    ) {
+        for server in servers {
             let ending = self.clone();
             how(server).listen(move |end| {
                 let cut = end.as_ref().map_or(0, |end| end.cut); // an error: its loops have ended, with all that was on them
@@ -368,7 +383,9 @@ impl Drain {
             return;
         }
         let (promise, step, cut) = (state.promise.take(), state.step.clone(), state.cut);
+        let servers = std::mem::take(&mut state.servers);
         drop(state);
+        drop(servers);
         if let Some(promise) = promise {
             let until = match step {
                 Step::Draining(why) => why,
@@ -457,6 +474,30 @@ mod tests {
         two.stop_listening();
         let end = end.wait().unwrap();
         assert!(matches!(end.until, Until::NotListening(ListenEnd::Asked)), "{end:?}");
+        signals.raise();
+        signals.raise();
+    }
+
+    #[test]
+    fn servers_that_have_ended_are_not_held_by_signals_that_go_on() {
+        let kept = Arc::new(());
+        let held = kept.clone();
+        let one = Server::builder()
+            .attribute(held)
+            .pipeline(|_| pipeline().handle(|_, _| {}))
+            .bind("local:signals-nine")
+            .wait()
+            .unwrap();
+        let signals = Signals::by_hand();
+        let mut end = signals.drain(&[&one], Duration::ZERO);
+        one.stop_listening();
+        end.wait().unwrap();
+        drop(one);
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while Arc::strong_count(&kept) > 1 && std::time::Instant::now() < until {
+            std::thread::yield_now(); // its loops may still be at it
+        }
+        assert_eq!(Arc::strong_count(&kept), 1);
         signals.raise();
         signals.raise();
     }

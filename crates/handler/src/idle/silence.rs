@@ -28,6 +28,8 @@ pub(crate) struct Seen {
     /// Bytes that have left, and bytes that wait to.
     pub(crate) taken: u64,
     pub(crate) unsent: u64,
+    /// Whether anything waits at all: also what a stage nearer to the wire keeps, and lets leave piece by piece.
+    pub(crate) pending: bool,
 }
 
 impl Seen {
@@ -45,6 +47,7 @@ impl From<Glance<'_>> for Seen {
             changes: glance.reading_changes(),
             taken: glance.taken_bytes(),
             unsent: glance.unsent_bytes(),
+            pending: glance.pending_bytes() > 0,
         }
     }
 }
@@ -97,6 +100,7 @@ pub(crate) struct Silence {
     /// What the last look saw, as far as it fits: for whether it has changed.
     taken: u32,
     unsent: u32,
+    pending: bool,
     /// The peer has said that it sends no more.
     input_ended: bool,
 }
@@ -109,6 +113,7 @@ impl Silence {
         said: Moment::START,
         taken: 0,
         unsent: 0,
+        pending: false,
         input_ended: false,
     };
 
@@ -126,7 +131,8 @@ impl Silence {
     pub(crate) fn begin(seen: Seen) -> Self {
         let (taken, unsent) = seen.in_short();
         let peer = Listening::begin(seen);
-        Self { peer, asked: seen.now, said: seen.now, taken, unsent, input_ended: false }
+        let pending = seen.pending;
+        Self { peer, asked: seen.now, said: seen.now, taken, unsent, pending, input_ended: false }
     }
 
     /// Something was asked of the wire.
@@ -149,14 +155,14 @@ impl Silence {
     pub(crate) fn look(&mut self, seen: Seen) {
         self.peer.look(seen);
         let (taken, unsent) = seen.in_short();
-        let backlog = self.unsent > 0 || unsent > 0;
+        let backlog = self.unsent > 0 || unsent > 0 || self.pending || seen.pending;
         let written = self.taken.wrapping_add(self.unsent) != taken.wrapping_add(unsent);
         if taken != self.taken && backlog {
             self.said = seen.now;
         } else if written {
             self.said = self.said.max(self.asked);
         }
-        (self.taken, self.unsent) = (taken, unsent);
+        (self.taken, self.unsent, self.pending) = (taken, unsent, seen.pending);
     }
 
     /// Since when there is silence of a kind, as of the last look. None for what there will be no more of.
@@ -213,7 +219,7 @@ mod tests {
     }
 
     fn seen(seconds: u64) -> Seen {
-        Seen { now: at(seconds), reading: true, changes: 0, taken: 0, unsent: 0 }
+        Seen { now: at(seconds), reading: true, changes: 0, taken: 0, unsent: 0, pending: false }
     }
 
     #[test]

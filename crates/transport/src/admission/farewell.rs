@@ -13,10 +13,11 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
-    Address, AppContext, Application, Fault, HalfClosure, IntoPipeline, LocalLoop, StageTimer,
+    Address, AppContext, Application, CloseCause, Fault, HalfClosure, IntoPipeline, LocalLoop, StageTimer,
     internal::catch, pipeline,
 };
 use std::{
+    io,
     sync::{Arc, OnceLock, atomic::Ordering},
     time::Duration,
 };
@@ -65,7 +66,12 @@ impl Application for Farewell {
     }
 
     fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
-        cx.close();
+        if cx.view().unsent_bytes() > 0 {
+            // A part of the words, and an end in order, would look like all of them.
+            cx.close_because(CloseCause::io(io::ErrorKind::ConnectionReset.into()));
+        } else {
+            cx.close();
+        }
     }
 
     fn error(&mut self, cx: &mut AppContext<'_, Self>, _: Fault) {
@@ -104,4 +110,42 @@ pub(super) fn say(
         tracing::debug!(%peer, %error, "a refused connection could not be told so");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Admission;
+    use netwright_core::{EmbeddedChannel, Event, Filter, FilterContext, Place};
+
+    /// Has the connection begin when it is told to, so that its output can be blocked before.
+    struct Later;
+
+    impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for Later {
+        fn active(&mut self, _: &mut FilterContext<'_, Self, R, W, P>) {}
+
+        fn event(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>, _: Event) {
+            cx.fire_active();
+        }
+    }
+
+    #[test]
+    fn words_that_a_peer_does_not_take_in_time_end_by_a_reset_and_others_in_order() {
+        for blocked in [true, false] {
+            let gate = Gate::new(Admission::new(), usize::MAX);
+            gate.farewells.fetch_add(1, Ordering::Relaxed);
+            let farewell = Farewell { words: "no".into(), thrown_away: 0, _turn: Turn(gate.clone()) };
+            let mut channel = EmbeddedChannel::of(pipeline().filter(Later).app(farewell));
+            channel.block_output(blocked).channel().fire_event(Event::new(()));
+            channel.run().advance(FAREWELL_TIME - Duration::from_millis(1));
+            assert!(channel.is_open());
+            channel.advance(Duration::from_millis(1));
+            let cause = channel.channel().close_cause();
+            let reset = matches!(&cause, Some(CloseCause::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset);
+            assert_eq!(reset, blocked, "{cause:?}");
+            assert!(!channel.is_open());
+            drop(channel);
+            assert_eq!(gate.farewells.load(Ordering::Relaxed), 0);
+        }
+    }
 }
