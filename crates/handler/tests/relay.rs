@@ -6,7 +6,7 @@ use netwright_core::{
     WaterMarks, WriteError, filter, pipeline,
 };
 use netwright_handler::{Relay, RelayError};
-use netwright_transport::{Client, ConnectError, Server, event_loops};
+use netwright_transport::{Backend, Client, ConnectError, Server, event_loops};
 use std::{
     convert::Infallible,
     io::{Read, Write},
@@ -251,4 +251,32 @@ fn a_proxy_passes_a_lot_both_ways_with_ends_of_input_over_sockets_and_two_loops(
         assert_eq!(back.len(), LEN / 4);
     }
     assert_eq!(proxy.drain(Duration::from_secs(10)).wait().unwrap().cut, 0);
+}
+
+#[test]
+fn a_relay_to_an_address_lasts_although_nobody_gave_its_client_a_loop() {
+    for backend in [Backend::Readiness, Backend::Blocking] {
+        let echo = Server::builder()
+            .pipeline(|_| pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze())))
+            .bind("127.0.0.1:0")
+            .wait()
+            .unwrap();
+        let target = echo.address().clone();
+        let proxy = Server::builder()
+            .pipeline(move |_| pipeline().app(Relay::to(Client::builder().backend(backend), &target)))
+            .bind("127.0.0.1:0")
+            .wait()
+            .unwrap();
+        let mut stream = TcpStream::connect(proxy.local_addr().unwrap()).unwrap();
+        let (sent, mut back) = (vec![b'x'; 100_000], vec![0; 100_000]);
+        for _ in 0..20 {
+            stream.write_all(&sent).unwrap();
+            stream.read_exact(&mut back).unwrap();
+        }
+        stream.write_all(b"the end").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "the end", "{backend}");
+    }
 }

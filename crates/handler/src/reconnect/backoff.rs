@@ -48,7 +48,9 @@ impl Backoff {
     fn pause_by(&self, failures: u32, chance: f64) -> Duration {
         let doubled = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         let full = self.first.saturating_mul(doubled).min(self.most);
-        full.mul_f64(1.0 - self.jitter * chance).max(LEAST)
+        // As a number with a fraction the longest of all durations is one too much.
+        let drawn = full.as_secs_f64() * (1.0 - self.jitter * chance);
+        Duration::try_from_secs_f64(drawn).unwrap_or(full).clamp(LEAST, full.max(LEAST))
     }
 }
 
@@ -86,6 +88,9 @@ mod tests {
                 assert_eq!(Backoff::new(first, most).jitter(jitter).pause(40), LEAST);
             }
         }
-        assert!(Backoff::new(Duration::MAX, Duration::MAX).jitter(1.0).pause(40) <= Duration::MAX);
+        for chance in [0.0, 1e-30, 0.5] {
+            let longest = Backoff::new(Duration::MAX, Duration::MAX).jitter(1.0).pause_by(40, chance);
+            assert!(longest >= Duration::MAX / 3, "{longest:?}");
+        }
     }
 }

@@ -23,10 +23,10 @@ use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, Carries, Channel, CloseCause, Fault, HalfClosure, Outgoing, Promised,
 };
-use netwright_transport::{ClientBuilder, ConnectError};
+use netwright_transport::{Client, ClientBuilder, ConnectError};
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 /// One end of a relay, as the last stage of a channel: what is read here is written to the other end, and the other way round, each as fast
@@ -96,8 +96,10 @@ impl Side {
 }
 
 /// What both ends know.
-struct Shared<W> {
+struct Shared<W: Send + 'static> {
     ends: Mutex<[End<W>; 2]>,
+    /// Loops that were made for it end with a client, and connections with their loops: it stays as long as one of the ends.
+    client: OnceLock<Client<W>>,
 }
 
 struct End<W> {
@@ -107,10 +109,17 @@ struct End<W> {
     over: Option<CloseCause>,
 }
 
-impl<W> Shared<W> {
+impl<W: Send + 'static> Shared<W> {
     fn new() -> Arc<Self> {
         let end = || End { channel: None, input_ended: false, over: None };
-        Arc::new(Self { ends: Mutex::new([end(), end()]) })
+        Arc::new(Self { ends: Mutex::new([end(), end()]), client: OnceLock::new() })
+    }
+
+    /// For an end whose other end has gone before this one was made.
+    fn gone() -> Arc<Self> {
+        let shared = Self::new();
+        shared.lock()[Side::One as usize].over = Some(CloseCause::Fault(RelayError::Gone.into()));
+        shared
     }
 
     fn lock(&self) -> MutexGuard<'_, [End<W>; 2]> {
@@ -138,12 +147,19 @@ impl Relay {
     pub fn to(client: ClientBuilder, address: impl ToString) -> Self {
         let address = address.to_string();
         Self::connecting(move |other| {
-            let client = client.pipeline(move || netwright_core::pipeline().app(other.stage()))?;
-            Ok(client.connect(address))
+            let shared = Arc::downgrade(&other.shared); // or the client that is kept there would keep itself
+            let client = client.pipeline(move || {
+                let shared = shared.upgrade().unwrap_or_else(Shared::gone);
+                netwright_core::pipeline().app(Relay::end(shared, Side::Other))
+            })?;
+            let connecting = client.connect(address);
+            let _ = other.shared.client.set(client);
+            Ok(connecting)
         })
     }
 
-    /// Has a closure connect the other end as soon as this one is active. The last stage there is [`OtherEnd::stage`].
+    /// Has a closure connect the other end as soon as this one is active. The last stage there is [`OtherEnd::stage`]. Its connection ends with its loop: give the
+    /// client a group that stays, for one that it makes itself ends with the client.
     ///
     /// ```
     /// use netwright_core::pipeline;

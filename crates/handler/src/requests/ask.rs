@@ -69,7 +69,10 @@ struct Closure<F>(F);
 
 impl<Q, R, F: FnOnce(Result<R, Unanswered<Q>>) + Send> Teller<Q, R> for Closure<F> {
     fn tell(self: Box<Self>, result: Result<R, Unanswered<Q>>) {
-        (self.0)(result);
+        // Others are told behind this one, perhaps by the drop of what holds them: a second panic would end the process there.
+        if let Err(panic) = catch(|| (self.0)(result)) {
+            drop(catch(|| tracing::error!(%panic, "a closure that was told of a reply panicked")));
+        }
     }
     fn is_cancelled(&self) -> bool {
         false
@@ -108,7 +111,8 @@ impl<Q: 'static, R: 'static> Ask<Q, R> {
     }
 
     /// A request whose reply is handed to a closure, with the request itself if that was never written: for whoever tries again. The closure runs
-    /// on the loop of the channel, or wherever the request is dropped.
+    /// on the loop of the channel, or wherever the request is dropped: where it is asked on a channel that has ended, so who tries again there has to wait, or to count.
+    /// What panics in it is told in the log.
     ///
     /// ```
     /// use netwright_core::{EmbeddedChannel, pipeline};

@@ -235,7 +235,8 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         }
     }
 
-    /// How long a reply may take, the time in which its request waits to be sent included. Zero: no limit. Default: 30 s.
+    /// How long a reply may take, the time in which its request waits to be sent included. Zero: no limit, and then nobody notices either that the reply to a
+    /// request that was cancelled never comes: its number stays in use, and where replies come in order all others wait behind it. Default: 30 s.
     pub fn deadline(mut self, limit: Duration) -> Self {
         self.limits.deadline = limit;
         self

@@ -636,6 +636,32 @@ fn whoever_panics_when_told_ends_neither_the_process_nor_the_others_wait() {
 }
 
 #[test]
+fn a_closure_that_panics_when_it_is_told_costs_nobody_else_anything() {
+    let mut channel = channel(in_order().max_in_flight(2));
+    let requester = Requester::new(channel.channel().clone());
+    let (tell, told) = mpsc::channel();
+    let mut ask_to_panic = || {
+        let tell = tell.clone();
+        requester.send(Ask::then("a".to_owned(), move |result| {
+            tell.send(result.is_ok()).unwrap();
+            panic!("when told");
+        }));
+    };
+    ask_to_panic();
+    let mut after = requester.ask("b".to_owned());
+    channel.run().write_inbound("A\nB\n");
+    assert_eq!(reply(&mut after), "B"); // the connection goes on
+    for _ in 0..5 {
+        ask_to_panic(); // two are sent, three wait
+    }
+    channel.run().close_by_peer();
+    ask_to_panic(); // too late
+    channel.run();
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [true, false, false, false, false, false, false]);
+    assert!(matches!(channel.channel().close_cause(), Some(CloseCause::PeerClosed)));
+}
+
+#[test]
 fn closing_tells_those_in_the_queue_at_once_and_shutting_the_output_down_refuses_more() {
     let mut channel = channel(in_order().max_in_flight(1));
     let (mut sent, mut waits) = (ask(&mut channel, "a"), ask(&mut channel, "b"));

@@ -74,7 +74,7 @@ const PROXY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 impl<R> ClientBuilder<R> {
     stream_setters! {
-        loops: "one",
+        loops: "one of its own, which ends with the last clone of the [`Client`], and with it its connections",
         threads: "Each connection gets a thread of its own; connecting runs on it too. Excludes [`group`](Self::group).",
         cut_slow: ""
     }

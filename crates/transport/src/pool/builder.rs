@@ -82,7 +82,7 @@ impl<W: Send + 'static> PoolBuilder<W> {
     }
 
     /// How many connections are kept ready: while fewer wait to be used and there is room, more are made, from the beginning on. A
-    /// connect that fails is tried again after a second, then after twice as long, up to a minute. [`idle_timeout`](Self::idle_timeout) leaves so many.
+    /// connect that fails, or whose connection ends within a second and was not used, is tried again after a second, then after twice as long, up to a minute. [`idle_timeout`](Self::idle_timeout) leaves so many.
     /// Default: 0.
     ///
     /// ```

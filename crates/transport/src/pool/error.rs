@@ -1,7 +1,7 @@
 //! Why a pool has no connection to give.
 
 use crate::bootstrap::ConnectError;
-use netwright_core::PromiseError;
+use netwright_core::{CloseCause, PromiseError};
 use std::{error::Error, fmt, time::Duration};
 
 /// Why an acquire failed.
@@ -20,6 +20,8 @@ use std::{error::Error, fmt, time::Duration};
 pub enum PoolError {
     /// A new connection could not be made.
     Connect(ConnectError),
+    /// A connection that was made for a [warm-up](super::Pool::warm_up) ended at once, before anybody used it: why.
+    Ended(CloseCause),
     /// None became free in time.
     TimedOut {
         /// How long was waited.
@@ -52,6 +54,7 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => error.fmt(f),
+            Self::Ended(cause) => write!(f, "a connection ended before anybody used it: {cause}"),
             Self::TimedOut { waited, max_connections, in_use, connecting } => write!(
                 f,
                 "no connection became free within {waited:?}: of at most {max_connections}, {in_use} are in use and \
@@ -75,6 +78,7 @@ impl Error for PoolError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Connect(error) => Some(error),
+            Self::Ended(cause) => Some(cause),
             _ => None,
         }
     }

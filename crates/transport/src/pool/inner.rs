@@ -52,6 +52,8 @@ pub(super) struct State<W: Send + 'static> {
 pub(super) struct Resting<W: Send + 'static> {
     pub(super) member: Member<W>,
     pub(super) since: Instant,
+    /// Nobody has used it yet.
+    pub(super) fresh: bool,
 }
 
 /// A connect that is under way.
@@ -135,6 +137,7 @@ impl<W: Send + 'static> Inner<W> {
             let pooled = Pooled::new(self.clone(), resting.member, false);
             if !is_over && self.is_healthy(&pooled) {
                 if self.settings.min_idle > 0 {
+                    self.lock().upkeep.stood();
                     self.connect_as_needed();
                 }
                 return Promised::ready(Ok(pooled));
@@ -337,7 +340,7 @@ impl<W: Send + 'static> Inner<W> {
             return None;
         }
         let channel = member.channel.clone();
-        state.idle.push(Resting { member, since });
+        state.idle.push(Resting { member, since, fresh: matches!(given, Given::New) });
         self.look_after(state);
         if channel.state() == ChannelState::Closed {
             self.ended(channel.id()); // it ended before it was idle, so nobody has looked for it here
@@ -347,13 +350,13 @@ impl<W: Send + 'static> Inner<W> {
 
     /// A connection has ended: if it is idle, it leaves.
     fn ended(self: &Arc<Self>, id: ChannelId) {
+        let now = self.settings.timer.now();
         let mut state = self.lock();
-        let index = state.idle.iter().position(|resting| resting.member.channel.id() == id);
-        let gone = index.map(|index| state.idle.remove(index));
-        drop(state);
-        if gone.is_some() {
-            self.connect_as_needed();
-        }
+        let Some(index) = state.idle.iter().position(|resting| resting.member.channel.id() == id) else {
+            return;
+        };
+        let gone = state.idle.remove(index);
+        self.spare_ended(state, &gone, now);
     }
 
     fn is_healthy(&self, channel: &Channel<W>) -> bool {

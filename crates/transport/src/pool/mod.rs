@@ -137,7 +137,7 @@ impl<W: Send + 'static> Pool<W> {
     }
 
     /// Connects until so many connections are there, in use or idle, or as many as there may be: before the first of them is needed. A future of how
-    /// many there are, and a blocking wait. If a connect fails it fails with that error, and what was connected stays.
+    /// many there are, and a blocking wait. If a connect fails, or its connection ends at once, it fails with that error, and what was connected stays.
     ///
     /// ```
     /// use netwright_core::pipeline;

@@ -4,13 +4,14 @@
 //!   idle, in the order in which they came back:  [a] [b] [c] [d]
 //!                                                 └ idle too long: leave, but for the last `min_idle`
 //!   whichever is too old leaves, also when it comes back from a loan
-//!   fewer than `min_idle` are idle, or than a warm-up wants are there: spare connects; one that fails is tried again after a pause
+//!   fewer than `min_idle` are idle, or than a warm-up wants are there: spare connects; one that fails, or that ends at once, is tried again after a pause
 //! ```
 //! Always true:
 //! 1. There is one timer for the whole pool, and none before something is idle or a spare connect has failed. It is armed for the first thing that may
 //!    be due, or earlier, so that a return arms one only if nothing is armed.
 //! 2. A spare connect that fails costs nobody who waits anything: they have attempts of their own, or get one then.
 //! 3. A warm-up ends: when so many connections are there, with the first error, or with the pool.
+//! 4. Peers that take connections and end them at once are connected to no more often than those that refuse them.
 
 use super::{
     PoolError,
@@ -18,7 +19,7 @@ use super::{
     pooled::Member,
 };
 use crate::bootstrap::ConnectError;
-use netwright_core::{Promise, Promised, Scheduled, promise, world};
+use netwright_core::{CloseCause, Promise, Promised, Scheduled, promise, world};
 use std::{
     sync::{Arc, MutexGuard},
     time::{Duration, Instant},
@@ -28,14 +29,18 @@ use std::{
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// And none is longer.
 const RETRY_LONGEST: Duration = Duration::from_secs(60);
+/// A spare connection that ends sooner counts as one that was not made.
+const STANDS: Duration = RETRY_FIRST;
 
 /// What a pool does without being asked.
 #[derive(Default)]
 pub(super) struct Upkeep {
     timer: Option<(Instant, Scheduled<()>)>,
     warming: Vec<Warming>,
-    /// Spare connects that failed in a row.
+    /// How often in a row spare connects have failed, those together that failed before the next pause was over.
     failures: u32,
+    /// The last failure was a connection that came about and ended at once, so that the next one that comes about says nothing.
+    short_lived: bool,
     /// Until then none is begun to keep connections ready.
     pause_until: Option<Instant>,
 }
@@ -49,7 +54,16 @@ struct Warming {
 impl Upkeep {
     /// A connect has succeeded.
     pub(super) fn connected(&mut self) {
-        (self.failures, self.pause_until) = (0, None);
+        if !self.short_lived {
+            (self.failures, self.pause_until) = (0, None);
+        }
+    }
+
+    /// A connection was lent, or has stood for a while.
+    pub(super) fn stood(&mut self) {
+        if std::mem::take(&mut self.short_lived) {
+            self.failures = 0;
+        }
     }
 
     pub(super) fn end(self) {
@@ -201,20 +215,40 @@ impl<W: Send + 'static> Inner<W> {
 
     /// A connect that was begun for nobody has failed.
     pub(super) fn spare_failed(self: &Arc<Self>, error: ConnectError) {
-        let mut state = self.lock();
+        self.retry_later(self.lock(), &PoolError::Connect(error));
+    }
+
+    /// A connection has ended where it waited.
+    pub(super) fn spare_ended(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State<W>>,
+        resting: &Resting<W>,
+        now: Instant,
+    ) {
+        if resting.fresh && now.saturating_duration_since(resting.since) < STANDS {
+            state.upkeep.short_lived = true;
+            let cause = resting.member.channel.close_cause().unwrap_or(CloseCause::PeerClosed);
+            self.retry_later(state, &PoolError::Ended(cause));
+        } else {
+            state.upkeep.stood();
+            drop(state);
+            self.connect_as_needed();
+        }
+    }
+
+    fn retry_later(self: &Arc<Self>, mut state: MutexGuard<'_, State<W>>, error: &PoolError) {
         let warming = std::mem::take(&mut state.upkeep.warming);
-        // Those that were begun together fail together, and that is one failure.
-        let paused = state.upkeep.pause_until.is_some();
-        let keeps = self.settings.min_idle > 0 && !state.closed && !paused;
-        let pause = RETRY_FIRST.saturating_mul(1 << state.upkeep.failures.min(6)).min(RETRY_LONGEST);
-        let due = self.settings.timer.now().checked_add(pause).filter(|_| keeps);
-        if due.is_some() {
+        let keeps = self.settings.min_idle > 0 && !state.closed;
+        let mut due = None;
+        if keeps && state.upkeep.pause_until.is_none() {
+            let pause = RETRY_FIRST.saturating_mul(1 << state.upkeep.failures.min(6)).min(RETRY_LONGEST);
             state.upkeep.failures = state.upkeep.failures.saturating_add(1);
+            due = self.settings.timer.now().checked_add(pause);
             state.upkeep.pause_until = due;
         }
         drop(state);
         for warming in warming {
-            warming.promise.fail(PoolError::Connect(error.clone()));
+            warming.promise.fail(error.clone());
         }
         self.connect_as_needed(); // for somebody who has come to wait for this one
         if let Some(due) = due {

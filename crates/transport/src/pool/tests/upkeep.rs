@@ -1,7 +1,7 @@
 //! Connections that grow old, and those that are made before anybody asks: on a clock that is moved by hand.
 
 use super::*;
-use netwright_core::{EventLoopGroup, ManualClock};
+use netwright_core::{CloseCause, EventLoopGroup, ManualClock};
 use std::sync::mpsc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -151,15 +151,54 @@ fn a_spare_connect_that_fails_is_tried_again_later_and_later_and_costs_nobody_an
 #[test]
 fn spare_connects_that_fail_together_make_one_pause() {
     let (mut manual, attempts) = (ManualLoop::new(), Attempts::default());
-    let pool = pool(&manual, &attempts, 4).min_idle(3).build().unwrap();
-    for pause in [1, 2] {
-        assert_eq!(attempts.len(), 3);
-        (0..3).for_each(|_| attempts.fail());
+    let _pool = pool(&manual, &attempts, 4).min_idle(4).build().unwrap();
+    for pause in [1, 2, 4] {
+        assert_eq!(attempts.len(), 4);
+        (0..4).for_each(|_| attempts.fail());
         manual.advance(SECOND * pause - Duration::from_millis(1));
         assert_eq!(attempts.len(), 0, "{pause}");
         manual.advance(Duration::from_millis(1));
     }
-    assert_eq!(figures(&pool), (0, 0, 3, 0, 0));
+}
+
+#[test]
+fn a_peer_that_ends_what_is_kept_ready_at_once_is_connected_to_later_and_later() {
+    let (mut manual, attempts) = (ManualLoop::new(), Attempts::default());
+    let pool = pool(&manual, &attempts, 4).min_idle(2).build().unwrap();
+    for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert_eq!(attempts.len(), 2);
+        for _ in 0..2 {
+            attempts.succeed().close_by_peer();
+        }
+        assert_eq!((attempts.len(), figures(&pool).0), (0, 0), "not at once");
+        manual.advance(SECOND * pause - Duration::from_millis(1));
+        assert_eq!(attempts.len(), 0, "{pause}");
+        manual.advance(Duration::from_millis(1));
+    }
+    // Whoever asks does not wait for the pause, and one that was used has proved that it stands.
+    let mut peers = vec![attempts.succeed(), attempts.succeed()];
+    let lent = taken(&mut pool.acquire());
+    peers.push(attempts.succeed());
+    drop(lent);
+    manual.advance(SECOND);
+    peers.drain(..).for_each(|mut peer| drop(peer.close_by_peer()));
+    assert_eq!(attempts.len(), 2, "they stood for a while");
+    for _ in 0..2 {
+        attempts.succeed().close_by_peer();
+    }
+    manual.advance(SECOND);
+    assert_eq!(attempts.len(), 2, "pauses begin anew");
+}
+
+#[test]
+fn a_warm_up_ends_when_a_connection_does_so_at_once() {
+    let (manual, attempts) = (ManualLoop::new(), Attempts::default());
+    let pool = pool(&manual, &attempts, 3).build().unwrap();
+    let mut warm = pool.warm_up(2);
+    attempts.succeed().close_by_peer();
+    let error = warm.try_take().expect("it has ended").unwrap_err();
+    assert!(matches!(error, PoolError::Ended(CloseCause::PeerClosed)), "{error}");
+    assert_eq!((figures(&pool), attempts.len()), ((0, 0, 1, 0, 1), 1));
 }
 
 #[test]
