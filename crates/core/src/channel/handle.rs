@@ -311,7 +311,7 @@ impl<W: 'static> Channel<W> {
     /// let mut embedded = EmbeddedChannel::new(pipeline().serve(echo));
     /// let channel = embedded.channel().clone();
     /// channel.write(Bytes::from(vec![b'.'; 100_000])); // 64 KiB is the high mark
-    /// embedded.write_inbound("hello?");
+    /// embedded.run().write_inbound("hello?");
     /// assert!(embedded.outbound_bytes().is_empty()); // no room for the answer
     /// channel.flush();
     /// assert!(embedded.run().outbound_bytes().ends_with(b"hello?"));
