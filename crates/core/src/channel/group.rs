@@ -193,6 +193,7 @@ impl<W: Send + 'static> ChannelGroup<W> {
     // ---- untracked: nothing is allocated for a member but what the clone of the message needs ----
 
     /// Writes a message to every member; it is sent with the next flush.
+    /// Until then it takes room of each of them: see [`Channel::write`].
     pub fn write<M>(&self, msg: M)
     where
         W: Carries<M> + Clone,

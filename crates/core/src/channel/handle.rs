@@ -292,6 +292,30 @@ impl<W: 'static> Channel<W> {
     // ---- writing ----
 
     /// Writes a message that nobody tracks; it is sent with the next flush.
+    ///
+    /// Until then it takes room. Whoever writes more than the high [water mark](crate::WaterMarks) and does not flush leaves no room to the others, for ever:
+    /// an async function waits in its next `write`, and a handler or a service that is held back until its answers are taken gets nothing more.
+    /// Any flush ends that.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline};
+    /// use bytes::Bytes;
+    ///
+    /// async fn echo(mut peer: Peer) -> Result<(), CloseCause> {
+    ///     while let Some(bytes) = peer.read().await? {
+    ///         peer.write_and_flush(bytes).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let mut embedded = EmbeddedChannel::new(pipeline().serve(echo));
+    /// let channel = embedded.channel().clone();
+    /// channel.write(Bytes::from(vec![b'.'; 100_000])); // 64 KiB is the high mark
+    /// embedded.run().write_inbound("hello?");
+    /// assert!(embedded.outbound_bytes().is_empty()); // no room for the answer
+    /// channel.flush();
+    /// assert!(embedded.run().outbound_bytes().ends_with(b"hello?"));
+    /// ```
     pub fn write<M>(&self, msg: M)
     where
         W: Carries<M>,
