@@ -9,10 +9,10 @@
 use crate::{failure::Failure, guard::Guard, record::Tape};
 use bytes::BytesMut;
 use netwright::{
-    CloseCause, Context, Fault, Handler, Outgoing, Promised, Server, WritePromise,
+    CloseCause, Fault, Promised, Server,
     handler::Capture,
     pipeline,
-    pipeline::IntoPipeline,
+    pipeline::{Filter, FilterContext, IntoPipeline},
     server::{Accepted, BindError, ServerBuilder},
     tls::{Acceptor, Certificate, KeyLines, Tls},
 };
@@ -78,27 +78,16 @@ where
     P: IntoPipeline<T>,
     T: Send + 'static,
 {
-    pipeline().add(Tls::server(acceptor)).add(Faults).joint(|_| protocol)
+    pipeline().add(Tls::server(acceptor)).filter(Faults).joint(|_| protocol)
 }
 
 /// Peers that break off a handshake, or end without a word, are everyday life: said with -v.
 struct Faults;
 
-impl Handler for Faults {
-    type Read = BytesMut;
-    type ReadOut = BytesMut;
-    type Write = Outgoing;
-    type WriteOut = Outgoing;
+impl<W: 'static> Filter<BytesMut, W> for Faults {
+    const PASSES: bool = true;
 
-    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        cx.fire_read(bytes);
-    }
-
-    fn write(&mut self, cx: &mut Context<'_, Self>, out: Outgoing, done: WritePromise) {
-        cx.write_with(out, done);
-    }
-
-    fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
+    fn error(&mut self, cx: &mut FilterContext<'_, Self, BytesMut, W>, fault: Fault) {
         tracing::info!(peer = ?cx.view().peer_addr(), error = %fault, "closing");
         cx.close_because(CloseCause::Fault(fault));
     }
