@@ -164,8 +164,8 @@ fn a_log_tells_of_each_connection_once_and_of_one_that_is_refused_behind_a_proxy
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let listens = lines.skip_while(|line| !line.contains(" listens on ")).next().unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let listens = lines.find(|line| line.contains(" listens on ")).unwrap();
         let address: SocketAddr = listens.rsplit(' ').next().unwrap().parse().unwrap();
         let header = |client: &str| format!("PROXY TCP4 {client} 198.51.100.7 40000 7007\r\nhello\n");
         assert_eq!(Peer::connect(address).send(header("203.0.113.9")).line(), "hello");
