@@ -104,6 +104,39 @@ fn time(text: &str) -> Result<Duration, String> {
 const TIME_MAX_MS: u64 = 720 * 3_600_000;
 
 impl GuardArguments {
+    /// Refuses what would have no effect: datagrams have no connections, and nobody judges who sends them.
+    pub(crate) fn check(
+        &self,
+        listen: &[String],
+        is_datagrams: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let Some(datagrams) = listen.iter().find(|address| is_datagrams(address)) else { return Ok(()) };
+        if let Some((option, _)) =
+            [("--deny", &self.deny), ("--allow", &self.allow)].into_iter().find(|(_, list)| !list.is_empty())
+        {
+            let text =
+                format!("{option} judges connections, not who sends datagrams to --listen {datagrams}");
+            return Err(Failure::usage(text));
+        }
+        let options = [
+            ("--idle", self.idle.is_some()),
+            ("--max-connections", self.max_connections.is_some()),
+            ("--per-address", self.per_address.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--log", self.log.is_some()),
+            ("--proxy-protocol", self.proxy_protocol.is_some()),
+            ("--capture", self.capture.is_some()),
+        ];
+        match options.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) if listen.iter().all(|address| is_datagrams(address)) => {
+                let text =
+                    "is for connections, and datagrams have none: listen on HOST:PORT or unix:PATH as well";
+                Err(Failure::usage(format!("{option} {text}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Has the server judge who comes in.
     pub(crate) fn admit(&self, mut server: ServerBuilder) -> Result<ServerBuilder, Failure> {
         if let Some(connections) = self.max_connections {
@@ -184,7 +217,7 @@ impl GuardArguments {
             capture,
             idle: self.idle,
             rate: self.rate,
-            log: self.log.is_some().then(|| Log::lifecycle().level(Level::INFO)),
+            log: matches!(self.log, Some(Logged::Connections)).then(|| Log::lifecycle().level(Level::INFO)),
             contents: self.contents(),
         };
         Ok(guard.is_needed().then_some(guard))
@@ -200,6 +233,7 @@ pub(crate) struct Guard {
     capture: Option<Capture>,
     idle: Option<Duration>,
     rate: Option<Rate>,
+    /// One of the two, as the second tells what the first does.
     log: Option<Log<told::Lifecycle>>,
     contents: Option<Log>,
 }
@@ -209,6 +243,7 @@ impl Guard {
         self.idle.is_some()
             || self.rate.is_some()
             || self.log.is_some()
+            || self.contents.is_some()
             || self.proxy.is_some()
             || self.capture.is_some()
     }
@@ -221,10 +256,10 @@ impl Guard {
     {
         pipeline()
             .filter_if(self.proxy.clone().map(ProxyProtocol::from))
+            .filter_if(self.contents.clone()) // in front of the filter: who is refused is told as well, and why
+            .filter_if(self.log.clone())
             .filter_if(self.access.clone().map(AddressFilter::new))
             .add(self.capture.as_ref().map(Capture::stage))
-            .filter_if(self.contents.clone())
-            .filter_if(self.log.clone())
             .filter_if(self.idle.map(|limit| Idle::all(limit).closing()))
             .filter_if(self.rate.map(|rate| Shape::bytes().read(rate).write(rate)))
             .joint(|_| protocol)

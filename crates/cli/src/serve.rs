@@ -385,6 +385,7 @@ impl Plan {
                 "records connections, and datagrams have none: listen on HOST:PORT or unix:PATH as well";
             return Err(Failure::usage(format!("--record {text}")));
         }
+        arguments.guard.check(&arguments.listen, |address| address.starts_with(UDP))?;
         for address in arguments.listen.iter().filter_map(|address| address.strip_prefix(UDP)) {
             datagram_service(arguments.protocol, model, address)?;
         }

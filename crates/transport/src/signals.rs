@@ -128,6 +128,8 @@ impl Signals {
     /// [Drains](Server::drain) the servers at the first signal, and [cuts](Server::shutdown_now) what is left at the second one. Resolves
     /// when no connection is open. It also begins when none of them listens any more, whatever the reason, or nobody would ever end it.
     ///
+    /// Without any server it ends with the first signal.
+    ///
     /// The servers are held until then. Their loops stay: a program that goes on, ends them itself. If nobody can signal any more (the last
     /// `Signals` [made by hand](Self::by_hand) has gone), the servers are drained as well.
     pub fn drain(&self, servers: &[&Server], grace: Duration) -> Promised<Ended, PromiseError> {

@@ -16,7 +16,10 @@ fn echo(options: &[&str]) -> (Running, SocketAddr) {
 
 /// Whether a peer is let in.
 fn is_served(address: SocketAddr) -> bool {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("somebody listens");
+    let mut stream = match TcpStream::connect_timeout(&address, PATIENCE) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return false, // the reset was faster
+        stream => stream.expect("somebody listens"),
+    };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = stream.write_all(b"x"); // fails if the reset was faster
     matches!(stream.read(&mut [0]), Ok(1))
@@ -150,6 +153,31 @@ fn behind_a_proxy_the_client_is_whom_the_proxy_names_and_nobody_else_may_name_on
 
     let (_server, address) = echo(&["--proxy-protocol", "10.0.0.0/8"]);
     assert_eq!(answer(address, header("203.0.113.9")), b"", "not from us");
+}
+
+#[test]
+fn a_log_tells_of_each_connection_once_and_of_one_that_is_refused_behind_a_proxy() {
+    for log in ["--log", "--log=text"] {
+        let arguments = ["serve", "echo", "--listen", "127.0.0.1:0", "--proxy-protocol", "127.0.0.0/8", log];
+        let mut server = netwright(&[&arguments[..], &["--deny", "192.0.2.0/24"]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let listens = lines.find(|line| line.contains(" listens on ")).unwrap();
+        let address: SocketAddr = listens.rsplit(' ').next().unwrap().parse().unwrap();
+        let header = |client: &str| format!("PROXY TCP4 {client} 198.51.100.7 40000 7007\r\nhello\n");
+        assert_eq!(Peer::connect(address).send(header("203.0.113.9")).line(), "hello");
+        let mut refused = TcpStream::connect(address).unwrap();
+        refused.set_read_timeout(Some(PATIENCE)).unwrap();
+        refused.write_all(header("192.0.2.9").as_bytes()).unwrap();
+        assert!(!matches!(refused.read(&mut [0]), Ok(1..)));
+        server.kill().unwrap();
+        let told = text(&server.wait_with_output().unwrap().stderr);
+        assert!(told.contains("192.0.2.9:40000 is refused: its network is denied"), "{told}");
+        assert_eq!(told.matches(" active channel=").count(), 2, "{told}");
+    }
 }
 
 #[test]

@@ -48,6 +48,29 @@ fn what_has_no_datagrams_is_refused_by_its_name() {
 }
 
 #[test]
+fn what_is_for_connections_is_refused_where_there_are_only_datagrams() {
+    let datagrams = ["serve", "echo", "--listen", "udp:127.0.0.1:0"];
+    for option in [
+        &["--idle", "5s"][..],
+        &["--max-connections", "1"],
+        &["--per-address", "1"],
+        &["--rate", "5k"],
+        &["--log"],
+        &["--proxy-protocol", "127.0.0.1"],
+        &["--capture", "/nowhere/at.all"],
+    ] {
+        refused(&[&datagrams[..], option].concat(), 2, &[option[0], "datagrams have none"]);
+    }
+    let both = [&datagrams[..], &["--listen", "127.0.0.1:0"]].concat();
+    for option in ["--allow", "--deny"] {
+        // Who is denied could send datagrams all the same.
+        for listen in [&datagrams[..], &both[..]] {
+            refused(&[listen, &[option, "127.0.0.1"]].concat(), 2, &[option, "udp:127.0.0.1:0"]);
+        }
+    }
+}
+
+#[test]
 fn words_that_nobody_knows_are_refused_by_their_name() {
     for arguments in [
         &["serve", "echo", "--model", "psychic"][..],

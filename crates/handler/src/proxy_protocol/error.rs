@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 /// ```
 /// use netwright_handler::ProxyProtocolError;
 ///
-/// let error = ProxyProtocolError::TooLong { limit: 107, got: 108 };
+/// let error = ProxyProtocolError::TooLong { what: "header", limit: 107, got: 108 };
 /// assert_eq!(error.to_string(), "a PROXY header of at least 108 bytes, the limit is 107");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum ProxyProtocolError {
     NoHeader,
     /// The header goes on behind the limit.
     TooLong {
+        /// What: the header, or a part of it.
+        what: &'static str,
         /// How many bytes there may be.
         limit: usize,
         /// How many there are, or more.
@@ -62,8 +64,11 @@ impl fmt::Display for ProxyProtocolError {
             Self::Untrusted { peer: Some(peer) } => write!(f, "{peer} is no proxy that is trusted"),
             Self::Untrusted { peer: None } => f.write_str("the peer is no proxy that is trusted"),
             Self::NoHeader => f.write_str("a PROXY header has to come first, and something else came"),
-            Self::TooLong { limit, got } => {
+            Self::TooLong { what: "header", limit, got } => {
                 write!(f, "a PROXY header of at least {got} bytes, the limit is {limit}")
+            }
+            Self::TooLong { what, limit, got } => {
+                write!(f, "a PROXY header whose {what} has {got} bytes, the limit is {limit}")
             }
             Self::Malformed { why } => write!(f, "a malformed PROXY header: {why}"),
             Self::Checksum { expected, got } => {

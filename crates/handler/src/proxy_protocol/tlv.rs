@@ -72,7 +72,7 @@ impl Tlv {
                 malformed("a name that is no UTF-8")
             }
             kind::UNIQUE_ID if self.value.len() > UNIQUE_ID_MAX => {
-                Err(ProxyProtocolError::TooLong { limit: UNIQUE_ID_MAX, got: self.value.len() })
+                Err(ProxyProtocolError::TooLong { what: "unique id", limit: UNIQUE_ID_MAX, got: self.value.len() })
             }
             kind::CRC32C if self.value.len() != 4 => malformed("a checksum that is not 4 bytes long"),
             kind::SSL => ProxySsl::read(&self.value).map(drop),
@@ -82,7 +82,7 @@ impl Tlv {
 
     pub(super) fn write(&self, out: &mut BytesMut) -> Result<(), ProxyProtocolError> {
         let Ok(length) = u16::try_from(self.value.len()) else {
-            return Err(ProxyProtocolError::TooLong { limit: usize::from(u16::MAX), got: self.value.len() });
+            return Err(ProxyProtocolError::TooLong { what: "value", limit: usize::from(u16::MAX), got: self.value.len() });
         };
         out.put_u8(self.kind);
         out.put_u16(length);

@@ -76,7 +76,11 @@ impl FromStr for TrustedNetworks {
     type Err = TrustError;
 
     fn from_str(text: &str) -> Result<Self, TrustError> {
-        Self::only(text.parse()?)
+        let networks: Networks = text.parse()?;
+        if networks.is_empty() {
+            return Err(TrustError::Nobody);
+        }
+        Self::only(networks)
     }
 }
 
@@ -87,6 +91,7 @@ impl FromStr for TrustedNetworks {
 ///
 /// let error = "::/0".parse::<TrustedNetworks>().unwrap_err();
 /// assert!(error.to_string().contains("TrustedNetworks::everyone()"), "{error}");
+/// assert!("".parse::<TrustedNetworks>().is_err()); // nobody
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -95,6 +100,8 @@ pub enum TrustError {
     Network(NetworkError),
     /// It is everybody's.
     Everyone(Network),
+    /// There is none in a text that is to name some.
+    Nobody,
 }
 
 impl fmt::Display for TrustError {
@@ -104,6 +111,7 @@ impl fmt::Display for TrustError {
             Self::Everyone(network) => {
                 write!(f, "{network} is everybody: to trust everybody say `TrustedNetworks::everyone()`")
             }
+            Self::Nobody => f.write_str("no network is named, so no proxy would be trusted"),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn look(bytes: &[u8], max: usize) -> Result<Look, ProxyProtocolError>
     let Some(&[high, low]) = bytes.get(14..PREFIX) else { return Ok(Look::More) };
     let length = PREFIX + usize::from(u16::from_be_bytes([high, low]));
     if length > max {
-        return Err(ProxyProtocolError::TooLong { limit: max, got: length });
+        return Err(ProxyProtocolError::TooLong { what: "header", limit: max, got: length });
     }
     let Some(whole) = bytes.get(..length) else { return Ok(Look::More) };
     let header = match command {
@@ -149,7 +149,7 @@ pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyProtocolError> 
         out.len() - 4
     });
     let Ok(length) = u16::try_from(out.len() - PREFIX) else {
-        return Err(ProxyProtocolError::TooLong { limit: PREFIX + usize::from(u16::MAX), got: out.len() });
+        return Err(ProxyProtocolError::TooLong { what: "header", limit: PREFIX + usize::from(u16::MAX), got: out.len() });
     };
     out[14..PREFIX].copy_from_slice(&length.to_be_bytes());
     if let Some(at) = sum_at {
@@ -205,7 +205,7 @@ fn encode_unix(name: &UnixName, out: &mut BytesMut) -> Result<(), ProxyProtocolE
     }
     let got = out.len() - begin;
     if got > UNIX {
-        return Err(ProxyProtocolError::TooLong { limit: UNIX, got });
+        return Err(ProxyProtocolError::TooLong { what: "Unix path", limit: UNIX, got });
     }
     out.put_bytes(0, UNIX - got);
     Ok(())
