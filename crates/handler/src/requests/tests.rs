@@ -640,7 +640,7 @@ fn a_closure_that_panics_when_it_is_told_costs_nobody_else_anything() {
     let mut channel = channel(in_order().max_in_flight(2));
     let requester = Requester::new(channel.channel().clone());
     let (tell, told) = mpsc::channel();
-    let mut ask_to_panic = || {
+    let ask_to_panic = || {
         let tell = tell.clone();
         requester.send(Ask::then("a".to_owned(), move |result| {
             tell.send(result.is_ok()).unwrap();

@@ -79,6 +79,7 @@ pub enum ProxyWhy {
 impl fmt::Display for ProxyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { hop, proxy, target, why } = self;
+        let target = target.escape_debug(); // it may come from somebody who would like to write lines into our log
         write!(f, "no connection to {target} through the proxy {proxy} (hop {hop}): {why}")
     }
 }
@@ -129,5 +130,24 @@ impl Error for ProxyWhy {
             Self::Ended(cause) => Some(cause),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_writes_no_lines_into_a_log() {
+        let error = |target: &str| {
+            let why = ProxyWhy::Target("no name");
+            ProxyError { hop: 1, proxy: "http://p:1".into(), target: target.into(), why }.to_string()
+        };
+        assert_eq!(
+            error("a\r\nb\0:80"),
+            r"no connection to a\r\nb\0:80 through the proxy http://p:1 (hop 1): no name"
+        );
+        assert!(error("[::1]:80").contains("to [::1]:80 through"));
+        assert!(error("bücher.example:80").contains("to bücher.example:80 through"));
     }
 }
