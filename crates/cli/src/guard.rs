@@ -4,7 +4,10 @@
 use crate::{failure::Failure, terminal::say};
 use clap::{Args, ValueEnum};
 use netwright::{
-    handler::{AddressFilter, Capture, Idle, Log, ProxyProtocol, Shape, TrustedNetworks, shape::Rate, told},
+    handler::{
+        AddressFilter, Capture, Idle, Log, PerAddress, ProxyProtocol, Shape, TrustedNetworks, shape::Rate,
+        told,
+    },
     pipeline,
     pipeline::IntoPipeline,
     server::{AccessList, Admission, LiveAccessList, Network, ServerBuilder},
@@ -48,8 +51,8 @@ pub(crate) struct GuardArguments {
     log: Option<Logged>,
 
     /// Expect the PROXY protocol (versions 1 and 2) from proxies in these networks, as 10.0.0.0/8,192.0.2.7, and believe nobody else; who comes by a
-    /// Unix socket is believed. The client's address is what logs show and --allow and --deny judge
-    #[arg(long, value_name = "TRUSTED", conflicts_with = "per_address")]
+    /// Unix socket is believed. The client's address is what logs show and --allow, --deny and --per-address judge
+    #[arg(long, value_name = "TRUSTED")]
     proxy_protocol: Option<TrustedNetworks>,
 
     /// Write what passes on all connections to this file, which Wireshark and tshark read (pcapng), up to 256 MiB. With --tls the secrets that
@@ -143,10 +146,10 @@ impl GuardArguments {
             server = server.connections_max(connections);
         }
         let mut admission = Admission::new();
-        if let Some(connections) = self.per_address {
-            admission = admission.per_address(connections);
-        }
         if self.proxy_protocol.is_none() {
+            if let Some(connections) = self.per_address {
+                admission = admission.per_address(connections);
+            }
             admission = admission.access(self.access()?);
         }
         Ok(server.admission(admission))
@@ -204,16 +207,18 @@ impl GuardArguments {
 
     /// What connections pass before their protocol, if anything.
     pub(crate) fn guard(&self, capture: Option<Capture>) -> Result<Option<Guard>, Failure> {
-        let (proxy, access) = match &self.proxy_protocol {
+        let (proxy, access, seats) = match &self.proxy_protocol {
             Some(trusted) => {
                 let list = LiveAccessList::new(self.access()?);
-                (Some(Arc::new(trusted.clone().and_unix_sockets())), Some(list))
+                let seats = self.per_address.map(PerAddress::new);
+                (Some(Arc::new(trusted.clone().and_unix_sockets())), Some(list), seats)
             }
-            None => (None, None),
+            None => (None, None, None),
         };
         let guard = Guard {
             proxy,
             access,
+            seats,
             capture,
             idle: self.idle,
             rate: self.rate,
@@ -230,6 +235,8 @@ pub(crate) struct Guard {
     proxy: Option<Arc<TrustedNetworks>>,
     /// Who may come in, where that is known only behind a proxy's header.
     access: Option<LiveAccessList>,
+    /// How many connections each client may have, likewise.
+    seats: Option<PerAddress>,
     capture: Option<Capture>,
     idle: Option<Duration>,
     rate: Option<Rate>,
@@ -259,6 +266,7 @@ impl Guard {
             .filter_if(self.contents.clone()) // in front of the filter: who is refused is told as well, and why
             .filter_if(self.log.clone())
             .filter_if(self.access.clone().map(AddressFilter::new))
+            .filter_if(self.seats.as_ref().map(PerAddress::stage))
             .add(self.capture.as_ref().map(Capture::stage))
             .filter_if(self.idle.map(|limit| Idle::all(limit).closing()))
             .filter_if(self.rate.map(|rate| Shape::bytes().read(rate).write(rate)))

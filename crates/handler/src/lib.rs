@@ -8,6 +8,7 @@
 //! | to end a connection in order when it is old | [`Lifetime`] |
 //! | rate limits, traffic shaping: per channel, per key, together | [`Shape`], [`shape`] |
 //! | networks that may come in, judged by the client's address | [`AddressFilter`] |
+//! | so many connections of a client's address, also behind a proxy (connection limit) | [`PerAddress`] |
 //! | the client's address behind a proxy (PROXY protocol, haproxy) | [`ProxyProtocol`], [`TrustedNetworks`]; to be such a proxy: [`SendProxyHeader`] |
 //! | to see in the log what happens on connections and at listeners | [`Log`] |
 //! | what passes, for Wireshark | [`Capture`] |
@@ -31,6 +32,7 @@ mod idle;
 mod inbound;
 mod lifetime;
 mod log;
+mod per_address;
 mod proxy_protocol;
 mod reconnect;
 mod relay;
@@ -46,6 +48,7 @@ pub use heartbeat::Heartbeat;
 pub use idle::{Idle, IdleEvent, IdleKind};
 pub use lifetime::{Lifetime, LifetimeOver};
 pub use log::{Bytewise, Direction, Log, told};
+pub use per_address::{PerAddress, PerAddressStage};
 pub use proxy_protocol::{
     ProxyHeader, ProxyProtocol, ProxyProtocolError, ProxySsl, SendProxyHeader, Tlv, TrustError,
     TrustedNetworks,

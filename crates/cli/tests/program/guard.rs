@@ -153,6 +153,20 @@ fn behind_a_proxy_the_client_is_whom_the_proxy_names_and_nobody_else_may_name_on
 
     let (_server, address) = echo(&["--proxy-protocol", "10.0.0.0/8"]);
     assert_eq!(answer(address, header("203.0.113.9")), b"", "not from us");
+
+    let (_server, address) = echo(&["--proxy-protocol", "127.0.0.1", "--per-address", "1"]);
+    let mut first = Peer::connect(address);
+    assert_eq!(first.send(header("203.0.113.9")).line(), "hello");
+    assert_eq!(
+        answer(address, header("203.0.113.9")),
+        b"",
+        "one too many of the address that the proxy names"
+    );
+    assert_eq!(
+        Peer::connect(address).send(header("203.0.113.8")).line(),
+        "hello",
+        "another client, the same proxy"
+    );
 }
 
 #[test]

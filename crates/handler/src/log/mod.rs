@@ -73,7 +73,8 @@ enum Shows {
 /// | [`Log::text`] | its bytes as one line of text, with what cannot be printed escaped | where bytes pass |
 /// | [`Log::messages`] | its `Debug` | where messages of any type pass that have one |
 ///
-/// It tells at [`DEBUG`](Level::DEBUG) unless another [`level`](Self::level) is said; while nobody receives that level, a message costs a comparison. The fields of an event are
+/// It tells at [`DEBUG`](Level::DEBUG) unless another [`level`](Self::level) is said; while nobody receives that level, a message costs a comparison. The target
+/// of its events begins with `netwright_handler::log`, for filters by crate or module. The fields of an event are
 /// `channel`, and `local`, `peer`, `len`, `bytes`, `text`, `shown`, `cause`, `error` as far as there is such a thing. At most 1 KiB of a message is shown
 /// ([`max`](Self::max)). Secrets are covered by [`redact`](Self::redact). Where it stands decides what it sees: in front of TLS it is records, behind it
 /// what they say.

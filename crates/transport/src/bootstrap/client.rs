@@ -91,8 +91,8 @@ impl<R> ClientBuilder<R> {
         self
     }
 
-    /// Connects to hosts through proxies: a [`Proxy`](crate::Proxy), several of them one behind the other, or [`Proxies`] with rules or from
-    /// the environment. What a pipeline begins with, TLS for example, it has with the host that was asked for: the proxies have agreed before it is
+    /// Connects to hosts through proxies: a [`Proxy`](crate::Proxy), several of them one behind the other, [`Proxies`] with rules or from
+    /// the environment, or an `Option` of any of these, as the builder is of another type from here on. What a pipeline begins with, TLS for example, it has with the host that was asked for: the proxies have agreed before it is
     /// made. Addresses that are no host and port (`unix:`, `local:` and [schemes](Self::scheme)) are connected to directly; that
     /// of the first proxy may be one of these.
     ///

@@ -101,6 +101,27 @@ impl From<Proxy> for Proxies {
     }
 }
 
+/// A proxy if there is one; else every connection is made directly. For a setting of a program that may be absent:
+///
+/// ```
+/// use netwright_core::pipeline;
+/// use netwright_transport::{Client, Proxies, Proxy, Purpose};
+///
+/// let proxy: Option<Proxy> = std::env::args().nth(9).map(|url| url.parse()).transpose()?;
+/// let client = Client::builder().through(proxy).pipeline(|| pipeline().handle(|_, _| {}))?;
+///
+/// let some = Proxies::from(Some(Proxy::socks5("127.0.0.1:1080")));
+/// assert!(some.find(Purpose::Any, "example.org:443").is_some());
+/// assert!(Proxies::from(None::<Proxy>).find(Purpose::Any, "example.org:443").is_none());
+/// # drop(client);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<P: Into<Proxies>> From<Option<P>> for Proxies {
+    fn from(proxies: Option<P>) -> Self {
+        proxies.map_or_else(Self::none, Into::into)
+    }
+}
+
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxies")
