@@ -50,7 +50,7 @@ const KINDS: [IdleKind; 3] = [IdleKind::Read, IdleKind::Write, IdleKind::All];
 /// - A peer that has said that it sends no more is not waited for: of a half-closed channel only writes count.
 /// - Zero is no limit. Times are kept in milliseconds, from 24 days on in seconds, rounded up; the longest is 68 years. None ends early.
 ///
-/// A message and its answer take some thirty instructions more and no look at the clock; an idle connection keeps 264 bytes more, its one timer included. Any
+/// A message and its answer take some fifty instructions more and no look at the clock; an idle connection keeps 264 bytes more, its one timer included. Any
 /// number of them may be in a pipeline.
 #[derive(Debug)]
 #[doc(alias = "IdleStateHandler")]
