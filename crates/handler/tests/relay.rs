@@ -6,10 +6,10 @@ use netwright_core::{
     WaterMarks, WriteError, filter, pipeline,
 };
 use netwright_handler::{Relay, RelayError};
-use netwright_transport::{Backend, Client, ConnectError, Server, event_loops};
+use netwright_transport::{Backend, Client, ConnectError, Server, StreamOptions, event_loops};
 use std::{
     convert::Infallible,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     time::Duration,
 };
@@ -38,6 +38,7 @@ fn settle(one: &mut End, other: &mut End) {
 fn why(end: &End) -> Option<RelayError> {
     match end.channel().close_cause()? {
         CloseCause::Fault(fault) => fault.downcast_ref::<RelayError>().cloned(),
+        CloseCause::Io(error) => error.get_ref()?.downcast_ref::<RelayError>().cloned(),
         _ => None,
     }
 }
@@ -215,6 +216,30 @@ fn an_end_that_goes_while_the_other_one_is_being_connected_gives_that_up() {
     assert!(!promise.is_cancelled());
     one.close_by_peer().run();
     assert!(promise.is_cancelled());
+}
+
+#[test]
+fn a_reset_is_passed_on_as_a_reset_and_not_as_an_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let loops = event_loops(1).unwrap();
+    let of_relay = loops.clone();
+    let proxy = Server::builder()
+        .group(loops.clone())
+        .pipeline(move |_| pipeline().app(Relay::to(Client::builder().group(of_relay.clone()), target)))
+        .bind("127.0.0.1:0")
+        .wait()
+        .unwrap();
+    // Closing with this option resets.
+    let client = Client::builder().group(loops).options(StreamOptions::new().linger(Duration::ZERO));
+    let near =
+        client.pipeline(|| pipeline().handle(|_, _| {})).unwrap().connect(proxy.address()).wait().unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    near.send("the beginning").wait().unwrap();
+    far.read_exact(&mut [0; 13]).unwrap();
+    near.close().wait().unwrap();
+    assert_eq!(far.read(&mut [0]).map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]

@@ -150,7 +150,10 @@ fn lines_of_version_1_are_read_as_they_are_specified() {
 fn a_line_has_107_bytes_and_not_one_more() {
     let line = |length: usize| format!("PROXY UNKNOWN {}\r\n", "x".repeat(length - 16));
     assert!(parsed(line(107).as_bytes()).is_ok());
-    assert_eq!(parsed(line(108).as_bytes()), Err(ProxyProtocolError::TooLong { what: "header", limit: 107, got: 108 }));
+    assert_eq!(
+        parsed(line(108).as_bytes()),
+        Err(ProxyProtocolError::TooLong { what: "header", limit: 107, got: 108 })
+    );
     assert_eq!(
         look(&line(108).as_bytes()[..107], 4096),
         Err(ProxyProtocolError::TooLong { what: "header", limit: 107, got: 107 })
@@ -187,7 +190,10 @@ fn every_header_that_is_written_is_read_as_it_was() {
 #[test]
 fn a_header_that_cannot_be_is_not_written() {
     let too_long = ProxyHeader::new(address(&format!("unix:/{}", "p".repeat(108))), address("unix:/b"));
-    assert_eq!(too_long.encode_v2(), Err(ProxyProtocolError::TooLong { what: "Unix path", limit: 108, got: 109 }));
+    assert_eq!(
+        too_long.encode_v2(),
+        Err(ProxyProtocolError::TooLong { what: "Unix path", limit: 108, got: 109 })
+    );
     assert!(too_long.encode_v1().is_err() && ProxyHeader::local().encode_v1().is_err());
     let limit = |header: ProxyHeader| matches!(header.encode_v2(), Err(ProxyProtocolError::TooLong { .. }));
     assert!(limit(v4().with_unique_id(vec![0; 129])));
@@ -269,7 +275,10 @@ fn a_header_of_4096_bytes_is_read_and_a_longer_one_is_refused_by_its_length_alon
     let whole = header.encode_v2().unwrap();
     assert_eq!((whole.len(), parsed(&whole)), (4096, Ok(header)));
     let longer = v4().with_value(0xe0, vec![1; 4096 - 16 - 12 - 2]).encode_v2().unwrap();
-    assert_eq!(look(&longer[..16], 4096), Err(ProxyProtocolError::TooLong { what: "header", limit: 4096, got: 4097 }));
+    assert_eq!(
+        look(&longer[..16], 4096),
+        Err(ProxyProtocolError::TooLong { what: "header", limit: 4096, got: 4097 })
+    );
     assert_eq!(look(&longer[..15], 4096), Ok(Look::More));
 }
 

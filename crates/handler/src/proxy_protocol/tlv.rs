@@ -71,9 +71,11 @@ impl Tlv {
             kind::AUTHORITY | kind::NETWORK_NAMESPACE if std::str::from_utf8(&self.value).is_err() => {
                 malformed("a name that is no UTF-8")
             }
-            kind::UNIQUE_ID if self.value.len() > UNIQUE_ID_MAX => {
-                Err(ProxyProtocolError::TooLong { what: "unique id", limit: UNIQUE_ID_MAX, got: self.value.len() })
-            }
+            kind::UNIQUE_ID if self.value.len() > UNIQUE_ID_MAX => Err(ProxyProtocolError::TooLong {
+                what: "unique id",
+                limit: UNIQUE_ID_MAX,
+                got: self.value.len(),
+            }),
             kind::CRC32C if self.value.len() != 4 => malformed("a checksum that is not 4 bytes long"),
             kind::SSL => ProxySsl::read(&self.value).map(drop),
             _ => Ok(()),
@@ -82,7 +84,11 @@ impl Tlv {
 
     pub(super) fn write(&self, out: &mut BytesMut) -> Result<(), ProxyProtocolError> {
         let Ok(length) = u16::try_from(self.value.len()) else {
-            return Err(ProxyProtocolError::TooLong { what: "value", limit: usize::from(u16::MAX), got: self.value.len() });
+            return Err(ProxyProtocolError::TooLong {
+                what: "value",
+                limit: usize::from(u16::MAX),
+                got: self.value.len(),
+            });
         };
         out.put_u8(self.kind);
         out.put_u16(length);

@@ -24,7 +24,11 @@ pub(super) fn look(bytes: &[u8]) -> Result<Look, ProxyProtocolError> {
     let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
         return match bytes.len() {
             ..LENGTH_MAX => Ok(Look::More),
-            got => Err(ProxyProtocolError::TooLong { what: "header", limit: LENGTH_MAX, got: got.min(LENGTH_MAX + 1) }),
+            got => Err(ProxyProtocolError::TooLong {
+                what: "header",
+                limit: LENGTH_MAX,
+                got: got.min(LENGTH_MAX + 1),
+            }),
         };
     };
     let Some(line) = seen[..end].strip_suffix(b"\r") else {

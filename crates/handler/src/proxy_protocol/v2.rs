@@ -149,7 +149,11 @@ pub(super) fn encode(header: &ProxyHeader) -> Result<Bytes, ProxyProtocolError> 
         out.len() - 4
     });
     let Ok(length) = u16::try_from(out.len() - PREFIX) else {
-        return Err(ProxyProtocolError::TooLong { what: "header", limit: PREFIX + usize::from(u16::MAX), got: out.len() });
+        return Err(ProxyProtocolError::TooLong {
+            what: "header",
+            limit: PREFIX + usize::from(u16::MAX),
+            got: out.len(),
+        });
     };
     out[14..PREFIX].copy_from_slice(&length.to_be_bytes());
     if let Some(at) = sum_at {

@@ -10,7 +10,7 @@
 //! 2. The end of one's input becomes the end of the other's output, behind everything that was read before. When both inputs have
 //!    ended, both ends close once all is sent.
 //! 3. An end that is over for another reason takes the other one with it, in order if it was closed in order, else at once and with
-//!    [`RelayError::OtherEnd`]. One that is dropped without a word does so too.
+//!    [`RelayError::OtherEnd`]. One that is dropped without a word does so too. A reset is passed on as a reset.
 //! 4. No lock is held while a channel is called.
 //!
 //! The two ends may live on different loops: they reach each other through their channels' handles only.
@@ -25,7 +25,7 @@ use netwright_core::{
 };
 use netwright_transport::{Client, ClientBuilder, ConnectError};
 use std::{
-    fmt,
+    fmt, io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
@@ -297,6 +297,12 @@ fn pass_on<W: 'static>(other: &Channel<W>, cause: CloseCause) {
         }
         CloseCause::Fault(fault) if fault.downcast_ref::<RelayError>().is_some() => {
             drop(other.close_because(CloseCause::Fault(fault)));
+        }
+        // Passed on as one, or the beginning of something would look like all of it.
+        CloseCause::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            let why = RelayError::OtherEnd(CloseCause::Io(error));
+            let reset = io::Error::new(io::ErrorKind::ConnectionReset, why);
+            drop(other.close_because(CloseCause::io(reset)));
         }
         cause => drop(other.close_because(CloseCause::Fault(Fault::from(RelayError::OtherEnd(cause))))),
     }
