@@ -83,7 +83,8 @@ macro_rules! channel_setters {
         }
 
         /// How long messages that were read are kept after the end of the connection while the application does not ask for them.
-        /// Default: a minute, which starts again with each message that it asks for.
+        /// Default: a minute, which starts again with each message that it asks for. Where the peer's end of input is the channel's end, the peer has
+        /// as long to take the answers that are left, however steadily it does.
         pub fn forsaken_after(mut self, time: std::time::Duration) -> Self {
             self.settings.host.forsaken_after = time;
             self
