@@ -12,8 +12,9 @@ use netwright::{
     codec::{LineFrames, Utf8},
     event_loops,
     handler::{
-        Backoff, Idle, IdleKind, Lifetime, LifetimeOver, ProxyError, ProxyHeader, ProxyProtocol, ReadTimeout,
-        Reconnect, ReconnectError, ReconnectEvent, Relay, SendProxyHeader, TrustedNetworks, WriteTimeout,
+        Backoff, Idle, IdleKind, Lifetime, LifetimeOver, ProxyHeader, ProxyProtocol, ProxyProtocolError,
+        ReadTimeout, Reconnect, ReconnectError, ReconnectEvent, Relay, SendProxyHeader, TrustedNetworks,
+        WriteTimeout,
     },
     pipeline,
     pipeline::observe,
@@ -390,8 +391,8 @@ fn explain(seen: &Seen, terms: &Terms, weather: &Weather, stopped: Option<Instan
             reached(since(seen.began), age.mul_f64(0.9) + grace)
         }
         CloseCause::Fault(fault) => match fault.downcast_ref() {
-            Some(ProxyError::TooLate { .. }) if weather.faults || weather.late => Ok(()),
-            Some(ProxyError::Cut { .. }) if by_others => Ok(()),
+            Some(ProxyProtocolError::TooLate { .. }) if weather.faults || weather.late => Ok(()),
+            Some(ProxyProtocolError::Cut { .. }) if by_others => Ok(()),
             _ => Err(format!("not expected: {cause}")),
         },
         CloseCause::PeerClosed | CloseCause::Io(_) | CloseCause::Requested if by_others => Ok(()),

@@ -1,4 +1,4 @@
-//! Programs that keep limits.
+//! Programs that keep limits, and one that keeps its connection.
 
 use crate::support::{LOOPBACK, PATIENCE, Server, Talk, program};
 use std::{
@@ -81,4 +81,22 @@ fn the_log_shows_what_passes_but_no_password() {
     assert!(!lines.contains("opensesame") && lines.contains("ada"), "{lines}");
     let _ = server.kill();
     let _ = server.wait();
+}
+
+#[test]
+fn a_client_that_keeps_its_connection_tells_of_its_end_and_comes_again() {
+    let listener = std::net::TcpListener::bind(LOOPBACK).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut client = program("uptime");
+    let mut client = client.arg(&address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(client.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut hear = |words: &str| {
+        said.find(|line| line.contains(words)).unwrap_or_else(|| panic!("it ended without {words:?}"));
+    };
+    hear("connected to");
+    drop(listener.accept().unwrap());
+    hear("was up for");
+    hear("connected to");
+    drop(client.stdin.take());
+    assert!(client.wait().unwrap().success());
 }
