@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `h1` | HTTP/1.1: [`HttpServer`] and [`HttpClient`] |
+//! | `h2` | HTTP/2 |
 //! | `date` | the `date` of replies, made once per second |
 //!
 //! What the stages behind them see is of no version: parts of messages (`message`).
 
 mod date;
 mod h1;
+mod h2;
 
 pub(crate) use h1::recycle_request;
 pub use h1::{HttpClient, HttpServer, LastReply, RequestRefused};

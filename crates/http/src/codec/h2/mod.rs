@@ -1,0 +1,11 @@
+//! HTTP/2.
+//!
+//! | folder, file | what it is |
+//! | --- | --- |
+//! | `code` | what a reset or a goodbye says: [`ErrorCode`] |
+//! | `field` | a line of a head, as it lies between the compression and the heads |
+
+#![allow(dead_code)]
+
+mod code;
+mod field;
