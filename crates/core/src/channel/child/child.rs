@@ -352,7 +352,11 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if std::mem::take(&mut self.input_ends) {
             self.host.input_closed();
         }
-        Finish { finished: self.host.closed(cause), credit }
+        let finished = self.host.closed(cause);
+        if !finished {
+            self.family.parts();
+        }
+        Finish { finished, credit }
     }
 
     /// Whether nothing is left to be done: it has ended, and its pipeline knows.
@@ -390,6 +394,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
                 self.family.poke();
             }
         } else if self.is_finished() {
+            self.family.parted();
             self.remove();
             self.family.local().deregister(self.token);
         }
