@@ -81,6 +81,7 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     taken: bool,
     /// Its parent has let it go: it ends by itself.
     alone: bool,
+    tag: u32,
 }
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
@@ -105,7 +106,22 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             input_ends: false,
             taken: false,
             alone: false,
+            tag: 0,
         }
+    }
+
+    // ---- whose it is ----
+
+    /// What its parent has noted on it: 0 until it does.
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// Notes a number on it, such as where its parent keeps what it knows of it: for whoever comes to it by
+    /// [`next_ready`](super::Children::next_ready).
+    pub fn set_tag(&mut self, tag: u32) {
+        self.tag = tag;
     }
 
     // ---- what the peer said ----
@@ -370,7 +386,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             return false;
         }
         (self.told, self.listed) = (News::NONE, self.family.news().looked_at());
-        (self.incomplete, self.taken, self.alone) = (false, false, false);
+        (self.incomplete, self.taken, self.alone, self.tag) = (false, false, false, 0);
         true
     }
 
