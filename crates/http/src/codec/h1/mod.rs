@@ -12,7 +12,7 @@ mod asked;
 mod client;
 mod decode;
 mod encode;
-mod input;
+pub(crate) mod input;
 mod out;
 mod server;
 mod wire;

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `code` | what a reset or a goodbye says: [`ErrorCode`] |
 //! | `field` | a line of a head, as it lies between the compression and the heads |
+//! | `frame` | frames: bytes to frames and back |
 
 #![allow(dead_code)]
 
 mod code;
 mod field;
+mod frame;
