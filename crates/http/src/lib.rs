@@ -47,7 +47,7 @@ pub use codec::{HttpClient, HttpServer, LastReply, RequestRefused};
 pub use error::HttpError;
 #[doc(no_inline)]
 pub use http; // whose requests, replies and headers they are
-pub use limits::HttpLimits;
+pub use limits::{Http2Limits, HttpLimits};
 pub use message::{
     Head, HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers,
 };

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `decode` | requests and replies out of bytes: state machines, one part for each call |
 //! | `encode` | requests and replies into bytes, in order |
-//! | `wire`: `input`, `out` | bytes that are in no message yet; what is gathered until the flush |
+//! | `wire` | bytes that are in no message yet, and what is gathered until the flush |
 //! | `asked` | what a reply depends on |
 //! | `server`, `client` | the stages around them |
 
@@ -12,9 +12,7 @@ mod asked;
 mod client;
 mod decode;
 mod encode;
-pub(crate) mod input;
-mod out;
-mod server;
+pub(crate) mod server;
 mod wire;
 
 pub use client::{HttpClient, LastReply};
