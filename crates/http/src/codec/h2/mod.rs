@@ -11,3 +11,4 @@
 mod code;
 mod field;
 mod frame;
+mod hpack;
