@@ -15,6 +15,8 @@ mod encode;
 pub(crate) mod server;
 mod wire;
 
+pub(crate) use asked::is_bodiless;
 pub use client::{HttpClient, LastReply};
 pub(crate) use decode::recycle_request;
+pub(crate) use server::default_limits;
 pub use server::{HttpServer, RequestRefused};

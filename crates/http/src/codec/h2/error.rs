@@ -1,6 +1,6 @@
 //! Why a stream was reset, or a connection ended, by us.
 
-use super::{code::ErrorCode, frame::FrameError};
+use super::{code::ErrorCode, frame::FrameError, hpack::HpackError};
 use std::{borrow::Cow, error::Error, fmt};
 
 /// What a peer did that HTTP/2 does not allow, or that we do not bear: its stream is reset, or its connection ends.
@@ -38,6 +38,12 @@ impl Http2Error {
 impl From<FrameError> for Http2Error {
     fn from(error: FrameError) -> Self {
         Self { code: error.code, stream: error.stream, why: error.why.text().into() }
+    }
+}
+
+impl From<HpackError> for Http2Error {
+    fn from(error: HpackError) -> Self {
+        Self::connection(ErrorCode::COMPRESSION_ERROR, error.to_string())
     }
 }
 

@@ -82,12 +82,13 @@ where
             Frame::Settings(settings) => self.settings(cx, settings),
             Frame::SettingsAck => {
                 self.core.clock.acknowledged = true;
+                self.core.decoder.set_max(self.core.limits.http2.table as usize);
                 self.charge(cx, price::FRAME)
             }
             Frame::Ping { ack: false, data } => {
                 self.charge(cx, price::FRAME)?;
-                self.core.out.begin();
-                encode::ping(&mut self.core.out.buffer, true, data);
+                self.core.writer.begin();
+                encode::ping(&mut self.core.writer.out.buffer, true, data);
                 Ok(())
             }
             Frame::Ping { ack: true, data } => {
@@ -100,7 +101,8 @@ where
             }
             Frame::GoAway { last, code, debug } => {
                 self.charge(cx, price::FRAME)?;
-                tracing::debug!(channel = %cx.view().id(), last, %code, debug = %debug.escape_ascii(), "the peer goes away");
+                let said = debug.escape_ascii();
+                tracing::debug!(channel = %cx.view().id(), last, %code, %said, "the peer goes away");
                 S::goes_away(self, cx, last);
                 Ok(())
             }
@@ -233,8 +235,8 @@ where
         self.charge(cx, price::FRAME)?;
         let core = &mut self.core;
         if id == 0 {
-            let was_empty = core.send.available() == 0;
-            core.send.grant(by).map_err(|Overflow| {
+            let was_empty = core.writer.window.available() == 0;
+            core.writer.window.grant(by).map_err(|Overflow| {
                 Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
             })?;
             if was_empty {
@@ -261,7 +263,13 @@ where
             self.charge(cx, price::RESET)?;
         }
         match self.core.streams.place(id) {
-            Some(place) => self.end_stream(cx, place, CloseCause::Reset(code.0.into())),
+            Some(place) => {
+                let said_all = self.core.streams.get(place).is_some_and(|stream| stream.input == Half::Over);
+                // What the peer has said in full is read to its end.
+                let in_order = code == ErrorCode::NO_ERROR && said_all;
+                let cause = if in_order { CloseCause::PeerClosed } else { CloseCause::Reset(code.0.into()) };
+                self.end_stream(cx, place, cause);
+            }
             None if S::is_idle(&self.core, id) => return Err(idle()),
             None => {}
         }
@@ -269,10 +277,19 @@ where
     }
 
     fn settings(&mut self, cx: &mut Cx<'_, S, P, F>, settings: Settings) -> Result<(), Http2Error> {
-        let core = &mut self.core;
-        if std::mem::replace(&mut core.clock.greeted, true) {
-            core.charge(price::FRAME, || cx.now())?;
+        if std::mem::replace(&mut self.core.clock.greeted, true) {
+            self.charge(cx, price::FRAME)?;
         }
+        self.apply(settings)?;
+        self.core.writer.begin();
+        encode::settings_ack(&mut self.core.writer.out.buffer);
+        S::has_room(self, cx);
+        Ok(())
+    }
+
+    /// Does what the peer asks for.
+    pub(super) fn apply(&mut self, settings: Settings) -> Result<(), Http2Error> {
+        let core = &mut self.core;
         if let Some(window) = settings.initial_window_size {
             let by = i64::from(window) - i64::from(core.peer.window);
             core.peer.window = window;
@@ -285,10 +302,11 @@ where
             core.line_up(Waits::Window);
         }
         if let Some(size) = settings.header_table_size {
-            core.encoder.resize(settings.header_table_least.unwrap_or(size) as usize, size as usize);
+            core.writer.encoder.set_max(settings.header_table_least.unwrap_or(size) as usize);
+            core.writer.encoder.set_max(size as usize);
         }
         if let Some(frame) = settings.max_frame_size {
-            core.peer.frame = frame as usize;
+            core.writer.frame = frame as usize;
         }
         if let Some(streams) = settings.max_concurrent_streams {
             core.peer.streams = streams as usize;
@@ -296,9 +314,6 @@ where
         if let Some(connect) = settings.enable_connect_protocol {
             core.peer.connect_protocol = connect;
         }
-        core.out.begin();
-        encode::settings_ack(&mut core.out.buffer);
-        S::has_room(self, cx);
         Ok(())
     }
 

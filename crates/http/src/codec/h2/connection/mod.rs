@@ -24,6 +24,7 @@
 //! | `stream` | what is known of one stream |
 //! | `window`, `turns`, `points` | flow control, priorities, what abuse costs |
 
+mod client;
 mod ends;
 mod frames;
 mod points;
@@ -35,11 +36,14 @@ mod time;
 mod turns;
 mod window;
 
+pub use client::{ClientSide, Http2Client, http2_client};
 pub use server::{Http2Server, ServerSide, http2_server};
 pub use side::Side;
+pub(crate) use turns::Priority;
 
 use self::{
     points::Points,
+    sending::Writer,
     side::Role,
     stream::Streams,
     time::Clock,
@@ -47,6 +51,7 @@ use self::{
     window::{RecvWindow, SendWindow},
 };
 use super::{
+    code::ErrorCode,
     error::Http2Error,
     frame::{FrameDecoder, MAX_FRAME_DEFAULT, PREFACE, Settings, encode},
     hpack,
@@ -58,8 +63,8 @@ use crate::{
 };
 use bytes::{Buf, Bytes, BytesMut};
 use netwright_core::{
-    ChildKey, ChildSettings, Children, CloseCause, Context, Event, HalfClosure, Handler, Hold, Outgoing,
-    Segment, ShuttingDown, StageTimer, WritePromise,
+    ChildSettings, Children, CloseCause, Context, Event, HalfClosure, Handler, Hold, Outgoing, Segment,
+    ShuttingDown, StageTimer, WritePromise,
 };
 use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc};
 
@@ -73,6 +78,8 @@ where
 {
     children: Children<P, HttpPart<S::In>, HttpPart<S::Out>>,
     build: F,
+    /// What is to open streams when the peer takes more.
+    asks: VecDeque<(S::Ask<P::Tail>, WritePromise)>,
     core: Core<S>,
 }
 
@@ -82,15 +89,13 @@ pub(crate) struct Core<S: Side> {
     phase: Phase,
     input: Input,
     frames: FrameDecoder,
-    out: Out,
     decoder: hpack::Decoder,
-    encoder: hpack::Encoder,
+    writer: Writer,
     streams: Streams,
     turns: Turns,
     /// A block of fields that is not over.
     block: Option<Box<Block>>,
     peer: PeerSays,
-    send: SendWindow,
     recv: RecvWindow,
     /// What children hold that nobody has read, and what of it was not granted again for that reason.
     unread: u64,
@@ -114,7 +119,6 @@ pub(crate) struct Core<S: Side> {
 #[derive(Debug, Clone, Copy)]
 struct PeerSays {
     window: u32,
-    frame: usize,
     streams: usize,
     connect_protocol: bool,
 }
@@ -167,19 +171,21 @@ impl<S: Side> Core<S> {
             phase: if S::IS_SERVER { Phase::Preface(0) } else { Phase::Open },
             input: Input::default(),
             frames: FrameDecoder::default(),
-            out: Out::default(),
-            decoder: hpack::Decoder::new(own.table as usize),
-            encoder: hpack::Encoder::new(own.table as usize),
+            decoder: hpack::Decoder::default(),
+            writer: Writer {
+                out: Out::default(),
+                encoder: hpack::Encoder::default(),
+                frame: MAX_FRAME_DEFAULT,
+                window: SendWindow::new(WINDOW_DEFAULT),
+            },
             streams: Streams::default(),
             turns: Turns::default(),
             block: None,
             peer: PeerSays {
                 window: WINDOW_DEFAULT,
-                frame: MAX_FRAME_DEFAULT,
                 streams: 100, // until it says how many
                 connect_protocol: false,
             },
-            send: SendWindow::new(WINDOW_DEFAULT),
             recv: RecvWindow::new(own.connection_window.max(WINDOW_DEFAULT)),
             unread: 0,
             withheld: 0,
@@ -210,13 +216,13 @@ impl<S: Side> Core<S> {
             ..Settings::default()
         };
         let more = self.recv.size() - WINDOW_DEFAULT;
-        self.out.begin();
+        self.writer.begin();
         if !S::IS_SERVER {
-            self.out.buffer.extend_from_slice(PREFACE);
+            self.writer.out.buffer.extend_from_slice(PREFACE);
         }
-        encode::settings(&mut self.out.buffer, &settings);
+        encode::settings(&mut self.writer.out.buffer, &settings);
         if more > 0 {
-            encode::window_update(&mut self.out.buffer, 0, more);
+            encode::window_update(&mut self.writer.out.buffer, 0, more);
         }
     }
 
@@ -227,7 +233,7 @@ impl<S: Side> Core<S> {
         let len = rest.len().min(self.input.len());
         if self.input.bytes[..len] != rest[..len] {
             return Err(Http2Error::connection(
-                super::ErrorCode::PROTOCOL_ERROR,
+                ErrorCode::PROTOCOL_ERROR,
                 "the client did not begin as clients of HTTP/2 do",
             ));
         }
@@ -249,8 +255,14 @@ where
     F: FnMut() -> P + 'static,
 {
     fn with_side(build: F, limits: Arc<HttpLimits>, side: S) -> Self {
-        let settings = ChildSettings { weight: HttpPart::WEIGHT, ..ChildSettings::default() };
-        Self { children: Children::new(settings), build, core: Core::new(limits, side) }
+        let mut settings = ChildSettings::default();
+        settings.weight = HttpPart::WEIGHT;
+        Self {
+            children: Children::new(settings),
+            build,
+            asks: VecDeque::new(),
+            core: Core::new(limits, side),
+        }
     }
 
     /// Other limits; an `Arc` of them is shared by many connections.
@@ -276,10 +288,14 @@ where
             Ok(false) => return self.core.input.put_aside(),
             Err(error) => return self.fail(cx, error),
         }
+        let mut found = false;
         while self.core.phase == Phase::Open {
             let next = self.core.frames.next(&mut self.core.input.bytes, MAX_FRAME_DEFAULT);
             let done = match next {
-                Ok(Some(frame)) => self.take(cx, frame),
+                Ok(Some(frame)) => {
+                    found = true;
+                    self.take(cx, frame)
+                }
                 Ok(None) => break,
                 Err(error) => Err(error.into()),
             };
@@ -290,7 +306,7 @@ where
             }
         }
         self.core.input.put_aside();
-        self.watch_frame(cx);
+        self.watch_frame(cx, found);
     }
 }
 
@@ -308,9 +324,10 @@ where
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
         self.core.greet();
-        self.core.out.flush(cx);
+        self.core.writer.out.flush(cx);
         cx.flush();
         self.begin_watch(cx);
+        S::begin(self, cx);
         cx.fire_active();
     }
 
@@ -370,12 +387,12 @@ where
 
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
         self.say_goodbye(&cause);
-        self.core.out.flush(cx);
+        self.core.writer.out.flush(cx);
         cx.close_with(cause, done);
     }
 
     fn shut_down_output(&mut self, cx: &mut Context<'_, Self>, done: WritePromise) {
-        self.core.out.flush(cx);
+        self.core.writer.out.flush(cx);
         cx.shut_down_output_with(done);
     }
 

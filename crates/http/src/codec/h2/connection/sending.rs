@@ -12,16 +12,18 @@ use super::{
     side::{Body, Role},
     stream::{Half, Stream, Waits},
     turns::Priority,
+    window::SendWindow,
 };
 use crate::{
     codec::{
+        date,
         h2::{code::ErrorCode, frame::encode, head, hpack},
         out::Out,
     },
     error::{HttpError, Misuse},
     message::HttpPart,
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use netwright_core::{
     Child, ChildKey, CloseCause, Context, Fault, Handler, Outgoing, Segment, WriteError, WritePromise,
@@ -38,6 +40,30 @@ pub(super) struct Writer {
     pub(super) encoder: hpack::Encoder,
     /// The longest frame that the peer takes.
     pub(super) frame: usize,
+    /// How much may be sent on all streams together.
+    pub(super) window: SendWindow,
+}
+
+impl Writer {
+    /// To be called before anything is appended.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        if self.out.begin() {
+            date::refresh();
+        }
+    }
+
+    /// Appends a head, which `fields` writes; of one that cannot be written nothing stays.
+    #[inline]
+    pub(super) fn head<T>(
+        &mut self,
+        id: u32,
+        ends: bool,
+        fields: impl FnOnce(&mut hpack::Encoder, &mut BytesMut) -> Result<T, HttpError>,
+    ) -> Result<T, HttpError> {
+        let Self { out, encoder, frame, .. } = self;
+        out.head(|buffer| encode::headers(buffer, id, ends, *frame, |block| fields(encoder, block)))
+    }
 }
 
 /// What is next in a child's line.
@@ -82,7 +108,7 @@ where
     pub(super) fn look(&mut self, cx: &mut Cx<'_, S, P, F>) {
         loop {
             while let Some(key) = self.children.next_ready() {
-                self.serve(cx, key);
+                self.serve(cx, key, false);
             }
             if self.core.turns.is_empty() || !cx.is_writable() {
                 break;
@@ -91,10 +117,10 @@ where
             let Some(stream) = self.core.streams.get(place) else { continue };
             stream.waits = Waits::Nothing;
             let key = stream.key;
-            self.serve(cx, key);
+            self.serve(cx, key, true);
         }
         if let Some(by) = self.core.recv.take_due() {
-            self.core.writer.out.begin();
+            self.core.writer.begin();
             encode::window_update(&mut self.core.writer.out.buffer, 0, by);
         }
         if self.core.phase != Phase::Closing {
@@ -104,12 +130,12 @@ where
         self.end_if_drained(cx);
     }
 
-    fn serve(&mut self, cx: &mut Cx<'_, S, P, F>, key: ChildKey) {
+    fn serve(&mut self, cx: &mut Cx<'_, S, P, F>, key: ChildKey, its_turn: bool) {
         let core = &mut self.core;
         let mut ended = None;
         let credit = self.children.end_if(key, |child| {
             let place = child.tag();
-            let cause = core.serve(cx, place, child)?;
+            let cause = core.serve(cx, place, child, its_turn)?;
             ended = Some(place);
             Some(cause)
         });
@@ -127,14 +153,15 @@ impl<S: Role> Core<S> {
         cx: &mut Context<'_, H>,
         place: u32,
         child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>,
+        its_turn: bool,
     ) -> Option<CloseCause>
     where
         P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
         H: Handler<WriteOut = Outgoing>,
     {
         self.return_credit(place, child);
-        let crowded = !self.turns.is_empty() || !cx.is_writable();
-        let Self { streams, turns, writer, side, send, points, .. } = self;
+        let crowded = !its_turn && (!self.turns.is_empty() || !cx.is_writable());
+        let Self { streams, turns, writer, side, points, .. } = self;
         let stream = streams.get(place)?;
         if stream.asked.expects && child.wanted() > 0 && stream.output == Half::Idle {
             stream.asked.expects = false;
@@ -145,13 +172,19 @@ impl<S: Role> Core<S> {
                 stream.waits = Waits::Turn;
                 turns.push(place, stream.priority);
             } else {
-                let mut sender = Sender { stream, writer, side, window: send, points };
-                match sender.send(cx, child) {
-                    Ok(Sent::Enough) => {}
-                    Ok(Sent::More) => {
-                        stream.waits = Waits::Turn;
-                        turns.again(place, stream.priority);
-                    }
+                let had_number = stream.id != 0;
+                let mut sender = Sender { stream, writer, side, points };
+                let sent = sender.send(cx, child);
+                let (id, priority) = (stream.id, stream.priority);
+                if let Ok(Sent::More) = sent {
+                    stream.waits = Waits::Turn;
+                    turns.again(place, priority);
+                }
+                if !had_number && id != 0 {
+                    streams.is_named(place, id);
+                }
+                match sent {
+                    Ok(Sent::Enough | Sent::More) => {}
                     Err(error) => return Some(self.misused(cx, place, error)),
                 }
             }
@@ -187,7 +220,7 @@ impl<S: Role> Core<S> {
             stream.recv.grow(self.limits.http2.stream_window_max);
         }
         if let Some(by) = stream.recv.take_due() {
-            self.writer.out.begin();
+            self.writer.begin();
             encode::window_update(&mut self.writer.out.buffer, stream.id, by);
         }
     }
@@ -211,7 +244,7 @@ impl<S: Role> Core<S> {
     {
         let stream = self.streams.get(place)?;
         if child.take_output_end() && stream.output == Half::Open && stream.body_out.announced.is_none() {
-            self.writer.out.begin();
+            self.writer.begin();
             encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
             stream.output = Half::Over;
         }
@@ -232,7 +265,8 @@ impl<S: Role> Core<S> {
         let panicked = matches!(cause, CloseCause::Panicked(_));
         if panicked && stream.output == Half::Idle {
             let why = "the server failed over this request";
-            let told = S::refusal(&mut self.side, &mut self.writer, stream, StatusCode::INTERNAL_SERVER_ERROR, why);
+            let told =
+                S::refusal(&mut self.side, &mut self.writer, stream, StatusCode::INTERNAL_SERVER_ERROR, why);
             if told {
                 if stream.input != Half::Over {
                     self.write_reset(place, ErrorCode::NO_ERROR);
@@ -269,11 +303,13 @@ impl<S: Role> Core<S> {
     pub(super) fn write_reset(&mut self, place: u32, code: ErrorCode) {
         let Some(stream) = self.streams.get(place) else { return };
         let id = stream.id;
-        self.write_reset_of(id, code);
+        if id != 0 {
+            self.write_reset_of(id, code);
+        }
     }
 
     pub(super) fn write_reset_of(&mut self, id: u32, code: ErrorCode) {
-        self.writer.out.begin();
+        self.writer.begin();
         encode::reset(&mut self.writer.out.buffer, id, code);
         if self.resets.len() == RESETS_KEPT {
             self.resets.pop_front();
@@ -326,8 +362,6 @@ struct Sender<'a, S> {
     stream: &'a mut Stream,
     writer: &'a mut Writer,
     side: &'a mut S,
-    /// The connection's.
-    window: &'a mut super::SendWindow,
     points: &'a mut Points,
 }
 
@@ -353,7 +387,7 @@ impl<S: Role> Sender<'_, S> {
             if left == 0 || !cx.is_writable() {
                 return Ok(Sent::More);
             }
-            self.writer.out.begin();
+            self.writer.begin();
             match next {
                 Next::Whole(len) => self.whole(cx, child, len)?,
                 Next::Head | Next::Interim => {
@@ -461,13 +495,13 @@ impl<S: Role> Sender<'_, S> {
     /// How much of that both windows and the peer's longest frame allow now.
     #[inline]
     fn allowed(&self, most: usize) -> usize {
-        most.min(self.stream.send.available()).min(self.window.available()).min(self.writer.frame)
+        most.min(self.stream.send.available()).min(self.writer.window.available()).min(self.writer.frame)
     }
 
     #[inline]
     fn account(&mut self, len: usize) {
         self.stream.send.took(len);
-        self.window.took(len);
+        self.writer.window.took(len);
         self.points.earn(price::SENT);
     }
 
@@ -513,10 +547,7 @@ impl<S: Role> Sender<'_, S> {
         if now > 0 || last {
             self.account(now);
             encode::data_head(&mut self.writer.out.buffer, self.stream.id, now, last);
-            match piece {
-                Outgoing::Bytes(data) => self.writer.out.bytes(data),
-                other => self.writer.out.outgoing(other),
-            }
+            self.writer.out.outgoing(piece);
         }
         if last {
             self.stream.output = Half::Over;
@@ -559,15 +590,12 @@ impl<S: Role> Sender<'_, S> {
             return Err(Misuse::BodyWithoutHead.into());
         }
         self.is_whole()?;
-        let Writer { out, encoder, frame } = &mut *self.writer;
         if !self.stream.body_out.nothing {
             match trailers.filter(|trailers| !trailers.is_empty()) {
-                Some(trailers) => {
-                    encode::headers(&mut out.buffer, self.stream.id, true, *frame, |block| {
-                        head::write_trailers(encoder, trailers, block)
-                    })?;
-                }
-                None => encode::data_head(&mut out.buffer, self.stream.id, 0, true),
+                Some(trailers) => self.writer.head(self.stream.id, true, |encoder, block| {
+                    head::write::trailers(encoder, block, trailers)
+                })?,
+                None => encode::data_head(&mut self.writer.out.buffer, self.stream.id, 0, true),
             }
         }
         self.stream.output = Half::Over;

@@ -1,8 +1,9 @@
 //! What servers and clients do differently.
 
-use super::{Block, Core, Http2, Http2Error, stream::Stream};
+use super::{Block, Core, Http2, Http2Error, sending::Writer, stream::Stream};
 use crate::{error::HttpError, message::HttpPart};
 use bytes::Bytes;
+use http::StatusCode;
 use netwright_core::{Context, Segment, WritePromise};
 
 /// One of the two sides of a connection.
@@ -30,6 +31,12 @@ pub(super) enum Body {
 
 /// What it does with what.
 pub(super) trait Role: Side {
+    /// The connection is there, and we have said what comes first.
+    fn begin<P, F>(stage: &mut Http2<Self, P, F>, cx: &mut Context<'_, Http2<Self, P, F>>)
+    where
+        P: Segment<HttpPart<Self::In>, HttpPart<Self::Out>>,
+        F: FnMut() -> P + 'static;
+
     /// A message was written to the connection.
     fn asked<P, F>(
         stage: &mut Http2<Self, P, F>,
@@ -55,17 +62,32 @@ pub(super) trait Role: Side {
 
     /// Appends the head of a message whose body is so long, if that is known.
     fn head(
-        core: &mut Core<Self>,
+        side: &mut Self,
+        writer: &mut Writer,
         stream: &mut Stream,
         head: Self::Out,
         whole: Option<u64>,
     ) -> Result<Body, HttpError>;
 
     /// Appends an answer before the answer.
-    fn interim(core: &mut Core<Self>, stream: &mut Stream, head: Self::Out) -> Result<(), HttpError>;
+    fn interim(
+        side: &mut Self,
+        writer: &mut Writer,
+        stream: &mut Stream,
+        head: Self::Out,
+    ) -> Result<(), HttpError>;
+
+    /// Tells the peer, which waits for that, to send its body.
+    fn go_on(side: &mut Self, writer: &mut Writer, stream: &mut Stream);
 
     /// Appends a whole message that says why there is no other. False: nothing can be said.
-    fn refusal(core: &mut Core<Self>, stream: &mut Stream, error: &HttpError) -> bool;
+    fn refusal(
+        side: &mut Self,
+        writer: &mut Writer,
+        stream: &mut Stream,
+        status: StatusCode,
+        why: &str,
+    ) -> bool;
 
     /// The peer does not take more streams behind this one.
     fn goes_away<P, F>(stage: &mut Http2<Self, P, F>, cx: &mut Context<'_, Http2<Self, P, F>>, last: u32)

@@ -40,6 +40,7 @@ pub(crate) enum Waits {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// 0 until its head is written, if it is ours.
     pub(crate) id: u32,
     pub(crate) key: ChildKey,
     pub(crate) input: Half,
@@ -141,16 +142,17 @@ impl Hasher for Spread {
 pub(crate) struct Streams {
     places: Vec<Option<Stream>>,
     free: Vec<u32>,
+    /// Those that have a number: ours have none before their head is written.
     by_id: HashMap<u32, u32, BuildHasherDefault<Spread>>,
 }
 
 impl Streams {
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.places.len() - self.free.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.len() == 0
     }
 
     /// Which place the next one gets.
@@ -163,16 +165,23 @@ impl Streams {
             self.places.push(None);
             self.places.len() as u32 - 1
         });
-        self.by_id.insert(stream.id, place);
+        if stream.id != 0 {
+            self.by_id.insert(stream.id, place);
+        }
         self.places[place as usize] = Some(stream);
         place
+    }
+
+    /// A stream has got its number.
+    pub(crate) fn is_named(&mut self, place: u32, id: u32) {
+        self.by_id.insert(id, place);
     }
 
     pub(crate) fn remove(&mut self, place: u32) -> Option<Stream> {
         let stream = self.places.get_mut(place as usize)?.take()?;
         self.by_id.remove(&stream.id);
         self.free.push(place);
-        if self.by_id.is_empty() && self.places.len() > 32 {
+        if self.is_empty() && self.places.len() > 32 {
             *self = Self::default(); // a crowd has gone
         }
         Some(stream)
@@ -188,7 +197,16 @@ impl Streams {
         self.places.get_mut(place as usize)?.as_mut()
     }
 
+    /// The places of all.
+    pub(crate) fn all(&self) -> Vec<u32> {
+        let taken = self.places.iter().enumerate().filter(|(_, stream)| stream.is_some());
+        taken.map(|(place, _)| place as u32).collect()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Stream)> {
-        self.places.iter_mut().enumerate().filter_map(|(place, stream)| Some((place as u32, stream.as_mut()?)))
+        self.places
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(place, stream)| Some((place as u32, stream.as_mut()?)))
     }
 }

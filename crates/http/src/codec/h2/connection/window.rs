@@ -59,7 +59,6 @@ impl RecvWindow {
         Self { left: size, size, owed: 0 }
     }
 
-    #[cfg(test)]
     pub(crate) fn left(self) -> u32 {
         self.left
     }
@@ -91,7 +90,12 @@ impl RecvWindow {
     /// What is to be granted now: in halves of the window, so that not each piece is answered.
     #[inline]
     pub(crate) fn take_due(&mut self) -> Option<u32> {
-        (self.owed > 0 && self.owed >= self.size / 2).then(|| self.take_owed())
+        self.is_due().then(|| self.take_owed())
+    }
+
+    #[inline]
+    pub(crate) fn is_due(self) -> bool {
+        self.owed > 0 && self.owed >= self.size / 2
     }
 
     fn take_owed(&mut self) -> u32 {
