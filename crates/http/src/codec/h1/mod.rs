@@ -18,5 +18,5 @@ mod server;
 mod wire;
 
 pub use client::{HttpClient, LastReply};
-pub(crate) use decode::recycle_request;
+pub(crate) use decode::{is_forbidden, new_number, recycle_request};
 pub use server::{HttpServer, RequestRefused};

@@ -11,4 +11,7 @@
 mod code;
 mod field;
 mod frame;
+mod head;
 mod hpack;
+
+pub(crate) use head::give_back;

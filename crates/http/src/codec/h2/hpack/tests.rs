@@ -400,7 +400,7 @@ fn random_list(numbers: &mut Numbers) -> Vec<(String, String)> {
                 4 => (0..numbers.below(40)).map(|_| (b' ' + numbers.below(95) as u8) as char).collect(),
                 _ => format!("{:x}", numbers.next_u64()),
             };
-            (NAMES[numbers.below(NAMES.len())].to_owned(), value)
+            (NAMES[numbers.below(NAMES.len())].to_owned(), value.trim_matches(' ').to_owned())
         })
         .collect()
 }
