@@ -49,7 +49,7 @@ pub use error::HttpError;
 pub use http; // whose requests, replies and headers they are
 pub use limits::{Http2Limits, HttpLimits};
 pub use message::{
-    Head, HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers,
+    Head, HttpPart, Protocol, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers,
 };
 #[cfg(feature = "tower")]
 pub use service::tower;

@@ -38,6 +38,12 @@ pub(crate) fn append_to(out: &mut bytes::BytesMut) {
     CACHED.with_borrow(|cached| out.extend_from_slice(&cached.line));
 }
 
+/// Shows the date alone.
+#[inline]
+pub(crate) fn show<R>(show: impl FnOnce(&[u8]) -> R) -> R {
+    CACHED.with_borrow(|cached| show(&cached.line[6..35]))
+}
+
 impl Cached {
     #[cold]
     fn make(&mut self, system: SystemTime, now: Instant) {

@@ -82,6 +82,22 @@ pub enum Grammar {
     Status,
     /// An upgrade that nobody asked for.
     Unasked,
+    /// HTTP/2: a field that says what is at the top of a head (`:path` …) is missing.
+    PseudoMissing,
+    /// HTTP/2: the same for one that is there twice.
+    PseudoTwice,
+    /// HTTP/2: the same for one behind other fields.
+    PseudoLate,
+    /// HTTP/2: the same for one that has no place in such a head.
+    PseudoUnexpected,
+    /// HTTP/2: a field about the connection, which HTTP/2 says otherwise.
+    ConnectionField,
+    /// HTTP/2: a scheme other than `http` and `https`.
+    Scheme,
+    /// HTTP/2: `Host` names another one than `:authority`.
+    HostsDiffer,
+    /// HTTP/2: what an extended `CONNECT` asks for is not a token.
+    Protocol,
 }
 
 /// What is wrong with the lengths of a message.
@@ -217,6 +233,14 @@ impl fmt::Display for Grammar {
             Self::Trailer => "a trailer that may only stand in a head",
             Self::Status => "the status is not a number of three digits",
             Self::Unasked => "an answer that nobody asked for",
+            Self::PseudoMissing => "a field that every such head begins with is missing",
+            Self::PseudoTwice => "a field that a head begins with is there twice",
+            Self::PseudoLate => "a field that heads begin with is behind others",
+            Self::PseudoUnexpected => "a field that such a head cannot begin with",
+            Self::ConnectionField => "a field about the connection, which HTTP/2 says otherwise",
+            Self::Scheme => "the scheme is neither http nor https",
+            Self::HostsDiffer => "Host and :authority differ",
+            Self::Protocol => "the protocol that CONNECT asks for is not a token",
         })
     }
 }

@@ -10,10 +10,12 @@
 //! 2. After `Head` come any number of `Data`, then exactly one `End`; after `Whole` the message is over.
 
 mod head;
+mod protocol;
 mod recycle;
 
 pub(crate) use head::Known;
 pub use head::{Head, ReplyHead, RequestHead};
+pub use protocol::Protocol;
 pub(crate) use recycle::{buffer, recycle_buffer, recycle_reply_head, recycle_request_box, request_box};
 pub use recycle::{header_map, recycle_headers};
 

@@ -12,11 +12,11 @@ mod asked;
 mod client;
 mod decode;
 mod encode;
-pub(crate) mod server;
+mod server;
 mod wire;
 
 pub(crate) use asked::is_bodiless;
 pub use client::{HttpClient, LastReply};
-pub(crate) use decode::recycle_request;
+pub(crate) use decode::{is_forbidden, new_number, recycle_request};
 pub(crate) use server::default_limits;
 pub use server::{HttpServer, RequestRefused};

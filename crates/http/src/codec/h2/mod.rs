@@ -2,11 +2,14 @@
 //!
 //! | folder, file | what it is |
 //! | --- | --- |
-//! | `code` | what a reset or a goodbye says: [`ErrorCode`] |
-//! | `field` | a line of a head, as it lies between the compression and the heads |
+//! | `connection` | the last stage of a connection, with a child for each stream |
 //! | `frame` | frames: bytes to frames and back |
-
-#![allow(dead_code)]
+//! | `hpack` | the compression of fields |
+//! | `head` | heads out of fields, and fields out of heads |
+//! | `field` | a line of a head, as it lies between these two |
+//! | `code`, `error` | what a reset or a goodbye says: [`ErrorCode`]; why we said it: [`Http2Error`] |
+//!
+//! All but `connection` know no stream and no channel.
 
 mod code;
 mod connection;
@@ -22,3 +25,4 @@ pub use connection::{
 };
 pub use error::Http2Error;
 pub(crate) use frame::{PREFACE, Settings};
+pub(crate) use head::give_back;

@@ -24,4 +24,4 @@ mod seen;
 pub(crate) use chunked::is_forbidden;
 pub(crate) use reply::{ReplyDecoder, Said};
 pub(crate) use request::RequestDecoder;
-pub(crate) use same_again::recycle_request;
+pub(crate) use same_again::{new_number, recycle_request};

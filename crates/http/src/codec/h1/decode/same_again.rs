@@ -15,7 +15,7 @@
 //! 3. Only requests without a body, an upgrade or an expectation, and with a plain path for a target, are kept.
 
 use crate::{
-    codec::h1::asked::Asked,
+    codec::{h1::asked::Asked, h2},
     limits::HttpLimits,
     message::{Known, RequestHead, recycle_request_box},
 };
@@ -144,7 +144,7 @@ pub(crate) fn keep(
         (kept.target_len, kept.asked) = (target_len, asked);
         (kept.method, kept.uri) = (parts.method.clone(), parts.uri.clone());
         kept.parts = None;
-        kept.number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        kept.number = new_number();
         Known::new(kept.number, true)
     })
 }
@@ -163,9 +163,14 @@ pub(crate) fn recycle_request(head: RequestHead) {
         kept.parts = Some(parts);
         None
     });
-    if let Some(parts) = other {
+    if let Some(parts) = other.and_then(|parts| h2::give_back(parts, known)) {
         recycle_request_box(parts);
     }
+}
+
+/// A number for a head that is kept, which no other has on any thread.
+pub(crate) fn new_number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(test)]

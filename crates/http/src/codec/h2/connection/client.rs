@@ -7,8 +7,13 @@ use super::{
     stream::{Asked, Half, Stream},
 };
 use crate::{
-    codec::h1::{default_limits, is_bodiless},
-    codec::h2::{code::ErrorCode, frame::encode, head},
+    codec::{
+        h1::{default_limits, is_bodiless},
+        h2::{
+            code::ErrorCode,
+            head::{self, write::Length},
+        },
+    },
     error::{HttpError, Misuse},
     message::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, recycle_request_box},
 };
@@ -244,9 +249,8 @@ impl Role for ClientSide {
         };
         let ends = whole == Some(0) && !connect;
         let (id, tls) = (side.next, side.tls);
-        let said = writer.head(id, ends, |encoder, block| {
-            head::write::request(encoder, block, &head, length, tls)
-        })?;
+        let said = writer
+            .head(id, ends, |encoder, block| head::write::request(encoder, block, &head, length, tls))?;
         stream.asked = Asked {
             head: head.method == Method::HEAD,
             connect,

@@ -39,7 +39,6 @@ mod window;
 pub use client::{ClientSide, Http2Client, http2_client};
 pub use server::{Http2Server, ServerSide, http2_server};
 pub use side::Side;
-pub(crate) use turns::Priority;
 
 use self::{
     points::Points,

@@ -146,6 +146,7 @@ where
     }
 }
 
+#[allow(private_bounds)]
 impl<S: Role> Core<S> {
     /// Does everything for a child that can be done now. The cause of its end, if it is at its end.
     fn serve<P, H>(

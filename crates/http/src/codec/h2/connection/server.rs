@@ -247,7 +247,7 @@ impl Role for ServerSide {
     {
         let Some(before) = stage.core.side.before.take() else { return };
         let (settings, head) = *before;
-        let (core, request) = (&mut stage.core, head::Request::before(head));
+        let (core, request) = (&mut stage.core, head::Request::asked_by_http1(head));
         (core.last, core.opened) = (1, 1);
         let done = stage.apply(settings).and_then(|()| stage.open(cx, 1, request, true));
         match done {
@@ -354,7 +354,8 @@ impl Role for ServerSide {
 
     fn go_on(_: &mut Self, writer: &mut Writer, stream: &mut Stream) {
         writer.begin();
-        let _ = writer.reply(false, stream.id, false, &ReplyHead::from(StatusCode::CONTINUE), Length::Nothing);
+        let _ =
+            writer.reply(false, stream.id, false, &ReplyHead::from(StatusCode::CONTINUE), Length::Nothing);
     }
 
     fn refusal(

@@ -19,18 +19,24 @@ pub(crate) fn data_head(out: &mut BytesMut, stream: u32, len: usize, end: bool) 
     out.extend_from_slice(&head(len, kind::DATA, if end { flag::END_STREAM } else { 0 }, stream));
 }
 
-/// Fields, which `fields` appends: in as many frames as the peer's limit makes of them.
+/// Fields, which `fields` appends: in as many frames as the peer's limit makes of them. Nothing, if it fails.
 #[inline]
-pub(crate) fn headers<R>(
+pub(crate) fn headers<R, E>(
     out: &mut BytesMut,
     stream: u32,
     end_stream: bool,
     max_frame: usize,
-    fields: impl FnOnce(&mut BytesMut) -> R,
-) -> R {
+    fields: impl FnOnce(&mut BytesMut) -> Result<R, E>,
+) -> Result<R, E> {
     let at = out.len();
     out.extend_from_slice(&[0; HEAD_LEN]);
-    let result = fields(out);
+    let result = match fields(out) {
+        Ok(result) => result,
+        Err(error) => {
+            out.truncate(at);
+            return Err(error);
+        }
+    };
     let len = out.len() - at - HEAD_LEN;
     let flags = if end_stream { flag::END_STREAM } else { 0 };
     if len <= max_frame {
@@ -39,7 +45,7 @@ pub(crate) fn headers<R>(
     } else {
         continued(out, at, stream, flags, max_frame);
     }
-    result
+    Ok(result)
 }
 
 /// Cuts the block that stands behind the room for a head at `at` in frames.

@@ -274,7 +274,11 @@ fn a_block_is_cut_at_the_limit_of_the_peer_and_put_together_again() {
     let block: Vec<u8> = (0..=255).cycle().take(1000).collect();
     for (max, pieces) in [(1000, 1), (999, 2), (500, 2), (333, 4)] {
         let mut out = BytesMut::from("before");
-        encode::headers(&mut out, 3, true, max, |out| out.extend_from_slice(&block));
+        let write = |out: &mut BytesMut| {
+            out.extend_from_slice(&block);
+            Ok::<_, ()>(())
+        };
+        encode::headers(&mut out, 3, true, max, write).unwrap();
         let (frames, error) = decode(&out[6..]);
         assert_eq!((frames.len(), error), (pieces, None));
         let mut all = Vec::new();
@@ -294,4 +298,14 @@ fn a_block_is_cut_at_the_limit_of_the_peer_and_put_together_again() {
         }
         assert_eq!(all, block);
     }
+}
+
+#[test]
+fn of_fields_that_cannot_be_written_nothing_is() {
+    let mut out = BytesMut::from("before");
+    let failed = encode::headers(&mut out, 3, true, 100, |out| {
+        out.extend_from_slice(b"something");
+        Err::<(), _>("no")
+    });
+    assert_eq!((failed, &out[..]), (Err("no"), &b"before"[..]));
 }

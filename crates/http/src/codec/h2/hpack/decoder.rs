@@ -144,6 +144,11 @@ impl Decoder {
         Ok(list.decoded())
     }
 
+    /// Keeps the table in step over a block that nobody wants any more.
+    pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), HpackError> {
+        self.decode(block, HeadLimits { size: 0, fields: 0 }, drop).map(drop)
+    }
+
     #[cold]
     fn change_size(&mut self, bytes: &mut &[u8]) -> Result<(), HpackError> {
         let size = integer::take(bytes, 5)?;

@@ -12,7 +12,7 @@ use super::{
     policy::{self, Once, Policy},
     said::{Key, Said, Sums},
 };
-use crate::codec::h2::field::Pseudo;
+use crate::{codec::h2::field::Pseudo, grammar::trim};
 use bytes::{BufMut, BytesMut};
 use http::{HeaderName, HeaderValue};
 
@@ -64,16 +64,22 @@ impl Encoder {
         }
     }
 
-    /// Appends a header.
+    /// Appends a header, without blanks around its value, which may not be there (RFC 9113, section 8.2.1).
     #[inline]
     pub(crate) fn header(&mut self, out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
         let key = Key::Header(name);
         if policy::is_secret(name, value) {
             let sums = Sums::of(key, b"");
-            self.literal(out, 0x10, 4, sums, key, value.as_bytes());
+            self.literal(out, 0x10, 4, sums, key, trim(value.as_bytes()));
         } else {
-            self.field(out, key, value.as_bytes());
+            self.field(out, key, trim(value.as_bytes()));
         }
+    }
+
+    /// Appends a header whose value is no secret.
+    #[inline]
+    pub(crate) fn plain(&mut self, out: &mut BytesMut, name: &HeaderName, value: &[u8]) {
+        self.field(out, Key::Header(name), value);
     }
 
     #[inline]

@@ -28,7 +28,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decoder::{Decoded, Decoder, HeadLimits};
+pub(crate) use decoder::{Decoder, HeadLimits};
 pub(crate) use encoder::Encoder;
 
 use std::fmt;

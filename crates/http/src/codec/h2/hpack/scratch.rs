@@ -19,6 +19,9 @@ thread_local! {
 /// Puts the bytes that `write` appends, `room` at most, where they may stay.
 #[inline]
 pub(super) fn keep<E>(room: usize, write: impl FnOnce(&mut BytesMut) -> Result<(), E>) -> Result<Bytes, E> {
+    if room == 0 {
+        return Ok(Bytes::new());
+    }
     if room > SHARED_MAX {
         let mut own = BytesMut::with_capacity(room);
         write(&mut own)?;
