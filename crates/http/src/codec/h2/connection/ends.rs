@@ -101,6 +101,7 @@ where
         self.end_streams(cx, &cause, Some(&error));
         self.core.write_goaway(self.core.last, code, why.as_bytes());
         self.core.writer.out.flush(cx);
+        cx.flush();
         self.core.input.take();
         self.core.phase = Phase::Lingering;
         self.core.clock.stop(cx);
@@ -127,6 +128,7 @@ where
     pub(super) fn end_now(&mut self, cx: &mut Cx<'_, S, P, F>, cause: CloseCause) {
         self.say_goodbye(&cause);
         self.core.writer.out.flush(cx);
+        cx.flush();
         self.core.phase = Phase::Closing;
         cx.close_because(cause);
     }

@@ -32,6 +32,8 @@ mod sending;
 mod server;
 mod side;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod time;
 mod turns;
 mod window;
@@ -387,6 +389,7 @@ where
     fn close(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause, done: WritePromise) {
         self.say_goodbye(&cause);
         self.core.writer.out.flush(cx);
+        cx.flush();
         cx.close_with(cause, done);
     }
 

@@ -1,3 +1,4 @@
+use super::reply::Reply;
 use super::*;
 use crate::{
     codec::h2::hpack::{Decoder, Encoder, HpackError},
