@@ -6,7 +6,7 @@
 //! | `field` | a line of a head, as it lies between the compression and the heads |
 //! | `frame` | frames: bytes to frames and back |
 
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
 mod code;
 mod field;
