@@ -98,8 +98,10 @@ fn read(
     let mut taking = Taking::new(extended);
     let mut failed = None;
     let decoded = decoder.decode(block, HeadLimits::from(limits), |field| {
-        if failed.is_none() {
-            failed = taking.take(field).err();
+        if failed.is_none()
+            && let Err(error) = taking.take(field)
+        {
+            failed = Some(error);
         }
     })?;
     let result = match failed {
@@ -154,55 +156,58 @@ impl Taking {
     }
 
     #[inline]
-    fn take(&mut self, field: Field) -> Result<(), HttpError> {
-        match field.line {
+    fn take(&mut self, field: &Field) -> Result<(), HttpError> {
+        match &field.line {
             Line::Header(name, value) => {
                 self.regular = true;
-                match fields::kind(&name, &value)? {
+                match fields::kind(name, value)? {
                     Kind::Plain => {}
-                    Kind::Length => fields::note_length(&mut self.content_length, &value)?,
-                    Kind::Expect => self.expect(&value)?,
+                    Kind::Length => fields::note_length(&mut self.content_length, value)?,
+                    Kind::Expect => self.expect(value)?,
                     Kind::Cookie => return self.cookie(value),
                     Kind::Host => return self.host(value),
                 }
-                self.parts.headers.try_append(name, value).map_err(|_| Grammar::HeaderName)?;
+                self.parts
+                    .headers
+                    .try_append(name.clone(), value.clone())
+                    .map_err(|_| Grammar::HeaderName)?;
                 Ok(())
             }
             Line::Pseudo(..) if self.regular => Err(Grammar::PseudoLate.into()),
-            Line::Pseudo(pseudo, value) => self.pseudo(pseudo, value),
+            Line::Pseudo(pseudo, value) => self.pseudo(*pseudo, value),
             Line::BadName => Err(Grammar::HeaderName.into()),
             Line::BadValue(_) => Err(Grammar::HeaderValue.into()),
         }
     }
 
     #[inline]
-    fn pseudo(&mut self, pseudo: Pseudo, value: Bytes) -> Result<(), HttpError> {
+    fn pseudo(&mut self, pseudo: Pseudo, value: &Bytes) -> Result<(), HttpError> {
         let twice = match pseudo {
             Pseudo::Method => {
-                self.method.replace(Method::from_bytes(&value).map_err(|_| Grammar::Method)?).is_some()
+                self.method.replace(Method::from_bytes(value).map_err(|_| Grammar::Method)?).is_some()
             }
-            Pseudo::Scheme => self.https.replace(is_https(&value)?).is_some(),
-            Pseudo::Path => self.path.replace(value).is_some(),
+            Pseudo::Scheme => self.https.replace(is_https(value)?).is_some(),
+            Pseudo::Path => self.path.replace(value.clone()).is_some(),
             Pseudo::Authority => {
-                authority::split(&value).map_err(|_| Grammar::Host)?;
-                let value = HeaderValue::from_maybe_shared(value).map_err(|_| Grammar::Host)?;
+                authority::split(value).map_err(|_| Grammar::Host)?;
+                let value = HeaderValue::from_maybe_shared(value.clone()).map_err(|_| Grammar::Host)?;
                 self.parts.headers.insert(header::HOST, value.clone());
                 self.authority.replace(value).is_some()
             }
             Pseudo::Protocol => {
-                self.protocol.replace(Protocol::new(value).ok_or(Grammar::Protocol)?).is_some()
+                self.protocol.replace(Protocol::new(value.clone()).ok_or(Grammar::Protocol)?).is_some()
             }
             Pseudo::Status => return Err(Grammar::PseudoUnexpected.into()),
         };
         if twice { Err(Grammar::PseudoTwice.into()) } else { Ok(()) }
     }
 
-    fn host(&mut self, value: HeaderValue) -> Result<(), HttpError> {
+    fn host(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
         authority::split(value.as_bytes()).map_err(|_| Grammar::Host)?;
         if self.authority.is_none() {
             self.parts.headers.insert(header::HOST, value.clone());
         }
-        if self.host.replace(value).is_some() { Err(Grammar::TwoHosts.into()) } else { Ok(()) }
+        if self.host.replace(value.clone()).is_some() { Err(Grammar::TwoHosts.into()) } else { Ok(()) }
     }
 
     fn expect(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
@@ -215,9 +220,9 @@ impl Taking {
     }
 
     /// Cookies may come in pieces, so that each can be in the table (RFC 9113, section 8.2.3).
-    fn cookie(&mut self, value: HeaderValue) -> Result<(), HttpError> {
+    fn cookie(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
         match &mut self.cookie {
-            None => self.cookie = Some(value),
+            None => self.cookie = Some(value.clone()),
             Some(first) => {
                 if self.crumbs.is_empty() {
                     self.crumbs.extend_from_slice(first.as_bytes());

@@ -599,6 +599,34 @@ fn a_head_that_somebody_changed_or_another_table_is_not_lent_again() {
 }
 
 #[test]
+fn replies_that_come_again_in_any_order_are_read_as_they_were_written() {
+    use netwright_testkit::verify::Numbers;
+    for seed in 0..20 {
+        let mut numbers = Numbers::new(seed);
+        let (mut encoder, mut decoder, mut out) = (Encoder::default(), Decoder::default(), BytesMut::new());
+        for _ in 0..300 {
+            let mut head = ReplyHead::from([StatusCode::OK, StatusCode::NOT_FOUND][numbers.below(8) / 7]);
+            for _ in 0..numbers.below(4) {
+                let value = ["1", "2", ""][numbers.below(12) / 5];
+                let name = ["x", "etag", "content-type", "set-cookie"][numbers.below(4)];
+                head.headers.append(name, HeaderValue::from_static(value));
+            }
+            if numbers.below(40) == 0 {
+                encoder.set_max([0, 60, 200, 4096][numbers.below(4)]);
+            }
+            out.clear();
+            let length = [Length::Nothing, Length::Is(5)][numbers.below(2)];
+            write::reply(&mut encoder, &mut out, &head, length, false).unwrap();
+            let read = read_reply(&mut decoder, &out, &limits()).unwrap().unwrap();
+            if length == Length::Is(5) {
+                head.headers.insert("content-length", HeaderValue::from_static("5"));
+            }
+            assert_eq!((read.head.status, &read.head.headers), (head.status, &head.headers), "seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_reply_that_is_written_again_costs_no_allocation() {
     let mut encoder = Encoder::default();
     let mut out = BytesMut::with_capacity(4096);

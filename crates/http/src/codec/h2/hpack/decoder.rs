@@ -105,7 +105,7 @@ impl Decoder {
         &mut self,
         block: &[u8],
         limits: HeadLimits,
-        mut sink: impl FnMut(Field),
+        mut sink: impl FnMut(&Field),
     ) -> Result<Decoded, HpackError> {
         let mut bytes = block;
         while let Some(&first) = bytes.first()
@@ -122,13 +122,13 @@ impl Decoder {
                 let index = integer::take(&mut bytes, 7)?;
                 let field = self.field(index)?;
                 if list.takes(field) {
-                    sink(field.clone());
+                    sink(field);
                 }
             } else if first & 0x40 != 0 {
                 let name = self.literal_name(&mut bytes, 6)?;
                 let field = name.kept(Text::take(&mut bytes)?)?;
                 if list.takes(&field) {
-                    sink(field.clone());
+                    sink(&field);
                 }
                 self.table.insert(field);
             } else if first & 0x20 != 0 {
@@ -137,7 +137,7 @@ impl Decoder {
                 let name = self.literal_name(&mut bytes, 4)?;
                 let field = name.passing(Text::take(&mut bytes)?, first & 0x10 != 0)?;
                 if list.takes(&field) {
-                    sink(field);
+                    sink(&field);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Decoder {
 
     /// Keeps the table in step over a block that nobody wants any more.
     pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), HpackError> {
-        self.decode(block, HeadLimits { size: 0, fields: 0 }, drop).map(drop)
+        self.decode(block, HeadLimits { size: 0, fields: 0 }, |_| ()).map(drop)
     }
 
     #[cold]
