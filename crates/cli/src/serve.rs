@@ -13,7 +13,9 @@ use crate::{
         front::Front,
         hello, proxy,
         room::Room,
-        time, ws_echo,
+        time,
+        versions::Versions,
+        ws_echo,
     },
     stop::Stop,
     terminal::say,
@@ -166,6 +168,10 @@ impl Arguments {
     pub(crate) fn tells(&self) -> bool {
         self.guard.logs()
     }
+
+    fn versions(&self) -> Versions {
+        if self.protocol == Protocol::WsEcho { Versions::Http1 } else { self.web.versions() }
+    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -227,9 +233,10 @@ fn start(
     tape: &Tape,
     capture: Option<&Capture>,
 ) -> Result<Option<Server>, Failure> {
+    let versions = arguments.versions();
     let front = Front {
         guard: arguments.guard.guard(capture.cloned())?,
-        tls: arguments.web.acceptor(capture)?,
+        tls: arguments.web.acceptor(versions, capture)?,
         tape: tape.clone(),
     };
     let server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
@@ -251,8 +258,8 @@ fn start(
         (Protocol::Time, _) => time::bind(server, first, front),
         (Protocol::Discard, _) => discard::bind(server, first, front),
         (Protocol::Chat, _) => chat::bind(Room::default(), server, first, front),
-        (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?),
-        (Protocol::Hello, _) => hello::bind(server, first, front),
+        (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?, versions),
+        (Protocol::Hello, _) => hello::bind(server, first, front, versions),
         (Protocol::WsEcho, _) => ws_echo::bind(server, first, front),
     };
     Ok(Some(bound.wait()?))
