@@ -151,7 +151,7 @@ fn play(replay: Replay<'_>, protocol: Played, recording: &Recording, files: Opti
             replay.run(files::stages(&files, &AccessLog::tracing(), Versions::Both, &off))
         }
         (Played::Hello | Played::Http, _) => replay.run(hello::Stages::default().stages(&off)),
-        (Played::WsEcho, _) => replay.run(ws_echo::stages(&ws_echo::accept(), &off)),
+        (Played::WsEcho, _) => replay.run(ws_echo::stages(&ws_echo::accept(), Versions::Both, &off)),
     }
 }
 

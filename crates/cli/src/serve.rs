@@ -13,9 +13,7 @@ use crate::{
         front::Front,
         hello, proxy,
         room::Room,
-        time,
-        versions::Versions,
-        ws_echo,
+        time, ws_echo,
     },
     stop::Stop,
     terminal::say,
@@ -168,10 +166,6 @@ impl Arguments {
     pub(crate) fn tells(&self) -> bool {
         self.guard.logs()
     }
-
-    fn versions(&self) -> Versions {
-        if self.protocol == Protocol::WsEcho { Versions::Http1 } else { self.web.versions() }
-    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -233,7 +227,7 @@ fn start(
     tape: &Tape,
     capture: Option<&Capture>,
 ) -> Result<Option<Server>, Failure> {
-    let versions = arguments.versions();
+    let versions = arguments.web.versions();
     let front = Front {
         guard: arguments.guard.guard(capture.cloned())?,
         tls: arguments.web.acceptor(versions, capture)?,
@@ -260,7 +254,7 @@ fn start(
         (Protocol::Chat, _) => chat::bind(Room::default(), server, first, front),
         (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?, versions),
         (Protocol::Hello, _) => hello::bind(server, first, front, versions),
-        (Protocol::WsEcho, _) => ws_echo::bind(server, first, front),
+        (Protocol::WsEcho, _) => ws_echo::bind(server, first, front, versions),
     };
     Ok(Some(bound.wait()?))
 }

@@ -34,12 +34,13 @@ pub(crate) struct WebArguments {
     #[arg(long, value_name = "FILE", requires_all = ["tls", "cert"])]
     key: Option<PathBuf>,
 
-    /// Speak only HTTP/1.1 (http, hello). Without this option HTTP/2 is spoken too: behind --tls to who asks for it by ALPN, in the
-    /// clear to who begins with it (curl --http2-prior-knowledge, nghttp) or asks by Upgrade: h2c (curl --http2)
+    /// Speak only HTTP/1.1. Without this option HTTP/2 is spoken too: behind --tls to who asks for it by ALPN, in the
+    /// clear to who begins with it (curl --http2-prior-knowledge, nghttp) or asks by Upgrade: h2c (curl --http2). WebSocket is
+    /// spoken over it as well (RFC 8441)
     #[arg(long)]
     http1_only: bool,
 
-    /// Speak only HTTP/2, in the clear (http, hello): for peers that know it beforehand, as proxies do to their backends. Who begins
+    /// Speak only HTTP/2, in the clear: for peers that know it beforehand, as proxies do to their backends. Who begins
     /// with HTTP/1.1, to upgrade or to stay, is refused
     #[arg(long, conflicts_with_all = ["tls", "http1_only"])]
     h2c: bool,
@@ -55,8 +56,8 @@ impl WebArguments {
             return unused("--tls", "http, hello and ws-echo");
         }
         for (option, given) in [("--http1-only", self.http1_only), ("--h2c", self.h2c)] {
-            if given && !["http", "hello"].contains(&protocol) {
-                return unused(option, "http and hello");
+            if given && !["http", "hello", "ws-echo"].contains(&protocol) {
+                return unused(option, "http, hello and ws-echo");
             }
         }
         if self.dir.is_some() && protocol != "http" {
