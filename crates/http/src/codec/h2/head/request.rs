@@ -56,6 +56,7 @@ impl Request {
         for name in [header::CONNECTION, header::UPGRADE, HeaderName::from_static("http2-settings")] {
             head.headers.remove(name);
         }
+        head.version = Version::HTTP_2;
         let facts = RequestFacts { head: head.method == Method::HEAD, ..RequestFacts::default() };
         Self { head, facts }
     }
