@@ -108,9 +108,9 @@ pub use pipeline::{
     AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either, Ending,
     Event, Filter, FilterContext, FilterStage, Glance, Handler, Hold, InboundOnly, InboundStage,
     IntoPipeline, Joint, Kept, Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker,
-    OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Place, Sealed, Segment, SendApplication,
-    SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole,
-    filter, inbound, observe, on_workers, outbound, pipeline, slot,
+    OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Place, Rest, Sealed, Segment,
+    SendApplication, SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer,
+    Switch, Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
 };
 pub use promise::{Promise, PromiseError, Promised, SharedPromised, promise};
 pub use refused::{Refused, RefusedWhy};

@@ -43,11 +43,11 @@ pub mod web;
 
 pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
-pub use codec::{HttpClient, HttpServer, LastReply, RequestRefused};
+pub use codec::{HttpClient, HttpServer, HttpVersions, LastReply, RequestRefused, http2};
 pub use error::HttpError;
 #[doc(no_inline)]
 pub use http; // whose requests, replies and headers they are
-pub use limits::HttpLimits;
+pub use limits::{Http2Limits, HttpLimits};
 pub use message::{
     Head, HttpPart, Protocol, ReplyHead, ReplyPart, RequestHead, RequestPart, header_map, recycle_headers,
 };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The limits of one HTTP/1.1 connection. The defaults are for servers on the open internet.
+/// The limits of one connection. The defaults are for servers on the open internet. What means the same in HTTP/1.1 and HTTP/2 is said
+/// once; what only HTTP/2 has is in [`http2`](Self::http2).
 ///
 /// ```
 /// use netwright_http::{HttpServer, HttpLimits};
@@ -55,6 +56,80 @@ pub struct HttpLimits {
     pub linger_time: Duration,
     /// How many bytes of that. Default: 1 MiB.
     pub linger: u64,
+    /// What only HTTP/2 has.
+    pub http2: Http2Limits,
+}
+
+/// What HTTP/2 has beside [`HttpLimits`]: several streams, windows, compressed heads, and frames that cost us work.
+///
+/// ```
+/// use netwright_http::HttpLimits;
+///
+/// let mut limits = HttpLimits::default();
+/// limits.http2.streams = 250;
+/// assert_eq!(limits.http2.stream_window, 64 * 1024);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Http2Limits {
+    /// Streams that a peer may have at a time. One counts until its handler has ended, also if the peer has reset it before. Above:
+    /// REFUSED_STREAM. Default: 100.
+    pub streams: usize,
+    /// Bytes that may be sent on a stream before any of them is read. Default: 64 KiB.
+    pub stream_window: u32,
+    /// What that may grow to while a body is read as fast as it comes. Default: 1 MiB.
+    pub stream_window_max: u32,
+    /// Bytes that may be sent on all streams together before any of them is granted again. Default: 1 MiB.
+    pub connection_window: u32,
+    /// Bytes of all streams that nobody has read. Up to here the connection's window is granted again as bytes come; above it, as
+    /// they are read. Default: 2 MiB.
+    pub unread: u64,
+    /// Bytes of the tables by which heads are compressed, in each direction. Default: 4 KiB.
+    pub table: u32,
+    /// CONTINUATION frames of one head, of which none may be empty. Above: the connection ends. Default: 4.
+    pub continuations: u32,
+    /// Points that a connection has. Resets and empty frames cost 10, pings, settings, priorities, credit and what we do not know 1;
+    /// a request that is answered to its end earns 10. Without points the connection ends. Default: 1,000.
+    pub points: u32,
+    /// Points that come back each second. Default: 100.
+    pub points_per_second: u32,
+    /// Bytes per second that a peer has to take of a reply, over [`take_time`](Self::take_time), or its stream is reset: for peers that
+    /// grant their window drop by drop. Zero: no such limit. Default: 240.
+    pub take_rate: u32,
+    /// Over how long that is measured. Default: 10 s.
+    pub take_time: Duration,
+    /// How long the first bytes of a peer may take, and its acknowledgement of our settings. Default: 10 s.
+    pub setup_time: Duration,
+    /// How long a connection may be used before it is ended in order: after what was asked is answered. A tenth more or less, so that not
+    /// all of them end together. Zero: for ever, which is the default.
+    pub age: Duration,
+    /// How long a connection that is to end waits for its streams. Default: 30 s.
+    pub grace: Duration,
+    /// How often a connection that hears nothing asks whether the peer is there; one that does not answer within
+    /// [`setup_time`](Self::setup_time) is closed. Zero: never, which is the default.
+    pub ping_time: Duration,
+}
+
+impl Default for Http2Limits {
+    fn default() -> Self {
+        Self {
+            streams: 100,
+            stream_window: 64 * 1024,
+            stream_window_max: 1 << 20,
+            connection_window: 1 << 20,
+            unread: 2 << 20,
+            table: 4096,
+            continuations: 4,
+            points: 1000,
+            points_per_second: 100,
+            take_rate: 240,
+            take_time: Duration::from_secs(10),
+            setup_time: Duration::from_secs(10),
+            age: Duration::ZERO,
+            grace: Duration::from_secs(30),
+            ping_time: Duration::ZERO,
+        }
+    }
 }
 
 impl HttpLimits {
@@ -84,6 +159,7 @@ impl Default for HttpLimits {
             idle_time: Duration::from_secs(60),
             linger_time: Duration::from_secs(2),
             linger: 1 << 20,
+            http2: Http2Limits::default(),
         }
     }
 }

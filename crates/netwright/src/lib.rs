@@ -158,9 +158,9 @@ pub mod pipeline {
         Ending, Event, Filter, FilterContext, FilterStage, Glance, HalfClosure, Handler, Hold, InboundOnly,
         InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Moment, Observer, ObserverStage,
         OffloadError, OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer,
-        PeerReader, PeerWriter, PipelineBuilder, Place, Sealed, Segment, SendApplication, SendHandler, Serve,
-        Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch, Whole,
-        filter, inbound, observe, on_workers, outbound, pipeline, slot,
+        PeerReader, PeerWriter, PipelineBuilder, Place, Rest, Sealed, Segment, SendApplication, SendHandler,
+        Serve, Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch,
+        Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
     };
 }
 

@@ -121,6 +121,24 @@ impl<P, T> Ending for Sealed<P, T> {
     }
 }
 
+/// The stages of another pipeline follow; see [`PipelineBuilder::then`].
+///
+/// ```
+/// use netwright_core::{Outgoing, pipeline, slot};
+/// use bytes::BytesMut;
+///
+/// let rest = pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes));
+/// let _stages = pipeline().add(slot::<BytesMut, Outgoing>("watch")).then(rest); // ends in a `Rest`
+/// ```
+pub struct Rest<P>(P);
+
+impl<P> Ending for Rest<P> {
+    type Segment<W: 'static> = P;
+    fn into_segment<W: 'static>(self) -> P {
+        self.0
+    }
+}
+
 /// The end of a pipeline that has a last stage: no message falls off behind it. What servers, clients and joints run.
 ///
 /// ```
@@ -143,6 +161,8 @@ impl Whole for Complete {}
 impl<T: 'static, R: 'static, W: 'static> Whole for Joint<T, R, W> {}
 #[diagnostic::do_not_recommend]
 impl<P, T> Whole for Sealed<P, T> {}
+
+impl<P> Whole for Rest<P> {}
 
 #[allow(clippy::should_implement_trait)] // stages are added, not summed
 impl PipelineBuilder<()> {
@@ -305,6 +325,29 @@ impl<S, R: 'static, W: 'static> PipelineBuilder<(S, ClosureStage<R, W>), Complet
 impl<S, H: Handler> PipelineBuilder<(S, H)> {
     pub(crate) fn complete(self) -> PipelineBuilder<(S, H), Complete> {
         PipelineBuilder { stages: self.stages, end: Complete, names: self.names }
+    }
+
+    /// Ends the pipeline in the stages of another one, as if they had been added here: so that whoever builds the first stages need not know
+    /// the types of the last ones.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, IntoPipeline, Outgoing, pipeline, slot};
+    /// use bytes::BytesMut;
+    ///
+    /// /// Any pipeline, and a place in front of it for a stage that comes later.
+    /// fn with_a_place<T: 'static>(rest: impl IntoPipeline<T>) -> impl IntoPipeline<T> {
+    ///     pipeline().add(slot::<BytesMut, Outgoing>("watch")).then(rest)
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::of(with_a_place(pipeline().handle(|cx, bytes| cx.write_and_flush(bytes))));
+    /// channel.write_inbound("hello");
+    /// assert_eq!(channel.outbound_bytes(), b"hello");
+    /// ```
+    pub fn then<P, T>(self, rest: P) -> PipelineBuilder<(S, H), Rest<P::Segment>>
+    where
+        P: IntoPipeline<T, H::ReadOut, H::Write>,
+    {
+        PipelineBuilder { stages: self.stages, end: Rest(rest.into_pipeline()), names: self.names }
     }
 
     /// Ends the pipeline in a joint: what `first` returns lies behind it, and can be exchanged as a whole through the

@@ -53,7 +53,7 @@ mod view;
 mod waiting;
 mod write_from;
 
-pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Whole, pipeline};
+pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Rest, Whole, pipeline};
 pub use caller::{Signal, StageCaller};
 pub use context::Context;
 pub use event::{Event, Inbound};

@@ -4,6 +4,7 @@ mod kinds;
 
 pub use kinds::{Framing, Grammar, Limit, Misuse, Within};
 
+use crate::codec::http2::Http2Error;
 use http::StatusCode;
 use std::{error::Error, fmt, time::Duration};
 
@@ -62,13 +63,17 @@ pub enum HttpError {
     Aborted(String),
     /// What was written is not what was announced, or not allowed.
     Misuse(Misuse),
+    /// The peer broke the rules of HTTP/2, or a limit of ours that only HTTP/2 has.
+    Http2(Http2Error),
 }
 
 impl HttpError {
     /// The status that tells the peer of it.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Grammar(_) | Self::Framing(_) | Self::Premature { .. } => StatusCode::BAD_REQUEST,
+            Self::Grammar(_) | Self::Framing(_) | Self::Premature { .. } | Self::Http2(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::TooMuch { limit, .. } => match limit {
                 Limit::Head | Limit::Headers | Limit::Trailers => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Limit::Target => StatusCode::URI_TOO_LONG,
@@ -93,6 +98,12 @@ impl From<Grammar> for HttpError {
 impl From<Framing> for HttpError {
     fn from(what: Framing) -> Self {
         Self::Framing(what)
+    }
+}
+
+impl From<Http2Error> for HttpError {
+    fn from(error: Http2Error) -> Self {
+        Self::Http2(error)
     }
 }
 
@@ -124,6 +135,7 @@ impl fmt::Display for HttpError {
             Self::Premature { within } => write!(f, "the connection ended {within}"),
             Self::Aborted(why) => write!(f, "the body was given up: {why}"),
             Self::Misuse(what) => write!(f, "{what}"),
+            Self::Http2(error) => write!(f, "{error}"),
         }
     }
 }

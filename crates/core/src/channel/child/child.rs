@@ -81,6 +81,7 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     taken: bool,
     /// Its parent has let it go: it ends by itself.
     alone: bool,
+    tag: u32,
 }
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
@@ -105,7 +106,22 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             input_ends: false,
             taken: false,
             alone: false,
+            tag: 0,
         }
+    }
+
+    // ---- whose it is ----
+
+    /// What its parent has noted on it: 0 until it does.
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// Notes a number on it, such as where its parent keeps what it knows of it: for whoever comes to it by
+    /// [`next_ready`](super::Children::next_ready).
+    pub fn set_tag(&mut self, tag: u32) {
+        self.tag = tag;
     }
 
     // ---- what the peer said ----
@@ -163,6 +179,12 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// Tells the pipeline something, from its first stage on.
     pub fn tell(&mut self, event: Event) {
         self.host.tell(event);
+    }
+
+    /// Writes a message at the far end of its pipeline, and flushes: for a parent that opens a child in order to say something, and cheaper than
+    /// by a handle.
+    pub fn write_and_flush(&mut self, message: P::Tail, done: WritePromise) {
+        self.host.write_and_flush(message, done);
     }
 
     // ---- what came of it ----
@@ -352,7 +374,11 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if std::mem::take(&mut self.input_ends) {
             self.host.input_closed();
         }
-        Finish { finished: self.host.closed(cause), credit }
+        let finished = self.host.closed(cause);
+        if !finished {
+            self.family.parts();
+        }
+        Finish { finished, credit }
     }
 
     /// Whether nothing is left to be done: it has ended, and its pipeline knows.
@@ -366,7 +392,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             return false;
         }
         (self.told, self.listed) = (News::NONE, self.family.news().looked_at());
-        (self.incomplete, self.taken, self.alone) = (false, false, false);
+        (self.incomplete, self.taken, self.alone, self.tag) = (false, false, false, 0);
         true
     }
 
@@ -390,6 +416,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
                 self.family.poke();
             }
         } else if self.is_finished() {
+            self.family.parted();
             self.remove();
             self.family.local().deregister(self.token);
         }

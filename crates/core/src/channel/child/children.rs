@@ -230,6 +230,13 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Children<P, R, W> {
         self.len() == 0
     }
 
+    /// How many have ended and are not finished yet: they still have messages that nobody has asked for, or something on workers. Who limits how
+    /// many conversations a peer may have counts them too: a peer that opens one and breaks it off, again and again, has work done all
+    /// the same.
+    pub fn parting(&self) -> usize {
+        self.family.as_ref().map_or(0, |family| family.parting())
+    }
+
     /// All of them, in no order.
     pub fn keys(&self) -> Vec<ChildKey> {
         let tokens = self.family.as_ref().map(|family| family.tokens());

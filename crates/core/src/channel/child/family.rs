@@ -56,6 +56,8 @@ pub(crate) struct Family {
     known: RefCell<Vec<Token>>,
     /// How many live.
     living: Cell<usize>,
+    /// How many have ended and are not finished: they hold messages that nobody has asked for, or have something on workers.
+    parting: Cell<usize>,
     /// Who of them has news.
     news: NewsList,
     poked: Cell<bool>,
@@ -80,6 +82,7 @@ impl Family {
             weight: OnceCell::new(),
             known: RefCell::default(),
             living: Cell::new(0),
+            parting: Cell::new(0),
             news: NewsList::default(),
             poked: Cell::new(false),
             store_due: Cell::new(false),
@@ -145,6 +148,20 @@ impl Family {
     #[inline]
     pub(super) fn leave(&self) {
         self.living.set(self.living.get() - 1);
+    }
+
+    pub(super) fn parting(&self) -> usize {
+        self.parting.get()
+    }
+
+    /// A child has ended, and goes on by itself.
+    pub(super) fn parts(&self) {
+        self.parting.set(self.parting.get() + 1);
+    }
+
+    /// That is over.
+    pub(super) fn parted(&self) {
+        self.parting.set(self.parting.get() - 1);
     }
 
     /// All children, as far as they are in their places.

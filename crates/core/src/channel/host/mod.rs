@@ -156,6 +156,12 @@ where
         Self::make(local, pipeline, &settings, weight)
     }
 
+    /// Writes a message at the far end, and flushes, as a handle would: at once, because whoever drives this host is here.
+    pub(super) fn write_and_flush(&mut self, msg: P::Tail, done: WritePromise) {
+        self.pipe.write_at_tail(&mut self.inside, msg, done);
+        self.inside.enter_at_tail(self.pipe.as_any(), crate::pipeline::Op::Flush);
+    }
+
     /// The first message that waits to be sent.
     pub(super) fn first_message(&self) -> Option<&W> {
         self.inside.line.first_flushed().map(|weighed| &weighed.message)

@@ -214,7 +214,12 @@ where
         }
     }
 
-    fn write_at_tail<M: Pack<W>>(&mut self, inside: &mut Inside<M>, msg: P::Tail, done: WritePromise) {
+    pub(super) fn write_at_tail<M: Pack<W>>(
+        &mut self,
+        inside: &mut Inside<M>,
+        msg: P::Tail,
+        done: WritePromise,
+    ) {
         if inside.silent {
             let cause = inside.core.close_cause().cloned().unwrap_or(CloseCause::Requested);
             return done.fail(WriteError::Closed(cause));

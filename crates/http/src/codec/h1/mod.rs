@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `decode` | requests and replies out of bytes: state machines, one part for each call |
 //! | `encode` | requests and replies into bytes, in order |
-//! | `wire`: `input`, `out` | bytes that are in no message yet; what is gathered until the flush |
+//! | `wire` | bytes that are in no message yet, and what is gathered until the flush |
 //! | `asked` | what a reply depends on |
 //! | `server`, `client` | the stages around them |
 
@@ -12,11 +12,11 @@ mod asked;
 mod client;
 mod decode;
 mod encode;
-pub(crate) mod input;
-mod out;
 mod server;
 mod wire;
 
+pub(crate) use asked::is_bodiless;
 pub use client::{HttpClient, LastReply};
 pub(crate) use decode::{is_forbidden, new_number, recycle_request};
+pub(crate) use server::default_limits;
 pub use server::{HttpServer, RequestRefused};

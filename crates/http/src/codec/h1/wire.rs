@@ -1,7 +1,7 @@
 //! The end of a codec that lies towards the wire: what came and is in no message yet, what is written and not flushed yet, and
 //! what servers and clients do in the same way with both when a channel flushes, ends, or gets another codec.
 
-use super::{input::Input, out::Out};
+use crate::codec::{input::Input, out::Out};
 use crate::error::{HttpError, Limit};
 use bytes::BytesMut;
 use netwright_core::{CloseCause, Context, Handler, Leftover, Outgoing, WritePromise};

@@ -2,7 +2,7 @@
 
 use super::head::field;
 use crate::{
-    codec::h1::{decode::is_forbidden, out::Out},
+    codec::{h1::decode::is_forbidden, out::Out},
     error::{HttpError, Misuse},
     message::HttpPart,
 };

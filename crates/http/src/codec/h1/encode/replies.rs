@@ -16,10 +16,8 @@ use super::{
 use crate::{
     codec::{
         date,
-        h1::{
-            asked::{Asked, is_bodiless},
-            out::Out,
-        },
+        h1::asked::{Asked, is_bodiless},
+        out::Out,
     },
     error::{HttpError, Misuse},
     message::{HttpPart, ReplyHead, ReplyPart, recycle_reply_head},

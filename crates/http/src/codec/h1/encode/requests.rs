@@ -11,7 +11,7 @@ use super::{
     head::{Written, content_length},
 };
 use crate::{
-    codec::h1::{asked::Asked, out::Out},
+    codec::{h1::asked::Asked, out::Out},
     error::{HttpError, Misuse},
     message::{HttpPart, RequestHead, RequestPart, recycle_request_box},
 };

@@ -133,6 +133,11 @@ struct Refusal {
 
 static DEFAULTS: LazyLock<Arc<HttpLimits>> = LazyLock::new(Arc::default);
 
+/// Limits that all connections share that were given none of their own.
+pub(crate) fn default_limits() -> Arc<HttpLimits> {
+    DEFAULTS.clone()
+}
+
 impl HttpServer {
     /// A codec with the default [`HttpLimits`].
     pub fn new() -> Self {

@@ -56,6 +56,11 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Those of a payload that came as no frame. `None`: it is none.
+    pub(crate) fn of_payload(payload: &[u8]) -> Option<Self> {
+        Self::parse(payload).ok()
+    }
+
     fn take(&mut self, id: u16, value: u32) -> Result<(), FrameError> {
         let bad = |code| FrameError::connection(code, FrameFault::Setting(id));
         let flag = || match value {

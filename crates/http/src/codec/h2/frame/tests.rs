@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::h1::input::Input;
+use crate::codec::input::Input;
 use bytes::BytesMut;
 use netwright_core::{Context, Handler, Outgoing, WritePromise};
 use netwright_testkit::{fuzz_decoder, verify_decoder};

@@ -28,6 +28,6 @@ mod trailers;
 pub(crate) mod write;
 
 pub(crate) use again::give_back;
-pub(crate) use reply::{Reply, read_reply};
+pub(crate) use reply::read_reply;
 pub(crate) use request::{Request, RequestFacts, RequestReader};
 pub(crate) use trailers::read_trailers;

@@ -24,7 +24,7 @@ use crate::{
     message::{Protocol, RequestHead, recycle_request_box, request_box},
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Uri, Version, header, request, uri::Authority};
+use http::{HeaderName, HeaderValue, Method, Uri, Version, header, request, uri::Authority};
 
 /// The head of a request, and what it says to the connection.
 #[derive(Debug)]
@@ -48,6 +48,17 @@ pub(crate) struct RequestFacts {
     pub(crate) expects: bool,
     /// The scheme was `https`, whatever the connection is.
     pub(crate) https: bool,
+}
+
+impl Request {
+    /// One that came by HTTP/1.1, without a body.
+    pub(crate) fn asked_by_http1(mut head: RequestHead) -> Self {
+        for name in [header::CONNECTION, header::UPGRADE, HeaderName::from_static("http2-settings")] {
+            head.headers.remove(name);
+        }
+        let facts = RequestFacts { head: head.method == Method::HEAD, ..RequestFacts::default() };
+        Self { head, facts }
+    }
 }
 
 /// Reads the requests of a connection.

@@ -31,7 +31,7 @@ mod table;
 mod tests;
 
 pub(crate) use again::Beside;
-pub(crate) use decoder::{Decoded, Decoder, HeadLimits};
+pub(crate) use decoder::{Decoder, HeadLimits};
 pub(crate) use encoder::Encoder;
 
 use std::fmt;

@@ -1,4 +1,4 @@
-use super::*;
+use super::{decoder::Decoded, *};
 use crate::{
     codec::h2::field::{Field, Line, Pseudo},
     error::Limit,

@@ -53,6 +53,17 @@ impl Out {
         self.pieces.push(file.into());
     }
 
+    /// Appends bytes or a piece of a file.
+    pub(crate) fn outgoing(&mut self, piece: Outgoing) {
+        match piece {
+            Outgoing::Bytes(bytes) => self.bytes(bytes),
+            file => {
+                self.cut();
+                self.pieces.push(file);
+            }
+        }
+    }
+
     fn cut(&mut self) {
         if !self.buffer.is_empty() {
             self.pieces.push(Outgoing::Bytes(self.buffer.split().freeze()));

@@ -1,0 +1,117 @@
+//! Requests and their replies.
+
+use super::peer::{Heard, Peer};
+use crate::{
+    Received,
+    codec::h2::{code::ErrorCode, connection::http2_server, frame::Settings},
+    respond, serve,
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use netwright_core::{EmbeddedChannel, pipeline};
+
+fn hello(request: &Received) -> Response<String> {
+    Response::new(format!("{} {} {}", request.method(), request.uri(), request.body().len()))
+}
+
+fn server() -> Peer<std::convert::Infallible> {
+    let server = http2_server(|| pipeline().app(respond(hello))).date(false);
+    Peer::greeted(EmbeddedChannel::of(pipeline().last(server)))
+}
+
+fn data(stream: u32, text: &str) -> Heard {
+    Heard::Data { stream, data: Bytes::copy_from_slice(text.as_bytes()), end: true }
+}
+
+#[test]
+fn settings_come_first_and_are_acknowledged() {
+    let server = http2_server(|| pipeline().app(respond(hello)));
+    let mut peer = Peer::silent(EmbeddedChannel::of(pipeline().last(server)));
+    let heard = peer.hear();
+    assert!(matches!(&heard[0], Heard::Settings(settings) if settings.max_concurrent_streams == Some(100)));
+    assert!(matches!(heard[1], Heard::WindowUpdate { stream: 0, .. }));
+    peer.raw(crate::codec::h2::frame::PREFACE).settings(&Settings::default()).drip();
+    assert_eq!(peer.hear(), [Heard::SettingsAck]);
+}
+
+#[test]
+fn requests_are_answered_each_on_its_stream() {
+    let mut peer = server();
+    peer.get(1, "/one").get(3, "/two").send();
+    let heard = peer.hear();
+    assert_eq!(heard.iter().filter_map(Heard::status).collect::<Vec<_>>(), ["200", "200"]);
+    assert_eq!((&heard[1], &heard[3]), (&data(1, "GET /one 0"), &data(3, "GET /two 0")));
+    peer.get(5, "/one").drip();
+    assert_eq!(peer.hear()[1], data(5, "GET /one 0"));
+}
+
+#[test]
+fn bodies_come_in_pieces_and_are_given_back() {
+    let mut peer = server();
+    peer.request(1, "POST", "/", &[("content-length", "6")], false).data(1, b"abc", false).send();
+    assert_eq!(peer.hear(), []);
+    peer.data(1, b"def", true).send();
+    assert_eq!(peer.hear()[1], data(1, "POST / 6"));
+}
+
+#[test]
+fn a_reply_waits_for_windows_and_goes_on_when_they_open() {
+    let server = http2_server(|| {
+        pipeline().app(respond(|_: &Received| Response::new(Bytes::from(vec![b'x'; 100_000]))))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.get(1, "/").send();
+    let sent = |heard: Vec<Heard>| -> (usize, bool) {
+        heard.iter().fold((0, false), |(sum, ended), heard| match heard {
+            Heard::Data { data, end, .. } => (sum + data.len(), ended | end),
+            _ => (sum, ended),
+        })
+    };
+    assert_eq!(sent(peer.hear()), (65_535, false));
+    peer.window_update(1, 10).send();
+    assert_eq!(sent(peer.hear()), (0, false), "the connection's window is used up");
+    peer.window_update(0, 1 << 20).send();
+    assert_eq!(sent(peer.hear()), (10, false));
+    peer.window_update(1, 1 << 20).send();
+    assert_eq!(sent(peer.hear()), (100_000 - 65_545, true));
+}
+
+#[test]
+fn an_async_function_answers_with_the_body_that_it_reads() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |request: Request<crate::Body>| Response::new(request.into_body())))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[], false).data(1, b"abc", false).send();
+    let heard = peer.hear();
+    assert_eq!(heard[0].status(), Some("200"));
+    assert_eq!(heard[1], Heard::Data { stream: 1, data: "abc".into(), end: false });
+    peer.data(1, b"def", true).send();
+    assert_eq!(peer.hear(), [data(1, "def")]);
+}
+
+#[test]
+fn a_stream_that_panics_costs_itself_alone() {
+    let server = http2_server(|| {
+        pipeline().app(respond(|request: &Received| {
+            assert_ne!(request.uri().path(), "/panic");
+            Response::new("fine")
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.get(1, "/panic").get(3, "/").send();
+    let heard = peer.hear();
+    let statuses: Vec<_> = heard.iter().filter_map(Heard::status).collect();
+    assert!(statuses.contains(&"500") && statuses.contains(&"200"), "{heard:?}");
+}
+
+#[test]
+fn what_breaks_the_rules_of_the_connection_ends_it_with_a_goodbye() {
+    let mut peer = server();
+    peer.data(1, b"x", false).send();
+    let heard = peer.hear();
+    assert!(
+        matches!(&heard[..], [Heard::GoAway { last: 0, code: ErrorCode::PROTOCOL_ERROR, .. }]),
+        "{heard:?}"
+    );
+}

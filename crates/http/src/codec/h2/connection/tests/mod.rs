@@ -1,0 +1,4 @@
+//! Servers and clients in memory, against a peer that says each frame.
+
+mod exchanges;
+mod peer;
