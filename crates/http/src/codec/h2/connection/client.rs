@@ -179,7 +179,7 @@ impl Role for ClientSide {
                 let read = head::read_reply(&mut core.decoder, &block.bytes, &core.limits)?;
                 let reply = read.map_err(|error| protocol(error.to_string()))?;
                 let status = reply.head.status;
-                if reply.interim {
+                if status.is_informational() {
                     if end || status == StatusCode::SWITCHING_PROTOCOLS {
                         return Err(protocol(format!("status {status} where there can be none")));
                     }
