@@ -179,7 +179,7 @@ impl Role for ClientSide {
                 let read = head::read_reply(&mut core.decoder, &block.bytes, &core.limits)?;
                 let reply = read.map_err(|error| protocol(error.to_string()))?;
                 let status = reply.head.status;
-                if status.is_informational() {
+                if reply.interim {
                     if end || status == StatusCode::SWITCHING_PROTOCOLS {
                         return Err(protocol(format!("status {status} where there can be none")));
                     }
@@ -227,7 +227,7 @@ impl Role for ClientSide {
 
     /// The server opens none, because it may not push.
     fn is_idle(core: &Core<Self>, id: u32) -> bool {
-        id % 2 == 0 || id >= core.side.next
+        id.is_multiple_of(2) || id >= core.side.next
     }
 
     fn head(

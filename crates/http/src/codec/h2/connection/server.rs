@@ -275,7 +275,7 @@ impl Role for ServerSide {
         F: FnMut() -> P + 'static,
     {
         let id = block.stream;
-        if id > stage.core.last && id % 2 == 1 {
+        if id > stage.core.last && !id.is_multiple_of(2) {
             return stage.request(cx, &block);
         }
         if let Some(place) = stage.core.streams.place(id) {
@@ -292,7 +292,7 @@ impl Role for ServerSide {
 
     /// We open none.
     fn is_idle(core: &Core<Self>, id: u32) -> bool {
-        id % 2 == 0 || id > core.last
+        id.is_multiple_of(2) || id > core.last
     }
 
     #[inline]
