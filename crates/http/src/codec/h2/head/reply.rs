@@ -18,6 +18,8 @@ use http::{StatusCode, Version};
 pub(crate) struct Reply {
     pub(crate) head: ReplyHead,
     pub(crate) content_length: Option<u64>,
+    /// An answer before the answer (1xx): another head follows.
+    pub(crate) interim: bool,
 }
 
 /// Reads the block of a reply.
@@ -80,7 +82,8 @@ impl Taking {
             return Err(Grammar::Unasked.into()); // there is none in HTTP/2
         }
         (self.head.status, self.head.version) = (status, Version::HTTP_2);
-        Ok(Reply { head: self.head, content_length: self.content_length })
+        let interim = status.is_informational();
+        Ok(Reply { head: self.head, content_length: self.content_length, interim })
     }
 }
 
