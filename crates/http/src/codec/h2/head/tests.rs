@@ -302,11 +302,11 @@ fn reply(fields: &[(&str, &str)]) -> Result<Reply, HttpError> {
 
 #[test]
 fn replies_and_what_comes_before_them() {
-    let Reply { head, content_length, interim } =
+    let Reply { head, content_length } =
         reply(&[(":status", "404"), ("content-length", "7"), ("x", "y")]).unwrap();
     assert_eq!((head.status.as_u16(), head.version, head.headers.len()), (404, Version::HTTP_2, 2));
-    assert_eq!((content_length, interim), (Some(7), false));
-    assert!(reply(&[(":status", "103"), ("link", "</a>")]).unwrap().interim);
+    assert_eq!(content_length, Some(7));
+    assert!(reply(&[(":status", "103"), ("link", "</a>")]).unwrap().head.status.is_informational());
     use Grammar::*;
     for (fields, error) in [
         (&[][..], PseudoMissing),
