@@ -163,6 +163,9 @@ enum Drain {
 /// The ping by which we learn that the peer knows of the end.
 const DRAIN_PING: [u8; 8] = *b"draining";
 
+/// Pipelines of streams that have ended which are kept for the next ones: what is under way at a time on a busy connection.
+const CHILDREN_KEPT: usize = 32;
+
 type Cx<'a, S, P, F> = Context<'a, Http2<S, P, F>>;
 
 impl<S: Side> Core<S> {
@@ -259,6 +262,7 @@ where
     fn with_side(build: F, limits: Arc<HttpLimits>, side: S) -> Self {
         let mut settings = ChildSettings::default();
         settings.weight = HttpPart::WEIGHT;
+        settings.keep = CHILDREN_KEPT;
         Self {
             children: Children::new(settings),
             build,

@@ -277,7 +277,7 @@ impl Role for ServerSide {
         F: FnMut() -> P + 'static,
     {
         let id = block.stream;
-        if id > stage.core.last && id % 2 == 1 {
+        if id > stage.core.last && !id.is_multiple_of(2) {
             return stage.request(cx, &block);
         }
         if let Some(place) = stage.core.streams.place(id) {

@@ -69,6 +69,7 @@ impl Head {
 
 impl FrameDecoder {
     /// Whether the next byte begins a frame, and no block of fields is open.
+    #[cfg(test)]
     pub(crate) fn is_between(&self) -> bool {
         matches!(self.state, State::Head) && self.block_of == 0
     }

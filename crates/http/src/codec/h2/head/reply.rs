@@ -18,8 +18,6 @@ use http::{StatusCode, Version};
 pub(crate) struct Reply {
     pub(crate) head: ReplyHead,
     pub(crate) content_length: Option<u64>,
-    /// An answer before the answer (1xx): another head follows.
-    pub(crate) interim: bool,
 }
 
 /// Reads the block of a reply.
@@ -36,8 +34,10 @@ pub(crate) fn read_reply(
     let mut taking = Taking { head, status: None, content_length: None, regular: false };
     let mut failed = None;
     let decoded = decoder.decode(block, HeadLimits::from(limits), |field| {
-        if failed.is_none() {
-            failed = taking.take(field).err();
+        if failed.is_none()
+            && let Err(error) = taking.take(field)
+        {
+            failed = Some(error);
         }
     })?;
     let result = failed.map_or(Ok(()), Err).and_then(|()| decoded.result());
@@ -53,19 +53,19 @@ struct Taking {
 }
 
 impl Taking {
-    fn take(&mut self, field: Field) -> Result<(), HttpError> {
-        match field.line {
+    fn take(&mut self, field: &Field) -> Result<(), HttpError> {
+        match &field.line {
             Line::Header(name, value) => {
                 self.regular = true;
-                if fields::kind(&name, &value)? == Kind::Length {
-                    fields::note_length(&mut self.content_length, &value)?;
+                if fields::kind(name, value)? == Kind::Length {
+                    fields::note_length(&mut self.content_length, value)?;
                 }
-                self.head.headers.try_append(name, value).map_err(|_| Grammar::HeaderName)?;
+                self.head.headers.try_append(name.clone(), value.clone()).map_err(|_| Grammar::HeaderName)?;
                 Ok(())
             }
             Line::Pseudo(_, _) if self.regular => Err(Grammar::PseudoLate.into()),
             Line::Pseudo(Pseudo::Status, value) => {
-                let status = status(&value)?;
+                let status = status(value)?;
                 if self.status.replace(status).is_some() { Err(Grammar::PseudoTwice.into()) } else { Ok(()) }
             }
             Line::Pseudo(..) => Err(Grammar::PseudoUnexpected.into()),
@@ -80,8 +80,7 @@ impl Taking {
             return Err(Grammar::Unasked.into()); // there is none in HTTP/2
         }
         (self.head.status, self.head.version) = (status, Version::HTTP_2);
-        let interim = status.is_informational();
-        Ok(Reply { head: self.head, content_length: self.content_length, interim })
+        Ok(Reply { head: self.head, content_length: self.content_length })
     }
 }
 

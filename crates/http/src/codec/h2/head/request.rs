@@ -56,6 +56,7 @@ impl Request {
         for name in [header::CONNECTION, header::UPGRADE, HeaderName::from_static("http2-settings")] {
             head.headers.remove(name);
         }
+        head.version = Version::HTTP_2;
         let facts = RequestFacts { head: head.method == Method::HEAD, ..RequestFacts::default() };
         Self { head, facts }
     }
@@ -80,7 +81,7 @@ impl RequestReader {
         limits: &HttpLimits,
         extended: bool,
     ) -> Result<Result<Request, HttpError>, HpackError> {
-        if let Some(request) = self.again.find(decoder, block) {
+        if let Some(request) = self.again.find(decoder, block, limits) {
             return Ok(Ok(request));
         }
         let generation = decoder.generation();
@@ -98,8 +99,10 @@ fn read(
     let mut taking = Taking::new(extended);
     let mut failed = None;
     let decoded = decoder.decode(block, HeadLimits::from(limits), |field| {
-        if failed.is_none() {
-            failed = taking.take(field).err();
+        if failed.is_none()
+            && let Err(error) = taking.take(field)
+        {
+            failed = Some(error);
         }
     })?;
     let result = match failed {
@@ -154,55 +157,58 @@ impl Taking {
     }
 
     #[inline]
-    fn take(&mut self, field: Field) -> Result<(), HttpError> {
-        match field.line {
+    fn take(&mut self, field: &Field) -> Result<(), HttpError> {
+        match &field.line {
             Line::Header(name, value) => {
                 self.regular = true;
-                match fields::kind(&name, &value)? {
+                match fields::kind(name, value)? {
                     Kind::Plain => {}
-                    Kind::Length => fields::note_length(&mut self.content_length, &value)?,
-                    Kind::Expect => self.expect(&value)?,
+                    Kind::Length => fields::note_length(&mut self.content_length, value)?,
+                    Kind::Expect => self.expect(value)?,
                     Kind::Cookie => return self.cookie(value),
                     Kind::Host => return self.host(value),
                 }
-                self.parts.headers.try_append(name, value).map_err(|_| Grammar::HeaderName)?;
+                self.parts
+                    .headers
+                    .try_append(name.clone(), value.clone())
+                    .map_err(|_| Grammar::HeaderName)?;
                 Ok(())
             }
             Line::Pseudo(..) if self.regular => Err(Grammar::PseudoLate.into()),
-            Line::Pseudo(pseudo, value) => self.pseudo(pseudo, value),
+            Line::Pseudo(pseudo, value) => self.pseudo(*pseudo, value),
             Line::BadName => Err(Grammar::HeaderName.into()),
             Line::BadValue(_) => Err(Grammar::HeaderValue.into()),
         }
     }
 
     #[inline]
-    fn pseudo(&mut self, pseudo: Pseudo, value: Bytes) -> Result<(), HttpError> {
+    fn pseudo(&mut self, pseudo: Pseudo, value: &Bytes) -> Result<(), HttpError> {
         let twice = match pseudo {
             Pseudo::Method => {
-                self.method.replace(Method::from_bytes(&value).map_err(|_| Grammar::Method)?).is_some()
+                self.method.replace(Method::from_bytes(value).map_err(|_| Grammar::Method)?).is_some()
             }
-            Pseudo::Scheme => self.https.replace(is_https(&value)?).is_some(),
-            Pseudo::Path => self.path.replace(value).is_some(),
+            Pseudo::Scheme => self.https.replace(is_https(value)?).is_some(),
+            Pseudo::Path => self.path.replace(value.clone()).is_some(),
             Pseudo::Authority => {
-                authority::split(&value).map_err(|_| Grammar::Host)?;
-                let value = HeaderValue::from_maybe_shared(value).map_err(|_| Grammar::Host)?;
+                authority::split(value).map_err(|_| Grammar::Host)?;
+                let value = HeaderValue::from_maybe_shared(value.clone()).map_err(|_| Grammar::Host)?;
                 self.parts.headers.insert(header::HOST, value.clone());
                 self.authority.replace(value).is_some()
             }
             Pseudo::Protocol => {
-                self.protocol.replace(Protocol::new(value).ok_or(Grammar::Protocol)?).is_some()
+                self.protocol.replace(Protocol::new(value.clone()).ok_or(Grammar::Protocol)?).is_some()
             }
             Pseudo::Status => return Err(Grammar::PseudoUnexpected.into()),
         };
         if twice { Err(Grammar::PseudoTwice.into()) } else { Ok(()) }
     }
 
-    fn host(&mut self, value: HeaderValue) -> Result<(), HttpError> {
+    fn host(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
         authority::split(value.as_bytes()).map_err(|_| Grammar::Host)?;
         if self.authority.is_none() {
             self.parts.headers.insert(header::HOST, value.clone());
         }
-        if self.host.replace(value).is_some() { Err(Grammar::TwoHosts.into()) } else { Ok(()) }
+        if self.host.replace(value.clone()).is_some() { Err(Grammar::TwoHosts.into()) } else { Ok(()) }
     }
 
     fn expect(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
@@ -215,9 +221,9 @@ impl Taking {
     }
 
     /// Cookies may come in pieces, so that each can be in the table (RFC 9113, section 8.2.3).
-    fn cookie(&mut self, value: HeaderValue) -> Result<(), HttpError> {
+    fn cookie(&mut self, value: &HeaderValue) -> Result<(), HttpError> {
         match &mut self.cookie {
-            None => self.cookie = Some(value),
+            None => self.cookie = Some(value.clone()),
             Some(first) => {
                 if self.crumbs.is_empty() {
                     self.crumbs.extend_from_slice(first.as_bytes());
@@ -280,24 +286,7 @@ impl Taking {
         if self.authority.is_none() && (self.host.is_none() || method == Method::CONNECT) {
             return Err(Grammar::NoHost.into());
         }
-        let len = path.len();
-        if len > limits.target {
-            let (max, got) = (limits.target as u64, len as u64);
-            return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
-        }
-        match *path {
-            [b'/'] => Ok(Uri::default()),
-            [b'/', ..] if path.is_ascii() => {
-                let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
-                // What is shorter has lost a fragment, which has no place here.
-                let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
-                if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
-            }
-            [b'*'] if method == Method::OPTIONS => {
-                Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
-            }
-            _ => Err(Grammar::Target.into()),
-        }
+        target(path, method, limits)
     }
 
     /// The target of a `CONNECT`.
@@ -310,6 +299,29 @@ impl Taking {
         let (_, port) = authority::split(authority).map_err(|_| Grammar::Target)?;
         port.filter(|&port| port > 0).ok_or(Grammar::Target)?;
         Authority::try_from(authority).map(Uri::from).map_err(|_| Grammar::Target.into())
+    }
+}
+
+/// The target that a path is, or a star.
+#[inline]
+pub(super) fn target(path: Bytes, method: &Method, limits: &HttpLimits) -> Result<Uri, HttpError> {
+    let len = path.len();
+    if len > limits.target {
+        let (max, got) = (limits.target as u64, len as u64);
+        return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
+    }
+    match *path {
+        [b'/'] => Ok(Uri::default()),
+        [b'/', ..] if path.is_ascii() => {
+            let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
+            // What is shorter has lost a fragment, which has no place here.
+            let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
+            if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
+        }
+        [b'*'] if method == Method::OPTIONS => {
+            Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
+        }
+        _ => Err(Grammar::Target.into()),
     }
 }
 

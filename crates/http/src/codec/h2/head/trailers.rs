@@ -43,14 +43,14 @@ pub(crate) fn read_trailers(
     })
 }
 
-fn take(trailers: &mut HeaderMap, field: Field) -> Result<(), HttpError> {
-    match field.line {
+fn take(trailers: &mut HeaderMap, field: &Field) -> Result<(), HttpError> {
+    match &field.line {
         Line::Header(name, value) => {
-            fields::kind(&name, &value)?;
-            if is_forbidden(&name) {
+            fields::kind(name, value)?;
+            if is_forbidden(name) {
                 return Err(Grammar::Trailer.into());
             }
-            trailers.try_append(name, value).map_err(|_| Grammar::Trailer)?;
+            trailers.try_append(name.clone(), value.clone()).map_err(|_| Grammar::Trailer)?;
             Ok(())
         }
         Line::Pseudo(..) => Err(Grammar::PseudoUnexpected.into()),

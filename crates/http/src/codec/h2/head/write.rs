@@ -7,7 +7,10 @@ use crate::{
     codec::{
         date,
         h1::is_forbidden,
-        h2::{field::Pseudo, hpack::Encoder},
+        h2::{
+            field::Pseudo,
+            hpack::{Beside, Encoder},
+        },
     },
     error::{HttpError, Misuse},
     grammar::{elements, number},
@@ -52,19 +55,53 @@ pub(crate) fn reply(
     length: Length,
     with_date: bool,
 ) -> Result<Said, HttpError> {
+    if with_date {
+        date::show(|date| dated_reply(encoder, out, head, length, date))
+    } else {
+        dated_reply(encoder, out, head, length, b"")
+    }
+}
+
+#[inline]
+fn dated_reply(
+    encoder: &mut Encoder,
+    out: &mut BytesMut,
+    head: &ReplyHead,
+    length: Length,
+    date: &[u8],
+) -> Result<Said, HttpError> {
+    let beside = Beside { status: head.status.as_u16(), length: length.unsaid(), date };
+    if let Some(block) = encoder.find_again(beside, &head.headers) {
+        out.extend_from_slice(block);
+        return Ok(Said::default());
+    }
+    new_reply(encoder, out, head, length, beside)
+}
+
+fn new_reply(
+    encoder: &mut Encoder,
+    out: &mut BytesMut,
+    head: &ReplyHead,
+    length: Length,
+    beside: Beside<'_>,
+) -> Result<Said, HttpError> {
     let said = look(&head.headers)?;
     let length = said.written(length)?;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(Misuse::Upgrade.into());
     }
+    let (generation, at) = (encoder.generation(), out.len());
     encoder.begin(out);
     encoder.pseudo(out, Pseudo::Status, head.status.as_str().as_bytes());
     headers(encoder, out, &head.headers);
     if let Some(length) = length {
         content_length(encoder, out, length);
     }
-    if with_date && !said.date {
-        date::show(|date| encoder.plain(out, &header::DATE, date));
+    if !beside.date.is_empty() && !said.date {
+        encoder.plain(out, &header::DATE, beside.date);
+    }
+    if said == Said::default() {
+        encoder.keep_again(generation, beside, &head.headers, &out[at..]);
     }
     Ok(said)
 }
@@ -140,6 +177,17 @@ pub(crate) fn trailers(
     encoder.begin(out);
     headers(encoder, out, trailers);
     Ok(())
+}
+
+impl Length {
+    /// The length that is written if headers say nothing.
+    #[inline]
+    fn unsaid(self) -> Option<u64> {
+        match self {
+            Self::Is(length) | Self::OrElse(length) => Some(length),
+            Self::AsSaid | Self::Nothing => None,
+        }
+    }
 }
 
 impl Said {

@@ -70,11 +70,13 @@ pub(crate) struct Decoder {
     max: usize,
     /// We allowed less than the table has, so the next block has to make it smaller.
     must_shrink: bool,
+    /// What the fields of the last block count for.
+    list_size: usize,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { table: Table::new(TABLE_MAX), max: TABLE_MAX, must_shrink: false }
+        Self { table: Table::new(TABLE_MAX), max: TABLE_MAX, must_shrink: false, list_size: 0 }
     }
 }
 
@@ -91,6 +93,11 @@ impl Decoder {
         self.table.generation()
     }
 
+    /// What the fields of the last block count for, together.
+    pub(crate) fn list_size(&self) -> usize {
+        self.list_size
+    }
+
     /// Whether the next block has to begin with a change of the table's size.
     pub(crate) fn must_shrink(&self) -> bool {
         self.must_shrink
@@ -105,7 +112,7 @@ impl Decoder {
         &mut self,
         block: &[u8],
         limits: HeadLimits,
-        mut sink: impl FnMut(Field),
+        mut sink: impl FnMut(&Field),
     ) -> Result<Decoded, HpackError> {
         let mut bytes = block;
         while let Some(&first) = bytes.first()
@@ -122,13 +129,13 @@ impl Decoder {
                 let index = integer::take(&mut bytes, 7)?;
                 let field = self.field(index)?;
                 if list.takes(field) {
-                    sink(field.clone());
+                    sink(field);
                 }
             } else if first & 0x40 != 0 {
                 let name = self.literal_name(&mut bytes, 6)?;
                 let field = name.kept(Text::take(&mut bytes)?)?;
                 if list.takes(&field) {
-                    sink(field.clone());
+                    sink(&field);
                 }
                 self.table.insert(field);
             } else if first & 0x20 != 0 {
@@ -137,16 +144,17 @@ impl Decoder {
                 let name = self.literal_name(&mut bytes, 4)?;
                 let field = name.passing(Text::take(&mut bytes)?, first & 0x10 != 0)?;
                 if list.takes(&field) {
-                    sink(field);
+                    sink(&field);
                 }
             }
         }
+        self.list_size = list.size;
         Ok(list.decoded())
     }
 
     /// Keeps the table in step over a block that nobody wants any more.
     pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), HpackError> {
-        self.decode(block, HeadLimits { size: 0, fields: 0 }, drop).map(drop)
+        self.decode(block, HeadLimits { size: 0, fields: 0 }, |_| ()).map(drop)
     }
 
     #[cold]
@@ -262,6 +270,12 @@ impl<'a> Text<'a> {
             Ok(())
         }
     }
+}
+
+/// What a text of a block says.
+pub(super) fn read_text(mut bytes: &[u8]) -> Result<Bytes, HpackError> {
+    let text = Text::take(&mut bytes)?;
+    scratch::keep(text.room(), |out| text.write(out))
 }
 
 /// The list so far, and whether it has passed a limit.

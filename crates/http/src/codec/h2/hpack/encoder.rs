@@ -8,13 +8,15 @@
 //! Not here: which fields a head has, and how blocks are cut in frames.
 
 use super::{
-    TABLE_MAX, fixed, huffman, integer,
+    TABLE_MAX,
+    again::{Again, Beside},
+    fixed, huffman, integer,
     policy::{self, Once, Policy},
     said::{Key, Said, Sums},
 };
 use crate::{codec::h2::field::Pseudo, grammar::trim};
 use bytes::{BufMut, BytesMut};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Encodes the blocks of a connection, one after the other.
 #[derive(Debug)]
@@ -23,11 +25,14 @@ pub(crate) struct Encoder {
     once: Once,
     /// The smallest size that the table has had, and the one that it has now, until a block says so.
     sizes: Option<(usize, usize)>,
+    /// Grows when the table changes, or what is remembered to be put there: while it is the same, so are blocks.
+    generation: u64,
+    again: Option<Box<Again>>,
 }
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self { said: Said::new(TABLE_MAX), once: Once::default(), sizes: None }
+        Self { said: Said::new(TABLE_MAX), once: Once::default(), sizes: None, generation: 0, again: None }
     }
 }
 
@@ -42,12 +47,39 @@ impl Encoder {
         let least = self.sizes.map_or(max, |(least, _)| least.min(max));
         self.sizes = Some((least, max));
         self.said.set_max(max);
+        self.generation += 1;
+    }
+
+    /// The block of the list that was written last, if this is the same.
+    #[inline]
+    pub(crate) fn find_again(&self, beside: Beside<'_>, headers: &HeaderMap) -> Option<&[u8]> {
+        self.again.as_ref()?.find(self.generation, beside, headers)
+    }
+
+    /// Grows with whatever changes what is written.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// A block was made of this list, without secrets; before it, the encoder was of this generation.
+    pub(crate) fn keep_again(
+        &mut self,
+        generation: u64,
+        beside: Beside<'_>,
+        headers: &HeaderMap,
+        block: &[u8],
+    ) {
+        if generation == self.generation && Again::takes(headers, block) {
+            self.again.get_or_insert_with(|| Box::new(Again::new())).keep(generation, beside, headers, block);
+        }
     }
 
     /// Begins a block.
     #[inline]
     pub(crate) fn begin(&mut self, out: &mut BytesMut) {
         if let Some((least, now)) = self.sizes.take() {
+            self.generation += 1;
             if least < now {
                 integer::put(out, 0x20, 5, least);
             }
@@ -100,6 +132,9 @@ impl Encoder {
                 Policy::AtOnce => true,
                 Policy::SecondTime => self.once.was_said(sums),
             };
+        if fits {
+            self.generation += 1;
+        }
         if put {
             self.literal(out, 0x40, 6, sums, key, value);
             self.said.insert(sums, key, value);

@@ -123,9 +123,15 @@ impl Said {
 
     #[inline]
     fn look(&self, sums: impl Fn(&Sums) -> bool, entry: impl Fn(&Entry) -> bool) -> Option<usize> {
-        let found =
-            self.sums.iter().enumerate().rev().find(|(at, has)| sums(has) && entry(&self.entries[*at]));
-        found.map(|(at, _)| self.entries.len() - 1 - at)
+        let (older, newer) = self.sums.as_slices();
+        for (from, part) in [(older.len(), newer), (0, older)] {
+            for (at, has) in part.iter().enumerate().rev() {
+                if sums(has) && entry(&self.entries[from + at]) {
+                    return Some(self.entries.len() - 1 - (from + at));
+                }
+            }
+        }
+        None
     }
 
     /// Adds a field. One that is larger than the table leaves it empty.

@@ -37,11 +37,11 @@ fn decode_with(
     let mut fields = Vec::new();
     let decoded = decoder.decode(block, limits, |field| {
         if let Line::Pseudo(..) | Line::Header(..) = field.line {
-            let (name, value, _) = told(&field);
+            let (name, value, _) = told(field);
             let len = name.len() + value.chars().count();
             assert_eq!((field.size as usize, field.name_len as usize), (len, name.len()));
         }
-        fields.push(told(&field));
+        fields.push(told(field));
     })?;
     Ok((fields, decoded))
 }

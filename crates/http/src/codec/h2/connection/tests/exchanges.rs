@@ -115,3 +115,18 @@ fn what_breaks_the_rules_of_the_connection_ends_it_with_a_goodbye() {
         "{heard:?}"
     );
 }
+
+#[test]
+fn a_ping_is_answered_and_a_reset_stream_is_forgotten() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |_: Request<crate::Body>| {
+            std::future::pending::<()>().await;
+            Response::new(())
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.get(1, "/").ping(false, *b"12345678").reset(1, ErrorCode::CANCEL).send();
+    assert_eq!(peer.hear(), [Heard::Ping { ack: true, data: *b"12345678" }]);
+    peer.window_update(1, 1).send();
+    assert_eq!(peer.hear(), [], "credit for a stream that has ended is no mistake");
+}

@@ -222,9 +222,9 @@ impl<W: 'static> Peer<W> {
         let limits = HeadLimits { size: 1 << 20, fields: 1000 };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         self.decoder
-            .decode(block, limits, |field| match field.line {
+            .decode(block, limits, |field| match &field.line {
                 Line::Header(name, value) => fields.push((name.to_string(), text(value.as_bytes()))),
-                Line::Pseudo(pseudo, value) => fields.push((pseudo.name().to_owned(), text(&value))),
+                Line::Pseudo(pseudo, value) => fields.push((pseudo.name().to_owned(), text(value))),
                 Line::BadName | Line::BadValue(_) => panic!("a field that is none"),
             })
             .unwrap();
