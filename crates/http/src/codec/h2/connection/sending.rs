@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    Core, Cx, Http2, Phase,
+    Core, Cx, Http2,
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
@@ -31,8 +31,10 @@ use netwright_core::{
 
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
+/// Frames of data from this length on earn more.
+const MUCH: usize = 1024;
 /// Streams of ours that we remember to have reset.
-const RESETS_KEPT: usize = 64;
+const RESETS_KEPT: usize = 256;
 
 /// Everything that is appended to.
 pub(super) struct Writer {
@@ -42,6 +44,8 @@ pub(super) struct Writer {
     pub(super) frame: usize,
     /// How much may be sent on all streams together.
     pub(super) window: SendWindow,
+    /// How much was.
+    pub(super) sent: u64,
 }
 
 impl Writer {
@@ -119,14 +123,15 @@ where
             let key = stream.key;
             self.serve(cx, key, true);
         }
+        if self.core.is_over() {
+            return; // the last word was said
+        }
         if let Some(by) = self.core.recv.take_due() {
             self.core.writer.begin();
             encode::window_update(&mut self.core.writer.out.buffer, 0, by);
         }
-        if self.core.phase != Phase::Closing {
-            self.core.writer.out.flush(cx);
-            cx.flush();
-        }
+        self.core.writer.out.flush(cx);
+        cx.flush();
         self.end_if_drained(cx);
     }
 
@@ -190,7 +195,7 @@ impl<S: Role> Core<S> {
                 }
             }
         }
-        self.end_of(place, child)
+        self.end_of(cx, place, child)
     }
 
     /// Grants again what was read.
@@ -235,18 +240,33 @@ impl<S: Role> Core<S> {
     }
 
     /// Whether a stream is at its end, and why.
-    fn end_of<P>(
+    fn end_of<P, H>(
         &mut self,
+        cx: &Context<'_, H>,
         place: u32,
         child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>,
     ) -> Option<CloseCause>
     where
         P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
+        H: Handler,
     {
         let stream = self.streams.get(place)?;
-        if child.take_output_end() && stream.output == Half::Open && stream.body_out.announced.is_none() {
-            self.writer.begin();
-            encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+        if child.take_output_end() && stream.output != Half::Over {
+            let body = &stream.body_out;
+            let error = match body.announced {
+                _ if stream.output == Half::Idle => Some(Misuse::BodyWithoutHead),
+                Some(announced) if body.written < announced && !body.nothing => {
+                    Some(Misuse::BodyTooShort { announced, written: body.written })
+                }
+                _ => None,
+            };
+            if let Some(error) = error {
+                return Some(self.misused(cx, place, error.into()));
+            }
+            if !body.nothing {
+                self.writer.begin();
+                encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+            }
             stream.output = Half::Over;
         }
         if stream.output == Half::Over {
@@ -455,6 +475,9 @@ impl<S: Role> Sender<'_, S> {
             self.writer.out.written(cx, done);
             return Ok(());
         }
+        if self.stream.output != Half::Idle {
+            return Err(Misuse::HeadWithinBody.into());
+        }
         // Its body stays in the line, and is sent from there.
         let head = child.take_part(|part| match std::mem::replace(part, HttpPart::End(None)) {
             HttpPart::Whole(head, body) => {
@@ -467,9 +490,10 @@ impl<S: Role> Sender<'_, S> {
             }
         });
         let Some(head) = head.flatten() else { return Ok(()) };
+        let follows = S::head(self.side, self.writer, self.stream, head, Some(len as u64))?;
         self.stream.output = Half::Open;
         self.stream.asked.ends_with_data = true;
-        if S::head(self.side, self.writer, self.stream, head, Some(len as u64))? == Body::Nothing {
+        if follows == Body::Nothing {
             self.stream.output = Half::Over;
             if let Some((_, done)) = child.take_first() {
                 self.writer.out.written(cx, done);
@@ -503,7 +527,8 @@ impl<S: Role> Sender<'_, S> {
     fn account(&mut self, len: usize) {
         self.stream.send.took(len);
         self.writer.window.took(len);
-        self.points.earn(price::SENT);
+        self.writer.sent += len as u64;
+        self.points.earn(if len < MUCH { price::SENT } else { price::SENT_MUCH });
     }
 
     /// As much of the first part, which is a piece of a body, as may be sent. `None`: nothing now.
