@@ -31,8 +31,8 @@ use netwright_core::{
 
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
-/// Streams of ours that we remember to have reset.
-const RESETS_KEPT: usize = 64;
+/// The most streams that we remember to have reset, whatever the limits say.
+const RESETS_KEPT_MAX: usize = 1000;
 
 /// Everything that is appended to.
 pub(super) struct Writer {
@@ -312,7 +312,9 @@ impl<S: Role> Core<S> {
     pub(super) fn write_reset_of(&mut self, id: u32, code: ErrorCode) {
         self.writer.begin();
         encode::reset(&mut self.writer.out.buffer, id, code);
-        if self.resets.len() == RESETS_KEPT {
+        // Frames that the peer sent before it knew are frames of streams that it took to be open, and it has no more of these.
+        let open = if S::IS_SERVER { self.limits.http2.streams } else { self.peer.streams };
+        while self.resets.len() >= open.clamp(1, RESETS_KEPT_MAX) {
             self.resets.pop_front();
         }
         self.resets.push_back(id);

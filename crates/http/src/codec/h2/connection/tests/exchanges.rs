@@ -130,3 +130,32 @@ fn a_ping_is_answered_and_a_reset_stream_is_forgotten() {
     peer.window_update(1, 1).send();
     assert_eq!(peer.hear(), [], "credit for a stream that has ended is no mistake");
 }
+
+/// What Node does when many uploads are refused: it had sent more of each before it heard.
+#[test]
+fn bodies_that_were_sent_before_the_peer_knew_that_nobody_wants_them_cost_it_nothing() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |_: Request<crate::Body>| Response::new("not today")))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    let streams = || (0..100).map(|number| 2 * number + 1);
+    for round in 0..3 {
+        let from = round * 200;
+        for stream in streams() {
+            peer.request(from + stream, "POST", "/", &[], false);
+        }
+        peer.send();
+        for stream in streams() {
+            for _ in 0..4 {
+                peer.data(from + stream, &[b'x'; 2000], false);
+            }
+        }
+        peer.send();
+        let heard = peer.hear();
+        assert_eq!(heard.iter().filter_map(Heard::status).filter(|status| *status == "200").count(), 100);
+        let resets = |code| move |heard: &&Heard| matches!(heard, Heard::Reset { code: its, .. } if *its == code);
+        assert_eq!(heard.iter().filter(resets(ErrorCode::NO_ERROR)).count(), 100);
+        assert_eq!(heard.iter().filter(resets(ErrorCode::STREAM_CLOSED)).count(), 0);
+        assert!(!heard.iter().any(|heard| matches!(heard, Heard::GoAway { .. })), "{heard:?}");
+    }
+}
