@@ -204,9 +204,14 @@ impl<S: Role> Core<S> {
         }
         self.was_read(credit);
         let Some(stream) = self.streams.get(place) else { return };
-        let all_read = child.unread() == 0;
-        if all_read {
-            self.points.earn(std::mem::take(&mut stream.small));
+        let unread = child.unread();
+        let all_read = unread == 0;
+        if stream.small > 0 {
+            // Pieces of few bytes are paid back as they are read: as many as there are bytes that were read, of those that waited.
+            let (total, small) = ((unread + credit) as u64, u64::from(stream.small));
+            let left = (small * unread as u64 + total / 2) / total; // no more than there were
+            self.points.earn(stream.small - left as u32);
+            stream.small = left as u32;
         }
         if stream.input != Half::Open {
             return;
