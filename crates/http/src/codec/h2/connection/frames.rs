@@ -281,17 +281,10 @@ where
 
     fn window_update(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, by: u32) -> Result<(), Http2Error> {
         self.charge(cx, price::FRAME)?;
-        let core = &mut self.core;
         if id == 0 {
-            let was_empty = core.writer.window.available() == 0;
-            core.writer.window.grant(by).map_err(|Overflow| {
-                Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
-            })?;
-            if was_empty {
-                core.line_up(Waits::Connection);
-            }
-            return Ok(());
+            return self.grant(by);
         }
+        let core = &mut self.core;
         let Some(place) = core.streams.place(id) else {
             return if S::is_idle(core, id) { Err(idle()) } else { Ok(()) };
         };
@@ -301,6 +294,19 @@ where
         })?;
         if stream.waits == Waits::Window && stream.send.available() > 0 {
             core.line_up_one(place);
+        }
+        Ok(())
+    }
+
+    /// So much more may be sent on all streams together.
+    fn grant(&mut self, by: u32) -> Result<(), Http2Error> {
+        let core = &mut self.core;
+        let was_empty = core.writer.window.available() == 0;
+        core.writer.window.grant(by).map_err(|Overflow| {
+            Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
+        })?;
+        if was_empty {
+            core.line_up(Waits::Connection);
         }
         Ok(())
     }
@@ -327,6 +333,10 @@ where
     fn settings(&mut self, cx: &mut Cx<'_, S, P, F>, settings: Settings) -> Result<(), Http2Error> {
         if std::mem::replace(&mut self.core.clock.greeted, true) {
             self.charge(cx, price::FRAME)?;
+        }
+        let held_back = std::mem::take(&mut self.core.held_back);
+        if held_back > 0 {
+            self.grant(held_back)?;
         }
         self.apply(settings)?;
         self.core.writer.begin();

@@ -113,6 +113,8 @@ pub(crate) struct Core<S: Side> {
     resets: VecDeque<u32>,
     clock: Clock,
     insists: Option<Box<Hold>>,
+    /// What may be sent once the peer has been heard, and not before.
+    held_back: u32,
     side: S,
 }
 
@@ -202,6 +204,7 @@ impl<S: Side> Core<S> {
             resets: VecDeque::new(),
             clock: Clock::default(),
             insists: None,
+            held_back: 0,
             side,
             limits,
         }

@@ -1,12 +1,13 @@
 //! The side that answers.
 
 use super::{
-    Block, Core, Drain, Http2, Http2Error,
+    Block, Core, Drain, Http2, Http2Error, WINDOW_DEFAULT,
     points::price,
     sending::Writer,
     side::{Body, Role, Side},
     stream::{Asked, Half, Stream},
     turns::Priority,
+    window::SendWindow,
 };
 use crate::{
     codec::{
@@ -89,6 +90,10 @@ impl Side for ServerSide {
     const IS_SERVER: bool = true;
     const NAME: &'static str = "Http2Server";
 }
+
+/// How much of a body is sent right behind a 101. What comes before the client has spoken HTTP/2 itself has to fit into what it reads the head of a
+/// reply with: for curl that is 32 KiB.
+const BEHIND_UPGRADE: u32 = 16 * 1024;
 
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
@@ -251,6 +256,8 @@ impl Role for ServerSide {
         let (settings, head) = *before;
         let (core, request) = (&mut stage.core, head::Request::asked_by_http1(head));
         (core.last, core.opened) = (1, 1);
+        core.writer.window = SendWindow::new(BEHIND_UPGRADE);
+        core.held_back = WINDOW_DEFAULT - BEHIND_UPGRADE;
         let done = stage.apply(settings).and_then(|()| stage.open(cx, 1, request, true));
         match done {
             Ok(()) => stage.look(cx),
