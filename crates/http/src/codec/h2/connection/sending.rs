@@ -11,9 +11,9 @@ use super::{
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
-    turns::Priority,
     window::SendWindow,
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::{
         date,
@@ -348,10 +348,8 @@ impl<S: Role> Core<S> {
     /// A stream has ended, and so much of what it had not read comes back.
     pub(super) fn forget(&mut self, place: u32, credit: usize) {
         self.was_read(credit);
-        if let Some(stream) = self.streams.remove(place)
-            && stream.waits == Waits::Turn
-        {
-            self.turns.remove(place, stream.priority);
+        if let Some((Waits::Turn, priority)) = self.streams.remove(place) {
+            self.turns.remove(place, priority);
         }
     }
 
