@@ -283,9 +283,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             // Few slots are wanted by many.
             let id = ((random >> 40) as u32 % 40) * 32 + 1 + ((random >> 20) as u32 % 3) * 2;
-            if known.contains_key(&id) {
+            if known.remove(&id).is_some() {
                 ids.remove(id);
-                known.remove(&id);
             } else {
                 ids.insert(id, id + 1);
                 known.insert(id, id + 1);
