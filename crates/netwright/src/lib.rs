@@ -227,8 +227,8 @@ pub mod server {
 pub mod client {
     #[doc(inline)]
     pub use netwright_transport::{
-        BadProxy, Client, ClientBuilder, ConnectError, Direct, Pool, PoolBuilder, PoolError, PoolFigures,
-        Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
+        BadProxy, Client, ClientBuilder, ConnectError, Direct, NoTls, Pool, PoolBuilder, PoolError,
+        PoolFigures, Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
     };
 }
 

@@ -89,7 +89,7 @@ pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, Stre
 pub use pipes::{Pipes, PipesError};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use probe::{Probe, ProbeStep};
-pub use proxy::{BadProxy, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose};
+pub use proxy::{BadProxy, NoTls, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
 #[cfg(unix)]
