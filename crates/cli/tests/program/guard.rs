@@ -135,7 +135,7 @@ fn connect_and_load_go_through_a_proxy() {
 
 /// TLS in front of a proxy.
 fn in_tls(proxy: SocketAddr) -> Server {
-    let acceptor = Acceptor::new(&Certificate::self_signed(["127.0.0.1"]).unwrap()).unwrap();
+    let acceptor = Acceptor::new(Certificate::self_signed(["127.0.0.1"]).unwrap()).unwrap();
     let group = event_loops(1).unwrap();
     let loops = group.clone();
     let builder = Server::builder().group(group).pipeline(move |_| {
