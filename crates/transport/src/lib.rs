@@ -76,8 +76,8 @@ pub use blocking::ThreadError;
 pub use blocking::{BlockingSeed, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
-    DatagramsBuilder, Direct, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,
-    ServerShutdown, ThroughProxies, event_loops,
+    DatagramsBuilder, Direct, ListenEnd, Refusal, Refusals, Server, ServerBuilder, ServerFigures,
+    ServerObserver, ServerShutdown, ThroughProxies, event_loops,
 };
 pub use datagram::{
     Datagram, DatagramError, DatagramFigures, DatagramSocket, Multicast, MulticastError, PortUnreachable,
