@@ -815,7 +815,7 @@ fn a_stage_in_front_that_holds_active_back_holds_requests_back() {
 #[test]
 fn requests_that_are_held_back_have_deadlines_and_are_bounded_and_told_as_not_written() {
     let mut channel = behind_login(in_order().deadline(secs(5)).max_waiting(2));
-    let (mut early, mut cancelled) = (ask(&mut channel, "a"), ask(&mut channel, "b"));
+    let (mut early, cancelled) = (ask(&mut channel, "a"), ask(&mut channel, "b"));
     assert!(matches!(failure(&mut ask(&mut channel, "c")), RequestError::TooManyWaiting { max_waiting: 2 }));
     assert!(cancelled.cancel());
     channel.advance(secs(5));
