@@ -29,9 +29,10 @@ struct Program {
 impl Program {
     /// One that listens on the port that it is told. None, and a line that says so, if it is not installed.
     fn start(name: &str, command: impl FnOnce(&mut Command, &PathBuf, u16)) -> Option<Self> {
-        let folder = std::env::temp_dir().join(format!("netwright-proxies-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = format!("netwright-proxies-{name}-{}-{port}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
         let mut spawning = Command::new(name);
         command(&mut spawning, &folder, port);
         let spawned = spawning.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -164,6 +165,7 @@ fn certificate(folder: &Path) -> Option<PathBuf> {
     let mut command = Command::new("openssl");
     command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
     command.args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    command.args(["-addext", "basicConstraints=critical,CA:FALSE"]); // no server shows itself by an authority
     command.arg("-keyout").arg(&key).arg("-out").arg(&chain);
     match command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) if status.success() => {}
