@@ -109,7 +109,8 @@ impl<R> ClientBuilder<R> {
     /// made. Addresses that are no host and port (`unix:`, `local:` and [schemes](Self::scheme)) are connected to directly; that
     /// of the first proxy may be one of these.
     ///
-    /// The channel's remote address is that of the first proxy.
+    /// The channel's remote address is that of the first proxy. Who speaks TLS to proxies that want it is said by
+    /// [`proxy_tls`](ClientBuilder::proxy_tls).
     ///
     /// ```no_run
     /// use netwright_core::pipeline;
@@ -177,7 +178,8 @@ impl<S> ClientBuilder<ThroughProxies<S>> {
     /// Who speaks TLS to proxies of `https://`: what makes the stage for the one of this name, or says that there cannot be a server of that
     /// name, which is asked when the client is made as well as for each connection. So these proxies are trusted as the stage does it.
     ///
-    /// With TLS of Netwright that is a line. A connector that offers protocols is to offer `http/1.1` alone
+    /// The stage stays in front of the pipeline, and its errors reach that as those of any stage in front do: an end of the proxy's side without a goodbye, for
+    /// example. With TLS of Netwright it is a line. A connector that offers protocols is to offer `http/1.1` alone
     /// (`Connector::offering`): that is what is spoken to a proxy.
     ///
     /// ```
