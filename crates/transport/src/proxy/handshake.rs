@@ -40,12 +40,12 @@ where
 {
     pipeline().joint(move |switch| {
         let talk = Talk { dialogue, limit, until: None, told };
-        pipeline().last(Handshake::<W>::new(talk, Box::new(Way { switch, secures, make }), false))
+        pipeline().last(Handshake::<W>::new(talk, Box::new(Successors { switch, secures, make }), false))
     })
 }
 
 /// What may come in the place of this stage.
-trait Ahead {
+trait Succession {
     /// The user's pipeline, which reads this first.
     fn enter(self: Box<Self>, rest: BytesMut) -> Result<(), ConnectError>;
 
@@ -53,13 +53,13 @@ trait Ahead {
     fn secure(self: Box<Self>, talk: Talk) -> Result<(), (Told, ConnectError)>;
 }
 
-struct Way<F, W, S> {
+struct Successors<F, W, S> {
     switch: Switch<W>,
     secures: Option<Secures<S>>,
     make: F,
 }
 
-impl<F, P, W, S> Ahead for Way<F, W, S>
+impl<F, P, W, S> Succession for Successors<F, W, S>
 where
     F: FnOnce() -> P + 'static,
     P: IntoPipeline<W>,
@@ -81,7 +81,7 @@ where
             Err(error) => return Err((talk.told, error)),
         };
         let inside = pipeline().add(stage).joint(move |switch| {
-            pipeline().last(Handshake::<W>::new(talk, Box::new(Way { switch, secures, make }), true))
+            pipeline().last(Handshake::<W>::new(talk, Box::new(Successors { switch, secures, make }), true))
         });
         switch.to(inside);
         Ok(())
@@ -100,7 +100,7 @@ struct Talk {
 
 struct Handshake<W> {
     /// Until it is over, or goes on in another stage.
-    talk: Option<(Talk, Box<dyn Ahead>)>,
+    talk: Option<(Talk, Box<dyn Succession>)>,
     /// This one is behind TLS with the proxy whose turn it is.
     in_tls: bool,
     /// Something has come, so hands are shaken.
@@ -118,15 +118,8 @@ enum Act {
 }
 
 impl<W: 'static> Handshake<W> {
-    fn new(talk: Talk, ahead: Box<dyn Ahead>, in_tls: bool) -> Self {
-        Self {
-            talk: Some((talk, ahead)),
-            in_tls,
-            heard: false,
-            due: None,
-            insists: None,
-            writes: PhantomData,
-        }
+    fn new(talk: Talk, next: Box<dyn Succession>, in_tls: bool) -> Self {
+        Self { talk: Some((talk, next)), in_tls, heard: false, due: None, insists: None, writes: PhantomData }
     }
 
     fn step(&mut self, step: Result<Step, ProxyError>) -> Act {
@@ -135,8 +128,8 @@ impl<W: 'static> Handshake<W> {
             Ok(Step::Send(bytes)) => Act::Send(bytes),
             Ok(Step::Secure) => self.go_on_in_tls(),
             Ok(Step::Done(rest)) => {
-                let Some((talk, ahead)) = self.take() else { return Act::Nothing };
-                let entered = ahead.enter(rest);
+                let Some((talk, next)) = self.take() else { return Act::Nothing };
+                let entered = next.enter(rest);
                 let act = entered.as_ref().err().map_or(Act::Nothing, Act::closes);
                 (talk.told)(entered);
                 act
@@ -146,8 +139,8 @@ impl<W: 'static> Handshake<W> {
     }
 
     fn go_on_in_tls(&mut self) -> Act {
-        let Some((talk, ahead)) = self.take() else { return Act::Nothing };
-        match ahead.secure(talk) {
+        let Some((talk, next)) = self.take() else { return Act::Nothing };
+        match next.secure(talk) {
             Ok(()) => Act::Nothing,
             Err((told, error)) => {
                 let act = Act::closes(&error);
@@ -171,7 +164,7 @@ impl<W: 'static> Handshake<W> {
     }
 
     /// It is over for this stage.
-    fn take(&mut self) -> Option<(Talk, Box<dyn Ahead>)> {
+    fn take(&mut self) -> Option<(Talk, Box<dyn Succession>)> {
         self.insists = None;
         self.talk.take()
     }
