@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    Core, Cx, Http2, Phase,
+    Core, Cx, Http2,
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
@@ -31,7 +31,10 @@ use netwright_core::{
 
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
-/// The most streams that we remember to have reset, whatever the limits say.
+/// Frames of data from this length on earn more.
+const MUCH: usize = 1024;
+/// Streams of ours that we remember to have reset, unless more of them may be open; and the most, whatever the limits say.
+const RESETS_KEPT: usize = 256;
 const RESETS_KEPT_MAX: usize = 1000;
 
 /// Everything that is appended to.
@@ -42,6 +45,8 @@ pub(super) struct Writer {
     pub(super) frame: usize,
     /// How much may be sent on all streams together.
     pub(super) window: SendWindow,
+    /// How much was.
+    pub(super) sent: u64,
 }
 
 impl Writer {
@@ -119,14 +124,15 @@ where
             let key = stream.key;
             self.serve(cx, key, true);
         }
+        if self.core.is_over() {
+            return; // the last word was said
+        }
         if let Some(by) = self.core.recv.take_due() {
             self.core.writer.begin();
             encode::window_update(&mut self.core.writer.out.buffer, 0, by);
         }
-        if self.core.phase != Phase::Closing {
-            self.core.writer.out.flush(cx);
-            cx.flush();
-        }
+        self.core.writer.out.flush(cx);
+        cx.flush();
         self.end_if_drained(cx);
     }
 
@@ -190,7 +196,7 @@ impl<S: Role> Core<S> {
                 }
             }
         }
-        self.end_of(place, child)
+        self.end_of(cx, place, child)
     }
 
     /// Grants again what was read.
@@ -240,18 +246,33 @@ impl<S: Role> Core<S> {
     }
 
     /// Whether a stream is at its end, and why.
-    fn end_of<P>(
+    fn end_of<P, H>(
         &mut self,
+        cx: &Context<'_, H>,
         place: u32,
         child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>,
     ) -> Option<CloseCause>
     where
         P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
+        H: Handler,
     {
         let stream = self.streams.get(place)?;
-        if child.take_output_end() && stream.output == Half::Open && stream.body_out.announced.is_none() {
-            self.writer.begin();
-            encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+        if child.take_output_end() && stream.output != Half::Over {
+            let body = &stream.body_out;
+            let error = match body.announced {
+                _ if stream.output == Half::Idle => Some(Misuse::BodyWithoutHead),
+                Some(announced) if body.written < announced && !body.nothing => {
+                    Some(Misuse::BodyTooShort { announced, written: body.written })
+                }
+                _ => None,
+            };
+            if let Some(error) = error {
+                return Some(self.misused(cx, place, error.into()));
+            }
+            if !body.nothing {
+                self.writer.begin();
+                encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+            }
             stream.output = Half::Over;
         }
         if stream.output == Half::Over {
@@ -319,7 +340,7 @@ impl<S: Role> Core<S> {
         encode::reset(&mut self.writer.out.buffer, id, code);
         // Frames that the peer sent before it knew are frames of streams that it took to be open, and it has no more of these.
         let open = if S::IS_SERVER { self.limits.http2.streams } else { self.peer.streams };
-        while self.resets.len() >= open.clamp(1, RESETS_KEPT_MAX) {
+        while self.resets.len() >= open.clamp(RESETS_KEPT, RESETS_KEPT_MAX) {
             self.resets.pop_front();
         }
         self.resets.push_back(id);
@@ -462,6 +483,9 @@ impl<S: Role> Sender<'_, S> {
             self.writer.out.written(cx, done);
             return Ok(());
         }
+        if self.stream.output != Half::Idle {
+            return Err(Misuse::HeadWithinBody.into());
+        }
         // Its body stays in the line, and is sent from there.
         let head = child.take_part(|part| match std::mem::replace(part, HttpPart::End(None)) {
             HttpPart::Whole(head, body) => {
@@ -474,9 +498,10 @@ impl<S: Role> Sender<'_, S> {
             }
         });
         let Some(head) = head.flatten() else { return Ok(()) };
+        let follows = S::head(self.side, self.writer, self.stream, head, Some(len as u64))?;
         self.stream.output = Half::Open;
         self.stream.asked.ends_with_data = true;
-        if S::head(self.side, self.writer, self.stream, head, Some(len as u64))? == Body::Nothing {
+        if follows == Body::Nothing {
             self.stream.output = Half::Over;
             if let Some((_, done)) = child.take_first() {
                 self.writer.out.written(cx, done);
@@ -510,7 +535,8 @@ impl<S: Role> Sender<'_, S> {
     fn account(&mut self, len: usize) {
         self.stream.send.took(len);
         self.writer.window.took(len);
-        self.points.earn(price::SENT);
+        self.writer.sent += len as u64;
+        self.points.earn(if len < MUCH { price::SENT } else { price::SENT_MUCH });
     }
 
     /// As much of the first part, which is a piece of a body, as may be sent. `None`: nothing now.

@@ -152,7 +152,7 @@ where
             Err(error) => return Err(Http2Error::stream(ErrorCode::REFUSED_STREAM, id, error.to_string())),
         };
         let core = &mut self.core;
-        let mut stream = Stream::new(id, key, core.peer.window, core.limits.http2.stream_window);
+        let mut stream = Stream::new(id, key, core.peer.window, core.new_window());
         stream.input = if end { Half::Over } else { Half::Open };
         stream.body_in.left = facts.content_length;
         stream.priority = priority;
@@ -183,7 +183,7 @@ where
     ) -> Result<(), Http2Error> {
         let id = block.stream;
         tracing::debug!(channel = %cx.view().id(), stream = id, %error, "refused");
-        if !matches!(error, HttpError::TooMuch { .. }) {
+        if !matches!(error, HttpError::TooMuch { .. } | HttpError::Expectation(_)) {
             return Err(Http2Error::stream(ErrorCode::PROTOCOL_ERROR, id, error.to_string()));
         }
         self.charge(cx, price::RESET)?;
@@ -233,9 +233,11 @@ where
                         child.input_closed();
                     }
                 });
+                self.said_all(cx, place);
                 Ok(())
             }
             Err(error @ HttpError::TooMuch { .. }) => {
+                self.charge(cx, price::RESET)?;
                 self.refuse(cx, place, error);
                 Ok(())
             }
@@ -311,7 +313,7 @@ impl Role for ServerSide {
         whole: Option<u64>,
     ) -> Result<Body, HttpError> {
         let status = head.status;
-        if stream.output != Half::Idle && !stream.asked.ends_with_data {
+        if stream.output != Half::Idle {
             return Err(Misuse::HeadWithinBody.into());
         }
         if status.as_u16() < 200 {
@@ -415,7 +417,7 @@ impl Writer {
         }
         let mut head = ReplyHead::from(status);
         head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        self.out.begin();
+        self.begin();
         let length = Length::Is(len as u64);
         let written = self.reply(date, stream.id, stream.asked.head, &head, length).is_ok();
         if written && !stream.asked.head {
@@ -428,7 +430,7 @@ impl Writer {
 
     /// A reply of which only the status is known.
     fn reply_alone(&mut self, date: bool, id: u32, status: StatusCode) {
-        self.out.begin();
+        self.begin();
         let _ = self.reply(date, id, true, &ReplyHead::from(status), Length::Is(0)); // nothing in it contradicts
     }
 }

@@ -102,14 +102,14 @@ pub(crate) struct Watch {
 }
 
 impl Stream {
-    pub(crate) fn new(id: u32, key: ChildKey, send: u32, recv: u32) -> Self {
+    pub(crate) fn new(id: u32, key: ChildKey, send: u32, recv: RecvWindow) -> Self {
         Self {
             id,
             key,
             input: Half::Idle,
             output: Half::Idle,
             send: SendWindow::new(send),
-            recv: RecvWindow::new(recv),
+            recv,
             priority: Priority::default(),
             waits: Waits::Nothing,
             body_in: BodyIn::default(),

@@ -56,6 +56,7 @@ impl Request {
         for name in [header::CONNECTION, header::UPGRADE, HeaderName::from_static("http2-settings")] {
             head.headers.remove(name);
         }
+        head.version = Version::HTTP_2;
         let facts = RequestFacts { head: head.method == Method::HEAD, ..RequestFacts::default() };
         Self { head, facts }
     }
@@ -80,7 +81,7 @@ impl RequestReader {
         limits: &HttpLimits,
         extended: bool,
     ) -> Result<Result<Request, HttpError>, HpackError> {
-        if let Some(request) = self.again.find(decoder, block) {
+        if let Some(request) = self.again.find(decoder, block, limits) {
             return Ok(Ok(request));
         }
         let generation = decoder.generation();
@@ -285,24 +286,7 @@ impl Taking {
         if self.authority.is_none() && (self.host.is_none() || method == Method::CONNECT) {
             return Err(Grammar::NoHost.into());
         }
-        let len = path.len();
-        if len > limits.target {
-            let (max, got) = (limits.target as u64, len as u64);
-            return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
-        }
-        match *path {
-            [b'/'] => Ok(Uri::default()),
-            [b'/', ..] if path.is_ascii() => {
-                let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
-                // What is shorter has lost a fragment, which has no place here.
-                let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
-                if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
-            }
-            [b'*'] if method == Method::OPTIONS => {
-                Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
-            }
-            _ => Err(Grammar::Target.into()),
-        }
+        target(path, method, limits)
     }
 
     /// The target of a `CONNECT`.
@@ -315,6 +299,29 @@ impl Taking {
         let (_, port) = authority::split(authority).map_err(|_| Grammar::Target)?;
         port.filter(|&port| port > 0).ok_or(Grammar::Target)?;
         Authority::try_from(authority).map(Uri::from).map_err(|_| Grammar::Target.into())
+    }
+}
+
+/// The target that a path is, or a star.
+#[inline]
+pub(super) fn target(path: Bytes, method: &Method, limits: &HttpLimits) -> Result<Uri, HttpError> {
+    let len = path.len();
+    if len > limits.target {
+        let (max, got) = (limits.target as u64, len as u64);
+        return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
+    }
+    match *path {
+        [b'/'] => Ok(Uri::default()),
+        [b'/', ..] if path.is_ascii() => {
+            let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
+            // What is shorter has lost a fragment, which has no place here.
+            let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
+            if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
+        }
+        [b'*'] if method == Method::OPTIONS => {
+            Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
+        }
+        _ => Err(Grammar::Target.into()),
     }
 }
 
