@@ -53,6 +53,9 @@ impl From<PromiseError> for Failure {
     }
 }
 
+/// Tells the stage that somebody has given up: perhaps the one that it asks for.
+pub(super) struct GivenUp;
+
 impl Ask {
     pub(super) fn new(parts: Parts, times: Times) -> Self {
         Self { parts: Some(parts), times, since: None }

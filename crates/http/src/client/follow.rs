@@ -2,16 +2,20 @@
 
 use super::{
     Inner, WebClientError,
-    ask::{self, Ask, Failure},
+    ask::{self, Ask, Failure, GivenUp},
     origin::Origin,
     redirect,
 };
 use crate::{Body, error::HttpError};
 use bytes::Bytes;
 use http::{Request, Response, header, request::Parts};
-use netwright_core::{Channel, Promised, promise, time};
+use netwright_core::{Channel, Event, Promised, promise, time};
 use netwright_transport::Pooled;
-use std::time::Instant;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Instant,
+};
 
 /// New connections on which nothing could be written before one gives up: a server that closes them at once is not there.
 const UNUSABLE_MAX: u32 = 3;
@@ -105,7 +109,7 @@ impl Inner {
     /// A connection, within the time of the whole request.
     async fn acquire(&self, origin: &Origin, begun: Instant) -> Result<Pooled<Ask>, WebClientError> {
         let limit = self.settings.times.total;
-        let acquiring = self.pool(origin)?.acquire();
+        let acquiring = Given(self.pool(origin)?.acquire(), None);
         if limit.is_zero() {
             return Ok(acquiring.await?);
         }
@@ -127,6 +131,25 @@ impl Inner {
         let mut ask = Ask::new(ask::Parts { request, reply, pooled }, self.settings.times);
         ask.since = Some(begun);
         channel.write_and_flush(ask);
-        promised.await
+        Given(promised, Some(channel)).await
+    }
+}
+
+/// What is waited for, and given up by its drop: with the connection that has the request, if one has.
+struct Given<T, E>(Promised<T, E>, Option<Channel<Ask>>);
+
+impl<T, E> Future for Given<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<T, E> Drop for Given<T, E> {
+    fn drop(&mut self) {
+        if let (true, Some(channel)) = (self.0.cancel(), &self.1) {
+            channel.fire_event(Event::new(GivenUp));
+        }
     }
 }

@@ -23,7 +23,7 @@ mod current;
 use self::current::{Current, LOOKS, SOON, UNCHANGED_MAX, Upload};
 use super::{
     WebClientError,
-    ask::{Ask, Parts, Times},
+    ask::{Ask, GivenUp, Parts, Times},
     dues::{self, Dues, Verdict},
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, internal::catch, time,
+    CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, internal::catch, time,
 };
 use std::{
     convert::Infallible,
@@ -78,6 +78,9 @@ impl Exchange {
         let Times { head: limit, piece: piece_limit, total } = ask.times;
         let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
         let Some(Parts { request, reply, pooled }) = ask.take() else { return };
+        if reply.is_cancelled() {
+            return; // and the connection goes back: nothing was written
+        }
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
         let (mut head, body) = request.into_parts();
         if let Some(authorization) = &self.authorization {
@@ -346,7 +349,14 @@ impl Handler for Exchange {
         }
     }
 
-    fn event(&mut self, _: &mut Cx<'_>, event: Event) {
+    fn event(&mut self, cx: &mut Cx<'_>, event: Event) {
+        if event.get::<GivenUp>().is_some() {
+            let waits = self.current.as_ref().and_then(|current| current.reply.as_ref());
+            if waits.is_some_and(Promise::is_cancelled) {
+                self.break_off(cx, WebClientError::Cancelled);
+            }
+            return;
+        }
         if event.get::<LastReply>().is_none() {
             return;
         }

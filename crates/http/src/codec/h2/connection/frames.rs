@@ -5,9 +5,9 @@ use super::{
     points::price,
     side::{Role, Side},
     stream::{Half, Waits},
-    turns::Priority,
     window::{Overflow, RecvWindow, WINDOW_MAX},
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::h2::{
         code::ErrorCode,

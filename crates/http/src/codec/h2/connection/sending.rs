@@ -11,9 +11,9 @@ use super::{
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
-    turns::Priority,
     window::SendWindow,
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::{
         date,
@@ -33,8 +33,7 @@ use netwright_core::{
 const TURN: usize = 16 * 1024;
 /// Frames of data from this length on earn more.
 const MUCH: usize = 1024;
-/// Streams of ours that we remember to have reset, unless more of them may be open; and the most, whatever the limits say.
-const RESETS_KEPT: usize = 256;
+/// The most streams that we remember to have reset, whatever the limits say.
 const RESETS_KEPT_MAX: usize = 1000;
 
 /// Everything that is appended to.
@@ -340,7 +339,7 @@ impl<S: Role> Core<S> {
         encode::reset(&mut self.writer.out.buffer, id, code);
         // Frames that the peer sent before it knew are frames of streams that it took to be open, and it has no more of these.
         let open = if S::IS_SERVER { self.limits.http2.streams } else { self.peer.streams };
-        while self.resets.len() >= open.clamp(RESETS_KEPT, RESETS_KEPT_MAX) {
+        while self.resets.len() >= open.clamp(1, RESETS_KEPT_MAX) {
             self.resets.pop_front();
         }
         self.resets.push_back(id);
@@ -349,10 +348,8 @@ impl<S: Role> Core<S> {
     /// A stream has ended, and so much of what it had not read comes back.
     pub(super) fn forget(&mut self, place: u32, credit: usize) {
         self.was_read(credit);
-        if let Some(stream) = self.streams.remove(place)
-            && stream.waits == Waits::Turn
-        {
-            self.turns.remove(place, stream.priority);
+        if let Some((Waits::Turn, priority)) = self.streams.remove(place) {
+            self.turns.remove(place, priority);
         }
     }
 

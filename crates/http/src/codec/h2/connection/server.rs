@@ -6,7 +6,6 @@ use super::{
     sending::Writer,
     side::{Body, Role, Side},
     stream::{Asked, Half, Stream},
-    turns::Priority,
     window::SendWindow,
 };
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
     message::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, recycle_reply_head},
 };
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use netwright_core::{Context, IntoPipeline, Segment, WritePromise};
 use std::convert::Infallible;
 
@@ -95,8 +94,6 @@ impl Side for ServerSide {
 /// reply with: for curl that is 32 KiB.
 const BEHIND_UPGRADE: u32 = 16 * 1024;
 
-const PRIORITY: HeaderName = HeaderName::from_static("priority");
-
 type Server<P, F> = Http2<ServerSide, P, F>;
 
 impl<P, F> Server<P, F>
@@ -140,8 +137,6 @@ where
     ) -> Result<(), Http2Error> {
         let place = self.core.streams.next_place();
         let head::Request { head, facts } = request;
-        let said = head.headers.get(&PRIORITY);
-        let priority = said.map_or_else(Priority::default, |value| Priority::parse(value.as_bytes()));
         let opened = self.children.open_with(cx, &mut self.build, |child| {
             child.set_tag(place);
             let part = if end { HttpPart::Whole(head, Bytes::new()) } else { HttpPart::Head(head) };
@@ -155,7 +150,7 @@ where
         let mut stream = Stream::new(id, key, core.peer.window, core.new_window());
         stream.input = if end { Half::Over } else { Half::Open };
         stream.body_in.left = facts.content_length;
-        stream.priority = priority;
+        stream.priority = facts.priority;
         stream.asked = Asked {
             head: facts.head,
             connect: facts.connect,

@@ -4,6 +4,7 @@ mod app;
 mod ends;
 mod exchanges;
 mod frames;
+mod memory;
 mod misuse;
 mod peer;
 mod windows;
