@@ -12,7 +12,6 @@
 //! | `/once` | how often that was asked for; `/once?later` a moment later |
 //! | `/page/N`, `/image/N.svg` | a page with so many images, and the images |
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use netwright::{
     Server,
@@ -161,18 +160,18 @@ fn typed(kind: &'static str, body: String) -> Response<Body> {
     reply
 }
 
-/// Written by a task of its own, in pieces of many lengths.
+/// Written by a task of its own, in pieces of many lengths, each made when there is room for it.
 fn bytes(len: usize) -> Response<Body> {
-    let all = Bytes::from(numbered(len));
     let (mut sender, body) = Body::channel();
     let writing = async move {
-        let (mut from, mut piece) = (0, 1);
+        let (mut from, mut most) = (0, 1);
         while from < len {
-            let to = (from + piece).min(len);
-            if sender.send(all.slice(from..to)).await.is_err() {
+            let to = (from + most).min(len);
+            let piece: Vec<u8> = (from..to).map(|at| (at as u32 / 4).to_be_bytes()[at % 4]).collect();
+            if sender.send(piece).await.is_err() {
                 return;
             }
-            (from, piece) = (to, piece % 100_000 * 3 + 1);
+            (from, most) = (to, most % 30_000 * 3 + 1);
         }
         sender.end();
     };
