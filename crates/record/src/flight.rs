@@ -10,7 +10,7 @@ use bytes::Bytes;
 use netwright_core::{ChannelId, ObserverStage, Workers, observe};
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, mem,
     sync::{
         Arc, Condvar, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -245,7 +245,7 @@ pub struct RecorderFigures {
     pub live: usize,
     /// Recordings that were written.
     pub written: u64,
-    /// Recordings that could not be written: the disk was full, say.
+    /// Recordings that could not be written: the disk was full, say, or a function that was to cover or keep them panicked.
     pub failed: u64,
     /// Recordings that were not even tried, because too many were waiting to be written.
     pub dropped: u64,
@@ -367,8 +367,10 @@ impl Shared {
         let name = format!("{now:013}-{}-{number:04}-{why}", std::process::id());
         let task = move || {
             let shared = &waits.0;
+            let panics = Panics(shared); // as functions of the user's may: what covers, what keeps
             let file = NewRecording { name, why, bytes: shared.file(&about, kept, why) };
             shared.keep(&file);
+            mem::forget(panics);
         };
         let refused = match &self.settings.workers {
             Some(workers) => workers.execute(task).is_err(),
@@ -397,6 +399,16 @@ impl Shared {
     fn drop_one(&self, why: &str) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(why, "a recording was dropped");
+    }
+}
+
+/// Counts a file that is not written because what should write it panics.
+struct Panics<'a>(&'a Shared);
+
+impl Drop for Panics<'_> {
+    fn drop(&mut self) {
+        self.0.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("a recording could not be written: its redaction or its sink panicked");
     }
 }
 

@@ -35,8 +35,8 @@ pub(crate) struct Live {
 
 struct State {
     ring: Ring,
-    /// How many pieces had passed when the last file was written.
-    known: Option<u64>,
+    /// How many pieces had passed when the last file because of an error was written.
+    error_known: Option<u64>,
     begun: Option<Begun>,
     /// The recorder was there when the channel began.
     from_the_start: bool,
@@ -79,7 +79,7 @@ impl Live {
         let (bytes, records) = (shared.settings.bytes.max(LIMIT_MIN), shared.settings.records.max(1));
         let front = Front::new(bytes, records);
         let ring = Ring::new(bytes - front.size(), records - front.records_max());
-        let state = State { ring, known: None, begun: None, from_the_start: false, over: false };
+        let state = State { ring, error_known: None, begun: None, from_the_start: false, over: false };
         Arc::new(Self {
             number: shared.next_number(),
             shared,
@@ -193,7 +193,7 @@ impl Live {
         state.over = true;
         let Some(begun) = state.begun.clone() else { return }; // it never was in a channel
         // What was written because of an error need not be written again because of the same error's end.
-        let news = state.known != Some(self.pieces());
+        let news = why != Why::Error || state.error_known != Some(self.pieces());
         let file = (when.wants(why) && news).then(|| {
             let about = self.about(&state, &begun);
             let kept = state.ring.take();
@@ -210,7 +210,9 @@ impl Live {
     pub(crate) fn write(&self, why: Why) {
         let mut state = self.lock();
         let Some(begun) = state.begun.clone().filter(|_| !state.over) else { return };
-        state.known = Some(self.pieces());
+        if why == Why::Error {
+            state.error_known = Some(self.pieces());
+        }
         let (about, kept) = (self.about(&state, &begun), self.with_front(&state, state.ring.kept()));
         drop(state);
         self.shared.write(about, kept, why);
@@ -289,6 +291,7 @@ impl State {
         // Of a record that is in the ring: those in the front have their flushes with them.
         if let Some(at) = flushed_ns {
             self.ring.flushed(at);
+            pen.passed_by(at); // the front is empty: what comes next is counted from the flush
         }
         pen.take(front, |records, sums| self.ring.append(records, sums));
     }
