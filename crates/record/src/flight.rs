@@ -76,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) bytes: usize,
     pub(crate) records: usize,
     pub(crate) written_max: usize,
+    /// Of more than there is room for, the beginning is kept and not the end.
+    pub(crate) beginning: bool,
     pub(crate) when: When,
     pub(crate) redaction: Redaction,
     pub(crate) addresses: bool,
@@ -141,6 +143,7 @@ impl FlightRecorder {
                 bytes: BYTES,
                 records: RECORDS,
                 written_max: WRITTEN_MAX,
+                beginning: false,
                 when: When::TROUBLE,
                 redaction: Redaction::http(),
                 addresses: true,
@@ -273,6 +276,12 @@ impl FlightRecorderBuilder {
     /// fits, because a replay needs it.
     pub fn written_max(mut self, most: usize) -> Self {
         self.settings.written_max = most;
+        self
+    }
+
+    /// Of more than there is room for, the beginning is kept, not the end.
+    pub(crate) fn keep_the_beginning(mut self) -> Self {
+        self.settings.beginning = true;
         self
     }
 

@@ -78,7 +78,10 @@ impl Live {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
         let (bytes, records) = (shared.settings.bytes.max(LIMIT_MIN), shared.settings.records.max(1));
         let front = Front::new(bytes, records);
-        let ring = Ring::new(bytes - front.size(), records - front.records_max());
+        let mut ring = Ring::new(bytes - front.size(), records - front.records_max());
+        if shared.settings.beginning {
+            ring = ring.keeping_the_beginning();
+        }
         let state = State { ring, error_known: None, begun: None, from_the_start: false, over: false };
         Arc::new(Self {
             number: shared.next_number(),
@@ -239,7 +242,9 @@ impl Live {
 
     /// What is in the ring, and what is in front of it.
     fn with_front(&self, state: &State, mut kept: Kept) -> Kept {
-        self.front.copy_to(&mut kept.records);
+        if !state.ring.is_over() {
+            self.front.copy_to(&mut kept.records);
+        }
         let Self { read, written, .. } = self;
         kept.totals = Totals {
             read: read.bytes(),

@@ -12,6 +12,7 @@
 //!    nobody reads old records again, which have long left the processor's caches.
 //! 3. `first_ns` is the time of the record before the first one, `last_ns` that of the last one: of each record only the time after
 //!    the one before it is kept.
+//!    A ring that [keeps the beginning](Ring::keeping_the_beginning) takes nothing more instead.
 //! 4. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
 //!
 //! Not here: what is recorded and when (`recorder`), the newest of it (`front`), who else may look (`live`).
@@ -57,6 +58,7 @@ pub(crate) struct Ring {
     last_len: usize,
     lost_records: u64,
     lost_bytes: u64,
+    keeps_beginning: bool,
 }
 
 impl Ring {
@@ -75,7 +77,14 @@ impl Ring {
             last_len: 0,
             lost_records: 0,
             lost_bytes: 0,
+            keeps_beginning: false,
         }
+    }
+
+    /// When there is no room, what is there stays, and nothing comes behind it.
+    pub(crate) fn keeping_the_beginning(mut self) -> Self {
+        self.keeps_beginning = true;
+        self
     }
 
     /// The longest body that there is room for.
@@ -100,7 +109,9 @@ impl Ring {
         let head = head(&mut room, kind, now_ns - self.last_ns, front.len() + body.len());
         let len = head + front.len() + body.len();
         debug_assert!(len <= self.limit, "the body of a record is too long");
-        self.provide(len, 1);
+        if !self.provide(len, 1) {
+            return;
+        }
         let size = self.room.len();
         let at = wrapped(self.first + self.len, size);
         match self.room.get_mut(at..at + HEAD_MAX) {
@@ -121,21 +132,33 @@ impl Ring {
 
     /// Adds records as they are in a [`Front`](crate::front::Front), the first of them so long after the last one here.
     pub(crate) fn append(&mut self, records: &[u8], sums: Sums) {
-        debug_assert!(records.len() <= self.limit && sums.records <= self.records_max);
-        self.provide(records.len(), sums.records);
-        self.put(records);
-        self.added(records.len(), sums);
+        debug_assert!(records.len() <= self.limit);
+        if self.provide(records.len(), sums.records) {
+            self.put(records);
+            self.added(records.len(), sums);
+        }
     }
 
-    /// Makes room for so much.
+    /// Makes room for so much. False if there is none.
     #[inline]
-    fn provide(&mut self, len: usize, records: usize) {
-        if self.len + len > self.limit || self.records + records > self.records_max {
-            self.make_room(len, records);
+    fn provide(&mut self, len: usize, records: usize) -> bool {
+        if self.is_full_for(len, records) && !self.make_room(len, records) {
+            return false;
         }
         if self.len + len > self.room.len() {
             self.grow(len);
         }
+        true
+    }
+
+    #[inline]
+    fn is_full_for(&self, len: usize, records: usize) -> bool {
+        self.len + len > self.limit || self.records + records > self.records_max
+    }
+
+    /// Whether it has refused something, and takes nothing more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.records_max == 0
     }
 
     /// So much has been added.
@@ -190,8 +213,12 @@ impl Ring {
 
     /// Drops the oldest chunks until there is room for so much.
     #[cold]
-    fn make_room(&mut self, len: usize, records: usize) {
-        while self.len + len > self.limit || self.records + records > self.records_max {
+    fn make_room(&mut self, len: usize, records: usize) -> bool {
+        if self.keeps_beginning {
+            self.records_max = 0; // for none that is shorter either
+            return false;
+        }
+        while self.is_full_for(len, records) {
             let newest = Chunk { last_ns: self.last_ns, ..self.newest };
             let oldest = self.chunks.pop_front().unwrap_or_else(|| {
                 self.newest = Chunk::default();
@@ -204,6 +231,7 @@ impl Ring {
             self.lost_records += oldest.records as u64;
             self.lost_bytes += oldest.bodies;
         }
+        true
     }
 
     #[cold]
@@ -309,6 +337,18 @@ mod tests {
         let mut one = Ring::new(1 << 20, 1);
         (0..3).for_each(|byte| one.push(17, 0, &[], &[byte]));
         assert_eq!(content(&one), [(0, vec![2])]);
+    }
+
+    #[test]
+    fn a_ring_that_keeps_the_beginning_takes_nothing_behind_what_it_has_no_room_for() {
+        let mut ring = Ring::new(LIMIT_MIN, usize::MAX).keeping_the_beginning();
+        ring.push(17, 0, &[], &[1; 200]);
+        for len in [100, 1, 0] {
+            ring.push(17, 5, &[], &vec![2; len]);
+            ring.append(&[17, 0, 0], Sums { records: 1, last_len: 3, ..Sums::default() });
+            assert_eq!(content(&ring), [(0, vec![1; 200])]);
+        }
+        assert_eq!(ring.take().lost_records, 0);
     }
 
     #[test]
