@@ -69,6 +69,15 @@ impl Values {
     }
 
     fn add(&mut self, value: &[u8]) {
+        self.add_words(value);
+        // Stars behind it may be its own, or no part of what was covered.
+        let stars = value.iter().rev().take_while(|byte| **byte == COVER).count();
+        if stars > 0 {
+            self.add_words(&value[..value.len() - stars]);
+        }
+    }
+
+    fn add_words(&mut self, value: &[u8]) {
         self.add_one(value);
         let is_between = |byte: &u8| byte.is_ascii_whitespace() || b";,=\"'".contains(byte);
         value.split(is_between).for_each(|word| self.add_one(word));
@@ -190,6 +199,8 @@ mod tests {
         assert_eq!(shown(&mut values, "no such token: \"secr*t==\""), "no such *****: \"********\"");
         assert_eq!(shown(&mut values, "invalid base64: dXNlcg=="), "invalid base64: ********");
         assert_eq!(shown(&mut values, "id=7; token=secr*t== again"), "******************** again");
+        values.piece(0, b"cookie: **stars**\r\n", b"cookie: *********\r\n", true);
+        assert_eq!(shown(&mut values, "no such id: stars"), "no such id: *****");
         assert_eq!(shown(&mut values, "7 is too short to be a secret"), "7 is too short to be a secret");
     }
 
