@@ -296,7 +296,7 @@ fn addresses_are_those_of_the_recording() {
 fn a_piece_that_is_missing_ends_the_replay_there() {
     let (flight, _files) = flight(FlightRecorder::builder().bytes(300).redact(Redaction::none()));
     let mut channel = recorded(&flight, echo());
-    channel.write_inbound([b'x'; 1000]);
+    channel.write_inbound([b'x'; 100]).write_inbound([b'x'; 1000]);
     let recording = so_far(&flight);
     let again = recording.replay().patience(Duration::ZERO).run(echo());
     assert!(again.missing().is_none_or(|missing| missing > 700));
