@@ -15,7 +15,7 @@ use crate::{
         kind, varint,
         writer::{HEAD_MAX, head},
     },
-    ring::{End, WORD, Words},
+    ring::{End, WORD, Words, words_of},
 };
 
 /// What a record takes beside its body: the head, its time, the length of the whole.
@@ -78,32 +78,32 @@ impl Pen {
     /// Adds a record, if there is room for it.
     #[inline]
     pub(crate) fn push(&mut self, end: &End, kind: u8, now_ns: u64, body: &[u8]) -> bool {
-        if !self.has_room(body.len()) {
+        let used = 1 + words_of(body.len());
+        if !self.has_room(used) {
             return false;
         }
         let after = now_ns.saturating_sub(self.last_ns);
         let (whole, rest) = body.as_chunks::<WORD>();
-        let used = 1 + body.len().div_ceil(WORD);
-        match self.words.side_by_side(self.at, used) {
-            Some(place) if after < TIME_BEHIND && body.len() > TINY_MAX => {
-                place.store(0, head_word(kind, body.len(), after));
-                place.store_all(1, whole);
-                if !rest.is_empty() {
-                    place.store(used - 1, last_bytes(body, rest));
-                }
-                let first = self.at;
-                self.at = if first + used == self.words.len() { 0 } else { first + used };
-                self.end += used as u64;
-                self.added(end, kind, first, now_ns, body.len());
-            }
-            _ => self.push_with(end, kind, now_ns, None, body),
+        let place = self.words.side_by_side(self.at, used);
+        let (Some(place), Some(last), true) = (place, body.last_chunk::<WORD>(), after < TIME_BEHIND) else {
+            self.push_with(end, kind, now_ns, None, body);
+            return true;
+        };
+        place.store(0, head_word(kind, body.len(), after));
+        place.store_all(1, whole);
+        if !rest.is_empty() {
+            place.store(used - 1, rest_of(*last, rest.len()));
         }
+        let first = self.at;
+        self.at = if first + used == self.words.len() { 0 } else { first + used };
+        self.end += used as u64;
+        self.added(end, kind, first, now_ns, body.len());
         true
     }
 
     /// Adds a piece of that length, of which only the beginning is kept.
     pub(crate) fn push_cut(&mut self, end: &End, kind: u8, now_ns: u64, len: u64, kept: &[u8]) -> bool {
-        let has_room = self.has_room(kept.len());
+        let has_room = self.has_room(1 + words_of(kept.len()));
         if has_room {
             self.push_with(end, kind, now_ns, Some(len), kept);
         }
@@ -116,7 +116,7 @@ impl Pen {
         let after = now_ns.saturating_sub(self.last_ns);
         let first = self.at;
         if body.len() <= TINY_MAX && after < 1 << TINY_TIME_BITS && whole_len.is_none() {
-            self.put(tiny_word(kind, body.len(), after, last_bytes(body, body)));
+            self.put(tiny_word(kind, body.len(), after, few_bytes(body)));
         } else {
             self.put(head_word(kind, body.len(), after.min(TIME_BEHIND)));
             if after >= TIME_BEHIND {
@@ -128,9 +128,10 @@ impl Pen {
         self.added(end, kind, first, now_ns, body.len());
     }
 
+    /// Whether there is room for so many words, and what else a head may take.
     #[inline]
-    fn has_room(&self, body: usize) -> bool {
-        self.end + (HEAD_WORDS + body.div_ceil(WORD)) as u64 <= self.bound && self.records < self.records_end
+    fn has_room(&self, words: usize) -> bool {
+        self.end + (HEAD_WORDS - 1 + words) as u64 <= self.bound && self.records < self.records_end
     }
 
     #[inline]
@@ -155,7 +156,7 @@ impl Pen {
         self.at = (self.at + whole.len()) % self.words.len();
         self.end += whole.len() as u64;
         if !rest.is_empty() {
-            self.put(last_bytes(bytes, rest));
+            self.put(few_bytes(rest));
         }
     }
 
@@ -187,16 +188,14 @@ fn tiny_word(kind: u8, len: usize, after: u64, body: u64) -> u64 {
     u64::from(kind | TINY) | (len as u64) << u8::BITS | after << time_at | body << (time_at + TINY_TIME_BITS)
 }
 
-/// The last bytes, of which there are less than a word has.
+/// So many bytes at the end of the last eight.
 #[inline]
-fn last_bytes(bytes: &[u8], rest: &[u8]) -> u64 {
-    match bytes.last_chunk::<WORD>() {
-        Some(last) if !rest.is_empty() => {
-            u64::from_le_bytes(*last) >> (u64::BITS - rest.len() as u32 * u8::BITS)
-        }
-        Some(_) => 0,
-        None => rest.iter().rev().fold(0, |word, &byte| word << u8::BITS | u64::from(byte)),
-    }
+fn rest_of(last: [u8; WORD], len: usize) -> u64 {
+    u64::from_le_bytes(last) >> (u64::BITS - len as u32 * u8::BITS)
+}
+
+fn few_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| word << u8::BITS | u64::from(byte))
 }
 
 /// Appends the record that begins with the next word, as it is in a file. Nothing if there is none.
@@ -224,7 +223,7 @@ pub(crate) fn encode_next(words: &mut impl Iterator<Item = u64>, out: &mut Vec<u
         put_head(out, kind, after, len);
     }
     let end = out.len() + len;
-    words.take(len.div_ceil(WORD)).for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    words.take(words_of(len)).for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     out.truncate(end);
     Some(())
 }

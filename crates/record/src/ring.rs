@@ -115,6 +115,12 @@ impl SideBySide<'_> {
     }
 }
 
+/// How many words so many bytes take.
+#[inline]
+pub(crate) fn words_of(bytes: usize) -> usize {
+    (bytes + WORD - 1) / WORD
+}
+
 /// Successive records that go together.
 #[derive(Debug, Default, Clone, Copy)]
 struct Chunk {
@@ -185,7 +191,7 @@ impl Ring {
     /// Makes room for a record with such a body, at most [`body_max`](Self::body_max) long. False if there is none.
     #[cold]
     pub(crate) fn make_room(&mut self, pen: &mut Pen, body: usize) -> bool {
-        let needed = pen.end + (HEAD_WORDS + body.div_ceil(WORD)) as u64;
+        let needed = pen.end + (HEAD_WORDS + words_of(body)) as u64;
         let (chunk, chunk_records) = (self.limit as u64 / CHUNKS, self.records_max.div_ceil(CHUNKS as usize));
         if pen.end - self.newest_begins >= chunk || pen.records >= chunk_records {
             let newest = self.end_newest(pen);
