@@ -32,7 +32,7 @@ use netwright_core::{
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
 /// Streams of ours that we remember to have reset.
-const RESETS_KEPT: usize = 64;
+const RESETS_KEPT: usize = 256;
 
 /// Everything that is appended to.
 pub(super) struct Writer {
