@@ -53,6 +53,23 @@ impl Connector {
         Self(Arc::new(Shared { config: config.into(), common: Common::default() }))
     }
 
+    /// The same, but for the protocols that it offers, the best first. The sessions that can be resumed are shared.
+    ///
+    /// ```
+    /// use netwright_tls::{Certificate, Connector, Roots};
+    ///
+    /// let certificate = Certificate::self_signed(["localhost"])?;
+    /// let connector = Connector::builder().roots(Roots::of(&certificate)?).build()?;
+    /// assert_eq!(connector.offering(["h2", "http/1.1"]).config().alpn_protocols.len(), 2);
+    /// # Ok::<(), netwright_tls::TlsError>(())
+    /// ```
+    #[must_use]
+    pub fn offering<P: AsRef<[u8]>>(&self, protocols: impl IntoIterator<Item = P>) -> Self {
+        let mut config = ClientConfig::clone(&self.0.config);
+        config.alpn_protocols = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
+        Self(Arc::new(Shared { config: Arc::new(config), common: self.0.common.clone() }))
+    }
+
     /// The configuration as rustls has it.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.0.config

@@ -50,7 +50,7 @@ impl Rig {
         let channel = (*pooled).clone();
         let request = Request::post("http://a/").body(body.into()).unwrap();
         channel.write_and_flush(Ask::new(
-            ask::Parts { request, reply, pooled },
+            ask::Parts { request, reply, lease: pooled.into() },
             Times { head: HEAD, piece: PIECE, total },
         ));
         self.connection.run();
@@ -72,6 +72,7 @@ fn error(mut replied: Replied) -> WebClientError {
     match replied.try_take().expect("it is over").expect_err("without a reply") {
         Failure::Sent { error, .. } => error,
         Failure::Unsent(_, error) => panic!("nothing was written: {error}"),
+        Failure::Refused => panic!("refused"),
     }
 }
 
@@ -239,7 +240,7 @@ fn a_connection_is_given_up_after_a_last_reply_of_every_kind() {
             request.headers_mut().insert("upgrade", HeaderValue::from_static("other"));
         }
         let times = Times { head: HEAD, piece: PIECE, total: Duration::ZERO };
-        rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, pooled }, times));
+        rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, lease: pooled.into() }, times));
         rig.connection.write_inbound(theirs);
         let mut body = promised.try_take().unwrap().ok().unwrap().into_body();
         let mut waker = Context::from_waker(std::task::Waker::noop());
