@@ -93,7 +93,7 @@ impl Inner {
         let way = self.way(origin)?;
         let in_the_clear = versions.prior_knowledge && !way.proxied;
         let shares = if origin.tls { versions.http2 } else { in_the_clear };
-        let shared = shares.then(|| SharedConnections::new(connections));
+        let shared = shares.then(|| SharedConnections::new(connections, self.group.next()));
         let owner = shared.as_ref().map(Arc::downgrade).unwrap_or_default();
         let client = if origin.tls {
             self.tls_client(origin, way.chain, owner)?
@@ -197,6 +197,12 @@ impl Inner {
         let limits = self.limits.clone();
         // A name that is none is found here, and not on the loop.
         let server = connector.to(name).map_err(tls_error)?;
+        if !versions.http2 {
+            return self.client(chain, move || {
+                let codec = HttpClient::with(limits.clone());
+                pipeline().add(Tls::to(&server)).add(codec).last(Exchange::default())
+            });
+        }
         self.client(chain, move || {
             let (limits, owner) = (limits.clone(), owner.clone());
             pipeline()

@@ -52,6 +52,10 @@ impl Room {
         }
     }
 
+    pub(super) fn is_known(&self) -> bool {
+        self.state.load(Ordering::Acquire) != UNKNOWN
+    }
+
     pub(super) fn is_usable(&self) -> bool {
         self.state.load(Ordering::Acquire) != OVER
     }

@@ -18,12 +18,12 @@ use super::{
     lease::{Lease, Shared, StreamLease},
     room::Room,
 };
-use netwright_core::{Channel, ChannelState, Promise, Promised, promise, time};
+use netwright_core::{Channel, ChannelState, EventLoop, Promise, Promised, promise};
 use netwright_transport::Pooled;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A connection of this age gets no other stream: names lead elsewhere after a while, and loads shift.
@@ -33,6 +33,7 @@ const AGE_MAX: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug)]
 pub(super) struct SharedConnections {
     connections_max: usize,
+    clock: EventLoop,
     state: Mutex<State>,
 }
 
@@ -73,8 +74,9 @@ pub(super) struct SharedFigures {
 }
 
 impl SharedConnections {
-    pub(super) fn new(connections_max: usize) -> Arc<Self> {
-        Arc::new(Self { connections_max, state: Mutex::default() })
+    /// None yet. Whatever loop it is, it knows the time.
+    pub(super) fn new(connections_max: usize, clock: EventLoop) -> Arc<Self> {
+        Arc::new(Self { connections_max, clock, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -84,7 +86,7 @@ impl SharedConnections {
     /// What to do for a request. `waited` is the number of one that has waited before.
     pub(super) fn find(self: &Arc<Self>, waited: Option<u64>) -> Found {
         let mut state = self.lock();
-        let gone = state.take_unusable();
+        let gone = state.take_unusable(self.clock.now());
         let found = if state.is_http1 {
             Found::Connect(None)
         } else if waited.is_none() && !state.waiting.is_empty() {
@@ -106,7 +108,7 @@ impl SharedConnections {
     /// A new connection speaks HTTP/2. A stream of it is for whoever made it.
     pub(super) fn add(self: &Arc<Self>, pooled: Pooled<Ask>, room: Arc<Room>) -> Lease {
         let channel: Channel<Ask> = (*pooled).clone();
-        let connection = Arc::new(Shared::new(pooled, room, time::now(), Arc::downgrade(self)));
+        let connection = Arc::new(Shared::new(pooled, room, self.clock.now(), Arc::downgrade(self)));
         let mut state = self.lock();
         state.is_http1 = false;
         state.connections.push(connection.clone());
@@ -124,7 +126,7 @@ impl SharedConnections {
     /// Streams, or connections, may be free: as many as there are for go on.
     pub(super) fn has_room(&self) {
         let mut state = self.lock();
-        let gone = state.take_unusable();
+        let gone = state.take_unusable(self.clock.now());
         let mut places: usize = state.connections.iter().map(|connection| connection.free()).sum();
         places = places.saturating_add(usize::from(state.may_open(self.connections_max)));
         let count = if state.is_http1 { usize::MAX } else { places }.min(state.waiting.len());
@@ -139,7 +141,7 @@ impl SharedConnections {
     /// Whether nobody uses any of them, and whether there are any.
     pub(super) fn figures(&self) -> SharedFigures {
         let mut state = self.lock();
-        let gone = state.take_unusable();
+        let gone = state.take_unusable(self.clock.now());
         let figures = SharedFigures {
             connections: state.connections.len(),
             idle: state.connections.iter().filter(|connection| connection.open() == 0).count(),
@@ -174,13 +176,14 @@ impl SharedConnections {
 }
 
 impl State {
+    /// Whether somebody may make a connection: not while one is made, or has not said what it takes.
     fn may_open(&self, most: usize) -> bool {
-        !self.opening && self.connections.len() < most
+        let known = self.connections.iter().all(|connection| connection.room.is_known());
+        !self.opening && known && self.connections.len() < most
     }
 
     /// Takes out what gets no other stream; to be dropped without the lock.
-    fn take_unusable(&mut self) -> Vec<Arc<Shared>> {
-        let now = time::now();
+    fn take_unusable(&mut self, now: Instant) -> Vec<Arc<Shared>> {
         let usable = |connection: &Arc<Shared>| {
             let channel = connection.channel();
             connection.room.is_usable()
