@@ -103,8 +103,7 @@ impl Inner {
             self.plain_client(&way)?
         };
         let pool = Pool::to(&client, way.address).max_connections(connections).idle_timeout(idle).build();
-        let pool =
-            pool.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))?;
+        let pool = pool.map_err(|error| WebClientError::Connect(ConnectError::Setup(error.to_string())))?;
         Ok(Site { pool, shared })
     }
 
@@ -188,7 +187,9 @@ impl Inner {
         let versions = self.settings.versions;
         let connector = match versions {
             // Whoever has said what to offer knows why.
-            Versions { http1: true, http2: true, .. } if !connector.config().alpn_protocols.is_empty() => connector,
+            Versions { http1: true, http2: true, .. } if !connector.config().alpn_protocols.is_empty() => {
+                connector
+            }
             Versions { http1: true, http2: true, .. } => connector.offering(["h2", "http/1.1"]),
             Versions { http2: true, .. } => connector.offering(["h2"]),
             Versions { .. } => connector.offering(["http/1.1"]),

@@ -166,9 +166,10 @@ impl SharedConnections {
             _ => None,
         };
         drop(state);
-        for ((_, promise), error) in vain.into_iter().flat_map(|(all, error)| {
-            all.into_iter().map(move |waiting| (waiting, error.clone()))
-        }) {
+        for ((_, promise), error) in vain
+            .into_iter()
+            .flat_map(|(all, error)| all.into_iter().map(move |waiting| (waiting, error.clone())))
+        {
             promise.fail(error);
         }
         self.has_room();

@@ -118,7 +118,9 @@ mod by_alpn {
             match (ask.ready.take(), cause) {
                 (Some(ready), None) => self.waiting.push(ready),
                 (Some(ready), Some(cause)) => ready.fail(WebClientError::Closed(cause)),
-                (None, cause) => ask.give_back(WebClientError::Closed(cause.unwrap_or(CloseCause::Requested))),
+                (None, cause) => {
+                    ask.give_back(WebClientError::Closed(cause.unwrap_or(CloseCause::Requested)))
+                }
             }
             done.succeed();
         }

@@ -328,7 +328,8 @@ fn a_reply_that_is_late_resets_its_stream_and_the_connection_goes_on() {
 
 #[test]
 fn what_a_server_says_that_it_has_not_looked_at_is_told_so() {
-    let refused: [&[u8]; 2] = [b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07", b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0"];
+    let refused: [&[u8]; 2] =
+        [b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07", b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0"];
     for said in refused {
         let mut rig = Http2Rig::new();
         let mut replied = rig.ask("body", Duration::ZERO);
@@ -343,7 +344,8 @@ fn a_stream_that_the_server_resets_is_no_end_of_a_connection() {
     let mut replied = rig.ask("body", Duration::ZERO);
     rig.rig.connection.write_inbound(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02");
     let failure = replied.try_take().unwrap().err().unwrap();
-    let Failure::Sent { error: WebClientError::Closed(CloseCause::Reset(2)), unanswered: false } = failure else {
+    let Failure::Sent { error: WebClientError::Closed(CloseCause::Reset(2)), unanswered: false } = failure
+    else {
         panic!("that is not sent again");
     };
 }

@@ -448,7 +448,11 @@ impl Handler for Exchange {
     fn inactive(&mut self, cx: &mut Cx<'_>, cause: CloseCause) {
         self.over = true;
         if let Some(mut current) = self.current.take() {
-            current.fail(if self.stream.is_some() { of_stream(&cause) } else { WebClientError::Closed(cause.clone()) });
+            current.fail(if self.stream.is_some() {
+                of_stream(&cause)
+            } else {
+                WebClientError::Closed(cause.clone())
+            });
         }
         cx.fire_inactive(cause);
     }

@@ -45,7 +45,10 @@ pub(crate) enum Capacity {
 
 impl fmt::Debug for ClientSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientSide").field("next", &self.next).field("gone", &self.gone).finish_non_exhaustive()
+        f.debug_struct("ClientSide")
+            .field("next", &self.next)
+            .field("gone", &self.gone)
+            .finish_non_exhaustive()
     }
 }
 

@@ -370,13 +370,8 @@ impl Role for ServerSide {
         true
     }
 
-    fn goes_away<P, F>(
-        _: &mut Server<P, F>,
-        _: &mut Context<'_, Server<P, F>>,
-        _: u32,
-        _: ErrorCode,
-        _: &str,
-    ) where
+    fn goes_away<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>, _: u32, _: ErrorCode, _: &str)
+    where
         P: Segment<RequestPart, ReplyPart>,
         F: FnMut() -> P + 'static,
     {

@@ -285,7 +285,8 @@ where
             let Some(stream) = self.core.streams.get(place) else { continue };
             let wanted = self.children.with(stream.key, |child| child.wanted() > 0 && child.unread() == 0);
             // Who waits for a reply knows how long.
-            let reads = S::IS_SERVER && stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
+            let reads =
+                S::IS_SERVER && stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
             let before = stream.watch;
             let got = stream.body_in.got - before.got;
             let sent = stream.body_out.written.saturating_sub(before.sent);

@@ -3,12 +3,7 @@
 use super::peer::{Heard, Peer};
 use crate::{
     HttpError,
-    codec::h2::{
-        code::ErrorCode,
-        connection::http2_client,
-        error::Http2Error,
-        frame::Settings,
-    },
+    codec::h2::{code::ErrorCode, connection::http2_client, error::Http2Error, frame::Settings},
     error::{Limit, Within},
     limits::HttpLimits,
     message::{HttpPart, ReplyPart, RequestPart},
@@ -160,7 +155,11 @@ fn requests_go_out_on_streams_of_their_own_and_replies_come_back_in_any_order() 
     let field = |name: &str| fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let all = (field(":method"), field(":scheme"), field(":authority"));
     assert_eq!(all, (Some("GET"), Some("http"), Some("example")));
-    rig.peer.reply(3, "204", &[], true).reply(1, "200", &[], false).data(1, b"body", false).data(1, b"", true);
+    rig.peer
+        .reply(3, "204", &[], true)
+        .reply(1, "200", &[], false)
+        .data(1, b"body", false)
+        .data(1, b"", true);
     assert_eq!(rig.hear(), []);
     let parts = [(1, "whole 204 0"), (0, "head 200"), (0, "data 4"), (0, "end 0")];
     assert_eq!(rig.read(), text(&parts));
@@ -477,7 +476,10 @@ fn what_a_server_must_never_say_ends_the_connection() {
             |peer| (0..2000).for_each(|_| _ = peer.goaway(3, ErrorCode::NO_ERROR, "")),
             ErrorCode::ENHANCE_YOUR_CALM,
         ),
-        (|peer| (0..2000).for_each(|_| _ = peer.frame(0xbe, 0, 0, b"what is this")), ErrorCode::ENHANCE_YOUR_CALM),
+        (
+            |peer| (0..2000).for_each(|_| _ = peer.frame(0xbe, 0, 0, b"what is this")),
+            ErrorCode::ENHANCE_YOUR_CALM,
+        ),
     ];
     for (number, (say, code)) in cases.iter().enumerate() {
         let error = refused(say, false, *code);
