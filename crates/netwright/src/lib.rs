@@ -216,8 +216,8 @@ pub mod server {
     };
     #[doc(inline)]
     pub use netwright_transport::{
-        Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,
-        ServerObserver, ServerShutdown,
+        Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Refusals, Server, ServerBuilder,
+        ServerFigures, ServerObserver, ServerShutdown,
     };
     #[doc(inline)]
     pub use netwright_transport::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
@@ -227,8 +227,8 @@ pub mod server {
 pub mod client {
     #[doc(inline)]
     pub use netwright_transport::{
-        BadProxy, Client, ClientBuilder, ConnectError, Direct, Pool, PoolBuilder, PoolError, PoolFigures,
-        Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
+        BadProxy, Client, ClientBuilder, ConnectError, Direct, NoTls, Pool, PoolBuilder, PoolError,
+        PoolFigures, Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
     };
 }
 

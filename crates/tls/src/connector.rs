@@ -53,14 +53,15 @@ impl Connector {
         Self(Arc::new(Shared { config: config.into(), common: Common::default() }))
     }
 
-    /// The same, but for the protocols that it offers, the best first. The sessions that can be resumed are shared.
+    /// The same, but for the protocols that are offered: these, instead of those that it has.
     ///
     /// ```
     /// use netwright_tls::{Certificate, Connector, Roots};
     ///
-    /// let certificate = Certificate::self_signed(["localhost"])?;
-    /// let connector = Connector::builder().roots(Roots::of(&certificate)?).build()?;
-    /// assert_eq!(connector.offering(["h2", "http/1.1"]).config().alpn_protocols.len(), 2);
+    /// # let certificate = Certificate::self_signed(["localhost"])?;
+    /// let web = Connector::builder().roots(Roots::of(&certificate)?).alpn(["h2", "http/1.1"]).build()?;
+    /// let proxy = web.offering(["http/1.1"]); // trusts the same
+    /// assert_eq!(proxy.config().alpn_protocols, [b"http/1.1"]);
     /// # Ok::<(), netwright_tls::TlsError>(())
     /// ```
     #[must_use]

@@ -3,17 +3,11 @@
 //! Always true: a request is answered, or comes back as it was, or was written at least in part. Which of these it is, is known
 //! even if nobody was there to take it: one that is dropped on its way comes back.
 
-use super::{WebClientError, lease::Lease, speaks::Speaks};
+use super::{WebClientError, given_up::Begun, lease::Lease, speaks::Speaks};
 use crate::Body;
 use http::{Request, Response};
 use netwright_core::{Promise, PromiseError};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// A request, and who waits for its reply.
 pub(super) struct Ask {
@@ -25,7 +19,7 @@ pub(super) struct Ask {
     /// In place of a request: who wants to know what the connection speaks, as soon as it is known.
     pub(super) ready: Option<Promise<Speaks, WebClientError>>,
     /// To be set when an exchange has it.
-    pub(super) begun: Option<Arc<AtomicBool>>,
+    pub(super) begun: Option<Begun>,
 }
 
 /// What an exchange takes out of an [`Ask`].
@@ -64,6 +58,9 @@ impl From<PromiseError> for Failure {
     }
 }
 
+/// Tells the stage that somebody has given up: perhaps the one that it asks for.
+pub(super) struct GivenUp;
+
 impl Ask {
     pub(super) fn new(parts: Parts, times: Times) -> Self {
         Self { parts: Some(parts), times, since: None, ready: None, begun: None }
@@ -75,14 +72,8 @@ impl Ask {
         Self { parts: None, times, since: None, ready: Some(ready), begun: None }
     }
 
-    /// For an exchange that writes it now; not if nobody waits for it any more.
+    /// For an exchange that writes it now.
     pub(super) fn take(mut self) -> Option<Parts> {
-        if let Some(begun) = &self.begun {
-            if self.parts.as_ref().is_some_and(|parts| parts.reply.is_cancelled()) {
-                return None;
-            }
-            begun.store(true, Ordering::Release);
-        }
         self.parts.take()
     }
 

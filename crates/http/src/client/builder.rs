@@ -40,6 +40,8 @@ pub struct WebClientBuilder {
     limits: HttpLimits,
     #[cfg(feature = "tls")]
     pub(super) connector: Option<netwright_tls::Connector>,
+    #[cfg(feature = "tls")]
+    pub(super) proxy_connector: Option<netwright_tls::Connector>,
 }
 
 /// Which versions of HTTP a client speaks.
@@ -70,6 +72,8 @@ impl WebClientBuilder {
             limits: HttpLimits::client(),
             #[cfg(feature = "tls")]
             connector: None,
+            #[cfg(feature = "tls")]
+            proxy_connector: None,
         }
     }
 
@@ -201,6 +205,14 @@ impl WebClientBuilder {
         self
     }
 
+    /// How TLS is done with [proxies](Self::through) of `https://`, if otherwise than with servers. Whatever it offers, proxies are offered
+    /// HTTP/1.1 alone. Default: by the [connector](Self::connector) for servers.
+    #[cfg(feature = "tls")]
+    pub fn proxy_connector(mut self, connector: netwright_tls::Connector) -> Self {
+        self.proxy_connector = Some(connector);
+        self
+    }
+
     /// The client.
     ///
     /// # Errors
@@ -211,6 +223,11 @@ impl WebClientBuilder {
             return Err(setup("a client needs at least one connection to each host".to_owned()));
         }
         self.proxies.check()?;
+        #[cfg(not(feature = "tls"))]
+        if let Some(proxy) = self.proxies.in_tls().next() {
+            let needs = "needs the feature `https` of netwright, or `tls` of netwright-http";
+            return Err(setup(format!("the proxy {proxy} {needs}")));
+        }
         let group = match &self.group {
             Some(group) => group.clone(),
             None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,

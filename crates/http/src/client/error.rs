@@ -63,6 +63,8 @@ pub enum WebClientError {
     Tls(String),
     /// Something that a request needs panicked, with these words.
     Panicked(String),
+    /// Whoever asked [changed their mind](super::Asking::cancel).
+    Cancelled,
     /// The client's event loop has ended.
     LoopEnded,
     /// Waiting was asked for on a loop's own thread.
@@ -79,6 +81,7 @@ impl From<PromiseError> for WebClientError {
     fn from(error: PromiseError) -> Self {
         match error {
             PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            PromiseError::Cancelled => Self::Cancelled,
             _ => Self::LoopEnded,
         }
     }
@@ -126,6 +129,7 @@ impl fmt::Display for WebClientError {
             Self::Proxy(error) => write!(f, "{error}"),
             Self::Tls(why) => write!(f, "{why}"),
             Self::Panicked(panic) => write!(f, "the request ended in a panic: {panic}"),
+            Self::Cancelled => f.write_str("the request was cancelled"),
             Self::LoopEnded => f.write_str("the client's event loop has ended"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")

@@ -3,6 +3,7 @@
 use super::{
     Inner, WebClientError,
     ask::{self, Ask, Failure},
+    given_up::{Begun, Holder, OrGivenUp},
     lease::Lease,
     origin::Origin,
     redirect,
@@ -12,10 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response, header, request::Parts};
 use netwright_core::{Channel, Promised, promise, time};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -126,26 +124,26 @@ impl Inner {
         request: Request<Body>,
         begun: Instant,
     ) -> Result<Response<Body>, Failure> {
-        let (reply, mut promised): (_, Promised<Response<Body>, Failure>) = promise();
+        let (reply, promised): (_, Promised<Response<Body>, Failure>) = promise();
         let channel: Channel<Ask> = (*lease).clone();
-        let taken = lease.is_stream().then(|| Arc::new(AtomicBool::new(false)));
+        let taken: Option<Begun> = lease.is_stream().then(|| Arc::new(OnceLock::new()));
         let mut ask = Ask::new(ask::Parts { request, reply, lease }, self.settings.times);
         ask.since = Some(begun);
         ask.begun = taken.clone();
         channel.write_and_flush(ask);
-        if let Some(taken) = taken {
-            // Until an exchange has it, nobody else looks at the time.
-            let total = self.settings.times.total;
-            let left = total.saturating_sub(time::now().saturating_duration_since(begun));
-            let limit = if total.is_zero() { STREAM_WAIT } else { left.min(STREAM_WAIT) };
-            if let Ok(done) = time::timeout(limit, &mut promised).await {
-                return done;
-            }
-            if !taken.load(Ordering::Acquire) {
+        let Some(taken) = taken else { return OrGivenUp(promised, Holder::Connection(channel)).await };
+        let mut waiting = OrGivenUp(promised, Holder::Stream(taken.clone()));
+        // Until an exchange has it, nobody else looks at the time.
+        let total = self.settings.times.total;
+        let left = total.saturating_sub(time::now().saturating_duration_since(begun));
+        let limit = if total.is_zero() { STREAM_WAIT } else { left.min(STREAM_WAIT) };
+        match time::timeout(limit, &mut waiting).await {
+            Ok(done) => done,
+            Err(_) if taken.get().is_some() => waiting.await,
+            Err(_) => {
                 let error = WebClientError::TimedOut { what: "a stream for the request", limit };
-                return Err(Failure::Sent { error, unanswered: false });
+                Err(Failure::Sent { error, unanswered: false })
             }
         }
-        promised.await
     }
 }

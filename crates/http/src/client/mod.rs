@@ -32,6 +32,7 @@ mod dues;
 mod error;
 mod exchange;
 mod follow;
+mod given_up;
 mod lease;
 mod origin;
 mod pools;

@@ -9,7 +9,9 @@ use super::{
 use crate::codec::HttpClient;
 use http::HeaderValue;
 use netwright_core::{IntoPipeline, pipeline, time};
-use netwright_transport::{Client, ConnectError, Pool, ProxyChain, Purpose};
+#[cfg(feature = "tls")]
+use netwright_tls::{Connector, Tls, TlsError};
+use netwright_transport::{Client, ConnectError, Pool, Proxy, ProxyChain, Purpose};
 use std::{
     collections::BTreeMap,
     sync::{Arc, MutexGuard, PoisonError, Weak},
@@ -22,8 +24,8 @@ struct Way {
     chain: Option<ProxyChain>,
     /// To there.
     address: String,
-    /// There is a proxy, which is asked for whole URLs.
-    proxied: bool,
+    /// This proxy is there, which is asked for whole URLs.
+    proxy: Option<Proxy>,
     /// What that one is told of us.
     authorization: Option<HeaderValue>,
 }
@@ -56,6 +58,11 @@ fn take_out(
     let origins = sites.iter().filter(|(_, site)| which(site)).map(|(origin, _)| origin.clone());
     let origins: Vec<Origin> = origins.take(max).collect();
     origins.iter().filter_map(|origin| sites.remove(origin)).collect()
+}
+
+#[cfg(feature = "tls")]
+fn tls_error(error: TlsError) -> WebClientError {
+    WebClientError::Tls(error.to_string())
 }
 
 impl Inner {
@@ -91,7 +98,7 @@ impl Inner {
     fn new_site(&self, origin: &Origin) -> Result<Site, WebClientError> {
         let WebClientBuilder { connections, idle, versions, .. } = self.settings;
         let way = self.way(origin)?;
-        let in_the_clear = versions.prior_knowledge && !way.proxied;
+        let in_the_clear = versions.prior_knowledge;
         let shares = if origin.tls { versions.http2 } else { in_the_clear };
         let shared = shares.then(|| SharedConnections::new(connections, self.group.next()));
         let owner = shared.as_ref().map(Arc::downgrade).unwrap_or_default();
@@ -127,11 +134,11 @@ impl Inner {
             return Ok(Way {
                 chain: before,
                 address: last.address().to_owned(),
-                proxied: true,
+                proxy: Some(last.clone()),
                 authorization,
             });
         }
-        Ok(Way { chain, address, proxied: false, authorization: None })
+        Ok(Way { chain, address, proxy: None, authorization: None })
     }
 
     /// A client that goes through these proxies.
@@ -142,20 +149,43 @@ impl Inner {
     {
         let time = self.settings.connect_timeout;
         let builder = Client::builder().group(self.group.clone()).connect_timeout(time);
-        let client = match chain {
-            Some(chain) => builder.through(chain).proxy_timeout(time).pipeline(make),
-            None => builder.pipeline(make),
-        };
-        client.map_err(WebClientError::from)
+        let Some(chain) = chain else { return builder.pipeline(make).map_err(WebClientError::from) };
+        let builder = builder.through(&chain).proxy_timeout(time);
+        #[cfg(feature = "tls")]
+        if chain.hops().iter().any(|proxy| proxy.tls_name().is_some()) {
+            let connector = self.proxy_connector()?;
+            let builder = builder.proxy_tls(move |name| Tls::client(&connector, name));
+            return builder.pipeline(make).map_err(WebClientError::from);
+        }
+        builder.pipeline(make).map_err(WebClientError::from)
     }
 
     fn plain_client(&self, way: &Way) -> Result<Client<Ask>, WebClientError> {
         let limits = self.limits.clone();
-        let (proxied, authorization) = (way.proxied, way.authorization.clone());
-        self.client(way.chain.clone(), move || {
-            let codec = HttpClient::with(limits.clone()).absolute_targets(proxied);
-            pipeline().add(codec).last(Exchange::default().authorized(authorization.clone()))
-        })
+        let (proxied, authorization) = (way.proxy.is_some(), way.authorization.clone());
+        let codec = move || HttpClient::with(limits.clone()).absolute_targets(proxied);
+        let exchange = move || Exchange::default().authorized(authorization.clone());
+        #[cfg(feature = "tls")]
+        if let Some(name) = way.proxy.as_ref().and_then(Proxy::tls_name) {
+            let proxy = self.proxy_connector()?.to(name).map_err(tls_error)?;
+            return self.client(way.chain.clone(), move || {
+                pipeline().add(Tls::to(&proxy)).add(codec()).last(exchange())
+            });
+        }
+        self.client(way.chain.clone(), move || pipeline().add(codec()).last(exchange()))
+    }
+
+    #[cfg(feature = "tls")]
+    fn connector(&self) -> Result<Connector, WebClientError> {
+        let set = self.settings.connector.clone();
+        set.map_or_else(|| Connector::system().map_err(tls_error), Ok)
+    }
+
+    /// How TLS is done with proxies: they are asked in HTTP/1.1, whatever servers are offered.
+    #[cfg(feature = "tls")]
+    fn proxy_connector(&self) -> Result<Connector, WebClientError> {
+        let set = self.settings.proxy_connector.clone();
+        Ok(set.map_or_else(|| self.connector(), Ok)?.offering(["http/1.1"]))
     }
 
     /// One for servers that are known to speak HTTP/2.
@@ -178,12 +208,7 @@ impl Inner {
         chain: Option<ProxyChain>,
         owner: Weak<SharedConnections>,
     ) -> Result<Client<Ask>, WebClientError> {
-        use netwright_tls::{Connector, Tls};
-        let tls_error = |error: netwright_tls::TlsError| WebClientError::Tls(error.to_string());
-        let connector = match &self.settings.connector {
-            Some(connector) => connector.clone(),
-            None => Connector::system().map_err(tls_error)?,
-        };
+        let connector = self.connector()?;
         let versions = self.settings.versions;
         let connector = match versions {
             // Whoever has said what to offer knows why.

@@ -9,12 +9,13 @@
 use super::{
     WebClientError, WebClientFigures,
     ask::Ask,
+    given_up::{Holder, OrGivenUp},
     lease::Lease,
     shared::{Found, Opening, SharedConnections},
     speaks::Speaks,
 };
 use netwright_core::time;
-use netwright_transport::{Pool, PoolError};
+use netwright_transport::{Pool, PoolError, Pooled};
 use std::{sync::Arc, time::Duration};
 
 /// How long a request may wait for a stream of a connection, as it may for a connection.
@@ -30,7 +31,7 @@ pub(super) struct Site {
 impl Site {
     /// A connection for a request, or a stream of one.
     pub(super) async fn lease(&self) -> Result<Lease, WebClientError> {
-        let Some(shared) = &self.shared else { return Ok(self.pool.acquire().await?.into()) };
+        let Some(shared) = &self.shared else { return Ok(self.acquire().await?.into()) };
         let until = time::now() + WAIT_MAX;
         let mut waited = None;
         loop {
@@ -45,13 +46,17 @@ impl Site {
         }
     }
 
+    async fn acquire(&self) -> Result<Pooled<Ask>, WebClientError> {
+        Ok(OrGivenUp(self.pool.acquire(), Holder::Nobody).await?)
+    }
+
     async fn connect(
         &self,
         shared: &Arc<SharedConnections>,
         opening: Option<Opening>,
     ) -> Result<Lease, WebClientError> {
         let connected = async {
-            let pooled = self.pool.acquire().await?;
+            let pooled = self.acquire().await?;
             match Speaks::of(&pooled).await {
                 Ok(speaks) => Ok((pooled, speaks)),
                 Err(error) => {

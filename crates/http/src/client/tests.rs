@@ -8,10 +8,13 @@ use super::{
     shared::{Found, SharedConnections},
     *,
 };
-use crate::codec::HttpClient;
+use crate::{
+    codec::HttpClient,
+    error::{Grammar, HttpError},
+};
 use bytes::Bytes;
 use http::{HeaderValue, Response};
-use netwright_core::{CloseCause, EmbeddedChannel, ManualLoop, Promised, pipeline, promise};
+use netwright_core::{CloseCause, EmbeddedChannel, Event, ManualLoop, Promised, pipeline, promise};
 use netwright_transport::{Pool, Pooled};
 use std::{
     convert::Infallible,
@@ -30,7 +33,7 @@ type Replied = Promised<Response<Body>, Failure>;
 struct Rig {
     connection: EmbeddedChannel<Infallible, Ask>,
     pool: Pool<Ask>,
-    _timer: ManualLoop,
+    timer: ManualLoop,
 }
 
 impl Rig {
@@ -41,7 +44,7 @@ impl Rig {
     fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
         let (timer, channel) = (ManualLoop::new(), connection.channel().clone());
         let pool = Pool::with(timer.handle().clone(), move || Promised::ready(Ok(channel.clone())));
-        Self { connection, pool: pool.max_connections(1).build().unwrap(), _timer: timer }
+        Self { connection, pool: pool.max_connections(1).build().unwrap(), timer: timer }
     }
 
     fn lend(&self) -> Pooled<Ask> {
@@ -262,6 +265,49 @@ fn a_connection_is_given_up_after_a_last_reply_of_every_kind() {
     }
 }
 
+#[test]
+fn a_request_that_is_given_up_ends_its_connection_and_one_that_was_not_written_leaves_it_to_the_next() {
+    let mut rig = Rig::new();
+    let pooled = rig.lend();
+    let channel = (*pooled).clone();
+    let (reply, promised) = promise::<_, Failure>();
+    let times = Times { head: HEAD, piece: PIECE, total: Duration::ZERO };
+    let request = Request::get("http://a/").body(Body::empty()).unwrap();
+    channel.write_and_flush(Ask::new(ask::Parts { request, reply, lease: pooled.into() }, times));
+    assert!(promised.cancel());
+    channel.fire_event(Event::new(ask::GivenUp));
+    rig.connection.run();
+    assert_eq!((rig.connection.outbound_bytes(), rig.figures()), (Vec::new(), (1, 0)));
+
+    let given_up = rig.ask("");
+    channel.fire_event(Event::new(ask::GivenUp)); // somebody else, long ago
+    assert!(rig.connection.run().is_open());
+    assert!(given_up.cancel());
+    channel.fire_event(Event::new(ask::GivenUp));
+    assert!(!rig.connection.run().is_open());
+    assert_eq!(rig.figures(), (0, 0));
+}
+
+#[test]
+fn a_reply_to_nobody_ends_its_connection_with_an_error_that_says_so() {
+    for asked in [false, true] {
+        let mut rig = Rig::new();
+        if asked {
+            let mut replied = rig.ask("");
+            rig.connection.write_inbound(REPLY);
+            assert!(matches!(replied.try_take(), Some(Ok(_))));
+            assert_eq!(rig.figures(), (1, 0));
+        }
+        rig.connection.write_inbound(REPLY);
+        let Some(CloseCause::Fault(fault)) = rig.connection.channel().close_cause() else {
+            panic!("no fault")
+        };
+        let unasked = matches!(fault.downcast_ref(), Some(HttpError::Grammar(Grammar::Unasked)));
+        assert!(unasked, "{fault:?}");
+        assert_eq!(rig.figures(), (0, 0));
+    }
+}
+
 // ---- on a stream of HTTP/2 ----
 
 /// A connection that speaks HTTP/2, and the requests that share it.
@@ -278,7 +324,7 @@ impl Http2Rig {
         let mut rig = Rig::on(EmbeddedChannel::new(pipeline().last(stage)));
         rig.connection.write_inbound(b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0"); // settings, and the end of ours
         rig.connection.outbound_bytes();
-        let shared = SharedConnections::new(1, rig._timer.handle().clone());
+        let shared = SharedConnections::new(1, rig.timer.handle().clone());
         let first = Some(shared.add(rig.lend(), room));
         Self { rig, shared, first }
     }

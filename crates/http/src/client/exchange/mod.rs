@@ -24,7 +24,7 @@ mod current;
 use self::current::{Current, LOOKS, SOON, UNCHANGED_MAX, Upload};
 use super::{
     WebClientError,
-    ask::{Ask, Parts, Times},
+    ask::{Ask, GivenUp, Parts, Times},
     dues::{self, Dues, Verdict},
     room::Room,
     speaks::Speaks,
@@ -40,7 +40,7 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use netwright_core::{
-    CloseCause, Context, Event, Fault, Handler, StageTimer, WritePromise, internal::catch, time,
+    CloseCause, Context, Event, Fault, Handler, Promise, StageTimer, WritePromise, internal::catch, time,
 };
 use std::{
     convert::Infallible,
@@ -78,6 +78,14 @@ impl Exchange {
         Self { stream: Some(room), ..Self::default() }
     }
 
+    /// Somebody does not wait any more: perhaps the one that this is for.
+    pub(super) fn given_up(&mut self, cx: &mut Cx<'_>) {
+        let waits = self.current.as_ref().and_then(|current| current.reply.as_ref());
+        if waits.is_some_and(Promise::is_cancelled) {
+            self.break_off(cx, WebClientError::Cancelled);
+        }
+    }
+
     fn begin(&mut self, cx: &mut Cx<'_>, mut ask: Ask) {
         if let Some(ready) = ask.ready.take() {
             match &self.stream {
@@ -99,12 +107,16 @@ impl Exchange {
         }
         let Times { head: limit, piece: piece_limit, total } = ask.times;
         let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
-        let Some(Parts { request, reply, lease }) = ask.take() else {
+        if let Some(begun) = &ask.begun {
+            let _ = begun.set(cx.caller()); // before it is asked whether somebody waits
+        }
+        let Some(Parts { request, reply, lease }) = ask.take() else { return };
+        if reply.is_cancelled() {
             if self.stream.is_some() {
-                cx.close();
+                cx.close(); // nobody waits for it any more
             }
-            return;
-        };
+            return; // and the connection goes back: nothing was written
+        }
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
         let (mut head, body) = request.into_parts();
         if let Some(authorization) = &self.authorization {
@@ -388,7 +400,10 @@ impl Handler for Exchange {
         }
     }
 
-    fn event(&mut self, _: &mut Cx<'_>, event: Event) {
+    fn event(&mut self, cx: &mut Cx<'_>, event: Event) {
+        if event.get::<GivenUp>().is_some() {
+            return self.given_up(cx);
+        }
         if event.get::<LastReply>().is_none() {
             return;
         }

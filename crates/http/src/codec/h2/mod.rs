@@ -7,6 +7,7 @@
 //! | `hpack` | the compression of fields |
 //! | `head` | heads out of fields, and fields out of heads |
 //! | `field` | a line of a head, as it lies between these two |
+//! | `priority` | how urgent a reply is |
 //! | `code`, `error` | what a reset or a goodbye says: [`ErrorCode`]; why we said it: [`Http2Error`] |
 //!
 //! All but `connection` know no stream and no channel.
@@ -18,6 +19,7 @@ mod field;
 mod frame;
 mod head;
 mod hpack;
+mod priority;
 
 pub use code::ErrorCode;
 #[cfg(feature = "client")]

@@ -178,7 +178,7 @@ where
                 let core = &mut self.core;
                 core.opened += 1;
                 let first = core.streams.is_empty();
-                let window = core.limits.http2.stream_window;
+                let window = core.new_window();
                 // It gets its number with its head: heads have to leave in the order of their numbers.
                 core.streams.insert(Stream::new(0, key, core.peer.window, window));
                 if first {
@@ -243,7 +243,8 @@ impl Role for ClientSide {
     {
         let (core, id) = (&mut stage.core, block.stream);
         let end = block.end_stream;
-        let Some(stream) = core.streams.place(id).and_then(|place| core.streams.get(place)) else {
+        let place = core.streams.place(id).unwrap_or(u32::MAX);
+        let Some(stream) = core.streams.get(place) else {
             core.decoder.skip(&block.bytes)?; // what comes next depends on it
             return stage.stray(id);
         };
@@ -256,7 +257,7 @@ impl Role for ClientSide {
                     Err(error) => return Err(protocol(error.to_string())),
                 };
                 let status = reply.head.status;
-                if reply.interim {
+                if status.is_informational() {
                     if end || status == StatusCode::SWITCHING_PROTOCOLS {
                         return Err(protocol(format!("status {status} where there can be none")));
                     }
@@ -301,12 +302,17 @@ impl Role for ClientSide {
             }
         };
         let (key, tunnel) = (stream.key, stream.asked.tunnel && end);
-        stage.children.with(key, |child| {
+        let waits = stage.children.with(key, |child| {
+            let waits = child.wanted() == 0 || child.unread() > 0;
             child.received(part, 0);
             if tunnel {
                 child.input_closed();
             }
+            waits
         });
+        if end && (waits != Some(false) || tunnel) {
+            stage.said_all(cx, place);
+        }
         Ok(())
     }
 

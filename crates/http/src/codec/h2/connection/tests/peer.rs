@@ -37,6 +37,25 @@ pub(super) enum Heard {
 }
 
 impl Heard {
+    /// Which stream it is of.
+    pub(super) fn stream(&self) -> u32 {
+        match *self {
+            Self::Head { stream, .. }
+            | Self::Data { stream, .. }
+            | Self::Reset { stream, .. }
+            | Self::WindowUpdate { stream, .. } => stream,
+            _ => 0,
+        }
+    }
+
+    /// Why a connection ends.
+    pub(super) fn goodbye(&self) -> Option<ErrorCode> {
+        match self {
+            Self::GoAway { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
     /// The status of a reply.
     pub(super) fn status(&self) -> Option<&str> {
         match self {
@@ -113,6 +132,12 @@ impl<W: 'static> Peer<W> {
     pub(super) fn window_update(&mut self, stream: u32, by: u32) -> &mut Self {
         encode::window_update(&mut self.out, stream, by);
         self
+    }
+
+    /// Any frame.
+    pub(super) fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> &mut Self {
+        let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+        self.raw(&[a, b, c, kind, flags]).raw(&stream.to_be_bytes()).raw(payload)
     }
 
     pub(super) fn data(&mut self, stream: u32, data: &[u8], end: bool) -> &mut Self {
@@ -230,11 +255,5 @@ impl<W: 'static> Peer<W> {
     pub(super) fn goaway(&mut self, last: u32, code: ErrorCode, why: &str) -> &mut Self {
         encode::go_away(&mut self.out, last, code, why.as_bytes());
         self
-    }
-
-    /// Any frame at all.
-    pub(super) fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> &mut Self {
-        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        self.raw(&len[1..]).raw(&[kind, flags]).raw(&stream.to_be_bytes()).raw(payload)
     }
 }
