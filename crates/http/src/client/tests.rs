@@ -44,7 +44,7 @@ impl Rig {
     fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
         let (timer, channel) = (ManualLoop::new(), connection.channel().clone());
         let pool = Pool::with(timer.handle().clone(), move || Promised::ready(Ok(channel.clone())));
-        Self { connection, pool: pool.max_connections(1).build().unwrap(), timer: timer }
+        Self { connection, pool: pool.max_connections(1).build().unwrap(), timer }
     }
 
     fn lend(&self) -> Pooled<Ask> {

@@ -353,7 +353,8 @@ fn refused(say: impl FnOnce(&mut Peer<RequestPart>), stream: bool, code: ErrorCo
 
 #[test]
 fn replies_that_are_none_end_their_stream_with_an_error_that_says_why() {
-    let cases: &[(&[(&str, &str)], &[u8])] = &[
+    type Fields = &'static [(&'static str, &'static str)];
+    let cases: &[(Fields, &[u8])] = &[
         (&[(":status", "200"), ("content-length", "3")], b"four"),
         (&[(":status", "200"), ("content-length", "5")], b"four"),
         (&[(":status", "200"), ("content-length", "x")], b"four"),
