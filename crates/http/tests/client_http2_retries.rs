@@ -268,11 +268,12 @@ fn a_server_that_takes_no_stream_at_all_is_waited_for_only_so_long() {
     let clock = netwright_core::ManualClock::new();
     let group =
         netwright_transport::Backend::Readiness.group().loops(1).clock(clock.clone()).build().unwrap();
-    let client = WebClient::builder().group(group).http2_prior_knowledge().build().unwrap();
+    let client = WebClient::builder().group(group.clone()).http2_prior_knowledge().build().unwrap();
     let (done, over) = channel();
     thread::spawn(move || done.send(ask(&client, address, Method::GET, ())).unwrap());
     let error = loop {
         clock.advance(std::time::Duration::from_millis(100));
+        group.next().execute(|| {}).unwrap(); // which sleeps until it is told
         match over.try_recv() {
             Ok(reply) => break reply.unwrap_err(),
             Err(_) => thread::yield_now(),
