@@ -5,6 +5,7 @@ mod client;
 mod ends;
 mod exchanges;
 mod frames;
+mod memory;
 mod misuse;
 mod peer;
 mod windows;
