@@ -20,7 +20,7 @@ mod conversations;
 mod sides;
 
 use netwright_benches::{Budget, Scale};
-use sides::{BATCH, Side, TASKS};
+use sides::{BATCH, STREAMS, Side, TASKS};
 use std::{
     env,
     process::{self, Command},
@@ -64,7 +64,7 @@ const fn frames(frames: usize, echoed: bool) -> Side {
     Side::Frames { frames, echoed }
 }
 
-const OPERATIONS: [Operation; 17] = [
+const OPERATIONS: [Operation; 19] = [
     difference("pipeline: one more stage", Side::Echo(17), Side::Echo(1), 16),
     of("pipeline: a message through one stage and back", Side::Echo(1), 1),
     of("embedded channel: a message echoed", Side::Embedded, 1),
@@ -85,6 +85,8 @@ const OPERATIONS: [Operation; 17] = [
     of("HTTP: a request, same head again", http(false, false), BATCH),
     of("HTTP: a request, heads differ", http(true, false), BATCH),
     difference("HTTP: a reply", http(false, true), http(false, false), BATCH),
+    of("HTTP/2: a request and its reply, same head again", Side::Http2 { heads_differ: false }, STREAMS),
+    of("HTTP/2: a request and its reply, paths differ", Side::Http2 { heads_differ: true }, STREAMS),
     difference("WebSocket: a frame decoded", frames(2 * BATCH, false), frames(BATCH, false), BATCH),
     difference("WebSocket: a frame encoded", frames(BATCH, true), frames(BATCH, false), BATCH),
 ];

@@ -8,7 +8,10 @@ use http::{HeaderValue, Response, header};
 use netwright::{
     codec::LineFrames,
     handler::Idle,
-    http::{HttpLimits, HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, respond},
+    http::{
+        HttpLimits, HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, http2::http2_server,
+        respond,
+    },
     record::FlightRecorder,
     websocket::{
         Config, Message, WebSocket,
@@ -33,6 +36,8 @@ pub(super) const TASKS: usize = 128;
 /// Timers that are pending while others come and go.
 const PENDING: usize = 1_000;
 const DELAY_MS_MAX: u64 = 4 * 3_600_000;
+/// Streams that are open at a time.
+pub(super) const STREAMS: usize = 32;
 const LINE: &[u8] = b"abcdefghijklmnopqrstuvwxyz\n";
 const HEAD: &str = "GET /plaintext HTTP/1.1\r\nHost: host-10\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\
     Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\n\r\n";
@@ -65,6 +70,10 @@ pub(super) enum Side {
     Http {
         heads_differ: bool,
         replies: bool,
+    },
+    /// A read of [`STREAMS`] requests of HTTP/2, each on a new stream, which are answered.
+    Http2 {
+        heads_differ: bool,
     },
     /// A read of that many masked frames of 64 bytes.
     Frames {
@@ -124,6 +133,7 @@ impl Side {
                 turns(wire, rounds, || &read, 0);
             }),
             Self::Http { heads_differ, replies } => manual.enter(|| http(heads_differ, replies, rounds)),
+            Self::Http2 { heads_differ } => manual.enter(|| http2(heads_differ, rounds)),
             Self::Frames { frames, echoed } => manual.enter(|| web_socket(frames, echoed, rounds)),
         }
     }
@@ -284,6 +294,58 @@ fn http(heads_differ: bool, replies: bool, rounds: usize) {
     let answer = wire.turn(read.as_bytes());
     assert_eq!(answer > 0, replies);
     turns(wire, rounds, || read.as_bytes(), answer);
+}
+
+/// A connection of HTTP/2 as a client begins it, whose first request puts its fields into the table. Each read has that many requests, which
+/// are indices, but for a path that differs if that is asked for.
+fn http2(heads_differ: bool, rounds: usize) {
+    let hello = |_: &Received| {
+        let mut reply = Response::new(Bytes::from_static(b"Hello, World!"));
+        *reply.headers_mut() = header_map();
+        reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        reply
+    };
+    let server = http2_server(move || pipeline().app(respond(hello)));
+    let mut wire = Wire::new(pipeline().last(server).into_segment());
+    let text = |index: u8, text: &str| [&[0x40 | index, text.len() as u8], text.as_bytes()].concat();
+    let first = [
+        vec![0x82, 0x86, 0x84],
+        text(1, "example.org"),
+        text(58, "Mozilla/5.0 (X11; Linux x86_64)"),
+        text(19, "text/html,application/xhtml+xml,*/*;q=0.8"),
+    ];
+    let head = |stream: u32, block: &[u8]| {
+        let [_, a, b, c] = (block.len() as u32).to_be_bytes();
+        [&[a, b, c, 1, 5][..], &stream.to_be_bytes(), block].concat()
+    };
+    let preface = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(),
+        &[0, 0, 0, 4, 0, 0, 0, 0, 0],
+        &[0, 0, 0, 4, 1, 0, 0, 0, 0],
+    ];
+    wire.turn(&preface.concat());
+    assert!(wire.turn(&head(1, &first.concat())) > 0);
+    wire.turn(&[0, 0, 4, 8, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]); // credit for all replies
+    let (mut read, mut places) = (Vec::new(), Vec::new());
+    for number in 0..STREAMS as u8 {
+        let path = [0x04, 3, b'/', b'a' + number % 16, b'a' + number / 16];
+        let path = if heads_differ { &path[..] } else { &[0x84] };
+        places.push(read.len() + 5);
+        read.extend_from_slice(&head(0, &[&[0x82, 0x86], path, &[0xc0, 0xbf, 0xbe]].concat()));
+    }
+    let mut stream = 3u32;
+    let mut turn = || {
+        for place in &places {
+            read[*place..place + 4].copy_from_slice(&stream.to_be_bytes());
+            stream += 2;
+        }
+        wire.turn(&read)
+    };
+    turn(); // what is remembered is remembered from here on
+    let answer = turn();
+    for _ in 0..rounds {
+        assert_eq!(turn(), answer);
+    }
 }
 
 struct EchoMessages {

@@ -8,16 +8,19 @@ use super::{
     http2,
     websocket::{Opening, Wanted},
 };
-use crate::{address::refuse_local, failure::Failure};
+use crate::{
+    address::refuse_local,
+    failure::Failure,
+    through::{Builder, HTTP1, Through, connector},
+};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Client, CloseCause, EventLoopGroup, Fault,
-    client::{ClientBuilder, Proxies, ThroughProxies},
     http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart, http2::http2_client},
     pipeline,
     pipeline::{Filter, FilterContext, IntoPipeline},
-    tls::{Connector, Destination, Tls},
+    tls::{Destination, Tls},
     websocket::{Config, Request},
 };
 use std::{
@@ -36,7 +39,7 @@ pub(super) struct Target {
     pub(super) address: Address,
     pub(super) speaks: Speaks,
     /// What connections to it go through.
-    pub(super) proxies: Proxies,
+    pub(super) through: Through,
 }
 
 pub(super) enum Speaks {
@@ -85,7 +88,9 @@ impl Target {
         let port = place.port.unwrap_or(if is_secure { 443 } else { 80 });
         let address = resolve(&format!("{}:{port}", place.host), remote)?;
         let way = match is_secure {
-            true => Security::Tls(connector(http2, insecure)?.to(place.bare_host())?),
+            true => Security::Tls(
+                connector(if http2 { http2::H2 } else { HTTP1 }, insecure)?.to(place.bare_host())?,
+            ),
             false => Security::Plain,
         };
         let path = url.path_and_query().map_or("/", |path| path.as_str());
@@ -104,7 +109,7 @@ impl Target {
         size: Option<usize>,
         outcome: Sender<Outcome>,
     ) -> Result<(Client<Order>, Arc<Shared>), Failure> {
-        let builder = || builder(group, &self.proxies);
+        let builder = || builder(group, &self.through);
         match &self.speaks {
             Speaks::Echo => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -161,7 +166,7 @@ impl Target {
     fn first_answer(&self, group: &EventLoopGroup, url: &Url) -> Result<Bytes, Failure> {
         let (tell, told) = channel();
         let first = move || FirstAnswer { tell: tell.clone() };
-        let builder = builder(group, &self.proxies);
+        let builder = builder(group, &self.through);
         let client = match url.http2 {
             true => {
                 let tls = matches!(url.way, Security::Tls(_));
@@ -227,7 +232,7 @@ impl Url {
 
     fn client<P, T>(
         &self,
-        builder: ClientBuilder<ThroughProxies>,
+        builder: Builder,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) -> Result<Client<T>, Failure>
     where
@@ -277,18 +282,9 @@ impl Application for FirstAnswer {
 
 /// A client bounds itself what it has under way, and reads however much of it waits to be sent: a server may not take the
 /// next question before its last answer is read.
-fn builder(group: &EventLoopGroup, proxies: &Proxies) -> ClientBuilder<ThroughProxies> {
-    let builder = Client::builder().through(proxies.clone()).group(group.clone());
+fn builder(group: &EventLoopGroup, through: &Through) -> Builder {
+    let builder = through.client(Client::builder()).group(group.clone());
     builder.connect_timeout(CONNECT_LIMIT).hold_back(false)
-}
-
-fn connector(http2: bool, insecure: bool) -> Result<Connector, Failure> {
-    let builder = Connector::builder().alpn([if http2 { http2::H2 } else { "http/1.1" }]);
-    let builder = match insecure {
-        true => builder.dangerously_accept_any_certificate(),
-        false => builder.roots(netwright::tls::Roots::system()?),
-    };
-    Ok(builder.build()?)
 }
 
 /// Resolved here, so that what is connected to is what was checked.

@@ -30,5 +30,7 @@ pub mod http2 {
 
 pub(crate) use h1::recycle_request;
 pub use h1::{HttpClient, HttpServer, LastReply, RequestRefused};
+#[cfg(feature = "client")]
+pub(crate) use h2::Capacity;
 pub use tunnel::HttpTunnel;
 pub use versions::HttpVersions;

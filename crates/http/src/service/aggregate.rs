@@ -217,4 +217,10 @@ impl Handler for HttpAggregate {
     fn name(&self) -> &'static str {
         "HttpAggregate"
     }
+
+    fn start_over(&mut self) -> bool {
+        self.collect.give_up();
+        self.owed.clear();
+        true
+    }
 }

@@ -158,6 +158,11 @@ where
         cx.flush();
     }
 
+    fn start_over(&mut self) -> bool {
+        self.collect.give_up();
+        true
+    }
+
     fn event(&mut self, _: &mut AppContext<'_, Self, P>, event: Event) {
         if event.get::<RequestRefused>().is_some() {
             self.collect.give_up();

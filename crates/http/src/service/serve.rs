@@ -355,6 +355,14 @@ where
         self.break_off(broken_off());
     }
 
+    /// What was under way has ended with its conversation.
+    fn start_over(&mut self) -> bool {
+        self.calls.clear();
+        (self.next, self.incoming, self.sending, self.flowed) = (0, None, None, None);
+        (self.asked, self.in_read, self.unflushed, self.blocked) = (false, false, false, false);
+        true
+    }
+
     /// Whoever comes in its place, a WebSocket perhaps, finds demand as it was.
     fn leaving(&mut self, cx: &mut Cx<'_, F>) {
         match self.flowed {

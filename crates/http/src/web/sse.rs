@@ -263,6 +263,11 @@ impl Handler for SseKeepAlive {
         self.silent = true;
         self.timer = Some(cx.arm(self.period));
     }
+
+    fn start_over(&mut self) -> bool {
+        *self = Self::every(self.period);
+        true
+    }
 }
 
 fn is_event_stream(value: &HeaderValue) -> bool {

@@ -110,6 +110,11 @@ impl Handler for AccessLogStage {
         self.tell_refused(cx);
         cx.fire_inactive(cause);
     }
+
+    fn start_over(&mut self) -> bool {
+        *self = Self::new(self.log.clone());
+        true
+    }
 }
 
 impl AccessLogStage {

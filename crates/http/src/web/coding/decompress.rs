@@ -225,6 +225,12 @@ impl<P: Place> Handler<P> for RequestDecompression {
             self.turns.done(cx);
         }
     }
+
+    fn start_over(&mut self) -> bool {
+        let limits = self.limits;
+        *self = Self::new().limits(limits);
+        true
+    }
 }
 
 /// The same error as the stages behind know it from the codec: the body that they wait for will not come to its end.

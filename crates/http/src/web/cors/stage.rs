@@ -82,4 +82,9 @@ impl Handler for CorsStage {
             self.turns.done(cx);
         }
     }
+
+    fn start_over(&mut self) -> bool {
+        (self.turns, self.skips) = (Turns::default(), false);
+        true
+    }
 }

@@ -25,3 +25,12 @@ pub(crate) use chunked::is_forbidden;
 pub(crate) use reply::{ReplyDecoder, Said};
 pub(crate) use request::RequestDecoder;
 pub(crate) use same_again::{new_number, recycle_request};
+
+/// The first part of a request, for tests that need no stage.
+#[cfg(test)]
+pub(crate) fn read_request(
+    input: &mut bytes::BytesMut,
+    limits: &crate::HttpLimits,
+) -> Result<Option<crate::RequestPart>, crate::HttpError> {
+    RequestDecoder::default().next(input, limits)
+}

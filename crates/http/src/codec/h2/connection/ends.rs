@@ -51,6 +51,10 @@ where
     #[cold]
     pub(super) fn refuse_stream(&mut self, cx: &mut Cx<'_, S, P, F>, error: Http2Error) {
         let Some(id) = error.stream else { return };
+        if S::is_idle(&self.core, id) {
+            let Http2Error { why, .. } = error; // what nobody has opened cannot be reset
+            return self.fail(cx, Http2Error::connection(error.code, why));
+        }
         tracing::debug!(channel = %cx.view().id(), %error, "stream reset");
         if let Err(error) = self.charge(cx, price::RESET) {
             return self.fail(cx, error);
@@ -98,18 +102,25 @@ where
         let (code, why) = (error.code, error.why.clone());
         let error = HttpError::from(error);
         let cause = CloseCause::Fault(Fault::new(error.clone()));
+        self.refuse_asks();
         self.end_streams(cx, &cause, Some(&error));
-        self.core.write_goaway(self.core.last, code, why.as_bytes());
+        self.core.write_goaway(self.core.last_answered(), code, why.as_bytes());
         self.core.writer.out.flush(cx);
         cx.flush();
         self.core.input.take();
-        self.core.phase = Phase::Lingering;
+        self.finish(cx, cause);
+    }
+
+    /// All is said. The peer gets time to read it: what it still sends, if only credit, would have the system take the rest from it if the
+    /// socket were closed.
+    fn finish(&mut self, cx: &mut Cx<'_, S, P, F>, cause: CloseCause) {
         self.core.clock.stop(cx);
-        self.core.clock.cause = Some(cause);
         if self.core.input_over {
             self.core.phase = Phase::Closing;
             return cx.close_when_flushed();
         }
+        self.core.phase = Phase::Lingering;
+        self.core.clock.cause = Some(cause);
         self.linger(cx);
         cx.shut_down_output();
     }
@@ -142,22 +153,28 @@ where
             CloseCause::Panicked(_) | CloseCause::Fault(_) => ErrorCode::INTERNAL_ERROR,
             _ => ErrorCode::NO_ERROR,
         };
-        self.core.write_goaway(self.core.last, code, b"");
+        self.core.write_goaway(self.core.last_answered(), code, b"");
     }
 
     /// The peer sends no more. What it has asked for as a whole is answered.
     pub(super) fn input_ended(&mut self, cx: &mut Cx<'_, S, P, F>) {
         self.core.input_over = true;
-        if self.core.is_over() {
-            self.core.phase = Phase::Closing;
-            return cx.close_when_flushed(); // it may still read
+        match self.core.phase {
+            Phase::Closing => return,
+            Phase::Lingering => return self.peer_has_ended(cx),
+            Phase::Preface(_) | Phase::Open => {}
         }
-        let error = HttpError::Premature { within: Within::Body };
+        self.core.input.take(); // half a frame stays half a frame
+        self.core.block = None;
+        self.core.clock.input_over();
+        let gone = S::gone(&self.core);
         for place in self.core.streams.all() {
-            let half = self.core.streams.get(place).is_some_and(|stream| stream.input != Half::Over);
-            if half || !S::IS_SERVER {
+            let Some(stream) = self.core.streams.get(place) else { continue };
+            if stream.input != Half::Over || !S::IS_SERVER {
+                let within = if stream.input == Half::Idle { Within::Waiting } else { Within::Body };
+                let error = gone.clone().unwrap_or(HttpError::Premature { within });
                 self.tell_refusal(place, &error);
-                self.end_stream(cx, place, CloseCause::Fault(Fault::new(error.clone())));
+                self.end_stream(cx, place, CloseCause::Fault(Fault::new(error)));
             }
         }
         self.core.drain = Drain::Last(self.core.last); // nothing can come any more
@@ -215,14 +232,26 @@ where
 
     pub(super) fn end_if_drained(&mut self, cx: &mut Cx<'_, S, P, F>) {
         let drained = matches!(self.core.drain, Drain::Last(_)) && self.core.streams.is_empty();
-        if drained && !self.core.is_over() {
-            self.core.phase = Phase::Closing;
-            cx.close_when_flushed();
+        if !drained || self.core.is_over() {
+            return;
         }
+        if S::IS_SERVER && self.core.opened > 0 {
+            return self.finish(cx, CloseCause::Requested);
+        }
+        self.core.phase = Phase::Closing; // who has read all that was asked for waits for nothing
+        cx.close_when_flushed();
     }
 }
 
 impl<S: Side> Core<S> {
+    /// The last stream that was looked at: never more than what was said before.
+    fn last_answered(&self) -> u32 {
+        match self.drain {
+            Drain::Last(last) if S::IS_SERVER => last,
+            _ => self.last,
+        }
+    }
+
     fn write_goaway(&mut self, last: u32, code: ErrorCode, why: &[u8]) {
         self.writer.begin();
         encode::go_away(&mut self.writer.out.buffer, last, code, &why[..why.len().min(256)]);

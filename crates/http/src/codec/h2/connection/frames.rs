@@ -1,13 +1,13 @@
 //! What the peer says, frame by frame.
 
 use super::{
-    Block, Core, Cx, DRAIN_PING, Drain, Http2, Http2Error,
+    Block, Core, Cx, DRAIN_PING, Drain, Http2, Http2Error, WINDOW_DEFAULT,
     points::price,
     side::{Role, Side},
     stream::{Half, Waits},
-    turns::Priority,
-    window::Overflow,
+    window::{Overflow, RecvWindow, WINDOW_MAX},
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::h2::{
         code::ErrorCode,
@@ -22,8 +22,38 @@ use std::time::Instant;
 
 /// Pieces below this length are charged for while they wait: each costs more than its bytes.
 const SMALL: usize = 256;
+/// So much of what a peer says with its GOAWAY is logged.
+const DEBUG_SHOWN: usize = 256;
 
 impl<S: Side> Core<S> {
+    /// The peer knows our settings, and holds itself to them from here on.
+    fn acknowledged(&mut self) {
+        if std::mem::replace(&mut self.clock.acknowledged, true) {
+            return;
+        }
+        self.decoder.set_max(self.limits.http2.table as usize);
+        let less =
+            self.stream_window_before().saturating_sub(self.limits.http2.stream_window.min(WINDOW_MAX));
+        for (_, stream) in self.streams.iter_mut() {
+            stream.recv.shrink(less);
+        }
+    }
+
+    /// What the peer believes that a new stream may send.
+    pub(super) fn new_window(&self) -> RecvWindow {
+        let size = self.limits.http2.stream_window.min(WINDOW_MAX);
+        let mut window = RecvWindow::new(size);
+        if !self.clock.acknowledged {
+            window.widen(self.stream_window_before() - size);
+        }
+        window
+    }
+
+    /// What a stream may send whose peer may not have heard of our settings.
+    fn stream_window_before(&self) -> u32 {
+        self.limits.http2.stream_window.clamp(WINDOW_DEFAULT, WINDOW_MAX)
+    }
+
     fn charge(&mut self, points: u32, now: impl FnOnce() -> Instant) -> Result<(), Http2Error> {
         if self.points.charge(points, now) {
             return Ok(());
@@ -60,7 +90,12 @@ where
             Frame::Headers { stream, block, end_headers: true, end_stream } => {
                 S::fields(self, cx, Block { stream, end_stream, bytes: block, continuations: 0 })
             }
-            Frame::Data { stream, data, padding, end, .. } => self.data(cx, stream, data, padding, end),
+            Frame::Data { stream, data, padding, end, begins } => {
+                if data.is_empty() && !end && begins.is_some() {
+                    self.charge(cx, price::EMPTY)?; // a whole frame of nothing, or of padding
+                }
+                self.data(cx, stream, data, padding, end)
+            }
             Frame::WindowUpdate { stream, by } => self.window_update(cx, stream, by),
             rare => self.take_rare(cx, rare),
         }
@@ -81,8 +116,7 @@ where
             Frame::Reset { stream, code } => self.was_reset(cx, stream, code),
             Frame::Settings(settings) => self.settings(cx, settings),
             Frame::SettingsAck => {
-                self.core.clock.acknowledged = true;
-                self.core.decoder.set_max(self.core.limits.http2.table as usize);
+                self.core.acknowledged();
                 self.charge(cx, price::FRAME)
             }
             Frame::Ping { ack: false, data } => {
@@ -101,9 +135,9 @@ where
             }
             Frame::GoAway { last, code, debug } => {
                 self.charge(cx, price::FRAME)?;
-                let said = debug.escape_ascii();
-                tracing::debug!(channel = %cx.view().id(), last, %code, %said, "the peer goes away");
-                S::goes_away(self, cx, last);
+                let said = debug[..debug.len().min(DEBUG_SHOWN)].escape_ascii().to_string();
+                tracing::debug!(channel = %cx.view().id(), last, %code, said, "the peer goes away");
+                S::goes_away(self, cx, last, code, &said);
                 Ok(())
             }
             Frame::PriorityUpdate { stream, value } => {
@@ -158,9 +192,6 @@ where
             let why = "more data than the connection's window allows";
             return Err(Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, why));
         }
-        if len == 0 && !end {
-            core.charge(price::EMPTY, || cx.now())?;
-        }
         let Some(place) = core.streams.place(id) else {
             core.recv.give_back(len + padding);
             return self.stray(id);
@@ -182,6 +213,11 @@ where
         if padding > 0 {
             stream.recv.give_back(padding);
             core.recv.give_back(padding);
+            // Nobody reads it, so nobody else would grant it again.
+            if !end && let Some(by) = stream.recv.take_due() {
+                core.writer.begin();
+                encode::window_update(&mut core.writer.out.buffer, id, by);
+            }
         }
         stream.body_in.got += len as u64;
         if let Some(left) = &mut stream.body_in.left {
@@ -228,22 +264,27 @@ where
             stream.small += 1;
             self.core.charge(price::FRAME, || cx.now())?;
         }
+        if end && (waits != Some(false) || tunnel) {
+            self.said_all(cx, place);
+        }
         Ok(())
+    }
+
+    /// The peer has said all on a stream, and its child has not been told yet, so that it has no news of its own. If nothing is to be
+    /// sent either, that is the end; what waits is read behind it.
+    pub(super) fn said_all(&mut self, cx: &mut Cx<'_, S, P, F>, place: u32) {
+        if self.core.streams.get(place).is_some_and(|stream| stream.output == Half::Over) {
+            self.core.points.earn(price::ANSWERED);
+            self.end_stream(cx, place, CloseCause::Requested);
+        }
     }
 
     fn window_update(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, by: u32) -> Result<(), Http2Error> {
         self.charge(cx, price::FRAME)?;
-        let core = &mut self.core;
         if id == 0 {
-            let was_empty = core.writer.window.available() == 0;
-            core.writer.window.grant(by).map_err(|Overflow| {
-                Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
-            })?;
-            if was_empty {
-                core.line_up(Waits::Connection);
-            }
-            return Ok(());
+            return self.grant(by);
         }
+        let core = &mut self.core;
         let Some(place) = core.streams.place(id) else {
             return if S::is_idle(core, id) { Err(idle()) } else { Ok(()) };
         };
@@ -257,9 +298,23 @@ where
         Ok(())
     }
 
+    /// So much more may be sent on all streams together.
+    fn grant(&mut self, by: u32) -> Result<(), Http2Error> {
+        let core = &mut self.core;
+        let was_empty = core.writer.window.available() == 0;
+        core.writer.window.grant(by).map_err(|Overflow| {
+            Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
+        })?;
+        if was_empty {
+            core.line_up(Waits::Connection);
+        }
+        Ok(())
+    }
+
     fn was_reset(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, code: ErrorCode) -> Result<(), Http2Error> {
-        // Who answered in full and needs no more of the request says so: nothing was done for nothing.
-        if S::IS_SERVER || code != ErrorCode::NO_ERROR {
+        // A server can only reset what we have asked for, and each of these once.
+        let known = self.core.streams.place(id).is_some();
+        if S::IS_SERVER || !known {
             self.charge(cx, price::RESET)?;
         }
         match self.core.streams.place(id) {
@@ -280,10 +335,18 @@ where
         if std::mem::replace(&mut self.core.clock.greeted, true) {
             self.charge(cx, price::FRAME)?;
         }
+        if !S::IS_SERVER && settings.enable_push == Some(true) {
+            let why = "a server says that it may be pushed to";
+            return Err(Http2Error::connection(ErrorCode::PROTOCOL_ERROR, why));
+        }
+        let held_back = std::mem::take(&mut self.core.held_back);
+        if held_back > 0 {
+            self.grant(held_back)?;
+        }
         self.apply(settings)?;
         self.core.writer.begin();
         encode::settings_ack(&mut self.core.writer.out.buffer);
-        S::has_room(self, cx);
+        S::has_settings(self, cx);
         Ok(())
     }
 

@@ -38,6 +38,8 @@ mod time;
 mod turns;
 mod window;
 
+#[cfg(feature = "client")]
+pub(crate) use client::Capacity;
 pub use client::{ClientSide, Http2Client, http2_client};
 pub use server::{Http2Server, ServerSide, http2_server};
 pub use side::Side;
@@ -49,7 +51,7 @@ use self::{
     stream::Streams,
     time::Clock,
     turns::Turns,
-    window::{RecvWindow, SendWindow},
+    window::{RecvWindow, SendWindow, WINDOW_MAX},
 };
 use super::{
     code::ErrorCode,
@@ -113,6 +115,8 @@ pub(crate) struct Core<S: Side> {
     resets: VecDeque<u32>,
     clock: Clock,
     insists: Option<Box<Hold>>,
+    /// What may be sent once the peer has been heard, and not before.
+    held_back: u32,
     side: S,
 }
 
@@ -163,6 +167,9 @@ enum Drain {
 /// The ping by which we learn that the peer knows of the end.
 const DRAIN_PING: [u8; 8] = *b"draining";
 
+/// Pipelines of streams that have ended which are kept for the next ones: what is under way at a time on a busy connection.
+const CHILDREN_KEPT: usize = 32;
+
 type Cx<'a, S, P, F> = Context<'a, Http2<S, P, F>>;
 
 impl<S: Side> Core<S> {
@@ -178,6 +185,7 @@ impl<S: Side> Core<S> {
                 encoder: hpack::Encoder::default(),
                 frame: MAX_FRAME_DEFAULT,
                 window: SendWindow::new(WINDOW_DEFAULT),
+                sent: 0,
             },
             streams: Streams::default(),
             turns: Turns::default(),
@@ -187,7 +195,7 @@ impl<S: Side> Core<S> {
                 streams: 100, // until it says how many
                 connect_protocol: false,
             },
-            recv: RecvWindow::new(own.connection_window.max(WINDOW_DEFAULT)),
+            recv: RecvWindow::new(own.connection_window.clamp(WINDOW_DEFAULT, WINDOW_MAX)),
             unread: 0,
             withheld: 0,
             points: Points::new(own.points, own.points_per_second),
@@ -198,6 +206,7 @@ impl<S: Side> Core<S> {
             resets: VecDeque::new(),
             clock: Clock::default(),
             insists: None,
+            held_back: 0,
             side,
             limits,
         }
@@ -210,7 +219,7 @@ impl<S: Side> Core<S> {
             header_table_size: (own.table != 4096).then_some(own.table),
             enable_push: (!S::IS_SERVER).then_some(false),
             max_concurrent_streams: S::IS_SERVER.then(|| own.streams.try_into().unwrap_or(u32::MAX)),
-            initial_window_size: Some(own.stream_window),
+            initial_window_size: Some(own.stream_window.min(WINDOW_MAX)),
             max_header_list_size: Some(self.limits.head.try_into().unwrap_or(u32::MAX)),
             enable_connect_protocol: S::IS_SERVER.then_some(true),
             no_rfc7540_priorities: Some(true),
@@ -258,6 +267,7 @@ where
     fn with_side(build: F, limits: Arc<HttpLimits>, side: S) -> Self {
         let mut settings = ChildSettings::default();
         settings.weight = HttpPart::WEIGHT;
+        settings.keep = CHILDREN_KEPT;
         Self {
             children: Children::new(settings),
             build,

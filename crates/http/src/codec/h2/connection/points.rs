@@ -19,6 +19,8 @@ pub(crate) mod price {
     pub(crate) const ANSWERED: u32 = 10;
     /// What a frame of data that could be sent earns: it is what credit and pings are for.
     pub(crate) const SENT: u32 = 1;
+    /// The same for a long one: some peers answer each with credit for its stream and for the connection.
+    pub(crate) const SENT_MUCH: u32 = 2;
 }
 
 /// The bucket of a connection.

@@ -7,13 +7,13 @@
 //! ```
 
 use super::{
-    Core, Cx, Http2, Phase,
+    Core, Cx, Http2,
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
-    turns::Priority,
     window::SendWindow,
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::{
         date,
@@ -31,8 +31,10 @@ use netwright_core::{
 
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
-/// Streams of ours that we remember to have reset.
-const RESETS_KEPT: usize = 64;
+/// Frames of data from this length on earn more.
+const MUCH: usize = 1024;
+/// The most streams that we remember to have reset, whatever the limits say.
+const RESETS_KEPT_MAX: usize = 1000;
 
 /// Everything that is appended to.
 pub(super) struct Writer {
@@ -42,6 +44,8 @@ pub(super) struct Writer {
     pub(super) frame: usize,
     /// How much may be sent on all streams together.
     pub(super) window: SendWindow,
+    /// How much was.
+    pub(super) sent: u64,
 }
 
 impl Writer {
@@ -119,14 +123,15 @@ where
             let key = stream.key;
             self.serve(cx, key, true);
         }
+        if self.core.is_over() {
+            return; // the last word was said
+        }
         if let Some(by) = self.core.recv.take_due() {
             self.core.writer.begin();
             encode::window_update(&mut self.core.writer.out.buffer, 0, by);
         }
-        if self.core.phase != Phase::Closing {
-            self.core.writer.out.flush(cx);
-            cx.flush();
-        }
+        self.core.writer.out.flush(cx);
+        cx.flush();
         self.end_if_drained(cx);
     }
 
@@ -164,10 +169,6 @@ impl<S: Role> Core<S> {
         let crowded = !its_turn && (!self.turns.is_empty() || !cx.is_writable());
         let Self { streams, turns, writer, side, points, .. } = self;
         let stream = streams.get(place)?;
-        if stream.asked.expects && child.wanted() > 0 && stream.output == Half::Idle {
-            stream.asked.expects = false;
-            S::go_on(side, writer, stream);
-        }
         if stream.waits == Waits::Nothing && child.has_flushed() {
             if crowded {
                 stream.waits = Waits::Turn;
@@ -190,7 +191,25 @@ impl<S: Role> Core<S> {
                 }
             }
         }
-        self.end_of(place, child)
+        if S::IS_SERVER && self.streams.get(place)?.asked.expects {
+            self.ask_for_body(place, child);
+        }
+        self.end_of(cx, place, child)
+    }
+
+    /// The peer waits to be told that its body is wanted.
+    #[cold]
+    fn ask_for_body<P>(&mut self, place: u32, child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>)
+    where
+        P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
+    {
+        let Some(stream) = self.streams.get(place) else { return };
+        if child.wanted() == 0 {
+            child.await_demand();
+        } else if stream.output == Half::Idle && !child.is_closing() {
+            stream.asked.expects = false;
+            S::go_on(&mut self.side, &mut self.writer, stream);
+        }
     }
 
     /// Grants again what was read.
@@ -204,9 +223,14 @@ impl<S: Role> Core<S> {
         }
         self.was_read(credit);
         let Some(stream) = self.streams.get(place) else { return };
-        let all_read = child.unread() == 0;
-        if all_read {
-            self.points.earn(std::mem::take(&mut stream.small));
+        let unread = child.unread();
+        let all_read = unread == 0;
+        if stream.small > 0 {
+            // Pieces of few bytes are paid back as they are read: as many as there are bytes that were read, of those that waited.
+            let (total, small) = ((unread + credit) as u64, u64::from(stream.small));
+            let left = (small * unread as u64 + total / 2) / total; // no more than there were
+            self.points.earn(stream.small - left as u32);
+            stream.small = left as u32;
         }
         if stream.input != Half::Open {
             return;
@@ -235,18 +259,33 @@ impl<S: Role> Core<S> {
     }
 
     /// Whether a stream is at its end, and why.
-    fn end_of<P>(
+    fn end_of<P, H>(
         &mut self,
+        cx: &Context<'_, H>,
         place: u32,
         child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>,
     ) -> Option<CloseCause>
     where
         P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
+        H: Handler,
     {
         let stream = self.streams.get(place)?;
-        if child.take_output_end() && stream.output == Half::Open && stream.body_out.announced.is_none() {
-            self.writer.begin();
-            encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+        if child.take_output_end() && stream.output != Half::Over {
+            let body = &stream.body_out;
+            let error = match body.announced {
+                _ if stream.output == Half::Idle => Some(Misuse::BodyWithoutHead),
+                Some(announced) if body.written < announced && !body.nothing => {
+                    Some(Misuse::BodyTooShort { announced, written: body.written })
+                }
+                _ => None,
+            };
+            if let Some(error) = error {
+                return Some(self.misused(cx, place, error.into()));
+            }
+            if !body.nothing {
+                self.writer.begin();
+                encode::data_head(&mut self.writer.out.buffer, stream.id, 0, true);
+            }
             stream.output = Half::Over;
         }
         if stream.output == Half::Over {
@@ -315,7 +354,9 @@ impl<S: Role> Core<S> {
     pub(super) fn write_reset_of(&mut self, id: u32, code: ErrorCode) {
         self.writer.begin();
         encode::reset(&mut self.writer.out.buffer, id, code);
-        if self.resets.len() == RESETS_KEPT {
+        // Frames that the peer sent before it knew are frames of streams that it took to be open, and it has no more of these.
+        let open = if S::IS_SERVER { self.limits.http2.streams } else { self.peer.streams };
+        while self.resets.len() >= open.clamp(1, RESETS_KEPT_MAX) {
             self.resets.pop_front();
         }
         self.resets.push_back(id);
@@ -324,10 +365,8 @@ impl<S: Role> Core<S> {
     /// A stream has ended, and so much of what it had not read comes back.
     pub(super) fn forget(&mut self, place: u32, credit: usize) {
         self.was_read(credit);
-        if let Some(stream) = self.streams.remove(place)
-            && stream.waits == Waits::Turn
-        {
-            self.turns.remove(place, stream.priority);
+        if let Some((Waits::Turn, priority)) = self.streams.remove(place) {
+            self.turns.remove(place, priority);
         }
     }
 
@@ -458,6 +497,9 @@ impl<S: Role> Sender<'_, S> {
             self.writer.out.written(cx, done);
             return Ok(());
         }
+        if self.stream.output != Half::Idle {
+            return Err(Misuse::HeadWithinBody.into());
+        }
         // Its body stays in the line, and is sent from there.
         let head = child.take_part(|part| match std::mem::replace(part, HttpPart::End(None)) {
             HttpPart::Whole(head, body) => {
@@ -470,9 +512,10 @@ impl<S: Role> Sender<'_, S> {
             }
         });
         let Some(head) = head.flatten() else { return Ok(()) };
+        let follows = S::head(self.side, self.writer, self.stream, head, Some(len as u64))?;
         self.stream.output = Half::Open;
         self.stream.asked.ends_with_data = true;
-        if S::head(self.side, self.writer, self.stream, head, Some(len as u64))? == Body::Nothing {
+        if follows == Body::Nothing {
             self.stream.output = Half::Over;
             if let Some((_, done)) = child.take_first() {
                 self.writer.out.written(cx, done);
@@ -506,7 +549,8 @@ impl<S: Role> Sender<'_, S> {
     fn account(&mut self, len: usize) {
         self.stream.send.took(len);
         self.writer.window.took(len);
-        self.points.earn(price::SENT);
+        self.writer.sent += len as u64;
+        self.points.earn(if len < MUCH { price::SENT } else { price::SENT_MUCH });
     }
 
     /// As much of the first part, which is a piece of a body, as may be sent. `None`: nothing now.

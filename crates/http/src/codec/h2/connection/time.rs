@@ -6,11 +6,13 @@
 //! | the rest of a frame that has to be whole, or of a head | `head_time`, longer by `head_rate` | GOAWAY(ENHANCE_YOUR_CALM) |
 //! | a body that somebody reads | `body_rate` over `body_time` | 408, or a reset if a reply has begun |
 //! | a window for a reply that is ready | `take_rate` over `take_time` | reset |
+//! | the connection's window, for several | `take_rate` for each of them | as many are reset as that is too little for |
 //! | room in the socket | the channel's least rate | closed |
 //! | a request, while there is no stream | `idle_time` | GOAWAY, closed |
 //! | an answer to our ping | `setup_time` | closed |
 //! | the end of the streams of a connection that drains | `grace` | closed |
 //! | the peer's end, behind a GOAWAY for a mistake | `linger_time` | closed |
+//! | the same, behind the last reply | `linger_time` since it was heard, at most `grace` in all | closed |
 //!
 //! Always true: one timer is armed for the first of these that may be due, so a request or a frame touches none. What counts by bytes
 //! is looked at once in a period: who is too slow for a whole one has to go, so that takes between one period and two.
@@ -57,6 +59,9 @@ pub(super) struct Clock {
     linger: Option<StageTimer>,
     linger_unsent: bool,
     lingered: u64,
+    lingered_before: u64,
+    /// What had been sent on all streams together when they were looked at.
+    sent: u64,
     /// Why the connection ends when it has lingered.
     pub(super) cause: Option<CloseCause>,
 }
@@ -65,6 +70,11 @@ impl Clock {
     #[inline]
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = Some(now);
+    }
+
+    /// Nothing is waited for any more that the peer would have to say.
+    pub(super) fn input_over(&mut self) {
+        (self.frame_since, self.pinged) = (None, None);
     }
 
     /// The peer is there.
@@ -178,7 +188,8 @@ where
         let limits = self.core.limits.clone();
         let setup = limits.http2.setup_time;
         let began = self.core.clock.began.unwrap_or(now);
-        if !self.core.clock.greeted || !self.core.clock.acknowledged {
+        let silent = self.core.input_over; // then it says nothing of all that any more
+        if !silent && (!self.core.clock.greeted || !self.core.clock.acknowledged) {
             if now >= began + setup {
                 let what =
                     if self.core.clock.greeted { "an acknowledgement of our settings" } else { "settings" };
@@ -238,7 +249,7 @@ where
     fn keep_alive(&mut self, cx: &mut Cx<'_, S, P, F>, now: Instant, next: &mut First) -> Option<()> {
         let limits = &self.core.limits.http2;
         let (every, time) = (limits.ping_time, limits.setup_time);
-        if every.is_zero() {
+        if every.is_zero() || self.core.input_over {
             return Some(());
         }
         if let Some(pinged) = self.core.clock.pinged {
@@ -281,10 +292,16 @@ where
         let limits = self.core.limits.clone();
         let period = self.period();
         let least = |rate: u64| (u128::from(rate) * period.as_millis() / 1000).max(1) as u64;
+        // Several may wait for the same window, of which the first ones get all: they are only as slow as all together.
+        let all = self.core.writer.sent;
+        let mut shares =
+            (all - std::mem::replace(&mut self.core.clock.sent, all)) / least(limits.http2.take_rate.into());
         for place in self.core.streams.all() {
             let Some(stream) = self.core.streams.get(place) else { continue };
             let wanted = self.children.with(stream.key, |child| child.wanted() > 0 && child.unread() == 0);
-            let reads = stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
+            // Who waits for a reply knows how long.
+            let reads =
+                S::IS_SERVER && stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
             let before = stream.watch;
             let got = stream.body_in.got - before.got;
             let sent = stream.body_out.written.saturating_sub(before.sent);
@@ -301,6 +318,10 @@ where
             }
             let take_rate = u64::from(limits.http2.take_rate);
             if take_rate > 0 && before.waits_for_window && now_out && sent < least(take_rate) {
+                if stream.waits == Waits::Connection && shares > 0 {
+                    shares -= 1;
+                    continue;
+                }
                 let why = format!(
                     "the peer allowed {sent} bytes of its reply in {period:?}, the limit is {}",
                     least(take_rate)
@@ -311,7 +332,7 @@ where
         }
     }
 
-    // ---- behind a mistake of the peer's ----
+    // ---- behind the last word ----
 
     /// Reads for a while what the peer still sends: a socket closed with bytes unread would take the last words from it.
     pub(super) fn linger(&mut self, cx: &mut Cx<'_, S, P, F>) {
@@ -326,13 +347,27 @@ where
         }
     }
 
+    /// The peer has said that it sends no more, which is what was waited for.
+    pub(super) fn peer_has_ended(&mut self, cx: &mut Cx<'_, S, P, F>) {
+        if cx.view().unsent_bytes() == 0 {
+            return self.end_lingering(cx);
+        }
+        self.core.phase = Phase::Closing;
+        cx.close_when_flushed(); // it may still read
+    }
+
     fn linger_due(&mut self, cx: &mut Cx<'_, S, P, F>) {
         let unsent = cx.view().unsent_bytes() > 0;
         if self.core.phase != Phase::Lingering {
             return;
         }
-        if unsent || self.core.clock.linger_unsent {
+        // Who still reads a last reply grants credit for it; but not for ever.
+        let heard = self.core.clock.lingered != self.core.clock.lingered_before;
+        let (now, grace) = (cx.now(), self.core.limits.http2.grace);
+        let heard = heard && self.core.clock.drains_since.is_some_and(|since| now < since + grace);
+        if unsent || heard || self.core.clock.linger_unsent {
             self.core.clock.linger_unsent = unsent;
+            self.core.clock.lingered_before = self.core.clock.lingered;
             self.core.clock.linger = Some(cx.arm(self.core.limits.linger_time));
             return; // the least rate of the channel sees to it that this ends
         }

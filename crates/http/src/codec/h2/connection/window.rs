@@ -46,8 +46,8 @@ impl SendWindow {
 /// What the peer was granted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecvWindow {
-    /// What it may still send.
-    left: u32,
+    /// What it may still send. Less than nothing if it had sent more than our settings allow before it knew them.
+    left: i64,
     /// What it may have sent without being granted more.
     size: u32,
     /// What is to be granted again.
@@ -56,11 +56,11 @@ pub(crate) struct RecvWindow {
 
 impl RecvWindow {
     pub(crate) fn new(size: u32) -> Self {
-        Self { left: size, size, owed: 0 }
+        Self { left: size.into(), size, owed: 0 }
     }
 
     pub(crate) fn left(self) -> u32 {
-        self.left
+        u32::try_from(self.left).unwrap_or(0)
     }
 
     pub(crate) fn size(self) -> u32 {
@@ -71,20 +71,19 @@ impl RecvWindow {
     #[inline]
     #[must_use]
     pub(crate) fn received(&mut self, bytes: usize) -> bool {
-        match u32::try_from(bytes).ok().and_then(|bytes| self.left.checked_sub(bytes)) {
-            Some(left) => {
-                self.left = left;
-                true
-            }
-            None => false,
+        let left = self.left - bytes as i64; // a frame is not that long
+        if left >= 0 {
+            self.left = left;
         }
+        left >= 0 || bytes == 0
     }
 
     /// So many of them need not be kept any more.
     #[inline]
     pub(crate) fn give_back(&mut self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(WINDOW_MAX);
-        self.owed = self.owed.saturating_add(bytes).min(self.size - self.left.min(self.size));
+        let most = (i64::from(self.size) - self.left).clamp(0, WINDOW_MAX.into()) as u32;
+        self.owed = self.owed.saturating_add(bytes).min(most);
     }
 
     /// What is to be granted now: in halves of the window, so that not each piece is answered.
@@ -99,8 +98,18 @@ impl RecvWindow {
     }
 
     fn take_owed(&mut self) -> u32 {
-        self.left += self.owed;
+        self.left += i64::from(self.owed);
         std::mem::take(&mut self.owed)
+    }
+
+    /// The peer may send more than the window holds, until it has heard how much that is.
+    pub(crate) fn widen(&mut self, by: u32) {
+        self.left += i64::from(by);
+    }
+
+    /// It has heard that.
+    pub(crate) fn shrink(&mut self, by: u32) {
+        self.left -= i64::from(by);
     }
 
     /// Twice as much as before, up to `max`, because all of it is read as it comes. It is granted with the next due.

@@ -19,6 +19,8 @@
 //! What is wrong with a head is the error of its stream, not of the connection: the tables are in step all the same.
 
 mod again;
+#[cfg(test)]
+mod attack;
 mod fields;
 mod reply;
 mod request;

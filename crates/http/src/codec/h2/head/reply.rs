@@ -18,8 +18,6 @@ use http::{StatusCode, Version};
 pub(crate) struct Reply {
     pub(crate) head: ReplyHead,
     pub(crate) content_length: Option<u64>,
-    /// An answer before the answer (1xx): another head follows.
-    pub(crate) interim: bool,
 }
 
 /// Reads the block of a reply.
@@ -82,8 +80,7 @@ impl Taking {
             return Err(Grammar::Unasked.into()); // there is none in HTTP/2
         }
         (self.head.status, self.head.version) = (status, Version::HTTP_2);
-        let interim = status.is_informational();
-        Ok(Reply { head: self.head, content_length: self.content_length, interim })
+        Ok(Reply { head: self.head, content_length: self.content_length })
     }
 }
 

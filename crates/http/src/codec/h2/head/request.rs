@@ -18,6 +18,7 @@ use crate::{
     codec::h2::{
         field::{Field, Line, Pseudo},
         hpack::{Decoder, HeadLimits, HpackError},
+        priority::Priority,
     },
     error::{Framing, Grammar, HttpError, Limit},
     limits::HttpLimits,
@@ -48,6 +49,8 @@ pub(crate) struct RequestFacts {
     pub(crate) expects: bool,
     /// The scheme was `https`, whatever the connection is.
     pub(crate) https: bool,
+    /// How urgent the reply is.
+    pub(crate) priority: Priority,
 }
 
 impl Request {
@@ -56,6 +59,7 @@ impl Request {
         for name in [header::CONNECTION, header::UPGRADE, HeaderName::from_static("http2-settings")] {
             head.headers.remove(name);
         }
+        head.version = Version::HTTP_2;
         let facts = RequestFacts { head: head.method == Method::HEAD, ..RequestFacts::default() };
         Self { head, facts }
     }
@@ -80,7 +84,7 @@ impl RequestReader {
         limits: &HttpLimits,
         extended: bool,
     ) -> Result<Result<Request, HttpError>, HpackError> {
-        if let Some(request) = self.again.find(decoder, block) {
+        if let Some(request) = self.again.find(decoder, block, limits) {
             return Ok(Ok(request));
         }
         let generation = decoder.generation();
@@ -132,6 +136,7 @@ struct Taking {
     crumbs: BytesMut,
     content_length: Option<u64>,
     expects: bool,
+    priority: Priority,
     /// A field that is not a pseudo-field has come.
     regular: bool,
 }
@@ -151,6 +156,7 @@ impl Taking {
             crumbs: BytesMut::new(),
             content_length: None,
             expects: false,
+            priority: Priority::default(),
             regular: false,
         }
     }
@@ -164,6 +170,7 @@ impl Taking {
                     Kind::Plain => {}
                     Kind::Length => fields::note_length(&mut self.content_length, value)?,
                     Kind::Expect => self.expect(value)?,
+                    Kind::Priority => self.priority = Priority::parse(value.as_bytes()),
                     Kind::Cookie => return self.cookie(value),
                     Kind::Host => return self.host(value),
                 }
@@ -271,6 +278,7 @@ impl Taking {
             connect,
             extended,
             expects: self.expects,
+            priority: self.priority,
             https: self.https == Some(true),
         })
     }
@@ -285,24 +293,7 @@ impl Taking {
         if self.authority.is_none() && (self.host.is_none() || method == Method::CONNECT) {
             return Err(Grammar::NoHost.into());
         }
-        let len = path.len();
-        if len > limits.target {
-            let (max, got) = (limits.target as u64, len as u64);
-            return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
-        }
-        match *path {
-            [b'/'] => Ok(Uri::default()),
-            [b'/', ..] if path.is_ascii() => {
-                let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
-                // What is shorter has lost a fragment, which has no place here.
-                let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
-                if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
-            }
-            [b'*'] if method == Method::OPTIONS => {
-                Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
-            }
-            _ => Err(Grammar::Target.into()),
-        }
+        target(path, method, limits)
     }
 
     /// The target of a `CONNECT`.
@@ -315,6 +306,29 @@ impl Taking {
         let (_, port) = authority::split(authority).map_err(|_| Grammar::Target)?;
         port.filter(|&port| port > 0).ok_or(Grammar::Target)?;
         Authority::try_from(authority).map(Uri::from).map_err(|_| Grammar::Target.into())
+    }
+}
+
+/// The target that a path is, or a star.
+#[inline]
+pub(super) fn target(path: Bytes, method: &Method, limits: &HttpLimits) -> Result<Uri, HttpError> {
+    let len = path.len();
+    if len > limits.target {
+        let (max, got) = (limits.target as u64, len as u64);
+        return Err(HttpError::TooMuch { limit: Limit::Target, max, got });
+    }
+    match *path {
+        [b'/'] => Ok(Uri::default()),
+        [b'/', ..] if path.is_ascii() => {
+            let uri = Uri::from_maybe_shared(path).map_err(|_| Grammar::Target)?;
+            // What is shorter has lost a fragment, which has no place here.
+            let whole = uri.path_and_query().is_some_and(|path| path.as_str().len() == len);
+            if whole { Ok(uri) } else { Err(Grammar::Target.into()) }
+        }
+        [b'*'] if method == Method::OPTIONS => {
+            Uri::from_maybe_shared(path).map_err(|_| Grammar::Target.into())
+        }
+        _ => Err(Grammar::Target.into()),
     }
 }
 

@@ -302,11 +302,11 @@ fn reply(fields: &[(&str, &str)]) -> Result<Reply, HttpError> {
 
 #[test]
 fn replies_and_what_comes_before_them() {
-    let Reply { head, content_length, interim } =
+    let Reply { head, content_length } =
         reply(&[(":status", "404"), ("content-length", "7"), ("x", "y")]).unwrap();
     assert_eq!((head.status.as_u16(), head.version, head.headers.len()), (404, Version::HTTP_2, 2));
-    assert_eq!((content_length, interim), (Some(7), false));
-    assert!(reply(&[(":status", "103"), ("link", "</a>")]).unwrap().interim);
+    assert_eq!(content_length, Some(7));
+    assert!(reply(&[(":status", "103"), ("link", "</a>")]).unwrap().head.status.is_informational());
     use Grammar::*;
     for (fields, error) in [
         (&[][..], PseudoMissing),
@@ -642,4 +642,59 @@ fn a_reply_that_is_written_again_costs_no_allocation() {
             assert_eq!((allocations, out.len()), (0, 5), "reply {times}");
         }
     }
+}
+
+/// `GET`, a target in full that is put into no table, and the newest field of the table.
+fn targeted(path: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(path.len()).unwrap();
+    [&[0x82, 0x87, 0x04, len], path, &[0xbe]].concat()
+}
+
+#[test]
+fn requests_that_differ_in_their_target_alone_are_made_of_each_other() {
+    let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
+    let mut read =
+        |block: &[u8], limits: &HttpLimits| reader.read(&mut decoder, block, limits, false).unwrap();
+    read(b"\x82\x87\x84\x41\x01a", &limits()).unwrap();
+    let mut open = Vec::with_capacity(8);
+    for round in 0..40 {
+        for target in [
+            "/",
+            "/a",
+            "/b?c=d",
+            "/a/very/long/target/that/is/no/part/of/what/is/known?of=the&block=so+there",
+        ] {
+            let block = targeted(target.as_bytes());
+            let (allocations, request) = allocations_during(|| read(&block, &limits()).unwrap());
+            assert_eq!((request.head.uri.to_string().as_str(), &request.head.method), (target, &Method::GET));
+            assert_eq!(request.head.headers, headers(&[("host", "a")]));
+            assert_eq!(request.facts, RequestFacts { https: true, ..RequestFacts::default() });
+            // Now and then a chunk for targets, while heads hold the last one.
+            assert!(round < 4 || allocations <= 2, "{allocations}");
+            open.push(request.head);
+        }
+        open.drain(..).for_each(RequestHead::recycle);
+    }
+    for (path, error) in [
+        (&b""[..], Grammar::Target),
+        (b"a", Grammar::Target),
+        (b"*", Grammar::Target),
+        (b"/a#b", Grammar::Target),
+        (b"/a b", Grammar::Target),
+        (b"/a\r\n", Grammar::Target),
+        (b"/\xe4", Grammar::Target),
+    ] {
+        assert_eq!(read(&targeted(path), &limits()).err(), Some(error.into()), "{}", path.escape_ascii());
+    }
+    let short = HttpLimits { target: 9, ..limits() };
+    let error = HttpError::TooMuch { limit: Limit::Target, max: 9, got: 10 };
+    assert_eq!(read(&targeted(b"/123456789"), &short).err(), Some(error));
+    // :method GET, :scheme https, host a, and the path: 32 bytes each, and 42 without the path's text.
+    for (max, good) in [(4 * 32 + 10 + 12 + 11 + 5 + 10, true), (4 * 32 + 10 + 12 + 11 + 5 + 9, false)] {
+        let small = HttpLimits { head: max, ..limits() };
+        assert_eq!(read(&targeted(b"/123456789"), &small).is_ok(), good, "{max}");
+    }
+    // The same bytes with another table are another request.
+    read(b"\x82\x87\x84\x41\x01b", &limits()).unwrap();
+    assert_eq!(read(&targeted(b"/a"), &limits()).unwrap().head.headers["host"], "b");
 }

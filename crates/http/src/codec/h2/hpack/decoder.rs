@@ -70,11 +70,13 @@ pub(crate) struct Decoder {
     max: usize,
     /// We allowed less than the table has, so the next block has to make it smaller.
     must_shrink: bool,
+    /// What the fields of the last block count for.
+    list_size: usize,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { table: Table::new(TABLE_MAX), max: TABLE_MAX, must_shrink: false }
+        Self { table: Table::new(TABLE_MAX), max: TABLE_MAX, must_shrink: false, list_size: 0 }
     }
 }
 
@@ -89,6 +91,11 @@ impl Decoder {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.table.generation()
+    }
+
+    /// What the fields of the last block count for, together.
+    pub(crate) fn list_size(&self) -> usize {
+        self.list_size
     }
 
     /// Whether the next block has to begin with a change of the table's size.
@@ -141,6 +148,7 @@ impl Decoder {
                 }
             }
         }
+        self.list_size = list.size;
         Ok(list.decoded())
     }
 
@@ -262,6 +270,12 @@ impl<'a> Text<'a> {
             Ok(())
         }
     }
+}
+
+/// What a text of a block says.
+pub(super) fn read_text(mut bytes: &[u8]) -> Result<Bytes, HpackError> {
+    let text = Text::take(&mut bytes)?;
+    scratch::keep(text.room(), |out| text.write(out))
 }
 
 /// The list so far, and whether it has passed a limit.

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | `decoder`, `scratch` | [`Decoder`]: blocks to fields; where values lie that are not kept |
 //! | `encoder`, `said`, `policy` | [`Encoder`]: fields to blocks; what it has said; what it says so that it can refer to it |
+//! | `shape` | blocks of which all is in the tables, but perhaps a target |
 //! | `again` | the block that was written last, for a list that is the same |
 //! | `fixed`, `table` | the tables behind indices |
 //! | `huffman`, `integer` | texts and numbers |
@@ -26,6 +27,7 @@ mod integer;
 mod policy;
 mod said;
 mod scratch;
+mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ mod tests;
 pub(crate) use again::Beside;
 pub(crate) use decoder::{Decoder, HeadLimits};
 pub(crate) use encoder::Encoder;
+pub(crate) use shape::Shape;
 
 use std::fmt;
 

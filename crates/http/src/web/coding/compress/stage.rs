@@ -130,6 +130,11 @@ impl<P: Place> Handler<P> for ReplyCompressionStage {
         }
         cx.flush();
     }
+
+    fn start_over(&mut self) -> bool {
+        (self.turns, self.now) = (Turns::default(), Now::Between);
+        true
+    }
 }
 
 impl ReplyCompressionStage {

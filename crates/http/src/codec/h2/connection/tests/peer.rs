@@ -37,6 +37,25 @@ pub(super) enum Heard {
 }
 
 impl Heard {
+    /// Which stream it is of.
+    pub(super) fn stream(&self) -> u32 {
+        match *self {
+            Self::Head { stream, .. }
+            | Self::Data { stream, .. }
+            | Self::Reset { stream, .. }
+            | Self::WindowUpdate { stream, .. } => stream,
+            _ => 0,
+        }
+    }
+
+    /// Why a connection ends.
+    pub(super) fn goodbye(&self) -> Option<ErrorCode> {
+        match self {
+            Self::GoAway { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
     /// The status of a reply.
     pub(super) fn status(&self) -> Option<&str> {
         match self {
@@ -113,6 +132,12 @@ impl<W: 'static> Peer<W> {
     pub(super) fn window_update(&mut self, stream: u32, by: u32) -> &mut Self {
         encode::window_update(&mut self.out, stream, by);
         self
+    }
+
+    /// Any frame.
+    pub(super) fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> &mut Self {
+        let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+        self.raw(&[a, b, c, kind, flags]).raw(&stream.to_be_bytes()).raw(payload)
     }
 
     pub(super) fn data(&mut self, stream: u32, data: &[u8], end: bool) -> &mut Self {
@@ -204,5 +229,31 @@ impl<W: 'static> Peer<W> {
             })
             .unwrap();
         fields
+    }
+}
+
+impl<W: 'static> Peer<W> {
+    /// A server that has said what servers say first, and has heard what clients do.
+    pub(super) fn serving(channel: EmbeddedChannel<(), W>, settings: &Settings) -> Self {
+        let mut peer = Self::silent(channel);
+        peer.settings(settings).settings_ack().send();
+        let bytes = peer.channel.outbound_bytes();
+        let rest = bytes.strip_prefix(PREFACE).expect("a client begins with its preface");
+        peer.input.extend_from_slice(rest);
+        let heard = peer.hear();
+        assert!(matches!(heard[..], [Heard::Settings(_), Heard::WindowUpdate { .. }, Heard::SettingsAck]));
+        peer
+    }
+
+    /// The head of a reply.
+    pub(super) fn reply(&mut self, stream: u32, status: &str, more: &[(&str, &str)], end: bool) -> &mut Self {
+        let mut fields = vec![(":status", status)];
+        fields.extend_from_slice(more);
+        self.head(stream, &fields, end)
+    }
+
+    pub(super) fn goaway(&mut self, last: u32, code: ErrorCode, why: &str) -> &mut Self {
+        encode::go_away(&mut self.out, last, code, why.as_bytes());
+        self
     }
 }
