@@ -1,4 +1,4 @@
-//! HTTP/1.1 as stages of a pipeline.
+//! HTTP/1.1 and HTTP/2 as stages of a pipeline.
 //!
 //! ```text
 //!   bytes ──▶ [ HttpServer ] ── RequestPart ──▶ [ log, CORS, coding … ] ── RequestPart ──▶ [ respond, serve, tower ]
@@ -16,10 +16,18 @@
 //! assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nhello from /here"));
 //! ```
 //!
+//! HTTP/2 has a channel for each stream, with a pipeline of its own. So the same stages stand behind both versions:
+//!
+//! ```text
+//!   bytes ──▶ [ HttpServer ] ──▶ S                    [`HttpVersions`]: the first bytes decide
+//!   bytes ──▶ [ Http2Server ] ══▶ S, S, S …           one for each stream
+//! ```
+//!
 //! # Where to find what
-//! - The wire: [`HttpServer`] and [`HttpClient`], strict in what they take; what they bear is in [`HttpLimits`], what
+//! - The wire: [`HttpVersions`] for both versions, [`HttpServer`] and [`HttpClient`] for HTTP/1.1, [`http2`] for HTTP/2 alone; strict in what they take; what they bear is in [`HttpLimits`], what
 //!   they refuse in [`HttpError`], whose kinds are in [`error`].
 //! - What passes between stages: [`HttpPart`], whole messages or streams. [`HttpAggregate`] makes the one of the other.
+//! - `CONNECT`, upgrades, and what speaks no HTTP any more: [`HttpTunnel`], [`Protocol`].
 //! - Who answers: a closure ([`respond`]), an async function with streaming bodies ([`serve`], [`Body`]), any `tower` service
 //!   (`tower`, feature `tower`).
 //! - Router, files, forms, cookies, content coding, CORS, events, access log: [`web`].
