@@ -216,8 +216,7 @@ fn the_proxy_passes_on_streams_of_http2() {
         let json = ["-H", "content-type: application/json", "-d", &note, "http://{}/notes"];
         assert_eq!(proxy.curl(&[&json[..], &shown, more].concat()), "201 2");
     }
-    let several =
-        ["--http2", "-w", "%{num_connects}.", "http://{}/notes/1", "http://{}/notes/2"];
+    let several = ["--http2", "-w", "%{num_connects}.", "http://{}/notes/1", "http://{}/notes/2"];
     let several = proxy.curl(&several);
     assert!(several.matches("xxx\"}").count() == 2 && several.ends_with("0."), "on one connection");
 }
