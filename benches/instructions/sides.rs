@@ -326,13 +326,17 @@ fn http2(heads_differ: bool, rounds: usize) {
     wire.turn(&preface.concat());
     assert!(wire.turn(&head(1, &first.concat())) > 0);
     wire.turn(&[0, 0, 4, 8, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]); // credit for all replies
-    let (mut stream, mut read) = (3, Vec::with_capacity(4096));
+    let (mut read, mut places) = (Vec::new(), Vec::new());
+    for number in 0..STREAMS as u8 {
+        let path = [0x04, 3, b'/', b'a' + number % 16, b'a' + number / 16];
+        let path = if heads_differ { &path[..] } else { &[0x84] };
+        places.push(read.len() + 5);
+        read.extend_from_slice(&head(0, &[&[0x82, 0x86], path, &[0xc0, 0xbf, 0xbe]].concat()));
+    }
+    let mut stream = 3u32;
     let mut turn = || {
-        read.clear();
-        for number in 0..STREAMS as u8 {
-            let path = [0x04, 3, b'/', b'a' + number % 16, b'a' + number / 16];
-            let path = if heads_differ { &path[..] } else { &[0x84] };
-            read.extend_from_slice(&head(stream, &[&[0x82, 0x86], path, &[0xc0, 0xbf, 0xbe]].concat()));
+        for place in &places {
+            read[*place..place + 4].copy_from_slice(&stream.to_be_bytes());
             stream += 2;
         }
         wire.turn(&read)

@@ -17,6 +17,7 @@ mod report;
 mod roster;
 mod scenario;
 mod stats;
+mod system;
 
 use args::{Command, HELP, Options};
 use machine::{Cores, Machine};

@@ -1,6 +1,9 @@
 //! Building the servers: each by itself, so that no server's features change another's dependencies.
 
-use crate::roster::{Make, Mode, Peer};
+use crate::{
+    roster::{Make, Mode, Peer},
+    system,
+};
 use std::{
     collections::HashMap,
     env, fs,
@@ -43,6 +46,9 @@ pub(crate) struct Built {
 
 impl Built {
     pub(crate) fn command(&self, mode: Mode, threads: usize) -> Command {
+        if let Make::System(name) = self.peer.make {
+            return system::command(name, &self.program);
+        }
         let mut command = Command::new(&self.program);
         command.args(&self.args).args(["--mode", mode.word(), "--threads", &threads.to_string()]);
         if !self.peer.driver.is_empty() {
@@ -72,6 +78,12 @@ pub(crate) fn build(peers: &[&'static Peer], netty_jars: Option<&Path>) -> Vec<B
                 built.clone().map(|program| Built { peer, program, args: Vec::new(), version: None })
             }
             Make::Netty => netty(peer, netty_jars, &place.join("netty")),
+            Make::System(name) => system::find(name).map(|(program, version)| Built {
+                peer,
+                program,
+                args: Vec::new(),
+                version: Some(version),
+            }),
         };
         match built {
             Ok(built) => all.push(built),

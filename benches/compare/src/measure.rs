@@ -10,12 +10,14 @@
 
 use crate::{
     args::Options,
-    load::{Load, Run, Shape, Slice, Talk, churn, hold},
+    load::{Load, Run, Shape, Slice, Talk, churn, h2load, hold},
     machine::{self, Cores},
     making::Built,
     process::Server,
+    roster::Peer,
     scenario::{self, Kind, Scenario},
     stats::{Spread, median},
+    system,
 };
 use std::{
     collections::HashMap,
@@ -226,6 +228,7 @@ impl<'a> Bench<'a> {
         let before = Reading::take(&server);
         let run = match scenario.kind {
             Kind::Idle { talk, connections } => idle(&server, talk, connections, scenario, warm_up),
+            Kind::Http2 { .. } => http2(&server, scenario, peer, self.options.quick),
             _ => drive(&server, scenario, rate, warm_up, time),
         };
         let mut sample = match run {
@@ -282,6 +285,37 @@ fn drive(
         }
     };
     figures(&run, server.resident())
+}
+
+/// A run of h2load, behind a short one.
+fn http2(server: &Server, scenario: &Scenario, peer: &Peer, quick: bool) -> Result<Sample, String> {
+    let Kind::Http2 { connections, streams, requests, path, post } = scenario.kind else {
+        unreachable!("asked only for those")
+    };
+    if post && !system::takes_posts(peer.name) {
+        return Err("takes no bodies".to_owned());
+    }
+    let requests = if quick { requests / 4 } else { requests };
+    let ask = |requests| h2load::run(server.address(), connections, streams, requests, path, post);
+    let warm_up = if peer.warms_up_slowly() { requests * 2 } else { requests / 10 };
+    ask(warm_up.max(connections * streams))?;
+    let before = server.cpu();
+    let run = ask(requests)?;
+    let cpu = (server.cpu() - before).as_secs_f64();
+    Ok(Sample {
+        round: 0,
+        cpu_us: cpu * 1e6 / requests as f64,
+        rate: requests as f64 / run.seconds,
+        busy: cpu / run.seconds,
+        p50_us: run.mean_us,
+        p99_us: run.max_us,
+        p999_us: run.max_us,
+        resident: server.resident() as f64,
+        per_connection: None,
+        other: 0.0,
+        distance: 0.0,
+        disturbed: false,
+    })
 }
 
 /// How the load of a scenario looks.
@@ -361,11 +395,13 @@ fn rounds(options: &Options, scenario: &Scenario) -> usize {
 pub(crate) fn estimate(options: &Options, built: &[Built]) -> Duration {
     const START: Duration = Duration::from_millis(120);
     const IDLE: Duration = Duration::from_millis(2_000);
+    const H2LOAD: Duration = Duration::from_millis(1_000);
     let of = |scenario: &&&Scenario| {
         let speakers = built.iter().filter(|built| built.peer.speaks(scenario.mode));
         let each = speakers.map(|built| {
             let run = match scenario.kind {
                 Kind::Idle { .. } => IDLE,
+                Kind::Http2 { .. } => START + H2LOAD,
                 _ => START + warm_up(options, false) + options.time,
             };
             let once = if built.peer.warms_up_slowly() { warm_up(options, true) } else { Duration::ZERO };

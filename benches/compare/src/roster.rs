@@ -7,6 +7,8 @@ pub(crate) enum Mode {
     Http,
     Https,
     WebSocket,
+    /// In the clear, by prior knowledge.
+    Http2,
 }
 
 impl Mode {
@@ -16,6 +18,7 @@ impl Mode {
             Self::Http => "http",
             Self::Https => "https",
             Self::WebSocket => "ws",
+            Self::Http2 => "h2",
         }
     }
 }
@@ -35,6 +38,8 @@ pub(crate) enum Make {
     Cargo { package: &'static str, feature: Option<&'static str> },
     /// `javac`, with Netty's jars.
     Netty,
+    /// A program of the system, by its name.
+    System(&'static str),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +65,8 @@ impl Peer {
     }
 }
 
-const ALL: &[Mode] = &[Mode::Echo, Mode::Http, Mode::Https, Mode::WebSocket];
+const ALL: &[Mode] = &[Mode::Echo, Mode::Http, Mode::Https, Mode::WebSocket, Mode::Http2];
+const HTTP2: &[Mode] = &[Mode::Http2];
 const PLAIN: &[Mode] = &[Mode::Echo, Mode::Http];
 const HTTP: &[Mode] = &[Mode::Http];
 
@@ -68,7 +74,12 @@ const fn cargo(package: &'static str) -> Make {
     Make::Cargo { package, feature: None }
 }
 
-pub(crate) const PEERS: [Peer; 13] = [
+const fn system(name: &'static str, about: &'static str) -> Peer {
+    let make = Make::System(name);
+    Peer { name, side: Side::Other, make, driver: "", speaks: HTTP2, crates: &[], about }
+}
+
+pub(crate) const PEERS: [Peer; 16] = [
     Peer {
         name: "netwright",
         side: Side::Ours,
@@ -186,6 +197,9 @@ pub(crate) const PEERS: [Peer; 13] = [
         crates: &[],
         about: "Netty on the JVM, native epoll if its library is there",
     },
+    system("nghttpd", "nghttp2's server of files, one thread"),
+    system("nginx", "nginx, one process; answers that stand in its configuration"),
+    system("h2o", "h2o, one thread; files"),
 ];
 
 /// The side of a server by its name.

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     HalfOf { scenario: &'static str },
     /// Connections that do nothing: memory.
     Idle { talk: Talk, connections: usize },
+    /// HTTP/2, asked by h2load: so many requests on so many connections, with streams under way on each.
+    Http2 { connections: usize, streams: usize, requests: usize, path: &'static str, post: bool },
     /// Connections that live for one request.
     Churn { talk: Talk, connections: usize },
 }
@@ -40,7 +42,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn key(&self) -> Key {
         match self.kind {
-            Kind::Steady { .. } | Kind::Churn { .. } => Key::Cpu,
+            Kind::Steady { .. } | Kind::Churn { .. } | Kind::Http2 { .. } => Key::Cpu,
             Kind::HalfOf { .. } => Key::P99,
             Kind::Idle { .. } => Key::Memory,
         }
@@ -71,7 +73,19 @@ const fn on_two_loops(scenario: Scenario) -> Scenario {
     Scenario { threads: 2, ..scenario }
 }
 
-pub(crate) const SCENARIOS: [Scenario; 18] = [
+const fn http2(
+    name: &'static str,
+    title: &'static str,
+    connections: usize,
+    streams: usize,
+    requests: usize,
+    path: &'static str,
+) -> Scenario {
+    let kind = Kind::Http2 { connections, streams, requests, path, post: false };
+    Scenario { name, group: "http2", title, mode: Mode::Http2, threads: 1, kind }
+}
+
+pub(crate) const SCENARIOS: [Scenario; 22] = [
     steady("echo-1x64", "echo", "echo, 1 connection, 64 B", Mode::Echo, echo(64), 1, 1),
     steady("echo-64x64", "echo", "echo, 64 connections, 64 B", Mode::Echo, echo(64), 64, 1),
     steady("echo-256x1k", "echo", "echo, 256 connections, 1 KiB", Mode::Echo, echo(1024), 256, 1),
@@ -106,6 +120,17 @@ pub(crate) const SCENARIOS: [Scenario; 18] = [
         64,
         1,
     ),
+    http2("h2-8x32", "HTTP/2 plaintext, 8 connections, 32 streams each", 8, 32, 100_000, "/"),
+    http2("h2-8x1", "HTTP/2 plaintext, 8 connections, 1 stream at a time", 8, 1, 40_000, "/"),
+    http2("h2-64k", "HTTP/2, replies of 64 KiB, 8 connections, 8 streams each", 8, 8, 20_000, "/64k"),
+    Scenario {
+        name: "h2-post",
+        group: "http2",
+        title: "HTTP/2, requests of 1 MiB, 8 connections, 1 stream at a time",
+        mode: Mode::Http2,
+        threads: 1,
+        kind: Kind::Http2 { connections: 8, streams: 1, requests: 1_000, path: "/", post: true },
+    },
     Scenario {
         name: "churn",
         group: "more",

@@ -40,7 +40,8 @@ const EXAMPLES: &str = "\
 Examples:
   netwright connect 127.0.0.1:7001                  type lines, end with Ctrl-D
   echo QUERY TIME ORDER | netwright connect 127.0.0.1:7001
-  netwright connect example.org:80 --proxy socks5://127.0.0.1:1080";
+  netwright connect example.org:80 --proxy socks5://127.0.0.1:1080
+  netwright connect example.org:80 --proxy https://ada:secret@proxy.example";
 
 /// Lines are short, files are not: this is what a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -55,8 +56,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     refuse_local(&arguments.address)?;
     let (tell, news) = channel();
     let from_peer = tell.clone();
-    let client = Client::builder()
-        .through(arguments.proxy.proxies())
+    let client = arguments
+        .proxy
+        .through()?
+        .client(Client::builder())
         .auto_read(false)
         .pipeline(move || pipeline().app(Listener { news: from_peer.clone() }))?;
     let peer = client.connect(&arguments.address).wait()?;

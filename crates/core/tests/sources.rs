@@ -5,7 +5,7 @@ use netwright_core::{
     AppContext, Application, CloseCause, Context as StageContext, EmbeddedChannel, Fault, Handler,
     HostSettings, Outgoing, Peer, Promised, RefusedWhy, WaterMarks, Workers, WriteError, WritePromise,
     pipeline,
-    source::{self, Source, SourceError},
+    source::{self, ItemSource, SourceError},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -61,7 +61,7 @@ fn scripted(script: impl IntoIterator<Item = Give>) -> (Scripted, Rc<State>) {
     (Scripted { script: script.into_iter().collect(), state: state.clone() }, state)
 }
 
-impl Source for Scripted {
+impl ItemSource for Scripted {
     type Item = &'static str;
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&'static str>, Fault>> {
@@ -92,7 +92,7 @@ struct Pours<S> {
     sent: Sent,
 }
 
-impl<S: Source + 'static> Application for Pours<S>
+impl<S: ItemSource + 'static> Application for Pours<S>
 where
     Outgoing: netwright_core::Carries<S::Item>,
 {
@@ -118,7 +118,7 @@ fn pouring<S>(
     settings: HostSettings,
 ) -> (EmbeddedChannel<std::convert::Infallible, Outgoing>, Sent)
 where
-    S: Source + 'static,
+    S: ItemSource + 'static,
     Outgoing: netwright_core::Carries<S::Item>,
 {
     let sent = Sent::default();
@@ -157,7 +157,7 @@ fn an_empty_source_is_done_at_once_and_writes_nothing() {
 fn an_endless_source_of_a_handler_is_asked_only_while_there_is_room_and_ends_with_the_channel() {
     /// Gives the same for ever, once it has been told to go on.
     struct Endless(Rc<State>);
-    impl Source for Endless {
+    impl ItemSource for Endless {
         type Item = &'static str;
         fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&'static str>, Fault>> {
             let asked = self.0.asked.replace(self.0.asked.get() + 1);
@@ -426,19 +426,26 @@ fn a_reader_that_fails_or_panics_is_a_typed_end_behind_what_it_gave() {
 }
 
 #[test]
-fn a_reader_that_says_more_than_it_was_given_room_for_gives_no_more_than_that() {
-    struct Lies(usize);
-    impl Read for Lies {
+fn a_reader_that_says_more_than_it_was_given_room_for_is_refused_behind_what_it_gave() {
+    struct Liar(usize);
+    impl Read for Liar {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.0 += 1;
-            Ok(if self.0 == 1 { buffer.len() + 1 } else { 0 })
+            buffer.fill(1);
+            Ok(if self.0 == 1 { buffer.len() } else { buffer.len() + 1 })
         }
     }
     let workers = Workers::new(1).unwrap();
     let mut embedded = sink();
     let channel = embedded.channel().clone();
-    let sent = finished(channel.write_from(source::reader(Lies(0), &workers)), &mut embedded);
-    assert!(matches!(sent, Ok(65536)), "{sent:?}");
+    let sent = finished(channel.write_from(source::reader(Liar(0), &workers)), &mut embedded);
+    let Err(CloseCause::Fault(fault)) = sent else { panic!("{sent:?}") };
+    assert!(
+        matches!(fault.downcast_ref(), Some(SourceError::Overrun { said: 65537, room: 65536 })),
+        "{fault:?}"
+    );
+    assert_eq!(embedded.outbound_bytes(), vec![1; 65536]);
+    assert!(!embedded.is_open());
 }
 
 #[test]

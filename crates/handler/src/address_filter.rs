@@ -1,13 +1,14 @@
 //! Who may go on, by the address that a channel has when it begins.
 
 use netwright_core::{Address, CloseCause, Fault, Filter, FilterContext};
-use netwright_transport::{AccessDenied, LiveAccessList};
+use netwright_transport::{AccessDenied, LiveAccessList, Refusal, Refusals};
 use std::fmt;
 
 /// Closes connections from networks that may not come in. Where a proxy is in between, this stage behind [`ProxyProtocol`](crate::ProxyProtocol) judges the
 /// client's address; without one, [`Admission`](netwright_transport::Admission) does that for less, before there is a channel.
 ///
-/// Stages behind it are told of nothing of a connection that is refused, and the channel ends with an [`AddressRefused`].
+/// Stages behind it are told of nothing of a connection that is refused, and the channel ends with an [`AddressRefused`]. Made by the function that makes a server's
+/// pipelines, it counts in [`ServerFigures::refused_denied`](netwright_transport::ServerFigures::refused_denied).
 ///
 /// ```
 /// use netwright_core::{EmbeddedChannel, pipeline};
@@ -30,22 +31,27 @@ use std::fmt;
 pub struct AddressFilter {
     list: LiveAccessList,
     refused: bool,
+    /// Of the server that it was made for. Until it is known who comes.
+    counts: Option<Refusals>,
 }
 
 impl AddressFilter {
     /// By this list; a [`LiveAccessList`] can be changed later, for the connections that begin from then on.
     pub fn new(list: impl Into<LiveAccessList>) -> Self {
-        Self { list: list.into(), refused: false }
+        Self { list: list.into(), refused: false, counts: Refusals::current() }
     }
 }
 
 impl<R: 'static, W: 'static> Filter<R, W> for AddressFilter {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W>) {
-        let peer = cx.view().peer();
+        let (peer, counts) = (cx.view().peer(), self.counts.take());
         match peer.as_ref().map_or(Ok(()), |peer| self.list.judge(peer)) {
             Ok(()) => cx.fire_active(),
             Err(why) => {
                 self.refused = true;
+                if let Some(counts) = counts {
+                    counts.count(&Refusal::Denied(why));
+                }
                 cx.close_because(CloseCause::Fault(Fault::from(AddressRefused { peer, why })));
             }
         }

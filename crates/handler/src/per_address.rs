@@ -10,7 +10,7 @@
 //! with its stage.
 
 use netwright_core::{Carries, CloseCause, Event, Fault, Filter, FilterContext, HalfClosure, StageTimer};
-use netwright_transport::{Network, Refusal};
+use netwright_transport::{Network, Refusal, Refusals};
 use std::{
     collections::HashMap,
     fmt,
@@ -81,9 +81,16 @@ impl PerAddress {
         }))
     }
 
-    /// The stage for one channel, behind the one that knows the client's address.
+    /// The stage for one channel, behind the one that knows the client's address. Made by the function that makes a server's pipelines, it counts in
+    /// [`ServerFigures::refused_per_address`](netwright_transport::ServerFigures::refused_per_address) as well.
     pub fn stage<W>(&self) -> PerAddressStage<W> {
-        PerAddressStage { seats: self.clone(), seat: None, farewell: None, refused: false }
+        PerAddressStage {
+            seats: self.clone(),
+            seat: None,
+            farewell: None,
+            refused: false,
+            counts: Refusals::current(),
+        }
     }
 
     /// How many addresses have a connection now.
@@ -146,6 +153,8 @@ pub struct PerAddressStage<W> {
     seat: Option<Seat>,
     farewell: Option<W>,
     refused: bool,
+    /// Of the server that it was made for. Until it is known who comes.
+    counts: Option<Refusals>,
 }
 
 impl<W> PerAddressStage<W> {
@@ -163,6 +172,7 @@ impl<W> PerAddressStage<W> {
 
 impl<R: 'static, W: 'static> Filter<R, W> for PerAddressStage<W> {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W>) {
+        let counts = self.counts.take();
         let Some(peer) = cx.view().peer_addr() else { return cx.fire_active() };
         let address = peer.ip().to_canonical();
         let prefix = if address.is_ipv4() { self.seats.0.v4 } else { self.seats.0.v6 };
@@ -177,7 +187,13 @@ impl<R: 'static, W: 'static> Filter<R, W> for PerAddressStage<W> {
             }
             Err(refusal) => {
                 self.refused = true;
-                match self.farewell.take() {
+                let words = self.farewell.take();
+                match &counts {
+                    None => {}
+                    Some(counts) if words.is_some() => counts.count_told(&refusal),
+                    Some(counts) => counts.count(&refusal),
+                }
+                match words {
                     None => cx.close_because(CloseCause::Fault(Fault::from(refusal))),
                     Some(words) => {
                         cx.write_and_flush(words);

@@ -3,7 +3,8 @@
 use bytes::BytesMut;
 use netwright_core::{Address, Channel, CloseCause, Peer, pipeline};
 use netwright_handler::{
-    AddressFilter, ProxyHeader, ProxyProtocol, ProxyProtocolError, SendProxyHeader, TrustedNetworks,
+    AddressFilter, PerAddress, ProxyHeader, ProxyProtocol, ProxyProtocolError, SendProxyHeader,
+    TrustedNetworks,
 };
 use netwright_transport::{AccessList, Backend, Client, Server};
 use std::{
@@ -196,5 +197,42 @@ impl netwright_core::Application for Errors {
     fn read(&mut self, _: &mut netwright_core::AppContext<'_, Self>, _: BytesMut) {}
     fn error(&mut self, _: &mut netwright_core::AppContext<'_, Self>, fault: netwright_core::Fault) {
         let _ = self.0.send(fault.downcast_ref().cloned());
+    }
+}
+
+#[test]
+fn a_client_that_is_refused_behind_a_proxy_is_counted_by_its_reason_in_the_figures_of_its_server() {
+    for backend in networks() {
+        let list = AccessList::new().deny("203.0.113.0/24").expect("a network");
+        let seats = PerAddress::new(1);
+        let server = Server::builder()
+            .group(backend.event_loops(1).expect("it was made before"))
+            .pipeline(move |_| {
+                pipeline()
+                    .filter(ProxyProtocol::from(TrustedNetworks::loopback()))
+                    .filter(AddressFilter::new(list.clone()))
+                    .filter(seats.stage().farewell("one of you\n"))
+                    .handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes))
+            })
+            .bind("127.0.0.1:0")
+            .wait()
+            .expect("a free place");
+        let come = |client: &str| {
+            let mut stream = dial(&server);
+            let header = format!("PROXY TCP4 {client} 198.51.100.1 4711 80\r\nx");
+            stream.write_all(header.as_bytes()).expect("it listens");
+            let mut byte = [0];
+            let answered = matches!(stream.read(&mut byte), Ok(1));
+            (stream, answered.then_some(byte[0]))
+        };
+        let (served, answer) = come("192.0.2.7");
+        assert_eq!(answer, Some(b'x'));
+        assert_eq!(come("203.0.113.9").1, None);
+        let (_again, answer) = come("192.0.2.7");
+        assert_eq!(answer, Some(b'o'));
+        let figures = server.figures();
+        let refused = (figures.refused_denied, figures.refused_per_address, figures.told_politely);
+        assert_eq!((figures.accepted, refused), (3, (1, 1, 1)), "{backend}");
+        drop(served);
     }
 }

@@ -235,6 +235,27 @@ fn a_connection_with_bytes_behind_its_reply_is_not_used_again() {
 }
 
 #[test]
+fn a_request_that_is_cancelled_is_told_at_once_and_its_connection_closed_and_the_next_one_gets_another() {
+    let (listener, address) = listen();
+    let client = builder().connections(1).build().unwrap();
+    let silent = client.get(format!("http://{address}/silent"));
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(head(&mut stream).starts_with("GET /silent "));
+    let waits = client.get(format!("http://{address}/waits")); // for the one connection that there may be
+    let next = client.get(format!("http://{address}/next"));
+    assert!(waits.cancel());
+    assert!(matches!(within(waits), Err(WebClientError::Cancelled)));
+    assert!(silent.cancel() && !silent.cancel());
+    assert!(matches!(within(silent), Err(WebClientError::Cancelled)));
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "closed");
+    let (mut stream, _) = listener.accept().unwrap();
+    let asked = head(&mut stream);
+    answer(&mut stream, &asked, "");
+    assert_eq!(text(within(next).unwrap()), "/next");
+}
+
+#[test]
 fn a_get_that_a_waiting_connection_took_with_it_is_repeated_also_while_another_one_connects() {
     let (listener, address) = listen();
     let (third_waits, wait) = mpsc::channel::<()>();
@@ -303,7 +324,7 @@ fn a_port_that_is_none_is_refused_by_its_name_and_not_replaced() {
 
 #[test]
 fn what_is_no_proxy_is_refused_without_telling_its_credentials() {
-    for proxy in ["http://user:secret@127.0.0.1:99999", "user:secret@", "https://user:secret@proxy:1"] {
+    for proxy in ["http://user:secret@127.0.0.1:99999", "user:secret@", "ftp://user:secret@proxy:1"] {
         let error = WebClient::builder().proxy(proxy).expect_err("it is refused").to_string();
         assert!(error.contains("credentials") && !error.contains("secret"), "{error}");
     }

@@ -155,12 +155,12 @@ pub mod pipeline {
     #[doc(inline)]
     pub use netwright_core::{
         AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either,
-        Ending, Event, Filter, FilterContext, FilterStage, Glance, HalfClosure, Handler, Hold, InboundOnly,
-        InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Moment, Observer, ObserverStage,
-        OffloadError, OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer,
-        PeerReader, PeerWriter, PipelineBuilder, Place, Rest, Sealed, Segment, SendApplication, SendHandler,
-        Serve, Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch,
-        Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
+        Ending, Event, Filter, FilterContext, FilterStage, Filtered, Glance, HalfClosure, Handler, Hold,
+        InboundOnly, InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Moment, Observer,
+        ObserverStage, OffloadError, OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome,
+        Peer, PeerReader, PeerWriter, PipelineBuilder, Place, Rest, Sealed, Segment, SendApplication,
+        SendHandler, Serve, Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask,
+        StageTimer, Switch, Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
     };
 }
 
@@ -216,8 +216,8 @@ pub mod server {
     };
     #[doc(inline)]
     pub use netwright_transport::{
-        Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures,
-        ServerObserver, ServerShutdown,
+        Accepted, BindError, BoundPipeline, ListenEnd, Refusal, Refusals, Server, ServerBuilder,
+        ServerFigures, ServerObserver, ServerShutdown,
     };
     #[doc(inline)]
     pub use netwright_transport::{DescriptorLimit, Raised, descriptor_limit, raise_descriptor_limit};
@@ -227,8 +227,8 @@ pub mod server {
 pub mod client {
     #[doc(inline)]
     pub use netwright_transport::{
-        BadProxy, Client, ClientBuilder, ConnectError, Direct, Pool, PoolBuilder, PoolError, PoolFigures,
-        Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
+        BadProxy, Client, ClientBuilder, ConnectError, Direct, NoTls, Pool, PoolBuilder, PoolError,
+        PoolFigures, Pooled, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose, ThroughProxies,
     };
 }
 

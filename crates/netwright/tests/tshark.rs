@@ -152,3 +152,33 @@ fn a_request_is_found_behind_tls_if_its_secrets_are_there_and_not_without_them()
         }
     }
 }
+
+#[test]
+fn long_messages_fill_no_window() {
+    let there = Temporary::new("long");
+    let capture = Capture::to_file(&there.0, 16 << 20).unwrap();
+    let taken = capture.clone();
+    let server = Server::builder()
+        .pipeline(move |_| {
+            pipeline().add(taken.stage()).handle(|cx, _| {
+                // As long as a window, and longer.
+                [65_535, 3 << 20].into_iter().for_each(|len| cx.write(vec![b'x'; len]));
+                cx.close_when_flushed();
+            })
+        })
+        .bind("127.0.0.1:0")
+        .wait()
+        .unwrap();
+    let address = server.local_addr().unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"say something").unwrap();
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).unwrap();
+    assert_eq!(said.len(), 65_535 + (3 << 20));
+    assert!(capture.finish(PATIENCE) && capture.error().is_none());
+    let Some(found) = tshark(&there.0, address.port(), "tcp.len > 0", "tcp.len", "data") else {
+        return;
+    };
+    assert!(found.len() > 3);
+    assert_nothing_is_strange(&there.0, address.port(), "data");
+}

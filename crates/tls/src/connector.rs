@@ -53,6 +53,24 @@ impl Connector {
         Self(Arc::new(Shared { config: config.into(), common: Common::default() }))
     }
 
+    /// The same, but for the protocols that are offered: these, instead of those that it has.
+    ///
+    /// ```
+    /// use netwright_tls::{Certificate, Connector, Roots};
+    ///
+    /// # let certificate = Certificate::self_signed(["localhost"])?;
+    /// let web = Connector::builder().roots(Roots::of(&certificate)?).alpn(["h2", "http/1.1"]).build()?;
+    /// let proxy = web.offering(["http/1.1"]); // trusts the same
+    /// assert_eq!(proxy.config().alpn_protocols, [b"http/1.1"]);
+    /// # Ok::<(), netwright_tls::TlsError>(())
+    /// ```
+    #[must_use]
+    pub fn offering<P: AsRef<[u8]>>(&self, protocols: impl IntoIterator<Item = P>) -> Self {
+        let mut config = ClientConfig::clone(&self.0.config);
+        config.alpn_protocols = protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect();
+        Self(Arc::new(Shared { config: Arc::new(config), common: self.0.common.clone() }))
+    }
+
     /// The configuration as rustls has it.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.0.config

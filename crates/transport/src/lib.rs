@@ -76,8 +76,8 @@ pub use blocking::ThreadError;
 pub use blocking::{BlockingSeed, ThreadFigures, ThreadPerChannel, ThreadPerChannelBuilder};
 pub use bootstrap::{
     Accepted, Backend, BindError, BoundPipeline, Choice, Client, ClientBuilder, ConnectError, Datagrams,
-    DatagramsBuilder, Direct, ListenEnd, Refusal, Server, ServerBuilder, ServerFigures, ServerObserver,
-    ServerShutdown, ThroughProxies, event_loops,
+    DatagramsBuilder, Direct, ListenEnd, Refusal, Refusals, Server, ServerBuilder, ServerFigures,
+    ServerObserver, ServerShutdown, ThroughProxies, event_loops,
 };
 pub use datagram::{
     Datagram, DatagramError, DatagramFigures, DatagramSocket, Multicast, MulticastError, PortUnreachable,
@@ -89,7 +89,7 @@ pub use options::{DatagramOptions, ListenerOptions, OptionError, OptionWhy, Stre
 pub use pipes::{Pipes, PipesError};
 pub use pool::{Pool, PoolBuilder, PoolError, PoolFigures, Pooled};
 pub use probe::{Probe, ProbeStep};
-pub use proxy::{BadProxy, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose};
+pub use proxy::{BadProxy, NoTls, Proxies, Proxy, ProxyChain, ProxyError, ProxyWhy, Purpose};
 pub use readiness::{Interest, Readiness, ReadinessSeed};
 pub use resolve::{FamilyPreference, Resolve, ResolveError, Resolver, interleave};
 #[cfg(unix)]

@@ -25,6 +25,14 @@ import io.netty.handler.codec.http.HttpResponseStatus;
 import io.netty.handler.codec.http.HttpServerCodec;
 import io.netty.handler.codec.http.HttpVersion;
 import io.netty.handler.codec.http.websocketx.WebSocketServerProtocolHandler;
+import io.netty.handler.codec.http2.DefaultHttp2DataFrame;
+import io.netty.handler.codec.http2.DefaultHttp2Headers;
+import io.netty.handler.codec.http2.DefaultHttp2HeadersFrame;
+import io.netty.handler.codec.http2.Http2DataFrame;
+import io.netty.handler.codec.http2.Http2FrameCodecBuilder;
+import io.netty.handler.codec.http2.Http2Headers;
+import io.netty.handler.codec.http2.Http2HeadersFrame;
+import io.netty.handler.codec.http2.Http2MultiplexHandler;
 import io.netty.handler.ssl.OpenSsl;
 import io.netty.handler.ssl.SslContext;
 import io.netty.handler.ssl.SslContextBuilder;
@@ -55,6 +63,7 @@ import javax.net.ssl.KeyManagerFactory;
 @SuppressWarnings("deprecation") // what 4.2 calls deprecated is all that 4.1 has
 public final class Peer {
     private static final ByteBuf HELLO = constant("Hello, World!");
+    private static final ByteBuf LONG = constant("x".repeat(64 * 1024));
     private static final AsciiString SERVER = AsciiString.cached("compare");
     private static final AsciiString TEXT = AsciiString.cached("text/plain");
     private static final AsciiString JSON = AsciiString.cached("application/json");
@@ -139,6 +148,45 @@ public final class Peer {
         }
     }
 
+    /** Answers when all of a request has come. */
+    private static final class Streams extends ChannelInboundHandlerAdapter {
+        private CharSequence path = "/";
+
+        @Override
+        public void channelRead(ChannelHandlerContext context, Object message) {
+            boolean ends = false;
+            if (message instanceof Http2HeadersFrame) {
+                Http2HeadersFrame head = (Http2HeadersFrame) message;
+                path = head.headers().path();
+                ends = head.isEndStream();
+            } else if (message instanceof Http2DataFrame) {
+                ends = ((Http2DataFrame) message).isEndStream();
+            }
+            ReferenceCountUtil.release(message);
+            if (ends) {
+                ByteBuf body = path.toString().equals("/64k") ? LONG.duplicate() : HELLO.duplicate();
+                Http2Headers headers = new DefaultHttp2Headers(false)
+                        .status("200")
+                        .set(HttpHeaderNames.SERVER, SERVER)
+                        .set(HttpHeaderNames.DATE, date)
+                        .set(HttpHeaderNames.CONTENT_TYPE, TEXT)
+                        .setInt(HttpHeaderNames.CONTENT_LENGTH, body.readableBytes());
+                context.write(new DefaultHttp2HeadersFrame(headers));
+                context.write(new DefaultHttp2DataFrame(body, true));
+            }
+        }
+
+        @Override
+        public void channelReadComplete(ChannelHandlerContext context) {
+            context.flush();
+        }
+
+        @Override
+        public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            context.close();
+        }
+    }
+
     private static void stages(String mode, SslContext tls, Channel channel) {
         ChannelPipeline pipeline = channel.pipeline();
         switch (mode) {
@@ -158,6 +206,16 @@ public final class Peer {
                         new HttpObjectAggregator(65536),
                         new WebSocketServerProtocolHandler("/"),
                         new Echo());
+                break;
+            case "h2":
+                pipeline.addLast(
+                        Http2FrameCodecBuilder.forServer().build(),
+                        new Http2MultiplexHandler(new ChannelInitializer<Channel>() {
+                            @Override
+                            protected void initChannel(Channel stream) {
+                                stream.pipeline().addLast(new Streams());
+                            }
+                        }));
                 break;
             default:
                 throw new IllegalArgumentException("unknown mode " + mode);

@@ -11,6 +11,7 @@
 //! what disturbs the machine for less than half of the time.
 
 mod churn;
+pub(crate) mod h2load;
 mod histogram;
 mod idle;
 mod socket;

@@ -29,7 +29,7 @@ const fn goal(scenario: &'static str, rival: Rival, at_most: f64) -> Goal {
     Goal { scenario, rival, at_most }
 }
 
-const GOALS: [Goal; 21] = [
+const GOALS: [Goal; 30] = [
     goal("echo-1x64", Rival::ByHand, 1.03),
     goal("echo-1x64", Rival::BestFramework, 1.0),
     goal("echo-64x64", Rival::ByHand, 1.03),
@@ -44,6 +44,15 @@ const GOALS: [Goal; 21] = [
     goal("http-d16", Rival::Named("may_minihttp"), 1.1),
     goal("json", Rival::Named("tokio"), 1.0),
     goal("json", Rival::Named("netty"), 1.0),
+    goal("h2-8x32", Rival::Named("tokio"), 0.5),
+    goal("h2-8x32", Rival::Named("netty"), 0.7),
+    goal("h2-8x32", Rival::Named("nghttpd"), 1.2),
+    goal("h2-8x32", Rival::Named("nginx"), 1.0),
+    goal("h2-8x32", Rival::Named("h2o"), 1.0),
+    goal("h2-8x1", Rival::Named("tokio"), 0.8),
+    goal("h2-64k", Rival::Named("tokio"), 0.9),
+    goal("h2-post", Rival::Named("tokio"), 1.0),
+    goal("h2-post", Rival::Named("netty"), 1.0),
     goal("tls", Rival::Named("tokio"), 1.0),
     goal("tls", Rival::Named("netty"), 1.0),
     goal("idle-10k", Rival::BestFramework, 1.0),

@@ -191,7 +191,7 @@ fn target(arguments: &Arguments) -> Result<Target, Failure> {
         let place = proxy.address();
         target::resolve(place.strip_prefix("tcp:").unwrap_or(place), *allow_remote)?;
     }
-    Ok(Target { address, speaks, proxies: arguments.proxy.proxies() })
+    Ok(Target { address, speaks, through: arguments.proxy.through()? })
 }
 
 fn check_descriptors(connections: u32) -> Result<(), Failure> {

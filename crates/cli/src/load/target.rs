@@ -7,16 +7,19 @@ use super::{
     http::{Expected, Question, Questions},
     websocket::{Opening, Wanted},
 };
-use crate::{address::refuse_local, failure::Failure};
+use crate::{
+    address::refuse_local,
+    failure::Failure,
+    through::{Builder, Through, connector},
+};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Client, CloseCause, EventLoopGroup, Fault,
-    client::{ClientBuilder, Proxies, ThroughProxies},
     http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
     pipeline,
     pipeline::IntoPipeline,
-    tls::{Connector, Destination, Tls},
+    tls::{Destination, Tls},
     websocket::{Config, Request},
 };
 use std::{
@@ -35,7 +38,7 @@ pub(super) struct Target {
     pub(super) address: Address,
     pub(super) speaks: Speaks,
     /// What connections to it go through.
-    pub(super) proxies: Proxies,
+    pub(super) through: Through,
 }
 
 pub(super) enum Speaks {
@@ -101,7 +104,7 @@ impl Target {
         size: Option<usize>,
         outcome: Sender<Outcome>,
     ) -> Result<(Client<Order>, Arc<Shared>), Failure> {
-        let builder = || builder(group, &self.proxies);
+        let builder = || builder(group, &self.through);
         match &self.speaks {
             Speaks::Echo => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -152,7 +155,7 @@ impl Target {
     fn first_answer(&self, group: &EventLoopGroup, url: &Url) -> Result<Bytes, Failure> {
         let (tell, told) = channel();
         let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
-        let server = url.client(builder(group, &self.proxies), make)?.connect(&self.address).wait()?;
+        let server = url.client(builder(group, &self.through), make)?.connect(&self.address).wait()?;
         let expected = Expected::Same(Bytes::new());
         let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
         server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));
@@ -195,7 +198,7 @@ impl Target {
 impl Url {
     fn client<P, T>(
         &self,
-        builder: ClientBuilder<ThroughProxies>,
+        builder: Builder,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) -> Result<Client<T>, Failure>
     where
@@ -234,18 +237,9 @@ impl Application for FirstAnswer {
 
 /// A client bounds itself what it has under way, and reads however much of it waits to be sent: a server may not take the
 /// next question before its last answer is read.
-fn builder(group: &EventLoopGroup, proxies: &Proxies) -> ClientBuilder<ThroughProxies> {
-    let builder = Client::builder().through(proxies.clone()).group(group.clone());
+fn builder(group: &EventLoopGroup, through: &Through) -> Builder {
+    let builder = through.client(Client::builder()).group(group.clone());
     builder.connect_timeout(CONNECT_LIMIT).hold_back(false)
-}
-
-fn connector(insecure: bool) -> Result<Connector, Failure> {
-    let builder = Connector::builder().alpn(["http/1.1"]);
-    let builder = match insecure {
-        true => builder.dangerously_accept_any_certificate(),
-        false => builder.roots(netwright::tls::Roots::system()?),
-    };
-    Ok(builder.build()?)
 }
 
 /// Resolved here, so that what is connected to is what was checked.

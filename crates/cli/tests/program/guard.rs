@@ -1,6 +1,12 @@
 //! Limits that every server has.
 
 use super::{PATIENCE, Peer, Running, netwright, numbered, run, text};
+use ::netwright::{
+    Client, Server, event_loops,
+    handler::Relay,
+    pipeline,
+    tls::{Acceptor, Certificate, Tls},
+};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -125,6 +131,48 @@ fn connect_and_load_go_through_a_proxy() {
     let output = run(&["load", "echo", &address, "-c", "1", "-t", "0.2", "--proxy", &through]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(served.join().unwrap(), format!("CONNECT {address} HTTP/1.1"));
+}
+
+/// TLS in front of a proxy.
+fn in_tls(proxy: SocketAddr) -> Server {
+    let acceptor = Acceptor::new(Certificate::self_signed(["127.0.0.1"]).unwrap()).unwrap();
+    let group = event_loops(1).unwrap();
+    let loops = group.clone();
+    let builder = Server::builder().group(group).pipeline(move |_| {
+        let relay = Relay::to(Client::builder().group(loops.clone()), proxy);
+        pipeline().add(Tls::server(&acceptor)).app(relay)
+    });
+    builder.bind("127.0.0.1:0").wait().unwrap()
+}
+
+#[test]
+fn connect_and_load_go_through_a_proxy_in_tls_if_they_may_trust_it() {
+    let (_server, address) = echo(&[]);
+    let unknown = in_tls(address); // nobody vouches for it, so what is behind it does not matter
+    let address = address.to_string();
+    let through = format!("https://{}", unknown.address());
+    let untrusted = run(&["connect", &address, "--proxy", &through]);
+    assert_eq!(untrusted.status.code(), Some(1), "{}", text(&untrusted.stderr));
+
+    let (plain, served) = proxy();
+    let front = in_tls(plain);
+    let through = format!("https://{}", front.address());
+    let arguments = ["connect", &address, "--proxy", &through, "--proxy-insecure"];
+    let mut client = netwright(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    client.stdin.take().unwrap().write_all(b"hello in there").unwrap();
+    assert_eq!(text(&client.wait_with_output().unwrap().stdout), "hello in there");
+    assert_eq!(served.join().unwrap(), format!("CONNECT {address} HTTP/1.1"));
+
+    let (plain, served) = proxy();
+    let front = in_tls(plain);
+    let through = format!("https://{}", front.address());
+    let load = ["load", "echo", &address, "-c", "1", "-t", "0.2", "--proxy", &through, "--proxy-insecure"];
+    let output = run(&load);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(served.join().unwrap(), format!("CONNECT {address} HTTP/1.1"));
+
+    let output = run(&["connect", &address, "--proxy", &format!("http://{plain}"), "--proxy-insecure"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
 
 #[test]

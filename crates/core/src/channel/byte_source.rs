@@ -15,7 +15,7 @@
 use super::{Carries, Channel, CloseCause, Fault, WriteError, Written};
 use crate::{
     select::{Selected, select},
-    source::{Asked, Given, Source},
+    source::{Asked, Given, ItemSource},
     tail::{Peer, PeerWriter},
 };
 use bytes::Bytes;
@@ -81,13 +81,13 @@ impl<S: ByteSource + ?Sized> ByteSource for &mut S {
 }
 
 impl<W: 'static> Channel<W> {
-    /// Writes all that `source` gives, each piece when there is room for it: bytes ([`ByteSource`]), or messages ([`Source`]). Resolves to
+    /// Writes all that `source` gives, each piece when there is room for it: bytes ([`ByteSource`]), or messages ([`ItemSource`]). Resolves to
     /// the number of bytes, or of messages, when the transport has taken the last one.
     ///
     /// If the source fails, or this future is dropped when a part has been written, the channel is closed: its peer would take what
     /// comes next for the rest. The error of the source is the cause of that end. An async tail goes with its channel, so one that
     /// writes like this is not told, but whoever looks at the [cause](Channel::close_cause) is. Items that are
-    /// [separate](Source::separate) leave the channel open in both cases.
+    /// [separate](ItemSource::separate) leave the channel open in both cases.
     ///
     /// ```
     /// use netwright_core::{EmbeddedChannel, EventLoop, pipeline, source};
@@ -110,7 +110,7 @@ impl<W: 'static> Channel<W> {
     ///
     /// # Errors
     /// Not everything was sent: why the channel has ended, or why the source has, if its items are separate.
-    pub async fn write_from<S: Source>(&self, source: S) -> Result<u64, CloseCause>
+    pub async fn write_from<S: ItemSource>(&self, source: S) -> Result<u64, CloseCause>
     where
         W: Carries<S::Item>,
     {
@@ -124,7 +124,7 @@ impl<R: 'static, W: 'static> PeerWriter<R, W> {
     ///
     /// # Errors
     /// As those of [`Channel::write_from`].
-    pub async fn write_from<S: Source>(&mut self, source: S) -> Result<u64, CloseCause>
+    pub async fn write_from<S: ItemSource>(&mut self, source: S) -> Result<u64, CloseCause>
     where
         W: Carries<S::Item>,
     {
@@ -138,7 +138,7 @@ impl<R: 'static, W: 'static> Peer<R, W> {
     ///
     /// # Errors
     /// As those of [`Channel::write_from`].
-    pub async fn write_from<S: Source>(&mut self, source: S) -> Result<u64, CloseCause>
+    pub async fn write_from<S: ItemSource>(&mut self, source: S) -> Result<u64, CloseCause>
     where
         W: Carries<S::Item>,
     {
@@ -206,7 +206,7 @@ impl<O: Outlet<W>, W> Drop for Begun<'_, O, W> {
     }
 }
 
-async fn pour<W: Carries<S::Item> + 'static, S: Source>(
+async fn pour<W: Carries<S::Item> + 'static, S: ItemSource>(
     outlet: &mut impl Outlet<W>,
     source: S,
     channel: Channel<W>,

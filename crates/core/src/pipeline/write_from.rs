@@ -16,7 +16,7 @@ use super::{Context, Handler, Job};
 use crate::{
     channel::{AnyShared, Carries, CloseCause, Fault, WriteError, Written},
     promise::{Promise, Promised, promise},
-    source::{Asked, Given, Source},
+    source::{Asked, Given, ItemSource},
 };
 use pin_project_lite::pin_project;
 use std::{
@@ -34,7 +34,7 @@ impl<H: Handler> Context<'_, H> {
     /// when the transport has taken the last one. What the handler writes meanwhile comes between two items.
     ///
     /// If the source fails, or this stage leaves when a part has been written, the channel is closed: its peer would take what comes next for
-    /// the rest. Items that are [separate](Source::separate) leave it open. Dropping the future takes nothing back.
+    /// the rest. Items that are [separate](ItemSource::separate) leave it open. Dropping the future takes nothing back.
     ///
     /// ```
     /// use netwright_core::{AppContext, Application, EmbeddedChannel, HalfClosure, pipeline, source};
@@ -63,7 +63,7 @@ impl<H: Handler> Context<'_, H> {
     /// [`WriteError::Abandoned`] that the stage has left.
     pub fn write_from<S>(&mut self, source: S) -> Promised<u64, WriteError>
     where
-        S: Source + 'static,
+        S: ItemSource + 'static,
         H::WriteOut: Carries<S::Item>,
     {
         let (mut promise, promised) = promise();
@@ -117,7 +117,7 @@ impl Drop for End {
 
 impl<S, H> Job<H> for Pour<S>
 where
-    S: Source,
+    S: ItemSource,
     H: Handler<WriteOut: Carries<S::Item>>,
 {
     fn poll(

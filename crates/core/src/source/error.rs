@@ -3,7 +3,7 @@
 use crate::{refused::RefusedWhy, task_error::TaskError};
 use std::{error::Error, fmt, io};
 
-/// Why a [source](super::Source) of ours failed. It is found in the [`Fault`](crate::Fault) of the channel's end, or of the write.
+/// Why a [source](super::ItemSource) of ours failed. It is found in the [`Fault`](crate::Fault) of the channel's end, or of the write.
 ///
 /// ```
 /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, pipeline, source::{self, SourceError}};
@@ -23,6 +23,13 @@ pub enum SourceError {
     Panicked(String),
     /// What it reads from failed.
     Read(io::Error),
+    /// A reader says that it has read more than there was room for, so nothing that it says means anything.
+    Overrun {
+        /// How many bytes it says that it read.
+        said: usize,
+        /// How many it was given room for.
+        room: usize,
+    },
     /// The workers that were to read do not take the work.
     Refused(RefusedWhy),
     /// The workers that were to read were shut down before they did.
@@ -34,6 +41,9 @@ impl fmt::Display for SourceError {
         match self {
             Self::Panicked(message) => write!(f, "the source panicked: {message}"),
             Self::Read(error) => write!(f, "reading from the source failed: {error}"),
+            Self::Overrun { said, room } => {
+                write!(f, "the reader says that it read {said} bytes, and there was room for {room}")
+            }
             Self::Refused(why) => write!(f, "the workers that read the source refused: {why}"),
             Self::Workers(error) => write!(f, "the workers that read the source have ended: {error}"),
         }
@@ -45,7 +55,7 @@ impl Error for SourceError {
         match self {
             Self::Read(error) => Some(error),
             Self::Workers(error) => Some(error),
-            Self::Panicked(_) | Self::Refused(_) => None,
+            Self::Panicked(_) | Self::Overrun { .. } | Self::Refused(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Iterators as sources.
 
-use super::Source;
+use super::ItemSource;
 use crate::channel::Fault;
 use std::{
     error::Error,
@@ -70,7 +70,7 @@ pub struct TryIter<I> {
     items: I,
 }
 
-impl<I: Iterator> Source for Iter<I> {
+impl<I: Iterator> ItemSource for Iter<I> {
     type Item = I::Item;
 
     fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<I::Item>, Fault>> {
@@ -78,7 +78,7 @@ impl<I: Iterator> Source for Iter<I> {
     }
 }
 
-impl<I, T, E> Source for TryIter<I>
+impl<I, T, E> ItemSource for TryIter<I>
 where
     I: Iterator<Item = Result<T, E>>,
     E: Into<Box<dyn Error + Send + Sync>>,

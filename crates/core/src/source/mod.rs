@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   file.pieces(..)     ┐
-//!   reader(read, pool)  │             ┌ Channel::write_from  on any thread
-//!   iter, try_iter      ├─ Source ──▶ ┤ Peer::write_from     in an async tail
-//!   stream, try_stream  │             └ Context::write_from  in a handler, which goes on meanwhile
+//!   reader(read, pool)  │                 ┌ Channel::write_from  on any thread
+//!   iter, try_iter      ├─ ItemSource ──▶ ┤ Peer::write_from     in an async tail
+//!   stream, try_stream  │                 └ Context::write_from  in a handler, which goes on meanwhile
 //!   one's own           ┘
 //! ```
 //! Always true, whichever it is:
 //! 1. An item is asked for when the one before it was written, and that is done when there is room: no more than one waits here.
 //! 2. A source is dropped as soon as its end, its error or the channel's end is known, and is not asked again after any of these.
 //! 3. What was begun is finished, or the channel ends: its peer would take what comes next for the rest. Only items that are
-//!    [separate](Source::separate) may stop in the middle.
+//!    [separate](ItemSource::separate) may stop in the middle.
 //! 4. A panic of a source is an error of it: [`SourceError::Panicked`].
 //!
 //! Not here: who writes (`channel/byte_source.rs`, `pipeline/write_from.rs`); files (`netwright-transport`).
@@ -38,16 +38,16 @@ use std::task::{Context, Poll};
 /// Something that gives messages one by one, to be written as there is room: rows of a query, quotes, parts of a reply, bytes.
 ///
 /// What it gives is one thing in pieces, unless it says otherwise ([`separate`](Self::separate)): a channel to which only a part could be
-/// written is closed. Every [`ByteSource`] is a source.
+/// written is closed. Every [`ByteSource`] is one.
 ///
 /// ```
-/// use netwright_core::{EmbeddedChannel, Fault, Peer, pipeline, source::{self, Source}};
+/// use netwright_core::{EmbeddedChannel, Fault, Peer, pipeline, source::{self, ItemSource}};
 /// use std::task::{Context, Poll};
 ///
 /// /// Every other number up to a last one.
 /// struct Odd { next: u32, last: u32 }
 ///
-/// impl Source for Odd {
+/// impl ItemSource for Odd {
 ///     type Item = String;
 ///     fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<String>, Fault>> {
 ///         let number = self.next;
@@ -65,7 +65,7 @@ use std::task::{Context, Poll};
 /// ```
 #[doc(alias = "stream")]
 #[doc(alias = "ChunkedWriteHandler")]
-pub trait Source {
+pub trait ItemSource {
     /// What it gives.
     type Item;
 
@@ -90,7 +90,7 @@ pub trait Source {
     /// This source with items that stand for themselves: who stops in the middle, or a source that fails, leaves the channel open.
     ///
     /// ```
-    /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, Selected, pipeline, select, source::{self, Source}, time};
+    /// use netwright_core::{CloseCause, EmbeddedChannel, Peer, Selected, pipeline, select, source::{self, ItemSource}, time};
     /// use std::time::Duration;
     ///
     /// // Ticks until somebody says something: giving the ticks up is no end of the conversation.
@@ -115,7 +115,7 @@ pub trait Source {
     }
 }
 
-impl<S: ByteSource + ?Sized> Source for S {
+impl<S: ByteSource + ?Sized> ItemSource for S {
     type Item = Bytes;
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
@@ -126,14 +126,14 @@ impl<S: ByteSource + ?Sized> Source for S {
     }
 }
 
-/// A source whose items stand for themselves. Made by [`Source::separate`].
+/// A source whose items stand for themselves. Made by [`ItemSource::separate`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is given before somebody asks"]
 pub struct Separate<S> {
     source: S,
 }
 
-impl<S: Source> Source for Separate<S> {
+impl<S: ItemSource> ItemSource for Separate<S> {
     type Item = S::Item;
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Item>, Fault>> {
@@ -160,7 +160,7 @@ pub(crate) enum Given<M> {
     Failed(Fault),
 }
 
-impl<S: Source> Asked<S> {
+impl<S: ItemSource> Asked<S> {
     pub(crate) fn new(source: S) -> Self {
         let separate = source.is_separate();
         Self { source: Some(source), separate }

@@ -33,6 +33,9 @@ const PIECE: usize = 64 * 1024;
 /// One piece of up to 64 KiB is read ahead. A read that blocks keeps one thread of the pool, also after nobody wants its bytes any more. For files
 /// `File::pieces` reads more at a time, and cheaper.
 ///
+/// A reader that says that it has read more than it was given room for is an error ([`SourceError::Overrun`]). One that has written less than it says
+/// cannot be told from one that has read zeros, which is what is sent.
+///
 /// ```
 /// use netwright_core::{EmbeddedChannel, EventLoop, Workers, pipeline, source};
 /// use std::io::Read;
@@ -114,8 +117,10 @@ impl<R: Read + Send + 'static> Reader<R> {
         if len == 0 {
             return Poll::Ready(Ok(None));
         }
-        // A reader that says more than it was given room for is wrong, and what it has not written are zeros at worst.
-        let piece = buffer.split_to(len.min(buffer.len())).freeze();
+        if len > buffer.len() {
+            return Poll::Ready(Err(SourceError::Overrun { said: len, room: buffer.len() }));
+        }
+        let piece = buffer.split_to(len).freeze();
         self.step = Step::Idle(reader, buffer);
         if let Err(error) = self.begin() {
             self.step = Step::Failed(error);

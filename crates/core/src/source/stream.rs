@@ -1,6 +1,6 @@
 //! Streams of the `futures` crates as sources.
 
-use super::Source;
+use super::ItemSource;
 use crate::channel::Fault;
 use futures_core::Stream;
 use std::{
@@ -60,7 +60,7 @@ pub struct FromTryStream<S> {
     stream: Pin<Box<S>>,
 }
 
-impl<S: Stream> Source for FromStream<S> {
+impl<S: Stream> ItemSource for FromStream<S> {
     type Item = S::Item;
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<S::Item>, Fault>> {
@@ -68,7 +68,7 @@ impl<S: Stream> Source for FromStream<S> {
     }
 }
 
-impl<S, T, E> Source for FromTryStream<S>
+impl<S, T, E> ItemSource for FromTryStream<S>
 where
     S: Stream<Item = Result<T, E>>,
     E: Into<Box<dyn Error + Send + Sync>>,

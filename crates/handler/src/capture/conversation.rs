@@ -6,11 +6,12 @@
 //!              ACK ──▶
 //! ```
 //! Each segment acknowledges whatever has come from the other side, so there are none that only acknowledge, but for those
-//! that end a handshake or a comment needs. Sequence numbers count what has passed, also if it is lost from the capture: a reader shows the gap.
+//! that end a handshake, a comment needs, or a side whose bytes would fill the other one's window: that has 65,535 bytes, because nobody who begins in the
+//! middle of a capture knows a larger one. Sequence numbers count what has passed, also if it is lost from the capture: a reader shows the gap.
 
 use super::{
     block::{self, Way},
-    packet::{ACK, FIN, HEADS_MAX, PAYLOAD_MAX, PSH, RST, SYN, Segment},
+    packet::{ACK, FIN, HEADS_MAX, PAYLOAD_MAX, PSH, RST, SYN, Segment, WINDOW},
 };
 use std::{net::SocketAddr, time::Duration};
 
@@ -35,6 +36,8 @@ struct Side {
     address: SocketAddr,
     /// The next sequence number.
     seq: u32,
+    /// So many bytes have been sent since the other side sent anything.
+    unacknowledged: u64,
     /// It sends no more.
     ended: bool,
 }
@@ -44,7 +47,7 @@ impl Conversation {
     pub(super) fn new(us: SocketAddr, peer: SocketAddr, number: u32, said: Option<String>) -> Self {
         // Far enough from each other that nobody takes one connection for the continuation of another one between the same ports.
         let first = number.wrapping_mul(0x0100_0193);
-        let side = |address, seq| Side { address, seq, ended: false };
+        let side = |address, seq| Side { address, seq, unacknowledged: 0, ended: false };
         Self { us: side(us, first), peer: side(peer, !first), said, over: false, block: Vec::new() }
     }
 
@@ -69,6 +72,8 @@ impl Conversation {
         let mut heads = [0; HEADS_MAX];
         let len = segment.heads(&mut heads);
         sender.seq = sender.seq.wrapping_add(payload.len() as u32 + u32::from(flags & (SYN | FIN) != 0));
+        sender.unacknowledged += payload.len() as u64;
+        receiver.unacknowledged = 0;
         self.block.clear();
         block::packet(&mut self.block, at, way, &heads[..len], payload, said.as_deref());
         to.packet(&self.block);
@@ -86,8 +91,15 @@ impl Conversation {
 
     /// Bytes went this way.
     pub(super) fn bytes(&mut self, at: Duration, way: Way, bytes: &[u8], to: &mut impl Packets) {
-        if !self.over {
-            bytes.chunks(PAYLOAD_MAX).for_each(|bytes| self.segment(at, way, PSH | ACK, bytes, to));
+        if self.over {
+            return;
+        }
+        for bytes in bytes.chunks(PAYLOAD_MAX) {
+            let (sender, _) = self.sides(way);
+            if sender.unacknowledged + bytes.len() as u64 >= WINDOW {
+                self.segment(at, way.other(), ACK, &[], to);
+            }
+            self.segment(at, way, PSH | ACK, bytes, to);
         }
     }
 
@@ -99,6 +111,7 @@ impl Conversation {
             self.segment(at, way, ACK, &[], to);
             let (sender, _) = self.sides(way);
             sender.seq = sender.seq.wrapping_add(len as u32);
+            sender.unacknowledged = sender.unacknowledged.saturating_add(len);
         }
     }
 

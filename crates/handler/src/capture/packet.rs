@@ -17,6 +17,9 @@ const IPV6_LEN: usize = 40;
 pub(super) const HEADS_MAX: usize = IPV6_LEN + TCP_LEN;
 /// With its heads a segment is no longer than the length field of IP can say.
 pub(super) const PAYLOAD_MAX: usize = u16::MAX as usize - IPV4_LEN - TCP_LEN;
+/// What each side has room for: more than the longest segment, so there is always a way to send one within it.
+pub(super) const WINDOW: u64 = u16::MAX as u64;
+const _: () = assert!(WINDOW > PAYLOAD_MAX as u64);
 /// No packet of ours was ever forwarded, or is fragmented.
 const HOPS: u8 = 64;
 const DO_NOT_FRAGMENT: u8 = 0x40;
@@ -102,7 +105,7 @@ impl Segment<'_> {
         }
         tcp[12] = (TCP_LEN as u8 / 4) << 4;
         tcp[13] = self.flags;
-        tcp[14..16].copy_from_slice(&u16::MAX.to_be_bytes());
+        tcp[14..16].copy_from_slice(&(WINDOW as u16).to_be_bytes());
         sum.add(&[0, TCP]);
         sum.add(&len.to_be_bytes());
         sum.add(tcp);

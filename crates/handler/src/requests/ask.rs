@@ -4,7 +4,7 @@ use super::RequestError;
 use netwright_core::{
     Channel, CloseCause, Closed, Event, Promise, Promised, Weight, internal::catch, promise,
 };
-use std::{fmt, time::Duration};
+use std::{cell::RefCell, collections::VecDeque, fmt, time::Duration};
 
 /// A request, and whom to tell of its reply: what is written to a channel whose last stage is [`Requests`](super::Requests).
 ///
@@ -45,7 +45,7 @@ pub struct Unanswered<Q> {
 pub(super) type Parts<R> = Box<dyn FnMut(R) + Send>;
 
 /// What the stage takes of an [`Ask`].
-pub(super) struct Taken<Q, R> {
+pub(super) struct Taken<Q: 'static, R: 'static> {
     pub(super) request: Q,
     pub(super) answer: Answer<Q, R>,
     pub(super) limit: Option<Duration>,
@@ -53,7 +53,7 @@ pub(super) struct Taken<Q, R> {
 }
 
 /// Whom to tell.
-pub(super) enum Answer<Q, R> {
+pub(super) enum Answer<Q: 'static, R: 'static> {
     Promise(Promise<R, RequestError>),
     Teller(Box<dyn Teller<Q, R>>),
 }
@@ -79,7 +79,7 @@ impl<Q, R, F: FnOnce(Result<R, Unanswered<Q>>) + Send> Teller<Q, R> for Closure<
     }
 }
 
-impl<Q, R> Answer<Q, R> {
+impl<Q: 'static, R: 'static> Answer<Q, R> {
     pub(super) fn succeed(self, reply: R) {
         match self {
             Self::Promise(promise) => promise.succeed(reply),
@@ -89,10 +89,13 @@ impl<Q, R> Answer<Q, R> {
 
     /// The request, if there is one, was never written.
     pub(super) fn fail(self, error: RequestError, request: Option<Q>) {
-        contain(|| match self {
-            Self::Promise(promise) => promise.fail(error),
-            Self::Teller(teller) => teller.tell(Err(Unanswered { error, request })),
-        });
+        match self {
+            Self::Promise(promise) => {
+                contain(|| promise.fail(error));
+                contain(|| drop(request));
+            }
+            Self::Teller(teller) => in_turn(move || teller.tell(Err(Unanswered { error, request }))),
+        }
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -111,7 +114,8 @@ impl<Q: 'static, R: 'static> Ask<Q, R> {
     }
 
     /// A request whose reply is handed to a closure, with the request itself if that was never written: for whoever tries again. The closure runs
-    /// on the loop of the channel, or wherever the request is dropped: where it is asked on a channel that has ended, so who tries again there has to wait, or to count.
+    /// on the loop of the channel, or wherever the request is dropped: where it is asked on a channel that has ended. One that asks again there is told again when
+    /// it has returned, so it has to wait, or to count, or it does that for ever.
     /// What panics in it is told in the log.
     ///
     /// ```
@@ -186,6 +190,38 @@ pub(crate) fn contain(tell: impl FnOnce()) {
     if let Err(panic) = catch(tell) {
         tracing::error!(%panic, "whoever was told what became of a request panicked");
     }
+}
+
+type Later = Box<dyn FnOnce()>;
+
+thread_local! {
+    /// Whoever is to be told when the one has been who is being told further out on this thread. None: nobody is.
+    static TELLING: RefCell<Option<VecDeque<Later>>> = const { RefCell::new(None) };
+}
+
+/// Tells somebody that there is no reply, as [`contain`] does, but not within another one who is being told: one who asks again on a connection that has
+/// ended is told at once, and would need more stack each time.
+fn in_turn(tell: impl FnOnce() + 'static) {
+    let mut tell = Some(tell);
+    let is_first = TELLING.try_with(|telling| match &mut *telling.borrow_mut() {
+        Some(later) => {
+            later.extend(tell.take().map(|tell| Box::new(tell) as Later));
+            false
+        }
+        none => {
+            *none = Some(VecDeque::new());
+            true
+        }
+    });
+    tell.into_iter().for_each(contain); // also where the thread ends, and there is no queue any more
+    if is_first != Ok(true) {
+        return;
+    }
+    let next = || TELLING.with_borrow_mut(|telling| telling.as_mut().and_then(VecDeque::pop_front));
+    while let Some(next) = next() {
+        contain(next);
+    }
+    TELLING.set(None);
 }
 
 /// Asks on one connection: the handle of a channel whose last stage is [`Requests`](super::Requests). Cheap to clone, for any thread.

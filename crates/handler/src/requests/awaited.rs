@@ -26,36 +26,37 @@ use std::{
 pub(super) const MARKS_MAX: usize = 1024;
 
 /// Somebody who waits for a reply, or has given it up.
-pub(super) struct Waiting<Q, R> {
+pub(super) struct Waiting<Q: 'static, R: 'static> {
     /// Gone when whoever asked was told.
     pub(super) answer: Option<Answer<Q, R>>,
-    /// When it is too late; later, when the slot of somebody who gave up has been empty-handed for too long.
+    /// When it is too late; later, when the slot of somebody who gave up has been there for too long.
     pub(super) deadline: Option<Instant>,
     pub(super) limit: Duration,
     /// Who gets the parts of the reply but for the last.
     pub(super) parts: Option<Parts<R>>,
 }
 
-impl<Q, R> Waiting<Q, R> {
-    /// A part has come: the next one may take as long again. False: nobody wants it any more.
-    pub(super) fn part(&mut self, part: R, now: Instant, stuck_after: Duration) -> bool {
-        let limit = if self.answer.is_some() { self.limit } else { stuck_after };
-        if self.deadline.is_some() && !limit.is_zero() {
-            self.deadline = now.checked_add(limit);
-        }
-        if self.is_given_up() {
-            return false;
+impl<Q: 'static, R: 'static> Waiting<Q, R> {
+    /// A part has come for somebody who wants it: the next one may take as long again.
+    fn part(&mut self, part: R, now: Instant) {
+        if self.deadline.is_some() {
+            self.deadline = now.checked_add(self.limit);
         }
         if let Some(parts) = &mut self.parts {
             parts(part);
         }
-        true
     }
 
     pub(super) fn fail(mut self, error: RequestError) {
         if let Some(answer) = self.answer.take() {
             answer.fail(error, None);
         }
+    }
+
+    /// Only the slot stays, and for so long.
+    fn give_up(&mut self, now: Instant, stuck_after: Duration) {
+        (self.answer, self.parts) = (None, None);
+        self.deadline = if stuck_after.is_zero() { None } else { now.checked_add(stuck_after) };
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -69,7 +70,7 @@ impl<Q, R> Waiting<Q, R> {
 }
 
 /// The pipeline broke down, or the stage was exchanged.
-impl<Q, R> Drop for Waiting<Q, R> {
+impl<Q: 'static, R: 'static> Drop for Waiting<Q, R> {
     fn drop(&mut self) {
         if let Some(answer) = self.answer.take() {
             answer.fail(RequestError::Abandoned, None);
@@ -78,7 +79,7 @@ impl<Q, R> Drop for Waiting<Q, R> {
 }
 
 /// Whose a reply is.
-pub(super) enum Found<Q, R> {
+pub(super) enum Found<Q: 'static, R: 'static> {
     Of(Answer<Q, R>),
     /// Of somebody who gave up.
     Late,
@@ -86,8 +87,18 @@ pub(super) enum Found<Q, R> {
     Unmatched,
 }
 
+/// Whose a part of a reply is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Taken,
+    /// Of somebody who gave up. With the moment by which the rest has to be there, if that is news.
+    Late(Option<Instant>),
+    /// Of nobody.
+    Unmatched,
+}
+
 /// What a look at the deadlines found.
-pub(super) struct Look<Q, R> {
+pub(super) struct Look<Q: 'static, R: 'static> {
     /// Whom to tell that it is too late, and what the limit was.
     pub(super) late: Vec<(Answer<Q, R>, Duration)>,
     /// When to look again.
@@ -106,13 +117,13 @@ pub(super) enum NoId {
 }
 
 /// Which requests are in flight.
-pub(super) trait Awaited<Q, R> {
+pub(super) trait Awaited<Q: 'static, R: 'static> {
     /// Takes one more, which is written next. Given back if it has no id of its own.
     fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)>;
     /// Whose reply this is.
     fn take(&mut self, reply: &R) -> Found<Q, R>;
-    /// Of whose reply this is a part. `None`: of nobody's.
-    fn find(&mut self, part: &R) -> Option<&mut Waiting<Q, R>>;
+    /// A part of a reply, for whoever asked. The rest of one that nobody wants may take `stuck_after` (zero: for ever), however it comes.
+    fn part(&mut self, part: R, now: Instant, stuck_after: Duration) -> Part;
     /// How many count as in flight.
     fn len(&self) -> usize;
     /// Whether anybody still wants a reply.
@@ -131,17 +142,17 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 // ---- in order ----
 
-pub(super) struct InOrder<Q, R> {
+pub(super) struct InOrder<Q: 'static, R: 'static> {
     slots: VecDeque<Waiting<Q, R>>,
 }
 
-impl<Q, R> InOrder<Q, R> {
+impl<Q: 'static, R: 'static> InOrder<Q, R> {
     pub(super) fn new() -> Self {
         Self { slots: VecDeque::new() }
     }
 }
 
-impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
+impl<Q: 'static, R: 'static> Awaited<Q, R> for InOrder<Q, R> {
     fn add(&mut self, _: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         self.slots.push_back(waiting);
         Ok(())
@@ -155,8 +166,18 @@ impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
         }
     }
 
-    fn find(&mut self, _: &R) -> Option<&mut Waiting<Q, R>> {
-        self.slots.front_mut()
+    fn part(&mut self, part: R, now: Instant, stuck_after: Duration) -> Part {
+        let Some(first) = self.slots.front_mut() else { return Part::Unmatched };
+        if !first.is_given_up() {
+            first.part(part, now);
+            return Part::Taken;
+        }
+        // That somebody has cancelled is found now.
+        let news = first.answer.is_some();
+        if news {
+            first.give_up(now, stuck_after);
+        }
+        Part::Late(first.deadline.filter(|_| news))
     }
 
     fn len(&self) -> usize {
@@ -176,9 +197,7 @@ impl<Q, R> Awaited<Q, R> for InOrder<Q, R> {
                 match slot.answer.take() {
                     Some(answer) => {
                         look.late.push((answer, slot.limit));
-                        slot.parts = None; // nobody wants them
-                        slot.deadline =
-                            if stuck_after.is_zero() { None } else { now.checked_add(stuck_after) };
+                        slot.give_up(now, stuck_after);
                     }
                     None => look.stuck = true,
                 }
@@ -202,7 +221,7 @@ pub(super) type IdOfReply<R, K> = Box<dyn FnMut(&R) -> Option<K>>;
 /// Only our own requests make entries, so the hash need not be a secret; it is the same in every run, so a simulation goes the same way.
 type Entries<K, Q, R> = HashMap<K, Waiting<Q, R>, BuildHasherDefault<DefaultHasher>>;
 
-pub(super) struct ById<K, Q, R> {
+pub(super) struct ById<K, Q: 'static, R: 'static> {
     of_request: IdOfRequest<Q, K>,
     of_reply: IdOfReply<R, K>,
     entries: Entries<K, Q, R>,
@@ -212,7 +231,7 @@ pub(super) struct ById<K, Q, R> {
     given_up: usize,
 }
 
-impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
+impl<K: Eq + Hash + Clone, Q: 'static, R: 'static> ById<K, Q, R> {
     pub(super) fn new(of_request: IdOfRequest<Q, K>, of_reply: IdOfReply<R, K>) -> Self {
         let (entries, marks) = (Entries::default(), VecDeque::new());
         Self { of_request, of_reply, entries, marks, given_up: 0 }
@@ -247,7 +266,7 @@ impl<K: Eq + Hash + Clone, Q, R> ById<K, Q, R> {
     }
 }
 
-impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
+impl<K: Eq + Hash + Clone, Q: 'static, R: 'static> Awaited<Q, R> for ById<K, Q, R> {
     fn add(&mut self, request: &mut Q, waiting: Waiting<Q, R>) -> Result<(), (Waiting<Q, R>, NoId)> {
         let entries = &self.entries;
         let Some(id) = (self.of_request)(request, &|id| entries.contains_key(id)) else {
@@ -277,9 +296,16 @@ impl<K: Eq + Hash + Clone, Q, R> Awaited<Q, R> for ById<K, Q, R> {
         }
     }
 
-    fn find(&mut self, part: &R) -> Option<&mut Waiting<Q, R>> {
-        let id = (self.of_reply)(part)?;
-        self.entries.get_mut(&id)
+    fn part(&mut self, part: R, now: Instant, _: Duration) -> Part {
+        let entry = (self.of_reply)(&part).and_then(|id| self.entries.get_mut(&id));
+        match entry {
+            None => Part::Unmatched,
+            Some(entry) if entry.is_given_up() => Part::Late(None), // which holds nobody up
+            Some(entry) => {
+                entry.part(part, now);
+                Part::Taken
+            }
+        }
     }
 
     fn len(&self) -> usize {

@@ -6,7 +6,8 @@
 //! ```
 //! Always true between calls:
 //! 1. Every request that came is told exactly once: by its reply, its deadline, a refusal, or the end.
-//! 2. Nobody waits while there is room for one more in flight and to write, but for the time until the end of what is being read.
+//! 2. Nothing is sent before `active`. From then on nobody waits while there is room for one more in flight and to write, but for the time until the end
+//!    of what is being read.
 //! 3. One timer at the most, for all deadlines, armed for a moment that is never after the next of them. A reply does not touch it.
 //! 4. What was not handed to the codec is told as not written, whatever happened.
 //!
@@ -66,7 +67,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 /// | by an id that whoever asks has put into the request | [`by_id`](Self::by_id) |
 /// | by a number that this stage puts into the request | [`numbered`](Self::numbered) |
 ///
-/// What is written to its channel is an [`Ask`]; [`Requester`] is the handle that makes them. A reply that no request waits for is a fault
+/// What is written to its channel is an [`Ask`]; [`Requester`] is the handle that makes them. Requests wait until the channel is active, so a stage in front
+/// that logs in first holds [`active`](netwright_core::Handler::active) back until then; their deadlines count meanwhile. A reply that no request waits for is a fault
 /// ([`UnmatchedReply`]) and ends the connection; one that comes when its request was given up is dropped.
 ///
 /// ```
@@ -101,6 +103,8 @@ pub struct Requests<Q: 'static, R: 'static, X = Infallible> {
     timer: Option<(StageTimer, Instant)>,
     /// So many have come to wait since somebody looked whether others have cancelled.
     since_look: usize,
+    /// Requests may be sent: the stages in front of this one have said so.
+    active: bool,
     /// No more are taken, for this reason.
     over: Option<CloseCause>,
     /// The channel is to be closed when nothing is left.
@@ -113,12 +117,12 @@ type Sort<R, X> = Box<dyn FnMut(R) -> Result<R, X>>;
 type IsPart<R> = Box<dyn FnMut(&R) -> bool>;
 
 /// A request that waits to be sent.
-struct Request<Q, R> {
+struct Request<Q: 'static, R: 'static> {
     request: Q,
     waiting: Waiting<Q, R>,
 }
 
-impl<Q, R> Request<Q, R> {
+impl<Q: 'static, R: 'static> Request<Q, R> {
     /// It was never written, and will not be.
     fn fail(mut self, error: RequestError) {
         if let Some(answer) = self.waiting.answer.take() {
@@ -230,6 +234,7 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
             figures,
             timer: None,
             since_look: 0,
+            active: false,
             over: None,
             finishing: false,
         }
@@ -254,8 +259,8 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
         self
     }
 
-    /// How long the reply to a request that was given up may be missing, where replies come in order and so all others wait behind it. Then the
-    /// connection is closed as [timed out](CloseCause::TimedOut). Zero: for ever. Default: 60 s.
+    /// How long the reply to a request that was given up may be missing, or go on in [parts](Self::parts), where replies come in order and so all others
+    /// wait behind it. Then the connection is closed as [timed out](CloseCause::TimedOut). Zero: for ever. Default: 60 s.
     pub fn stuck_after(mut self, limit: Duration) -> Self {
         self.limits.stuck_after = limit;
         self

@@ -3,7 +3,7 @@
 use super::{
     Ask, NumbersUsedUp, Request, RequestError, Requests, UnmatchedReply,
     ask::{Answer, Finish, Taken},
-    awaited::{Found, NoId, Waiting},
+    awaited::{Found, NoId, Part, Waiting},
 };
 use netwright_core::{CloseCause, Context, Event, Fault, Handler, StageTimer, Weight, WritePromise};
 use std::time::Instant;
@@ -35,7 +35,7 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
     }
 
     fn has_room(&self, cx: &Context<'_, Self>) -> bool {
-        self.awaited.len() < self.limits.in_flight && cx.is_writable()
+        self.active && self.awaited.len() < self.limits.in_flight && cx.is_writable()
     }
 
     /// Whether one more may wait, if need be in the place of somebody who has given up.
@@ -99,14 +99,13 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
 
     /// A part of a reply whose last part is still to come.
     fn part(&mut self, cx: &mut Context<'_, Self>, part: R) {
-        let (now, stuck_after) = (cx.now(), self.limits.stuck_after);
-        match self.awaited.find(&part) {
-            None => self.unmatched(cx),
-            Some(waiting) => {
-                if !waiting.part(part, now, stuck_after) {
-                    self.figures.count_late();
-                }
+        match self.awaited.part(part, cx.now(), self.limits.stuck_after) {
+            Part::Taken => {}
+            Part::Late(due) => {
+                self.figures.count_late();
+                self.watch(cx, due);
             }
+            Part::Unmatched => self.unmatched(cx),
         }
     }
 
@@ -182,7 +181,7 @@ impl<Q: 'static, R: 'static, X: 'static> Requests<Q, R, X> {
     }
 }
 
-fn is_cancelled<Q, R>(request: &Request<Q, R>) -> bool {
+fn is_cancelled<Q: 'static, R: 'static>(request: &Request<Q, R>) -> bool {
     request.waiting.answer.as_ref().is_none_or(Answer::is_cancelled)
 }
 
@@ -192,6 +191,12 @@ impl<Q: 'static, R: 'static, X: 'static> Handler for Requests<Q, R, X> {
     type Write = Ask<Q, R>;
     type WriteOut = Q;
     const WEIGHT: Weight<Ask<Q, R>> = Ask::<Q, R>::WEIGHT;
+
+    fn active(&mut self, cx: &mut Context<'_, Self>) {
+        self.active = true;
+        self.go_on(cx);
+        cx.fire_active();
+    }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, message: R) {
         let reply = match &mut self.pushes {

@@ -227,14 +227,48 @@ fn the_deadline_counts_anew_with_each_part() {
         assert!(is_pending(&mut slow));
         channel.advance(secs(5));
         assert!(matches!(failure(&mut slow), RequestError::TimedOut { .. }));
-        // What still comes of it is dropped, and shows that the peer goes on.
+        // What still comes of it is dropped.
         for _ in 0..4 {
-            channel.advance(secs(19)).write_inbound("7 +\n");
+            channel.advance(secs(4)).write_inbound("7 +\n");
         }
         channel.write_inbound("7 !\n");
         assert!(channel.is_open());
     }
     assert_eq!(figures.late_replies(), 10);
+}
+
+#[test]
+fn parts_without_end_of_a_reply_that_nobody_wants_hold_those_behind_for_a_while_and_not_for_ever() {
+    type GiveUp = fn(&mut Channel, &Reply);
+    let times_out: GiveUp = |channel, _| _ = channel.advance(secs(5));
+    let cancels: GiveUp = |_, reply| assert!(reply.cancel());
+    for (give_up, limit) in [(times_out, 5), (cancels, 5), (cancels, 0)] {
+        let mut channel = channel(in_order().parts(goes_on).stuck_after(secs(20)));
+        let first = ask_within(&mut channel, secs(limit), "a");
+        let mut behind = ask_within(&mut channel, Duration::ZERO, "b");
+        channel.write_inbound("+\n");
+        give_up(&mut channel, &first);
+        for second in 0..20 {
+            channel.write_inbound("+\n").advance(Duration::from_millis(999));
+            assert!(channel.is_open(), "{second}");
+            channel.advance(Duration::from_millis(1));
+        }
+        assert!(!channel.is_open());
+        let RequestError::Closed { cause: CloseCause::TimedOut(after), written: true } = failure(&mut behind)
+        else {
+            panic!("another error")
+        };
+        assert_eq!(after, secs(20));
+    }
+    // Nobody is held by them where replies have ids.
+    let mut channel = channel(by_id().parts(goes_on).deadline(secs(5)).stuck_after(secs(20)));
+    drop(ask(&mut channel, "a ?"));
+    let mut other = ask_within(&mut channel, Duration::ZERO, "b ?");
+    for _ in 0..100 {
+        channel.advance(secs(1)).write_inbound("a +\n");
+    }
+    channel.write_inbound("b !\n");
+    assert_eq!(reply(&mut other), "b !");
 }
 
 #[test]
@@ -713,6 +747,84 @@ fn a_request_that_was_never_written_comes_back_to_whoever_tries_again() {
     let back: Vec<_> = told.try_iter().map(|result| result.unwrap_err().request).collect();
     assert_eq!(back.len(), 3);
     assert_eq!(back.into_iter().flatten().collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[test]
+fn whoever_asks_again_on_a_connection_that_has_ended_is_told_again_and_needs_no_more_stack_for_it() {
+    fn again(requester: Requester<String, String>, left: u32, told: mpsc::Sender<u32>) {
+        let to = requester.clone();
+        requester.send(Ask::then("a".to_owned(), move |result| {
+            assert!(result.unwrap_err().request.is_some());
+            told.send(left).unwrap();
+            if left > 0 {
+                again(to, left - 1, told);
+            }
+        }));
+    }
+    const TIMES: u32 = 200_000;
+    let mut channel = channel(in_order().max_in_flight(1));
+    let requester = Requester::new(channel.channel().clone());
+    let _first = requester.ask("first".to_owned());
+    let (tell, told) = mpsc::channel();
+    again(requester.clone(), 10, tell.clone()); // waits, and is told by the stage
+    channel.run().close_by_peer();
+    again(requester, TIMES, tell);
+    assert_eq!(told.try_iter().count() as u32, 11 + TIMES + 1);
+}
+
+// ---- a stage in front that logs in ----
+
+/// Says who it is, and lets nothing go on before it is let in.
+struct Login {
+    is_in: bool,
+}
+
+impl<W: From<&'static str> + 'static> Filter<String, W> for Login {
+    fn active(&mut self, cx: &mut FilterContext<'_, Self, String, W>) {
+        cx.write_and_flush(W::from("login"));
+    }
+
+    fn read(&mut self, cx: &mut FilterContext<'_, Self, String, W>, line: String) {
+        if self.is_in {
+            cx.fire_read(line);
+        } else if line == "welcome" {
+            self.is_in = true;
+            cx.fire_active();
+        } else {
+            cx.close();
+        }
+    }
+}
+
+fn behind_login(requests: Requests<String, String>) -> Channel {
+    let lines = pipeline().add(LineFrames::max(100)).add(Utf8::strict());
+    Channel::of(lines.filter(Login { is_in: false }).last(requests))
+}
+
+#[test]
+fn a_stage_in_front_that_holds_active_back_holds_requests_back() {
+    let mut channel = behind_login(in_order());
+    let (mut a, mut b) = (ask(&mut channel, "a"), ask(&mut channel, "b"));
+    assert_eq!(sent(&mut channel), "login\n");
+    channel.write_inbound("welcome\n");
+    assert_eq!(sent(&mut channel), "a\nb\n");
+    channel.write_inbound("A\nB\n");
+    assert_eq!((reply(&mut a), reply(&mut b)), ("A".into(), "B".into()));
+}
+
+#[test]
+fn requests_that_are_held_back_have_deadlines_and_are_bounded_and_told_as_not_written() {
+    let mut channel = behind_login(in_order().deadline(secs(5)).max_waiting(2));
+    let (mut early, cancelled) = (ask(&mut channel, "a"), ask(&mut channel, "b"));
+    assert!(matches!(failure(&mut ask(&mut channel, "c")), RequestError::TooManyWaiting { max_waiting: 2 }));
+    assert!(cancelled.cancel());
+    channel.advance(secs(5));
+    assert!(matches!(failure(&mut early), RequestError::TimedOut { written: false, .. }));
+    let mut late = ask(&mut channel, "d");
+    channel.write_inbound("go away\n");
+    assert!(matches!(failure(&mut late), RequestError::Closed { written: false, .. }));
+    assert_eq!(sent(&mut channel), "login\n");
+    assert!(cancelled.is_done());
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) struct Packet {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) flags: String,
+    pub(crate) window: u16,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -149,6 +150,7 @@ fn packet(body: &[u8]) -> Packet {
         seq: number(4),
         ack: number(8),
         flags: flags.join(" "),
+        window: port(14),
         payload: tcp[20..].to_vec(),
     }
 }

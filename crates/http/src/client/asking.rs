@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// A request that is under way: a future of its reply. It goes on if this is dropped.
+/// A request that is under way: a future of its reply. It goes on if this is dropped; [`cancel`](Self::cancel) gives it up.
 ///
 /// ```
 /// use netwright_http::client::{Asking, WebClientError};
@@ -29,6 +29,24 @@ impl Asking {
         Self { state: Err(Some(error)) }
     }
 
+    /// Gives the request up: whoever waits for it hears [`WebClientError::Cancelled`]. If it was written, its connection is closed, because the reply would be taken
+    /// for that of the next request; the server may have acted on it. False: there was an outcome already. A reply whose head has come is given up by
+    /// the drop of its body.
+    ///
+    /// ```
+    /// use netwright_http::client::{WebClient, WebClientError};
+    ///
+    /// # let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let client = WebClient::builder().build()?;
+    /// let asking = client.get(format!("http://{}/", silent.local_addr()?)); // which never answers
+    /// assert!(asking.cancel());
+    /// assert!(matches!(asking.wait(), Err(WebClientError::Cancelled)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.state.as_ref().is_ok_and(JoinHandle::abort)
+    }
+
     /// Waits for the reply, where no async code runs.
     ///
     /// # Errors
@@ -45,6 +63,7 @@ fn lost(error: TaskError) -> WebClientError {
     match error {
         TaskError::WouldBlockLoop => WebClientError::WouldBlockLoop,
         TaskError::Panicked(panic) => WebClientError::Panicked(panic),
+        TaskError::Cancelled => WebClientError::Cancelled,
         _ => WebClientError::LoopEnded,
     }
 }

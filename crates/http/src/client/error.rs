@@ -38,6 +38,9 @@ pub enum WebClientError {
     Pool(PoolError),
     /// The connection ended before the reply was complete.
     Closed(CloseCause),
+    /// The server has not looked at the request, again and again or with a body that cannot be sent twice: it takes no more of them just now, or
+    /// goes away.
+    Refused,
     /// What the server sent, or what was to be sent, is not HTTP.
     Http(HttpError),
     /// No reply came in time.
@@ -60,6 +63,8 @@ pub enum WebClientError {
     Tls(String),
     /// Something that a request needs panicked, with these words.
     Panicked(String),
+    /// Whoever asked [changed their mind](super::Asking::cancel).
+    Cancelled,
     /// The client's event loop has ended.
     LoopEnded,
     /// Waiting was asked for on a loop's own thread.
@@ -76,6 +81,7 @@ impl From<PromiseError> for WebClientError {
     fn from(error: PromiseError) -> Self {
         match error {
             PromiseError::WouldBlockLoop => Self::WouldBlockLoop,
+            PromiseError::Cancelled => Self::Cancelled,
             _ => Self::LoopEnded,
         }
     }
@@ -112,6 +118,9 @@ impl fmt::Display for WebClientError {
             Self::Connect(error) => write!(f, "{error}"),
             Self::Pool(error) => write!(f, "no connection is free: {error}"),
             Self::Closed(cause) => write!(f, "the connection ended before the reply was complete: {cause}"),
+            Self::Refused => f.write_str(
+                "the server has not looked at the request, because it takes no more just now, or goes away",
+            ),
             Self::Http(error) => write!(f, "{error}"),
             Self::TimedOut { what, limit } => write!(f, "{what} did not come within {limit:?}"),
             Self::TooManyRedirects { max, next } => {
@@ -120,6 +129,7 @@ impl fmt::Display for WebClientError {
             Self::Proxy(error) => write!(f, "{error}"),
             Self::Tls(why) => write!(f, "{why}"),
             Self::Panicked(panic) => write!(f, "the request ended in a panic: {panic}"),
+            Self::Cancelled => f.write_str("the request was cancelled"),
             Self::LoopEnded => f.write_str("the client's event loop has ended"),
             Self::WouldBlockLoop => {
                 f.write_str("waiting here would block an event loop; await it or wait elsewhere")

@@ -1,10 +1,11 @@
 //! What is to be reached.
 
 use crate::toy::PATIENCE;
+use bytes::BytesMut;
 use http::Response;
 use netwright::{
-    Backend, Channel, CloseCause, Peer, Server,
-    client::{ClientBuilder, ConnectError, Proxies},
+    Backend, Channel, CloseCause, Handler, Outgoing, Peer, Server,
+    client::{ClientBuilder, ConnectError, Proxies, ThroughProxies},
     http::{Body, HttpServer, Received, client::WebClient, respond},
     pipeline,
     tls::{Acceptor, Certificate, Connector, Roots, Tls},
@@ -47,17 +48,29 @@ pub(crate) struct Secret {
     pub(crate) connector: Connector,
 }
 
+/// Trusts this certificate, and nobody else.
+pub(crate) fn trusting(certificate: &Certificate) -> Connector {
+    Connector::builder().roots(Roots::of(certificate).unwrap()).build().unwrap()
+}
+
 impl Secret {
     fn new(server: impl FnOnce(Acceptor) -> Server) -> Self {
-        let certificate = Certificate::self_signed([NAME]).unwrap();
-        let server = server(Acceptor::new(&certificate).unwrap());
-        let connector = Connector::builder().roots(Roots::of(&certificate).unwrap()).build().unwrap();
+        Self::by(&Certificate::self_signed([NAME]).unwrap(), server)
+    }
+
+    fn by(certificate: &Certificate, server: impl FnOnce(Acceptor) -> Server) -> Self {
+        let server = server(Acceptor::new(certificate).unwrap());
+        let connector = trusting(certificate);
         let port = server.local_addr().unwrap().port();
         Self { _server: server, port, connector }
     }
 
     pub(crate) fn web() -> Self {
-        Self::new(|acceptor| {
+        Self::web_by(&Certificate::self_signed([NAME]).unwrap())
+    }
+
+    pub(crate) fn web_by(certificate: &Certificate) -> Self {
+        Self::by(certificate, |acceptor| {
             let make = move |_: &_| {
                 let hello = respond(hello);
                 pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(hello)
@@ -109,8 +122,18 @@ pub(crate) fn round_trip(
     proxies: impl Into<Proxies>,
     target: &str,
 ) -> Result<Channel, ConnectError> {
+    round_trip_by(builder.through(proxies), target)
+}
+
+pub(crate) fn round_trip_by<S>(
+    builder: ClientBuilder<ThroughProxies<S>>,
+    target: &str,
+) -> Result<Channel, ConnectError>
+where
+    S: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
+{
     let (tell, told) = mpsc::channel();
-    let client = builder.through(proxies).pipeline(move || {
+    let client = builder.pipeline(move || {
         let tell = tell.clone();
         pipeline().handle(move |_, bytes| tell.send(bytes).unwrap())
     })?;

@@ -16,6 +16,7 @@ use netwright::{
     },
     pipeline,
     pipeline::observe,
+    promise::{Selected, select},
     server::BindError,
     time,
     tls::Tls,
@@ -44,6 +45,8 @@ struct Errand {
     moved: bool,
     /// The client asks whether the body is wanted.
     expects: bool,
+    /// The client gives it up then, if it has no reply.
+    cancels: Option<Duration>,
 }
 
 /// What clients and the server are told to keep to.
@@ -117,7 +120,7 @@ enum Reply {
     Close,
 }
 
-fn draw_errand(sim: &Sim, id: u64) -> Errand {
+fn draw_errand(sim: &Sim, id: u64, may_cancel: bool) -> Errand {
     let post = one_in(sim, 2);
     let upload = if one_in(sim, 30) { sim.below(900_000) as usize } else { draw_len(sim) };
     Errand {
@@ -136,6 +139,7 @@ fn draw_errand(sim: &Sim, id: u64) -> Errand {
         leaves_after: one_in(sim, 12).then(|| sim.below(3)),
         moved: one_in(sim, 8),
         expects: one_in(sim, 8),
+        cancels: (may_cancel && one_in(sim, 3)).then(|| millis(sim.below(700))),
     }
 }
 
@@ -246,7 +250,23 @@ async fn ask(client: &Asker, errand: &Errand, terms: &Terms, ledger: &Ledger<Err
         }
     }
     let begun = time::now();
-    let reply = match client.client.request(request).await {
+    let mut asking = client.client.request(request);
+    let outcome = match errand.cancels {
+        None => asking.await,
+        Some(after) => match select(&mut asking, Box::pin(time::sleep(after))).await {
+            Selected::First(outcome) => outcome,
+            Selected::Second(()) if asking.cancel() => {
+                return match asking.await {
+                    Err(WebClientError::Cancelled) => Ok(()),
+                    other => {
+                        Err(told(&format_args!("cancelled, and {:?}", other.map(|reply| reply.status()))))
+                    }
+                };
+            }
+            Selected::Second(()) => asking.await,
+        },
+    };
+    let reply = match outcome {
         // The others take their time.
         Err(WebClientError::Pool(PoolError::TimedOut { .. })) if terms.may_take(ACQUIRE_MAX) => return Ok(()),
         // It was on its way to a connection that the server had closed, as nothing had come there for so long.
@@ -325,12 +345,16 @@ fn client(
 }
 
 pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
+    clients_that_may_cancel(sim, tls, false);
+}
+
+fn clients_that_may_cancel(sim: &Sim, tls: bool, may_cancel: bool) {
     let hosts: Vec<Host> = std::iter::once("server".to_owned())
         .chain((0..1 + sim.below(3)).map(|client| format!("client{client}")))
         .map(|name| sim.host(&name))
         .collect();
     let network = draw_network(sim, &hosts);
-    let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id)).collect();
+    let errands: Vec<Errand> = (0..10 + sim.below(30)).map(|id| draw_errand(sim, id, may_cancel)).collect();
     let ledger = Ledger::new(errands.clone());
     let terms = draw_terms(sim, tls, &network);
     let idle = Idle::default();
@@ -358,6 +382,11 @@ pub(super) fn clients_and_a_server(sim: &Sim, tls: bool) {
 fn every_request_has_its_own_reply_or_an_error_and_no_post_is_sent_twice() {
     // Some 10 s of one core in a debug build.
     for_seeds(0..300, |sim| clients_and_a_server(sim, false));
+}
+
+#[test]
+fn requests_that_are_cancelled_at_any_moment_cost_nobody_else_anything_and_no_post_is_sent_twice() {
+    for_seeds(0..150, |sim| clients_that_may_cancel(sim, one_in(sim, 4), true));
 }
 
 #[test]

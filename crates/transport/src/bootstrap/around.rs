@@ -11,10 +11,11 @@ use super::{
     client::{Arrived, open},
 };
 use crate::{
-    proxy::{self, Dialogue, Proxies, Told},
+    proxy::{self, Dialogue, Proxies, Secures, Told},
     resolve::Resolve,
 };
-use netwright_core::{Channel, IntoPipeline, Promise, Promised};
+use bytes::BytesMut;
+use netwright_core::{Channel, Handler, IntoPipeline, Outgoing, Promise, Promised};
 use std::{
     cell::RefCell,
     pin::Pin,
@@ -56,17 +57,19 @@ impl<W: 'static> Held<W> {
     }
 }
 
-pub(super) struct ByProxies<F> {
+pub(super) struct ByProxies<F, S> {
     pub(super) proxies: Proxies,
     pub(super) limit: Duration,
+    pub(super) secures: Option<Secures<S>>,
     pub(super) make: Arc<F>,
 }
 
-impl<F, P, W> Around<W> for ByProxies<F>
+impl<F, P, W, S> Around<W> for ByProxies<F, S>
 where
     F: Fn() -> P + Send + Sync + 'static,
     P: IntoPipeline<W>,
     W: Send + 'static,
+    S: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
 {
     fn route(&self, target: &str, resolver: &Arc<dyn Resolve>) -> Option<(String, Planning)> {
         let route = self.proxies.route(target)?;
@@ -97,8 +100,8 @@ where
             known.borrow_mut().outcome = Some(outcome);
             settle(&known);
         });
-        let (make, limit) = (self.make.clone(), self.limit);
-        let pipeline = RefCell::new(Some(proxy::through(dialogue, limit, told, move || make())));
+        let (make, limit, secures) = (self.make.clone(), self.limit, self.secures.clone());
+        let pipeline = RefCell::new(Some(proxy::through(dialogue, limit, told, secures, move || make())));
         // Nothing of the user's runs before the proxies have agreed.
         let opened =
             open(arrived, &|| pipeline.borrow_mut().take().expect("a pipeline is taken once, by `open`"));

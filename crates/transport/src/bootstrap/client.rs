@@ -15,13 +15,15 @@ use crate::{
     live::{Belongings, Guard},
     open::{Arrival, Connection, Schemes, Whereabouts},
     options::StreamOptions,
-    proxy::Proxies,
+    proxy::{NoTls, Proxies, Secures},
     resolve::{FamilyPreference, Resolve, interleave, look_up},
     socket::ConnectSettings,
     stream::{Adoption, Carried, ChannelSettings, adopt},
 };
+use bytes::BytesMut;
 use netwright_core::{
-    Address, Channel, EventLoopGroup, IntoPipeline, LocalLoop, Outgoing, Promised, internal::catch, promise,
+    Address, Channel, EventLoopGroup, Fault, Handler, IntoPipeline, LocalLoop, Outgoing, Promised,
+    internal::catch, promise,
 };
 use std::{
     fmt,
@@ -62,11 +64,22 @@ pub struct ClientBuilder<R = Direct> {
 #[derive(Debug)]
 pub struct Direct;
 
-/// Of a [`ClientBuilder`]: connections are made [through](ClientBuilder::through) proxies.
-#[derive(Debug)]
-pub struct ThroughProxies {
+/// Of a [`ClientBuilder`]: connections are made [through](ClientBuilder::through) proxies. `S` is the stage that speaks TLS to them, if
+/// [one was said](ClientBuilder::proxy_tls).
+pub struct ThroughProxies<S = NoTls> {
     proxies: Proxies,
     limit: Duration,
+    secures: Option<Secures<S>>,
+}
+
+impl<S> fmt::Debug for ThroughProxies<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { proxies, limit, .. } = self;
+        f.debug_struct("ThroughProxies")
+            .field("proxies", proxies)
+            .field("limit", limit)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How long all proxies of a chain may take together.
@@ -96,7 +109,8 @@ impl<R> ClientBuilder<R> {
     /// made. Addresses that are no host and port (`unix:`, `local:` and [schemes](Self::scheme)) are connected to directly; that
     /// of the first proxy may be one of these.
     ///
-    /// The channel's remote address is that of the first proxy.
+    /// The channel's remote address is that of the first proxy. Who speaks TLS to proxies that want it is said by
+    /// [`proxy_tls`](ClientBuilder::proxy_tls).
     ///
     /// ```no_run
     /// use netwright_core::pipeline;
@@ -112,7 +126,7 @@ impl<R> ClientBuilder<R> {
     #[doc(alias = "socks")]
     pub fn through(self, proxies: impl Into<Proxies>) -> ClientBuilder<ThroughProxies> {
         let Self { common, threads, settings, timeout, from, schemes, route: _ } = self;
-        let route = ThroughProxies { proxies: proxies.into(), limit: PROXY_TIMEOUT_DEFAULT };
+        let route = ThroughProxies { proxies: proxies.into(), limit: PROXY_TIMEOUT_DEFAULT, secures: None };
         ClientBuilder { common, threads, settings, timeout, from, schemes, route }
     }
 
@@ -153,12 +167,60 @@ impl ClientBuilder {
     }
 }
 
-impl ClientBuilder<ThroughProxies> {
+impl<S> ClientBuilder<ThroughProxies<S>> {
     /// How long all proxies of a chain together may take to agree, from when the first one is connected to. What they send meanwhile does not
     /// make it longer. Zero: no limit. Default: 10 s.
     pub fn proxy_timeout(mut self, limit: Duration) -> Self {
         self.route.limit = limit;
         self
+    }
+
+    /// Who speaks TLS to proxies of `https://`: what makes the stage for the one of this name, or says that there cannot be a server of that
+    /// name, which is asked when the client is made as well as for each connection. So these proxies are trusted as the stage does it.
+    ///
+    /// The stage stays in front of the pipeline, and its errors reach that as those of any stage in front do: an end of the proxy's side without a goodbye, for
+    /// example. With TLS of Netwright it is a line. A connector that offers protocols is to offer `http/1.1` alone
+    /// (`Connector::offering`): that is what is spoken to a proxy.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use netwright_core::{Context, Handler, Outgoing, WritePromise, pipeline};
+    /// use netwright_transport::{Client, Proxy};
+    ///
+    /// // In a program: `.proxy_tls(move |name| Tls::client(&connector, name))`
+    /// struct Secret;
+    /// # impl Handler for Secret {
+    /// #     type Read = BytesMut;
+    /// #     type ReadOut = BytesMut;
+    /// #     type Write = Outgoing;
+    /// #     type WriteOut = Outgoing;
+    /// #     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+    /// #         cx.fire_read(bytes);
+    /// #     }
+    /// #     fn write(&mut self, cx: &mut Context<'_, Self>, message: Outgoing, done: WritePromise) {
+    /// #         cx.write_with(message, done);
+    /// #     }
+    /// # }
+    ///
+    /// let client = Client::builder()
+    ///     .through(Proxy::https("proxy.example:443"))
+    ///     .proxy_tls(|name| if name == "proxy.example" { Ok(Secret) } else { Err(std::fmt::Error) })
+    ///     .pipeline(|| pipeline().handle(|_, bytes| println!("{bytes:?}")))?;
+    /// # drop(client);
+    /// # Ok::<(), netwright_transport::ConnectError>(())
+    /// ```
+    pub fn proxy_tls<T, E>(
+        self,
+        stage: impl Fn(&str) -> Result<T, E> + Send + Sync + 'static,
+    ) -> ClientBuilder<ThroughProxies<T>>
+    where
+        T: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
+        E: Into<Fault>,
+    {
+        let Self { common, threads, settings, timeout, from, schemes, route } = self;
+        let secures: Secures<T> = Arc::new(move |name| stage(name).map_err(Into::into));
+        let route = ThroughProxies { proxies: route.proxies, limit: route.limit, secures: Some(secures) };
+        ClientBuilder { common, threads, settings, timeout, from, schemes, route }
     }
 
     /// What every connection runs: called on its loop, once for each, when the proxies have agreed.
@@ -167,11 +229,13 @@ impl ClientBuilder<ThroughProxies> {
         F: Fn() -> P + Send + Sync + 'static,
         P: IntoPipeline<W>,
         W: Send + 'static,
+        S: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
     {
-        let ThroughProxies { proxies, limit } = &self.route;
-        proxies.check()?;
+        let ThroughProxies { proxies, limit, secures } = &self.route;
+        proxies.check_with(secures.as_ref())?;
         let make = Arc::new(make);
-        let around = ByProxies { proxies: proxies.clone(), limit: *limit, make: make.clone() };
+        let (proxies, limit, secures) = (proxies.clone(), *limit, secures.clone());
+        let around = ByProxies { proxies, limit, secures, make: make.clone() };
         self.build(Box::new(move |arrived| open(arrived, &*make)), Some(Box::new(around)))
     }
 }

@@ -15,6 +15,7 @@ use super::{
     deciding::Deciding,
     hosts::Homes,
     observer::{Refusal, Watch},
+    refusals::Refusals,
 };
 use crate::{
     admission::{Gate, Incoming},
@@ -257,8 +258,11 @@ impl Parcel {
         let Some(seat) = self.seat.take() else { return };
         let Some((connection, peer)) = self.connection.take() else { return };
         let (from, belongings) = (peer.clone(), std::mem::take(&mut self.belongings));
+        let entered = Refusals::of(&self.figures, &self.gate).enter();
         // A panic in the user's factory costs this connection, not the listener that may be calling.
-        match catch(|| (self.adopt)(local, connection, peer, belongings, seat)) {
+        let adopted = catch(|| (self.adopt)(local, connection, peer, belongings, seat));
+        drop(entered);
+        match adopted {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(peer = %from, %error, "an accepted connection could not be set up");

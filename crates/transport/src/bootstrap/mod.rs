@@ -35,6 +35,7 @@ mod listen_end;
 mod listening;
 mod observer;
 mod race;
+mod refusals;
 mod server;
 mod setters;
 mod through;
@@ -46,6 +47,7 @@ pub use datagrams::{Datagrams, DatagramsBuilder};
 pub use error::{BindError, ConnectError};
 pub use listen_end::ListenEnd;
 pub use observer::{Refusal, ServerObserver};
+pub use refusals::Refusals;
 pub use server::{Accepted, BoundPipeline, Server, ServerBuilder, ServerFigures};
 
 use crate::readiness::ReadinessSeed;

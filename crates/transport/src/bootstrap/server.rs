@@ -420,7 +420,7 @@ pub struct ServerFigures {
     pub refused_stalled: u64,
     /// Connections refused because as many as are [allowed](ServerBuilder::connections_max) were open.
     pub refused_full: u64,
-    /// Connections refused because of their [networks](Admission::deny).
+    /// Connections refused because of their [networks](Admission::deny). Like all that follow, with those that stages have [counted](crate::Refusals).
     pub refused_denied: u64,
     /// Connections refused because as many of their address as are [allowed](Admission::per_address) were open.
     pub refused_per_address: u64,

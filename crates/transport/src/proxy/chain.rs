@@ -1,6 +1,9 @@
 //! Proxies one behind the other, and a connection that is to be made through them.
 
-use super::{Dialogue, HOPS_MAX, Proxy, ProxyError, dialogue::Asked, proxy::Protocol, target::Target};
+use super::{
+    Dialogue, HOPS_MAX, Proxy, ProxyError, dialogue::Asked, proxy::Protocol, secure, secure::Secures,
+    target::Target,
+};
 use crate::{
     bootstrap::ConnectError,
     resolve::{FamilyPreference, Resolve, interleave, look_up},
@@ -56,6 +59,14 @@ impl ProxyChain {
             })?;
         }
         Ok(())
+    }
+}
+
+impl ProxyChain {
+    /// Whether somebody speaks TLS to those of them that are spoken to so.
+    pub(super) fn check_tls<S>(&self, secures: Option<&Secures<S>>) -> Result<(), ConnectError> {
+        let in_tls = self.hops.iter().filter_map(|proxy| Some((proxy, proxy.tls_name()?)));
+        in_tls.into_iter().try_for_each(|(proxy, name)| secure::stage_for(proxy, name, secures).map(drop))
     }
 }
 

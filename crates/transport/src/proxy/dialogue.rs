@@ -34,6 +34,8 @@ pub(crate) enum Step {
     Wait,
     /// Send this.
     Send(Vec<u8>),
+    /// The next proxy is spoken to in TLS, which comes first; then [`begin`](Dialogue::begin).
+    Secure,
     /// The last proxy has agreed; this came behind its answer.
     Done(BytesMut),
 }
@@ -81,8 +83,13 @@ impl Dialogue {
         Self { asked, hop: 0, words, first, input: BytesMut::new() }
     }
 
-    /// What to send as soon as there is a connection.
-    pub(crate) fn first(&mut self) -> Vec<u8> {
+    /// The proxy whose turn it is.
+    pub(super) fn proxy(&self) -> &Proxy {
+        &self.asked[self.hop].proxy
+    }
+
+    /// What to say first to the proxy whose turn it is: as soon as there is a connection, and TLS if it is spoken to in that.
+    pub(super) fn begin(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.first)
     }
 
@@ -109,9 +116,11 @@ impl Dialogue {
             Heard::Send(bytes) => Ok(Step::Send(bytes)),
             Heard::Agreed => {
                 self.hop += 1;
-                let (words, first) = Words::begin(&self.asked[self.hop]);
-                self.words = words;
-                Ok(Step::Send(first))
+                (self.words, self.first) = Words::begin(&self.asked[self.hop]);
+                if self.proxy().tls_name().is_some() {
+                    return Ok(Step::Secure);
+                }
+                Ok(Step::Send(self.begin()))
             }
         }
     }
@@ -184,7 +193,7 @@ pub(super) mod tests {
             (Proxy::socks4a("c:3"), "10.0.0.1:80"),
         ];
         let mut dialogue = dialogue(&chain);
-        assert!(dialogue.first().starts_with(b"CONNECT b:2 "));
+        assert!(dialogue.begin().starts_with(b"CONNECT b:2 "));
         assert!(matches!(dialogue.hear("HTTP/1.1 200".into()), Ok(Step::Wait)));
         assert_eq!(sent(dialogue.hear(" ok\r\n\r\n".into())), [5, 1, 0]);
         assert_eq!(sent(dialogue.hear(BytesMut::from(&[5, 0][..]))), b"\x05\x01\0\x03\x01c\0\x03");
@@ -194,6 +203,19 @@ pub(super) mod tests {
             Ok(Step::Done(rest)) => assert_eq!(rest, "hello"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_proxy_in_tls_is_said_nothing_before_there_is_tls_and_nothing_may_have_come() {
+        let chain = [(Proxy::http("a:1"), "b:2"), (Proxy::https("b:2"), "c:3")];
+        let mut two = dialogue(&chain);
+        assert!(matches!(two.hear("HTTP/1.1 200 ok\r\n\r\n".into()), Ok(Step::Secure)));
+        assert_eq!(two.proxy().tls_name(), Some("b"));
+        assert!(two.begin().starts_with(b"CONNECT c:3 "));
+        assert!(matches!(two.hear("HTTP/1.1 200 ok\r\n\r\n".into()), Ok(Step::Done(_))));
+        let mut early = dialogue(&chain);
+        let error = early.hear("HTTP/1.1 200 ok\r\n\r\n\u{16}".into()).unwrap_err();
+        assert!(matches!((error.hop, &error.why), (1, ProxyWhy::Malformed(_))), "{error}");
     }
 
     #[test]

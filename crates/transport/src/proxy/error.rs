@@ -1,7 +1,7 @@
 //! Which proxy did not let us through, and why.
 
 use super::{ANSWER_MAX, Proxy};
-use netwright_core::CloseCause;
+use netwright_core::{CloseCause, Fault};
 use std::{error::Error, fmt, time::Duration};
 
 /// Which proxy did not let us through, and why.
@@ -70,6 +70,8 @@ pub enum ProxyWhy {
     TooLong,
     /// The connection ended before the proxy had agreed.
     Ended(CloseCause),
+    /// It is spoken to in TLS, and hands could not be shaken.
+    Tls(Fault),
     /// All proxies of the chain together did not agree within this time.
     TimedOut(Duration),
     /// Its protocol cannot be asked for this target.
@@ -94,6 +96,7 @@ impl fmt::Display for ProxyWhy {
             Self::Malformed(what) => write!(f, "its answer is malformed: {what}"),
             Self::TooLong => write!(f, "its answer is longer than the limit of {ANSWER_MAX} bytes"),
             Self::Ended(cause) => write!(f, "the connection ended before it had agreed: {cause}"),
+            Self::Tls(fault) => write!(f, "there is no TLS with it: {fault}"),
             Self::TimedOut(limit) => write!(f, "it did not agree within {limit:?}"),
             Self::Target(why) => f.write_str(why),
         }
@@ -128,6 +131,7 @@ impl Error for ProxyWhy {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Ended(cause) => Some(cause),
+            Self::Tls(fault) => Some(fault.as_error()),
             _ => None,
         }
     }

@@ -2,69 +2,113 @@
 //!
 //! ```text
 //!   active ─▶ ask, deadline armed ─▶ bytes … ─▶ agreed ─▶ switch to the user's pipeline, told: a channel
+//!     │           │                                └ the next one is in TLS ─┐
+//!     └ in TLS ─▶ [ TLS ] ─▶ ( joint ) ─▶ another of these, goes on ◀────────┘
 //!                 └─ refused, garbage, end of input, end of the channel, too late ─▶ told: an error; closed
 //! ```
-//! Always true: it is told once how it ended, or what is to be told is dropped with the stage; and it reads whether or not anybody
-//! behind it asks for messages.
+//! Always true: it is told once how it ended, or what is to be told is dropped with the stage; it reads whether or not anybody
+//! behind it asks for messages; and a deadline that has begun goes on in the next stage.
 
-use super::{Dialogue, ProxyError, ProxyWhy, dialogue::Step};
+use super::{Dialogue, ProxyError, ProxyWhy, dialogue::Step, secure, secure::Secures};
 use crate::bootstrap::ConnectError;
 use bytes::{Bytes, BytesMut};
 use netwright_core::{
     CloseCause, Context, Fault, HalfClosure, Handler, Hold, IntoPipeline, Joint, Leftover, Outgoing,
-    PipelineBuilder, StageTimer, WritePromise, internal::catch, pipeline,
+    PipelineBuilder, StageTimer, Switch, WritePromise, internal::catch, pipeline,
 };
-use std::{convert::Infallible, marker::PhantomData, time::Duration};
+use std::{
+    convert::Infallible,
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
 
 /// Who hears whether the proxies have let us through.
 pub(crate) type Told = Box<dyn FnOnce(Result<(), ConnectError>)>;
 
 /// A pipeline that goes through proxies and is then what `make` makes.
-pub(crate) fn through<P, W>(
+pub(crate) fn through<P, W, S>(
     dialogue: Box<Dialogue>,
     limit: Duration,
     told: Told,
+    secures: Option<Secures<S>>,
     make: impl FnOnce() -> P + 'static,
 ) -> PipelineBuilder<(), Joint<W>>
 where
     P: IntoPipeline<W>,
     W: 'static,
+    S: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
 {
     pipeline().joint(move |switch| {
-        let enter = move |rest: BytesMut| {
-            let leftover = if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) };
-            catch(|| switch.to_with(make(), leftover)).map_err(ConnectError::Panicked)
-        };
-        let talk = Talk {
-            dialogue,
-            limit,
-            told: Some(told),
-            enter: Some(Box::new(enter)),
-            due: None,
-            insists: None,
-        };
-        pipeline().last(Handshake { talk, writes: PhantomData })
+        let talk = Talk { dialogue, limit, until: None, told };
+        pipeline().last(Handshake::<W>::new(talk, Box::new(Successors { switch, secures, make }), false))
     })
 }
 
-struct Handshake<W> {
-    talk: Talk,
-    writes: PhantomData<W>,
+/// What may come in the place of this stage.
+trait Succession {
+    /// The user's pipeline, which reads this first.
+    fn enter(self: Box<Self>, rest: BytesMut) -> Result<(), ConnectError>;
+
+    /// TLS with the proxy whose turn it is, and behind it a stage that goes on.
+    fn secure(self: Box<Self>, talk: Talk) -> Result<(), (Told, ConnectError)>;
 }
 
-/// All of it that does not depend on what is written later.
+struct Successors<F, W, S> {
+    switch: Switch<W>,
+    secures: Option<Secures<S>>,
+    make: F,
+}
+
+impl<F, P, W, S> Succession for Successors<F, W, S>
+where
+    F: FnOnce() -> P + 'static,
+    P: IntoPipeline<W>,
+    W: 'static,
+    S: Handler<Read = BytesMut, ReadOut = BytesMut, Write = Outgoing, WriteOut = Outgoing>,
+{
+    fn enter(self: Box<Self>, rest: BytesMut) -> Result<(), ConnectError> {
+        let Self { switch, make, .. } = *self;
+        let leftover = if rest.is_empty() { Leftover::nothing() } else { Leftover::one(rest) };
+        catch(|| switch.to_with(make(), leftover)).map_err(ConnectError::Panicked)
+    }
+
+    fn secure(self: Box<Self>, talk: Talk) -> Result<(), (Told, ConnectError)> {
+        let Self { switch, secures, make } = *self;
+        let proxy = talk.dialogue.proxy();
+        let name = proxy.tls_name().unwrap_or_default();
+        let stage = match secure::stage_for(proxy, name, secures.as_ref()) {
+            Ok(stage) => stage,
+            Err(error) => return Err((talk.told, error)),
+        };
+        let inside = pipeline().add(stage).joint(move |switch| {
+            pipeline().last(Handshake::<W>::new(talk, Box::new(Successors { switch, secures, make }), true))
+        });
+        switch.to(inside);
+        Ok(())
+    }
+}
+
+/// All of it that goes on from stage to stage.
 struct Talk {
     dialogue: Box<Dialogue>,
     /// For all proxies together. Zero: none.
     limit: Duration,
-    told: Option<Told>,
-    /// Exchanges the pipeline.
-    enter: Option<Enter>,
-    due: Option<StageTimer>,
-    insists: Option<Hold>,
+    /// When that is over, once it has begun.
+    until: Option<Instant>,
+    told: Told,
 }
 
-type Enter = Box<dyn FnOnce(BytesMut) -> Result<(), ConnectError>>;
+struct Handshake<W> {
+    /// Until it is over, or goes on in another stage.
+    talk: Option<(Talk, Box<dyn Succession>)>,
+    /// This one is behind TLS with the proxy whose turn it is.
+    in_tls: bool,
+    /// Something has come, so hands are shaken.
+    heard: bool,
+    due: Option<StageTimer>,
+    insists: Option<Hold>,
+    writes: PhantomData<W>,
+}
 
 /// What the stage is to do.
 enum Act {
@@ -73,53 +117,70 @@ enum Act {
     Close(CloseCause),
 }
 
-impl Talk {
-    fn heard(&mut self, bytes: BytesMut) -> Act {
-        if self.told.is_none() {
-            return Act::Nothing; // it is over, and closing
-        }
-        match self.dialogue.hear(bytes) {
+impl<W: 'static> Handshake<W> {
+    fn new(talk: Talk, next: Box<dyn Succession>, in_tls: bool) -> Self {
+        Self { talk: Some((talk, next)), in_tls, heard: false, due: None, insists: None, writes: PhantomData }
+    }
+
+    fn step(&mut self, step: Result<Step, ProxyError>) -> Act {
+        match step {
             Ok(Step::Wait) => Act::Nothing,
             Ok(Step::Send(bytes)) => Act::Send(bytes),
+            Ok(Step::Secure) => self.go_on_in_tls(),
             Ok(Step::Done(rest)) => {
-                self.insists = None;
-                let entered = self.enter.take().map_or(Ok(()), |enter| enter(rest));
-                let act = match &entered {
-                    Ok(()) => Act::Nothing,
-                    Err(error) => Act::Close(CloseCause::Fault(error.clone().into())),
-                };
-                self.tell(entered);
+                let Some((talk, next)) = self.take() else { return Act::Nothing };
+                let entered = next.enter(rest);
+                let act = entered.as_ref().err().map_or(Act::Nothing, Act::closes);
+                (talk.told)(entered);
                 act
             }
             Err(error) => self.failed(error),
         }
     }
 
+    fn go_on_in_tls(&mut self) -> Act {
+        let Some((talk, next)) = self.take() else { return Act::Nothing };
+        match next.secure(talk) {
+            Ok(()) => Act::Nothing,
+            Err((told, error)) => {
+                let act = Act::closes(&error);
+                told(Err(error));
+                act
+            }
+        }
+    }
+
     fn fail(&mut self, why: ProxyWhy) -> Act {
-        self.failed(self.dialogue.error(why))
+        let Some((talk, _)) = &self.talk else { return Act::Nothing };
+        let error = talk.dialogue.error(why);
+        self.failed(error)
     }
 
     fn failed(&mut self, error: ProxyError) -> Act {
-        self.insists = None;
+        let Some((talk, _)) = self.take() else { return Act::Nothing };
         let cause = CloseCause::Fault(error.clone().into());
-        self.tell(Err(error.into()));
+        (talk.told)(Err(error.into()));
         Act::Close(cause)
     }
 
-    fn tell(&mut self, result: Result<(), ConnectError>) {
-        if let Some(told) = self.told.take() {
-            told(result);
-        }
+    /// It is over for this stage.
+    fn take(&mut self) -> Option<(Talk, Box<dyn Succession>)> {
+        self.insists = None;
+        self.talk.take()
     }
-}
 
-impl<W: 'static> Handshake<W> {
     fn act(cx: &mut Context<'_, Self>, act: Act) {
         match act {
             Act::Nothing => {}
             Act::Send(bytes) => cx.write_and_flush(Bytes::from(bytes)),
             Act::Close(cause) => cx.close_because(cause),
         }
+    }
+}
+
+impl Act {
+    fn closes(error: &ConnectError) -> Self {
+        Self::Close(CloseCause::Fault(error.clone().into()))
     }
 }
 
@@ -130,13 +191,29 @@ impl<W: 'static> Handler for Handshake<W> {
     type WriteOut = Outgoing;
 
     fn active(&mut self, cx: &mut Context<'_, Self>) {
-        self.talk.insists = Some(cx.insist());
-        self.talk.due = (!self.talk.limit.is_zero()).then(|| cx.arm(self.talk.limit));
-        cx.write_and_flush(Bytes::from(self.talk.dialogue.first()));
+        let Some((talk, _)) = &mut self.talk else { return };
+        if !talk.limit.is_zero() {
+            let (now, limit) = (cx.now(), talk.limit);
+            // Without a moment that it could end at there is none.
+            if let Some(until) = talk.until.or_else(|| now.checked_add(limit)) {
+                talk.until = Some(until);
+                self.due = Some(cx.arm(until.saturating_duration_since(now)));
+            }
+        }
+        self.insists = Some(cx.insist());
+        let act = if talk.dialogue.proxy().tls_name().is_some() && !self.in_tls {
+            self.go_on_in_tls()
+        } else {
+            Act::Send(talk.dialogue.begin())
+        };
+        Self::act(cx, act);
     }
 
     fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
-        let act = self.talk.heard(bytes);
+        self.heard = true;
+        let Some((talk, _)) = &mut self.talk else { return }; // it is over, and closing
+        let step = talk.dialogue.hear(bytes);
+        let act = self.step(step);
         Self::act(cx, act);
     }
 
@@ -147,7 +224,7 @@ impl<W: 'static> Handler for Handshake<W> {
 
     /// A proxy that sends no more will not agree any more.
     fn input_closed(&mut self, cx: &mut Context<'_, Self>) {
-        let act = self.talk.fail(ProxyWhy::Ended(CloseCause::PeerClosed));
+        let act = self.fail(ProxyWhy::Ended(CloseCause::PeerClosed));
         Self::act(cx, act);
     }
 
@@ -156,101 +233,25 @@ impl<W: 'static> Handler for Handshake<W> {
     }
 
     fn timer(&mut self, cx: &mut Context<'_, Self>, timer: StageTimer) {
-        if self.talk.due == Some(timer) {
-            let act = self.talk.fail(ProxyWhy::TimedOut(self.talk.limit));
+        if let (true, Some((talk, _))) = (self.due == Some(timer), &self.talk) {
+            let act = self.fail(ProxyWhy::TimedOut(talk.limit));
             Self::act(cx, act);
         }
     }
 
     fn error(&mut self, cx: &mut Context<'_, Self>, fault: Fault) {
-        let act = self.talk.fail(ProxyWhy::Ended(CloseCause::Fault(fault)));
+        let act = self.fail(match self.in_tls && !self.heard {
+            true => ProxyWhy::Tls(fault),
+            false => ProxyWhy::Ended(CloseCause::Fault(fault)),
+        });
         Self::act(cx, act);
     }
 
     fn inactive(&mut self, cx: &mut Context<'_, Self>, cause: CloseCause) {
-        drop(self.talk.fail(ProxyWhy::Ended(cause.clone())));
+        drop(self.fail(ProxyWhy::Ended(cause.clone())));
         cx.fire_inactive(cause);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proxy::{Proxy, dialogue::tests::dialogue};
-    use netwright_core::EmbeddedChannel;
-    use std::{cell::RefCell, rc::Rc};
-
-    type Channel = EmbeddedChannel<Infallible, Outgoing>;
-    type Outcome = Rc<RefCell<Option<Result<(), ConnectError>>>>;
-
-    const LIMIT: Duration = Duration::from_secs(10);
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// Through one proxy of HTTP to an echo.
-    fn echo() -> (Channel, Outcome) {
-        let outcome = Outcome::default();
-        let told = outcome.clone();
-        let told: Told = Box::new(move |result| assert!(told.replace(Some(result)).is_none(), "told twice"));
-        let dialogue = Box::new(dialogue(&[(Proxy::http("a:1"), "b:2")]));
-        let echo = || pipeline().handle(|cx, bytes: BytesMut| cx.write_and_flush(bytes.freeze()));
-        let mut channel = EmbeddedChannel::with_joint(through(dialogue, LIMIT, told, echo));
-        assert_eq!(channel.outbound_bytes(), b"CONNECT b:2 HTTP/1.1\r\nHost: b:2\r\n\r\n");
-        (channel, outcome)
-    }
-
-    fn why(outcome: &Outcome) -> ProxyWhy {
-        match outcome.take() {
-            Some(Err(ConnectError::Proxy(error))) => error.why,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    const AGREED: &[u8] = b"HTTP/1.1 200 ok\r\n\r\n";
-
-    #[test]
-    fn drops_of_an_answer_do_not_move_the_deadline() {
-        let (mut channel, outcome) = echo();
-        for byte in "HTTP/1.1 ".bytes() {
-            channel.write_inbound(&[byte][..]).advance(SECOND);
-        }
-        assert!(channel.is_open() && outcome.borrow().is_none());
-        channel.advance(SECOND);
-        assert!(!channel.is_open());
-        assert!(matches!(why(&outcome), ProxyWhy::TimedOut(LIMIT)));
-    }
-
-    #[test]
-    fn behind_the_answer_there_is_no_deadline_any_more_and_no_byte_is_lost() {
-        for cut in 1..AGREED.len() + 5 {
-            let (mut channel, outcome) = echo();
-            let all = [AGREED, b"hello"].concat();
-            channel.write_inbound(&all[..cut]).write_inbound(&all[cut..]);
-            assert!(matches!(outcome.take(), Some(Ok(()))), "{cut}");
-            channel.advance(LIMIT * 10);
-            assert_eq!(channel.outbound_bytes(), b"hello", "{cut}");
-            assert!(channel.is_open());
-        }
-    }
-
-    #[test]
-    fn an_end_of_input_or_of_the_channel_is_told_once_wherever_it_comes() {
-        for cut in 0..AGREED.len() {
-            let (mut channel, outcome) = echo();
-            channel.write_inbound(&AGREED[..cut]).end_input();
-            assert!(matches!(why(&outcome), ProxyWhy::Ended(CloseCause::PeerClosed)), "{cut}");
-            assert!(!channel.is_open());
-            let (channel, outcome) = echo();
-            drop(channel);
-            assert!(outcome.take().is_none_or(|result| result.is_err()), "{cut}");
-        }
-    }
-
-    #[test]
-    fn what_comes_behind_a_refusal_changes_nothing() {
-        let (mut channel, outcome) = echo();
-        channel.write_inbound("HTTP/1.1 403 no\r\n\r\nHTTP/1.1 200 ok\r\n\r\n");
-        assert!(matches!(why(&outcome), ProxyWhy::Status(403)));
-        channel.write_inbound(AGREED);
-        assert!(outcome.take().is_none() && !channel.is_open());
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 //!      ▼
 //!   connect to the first proxy ─▶ channel ─▶ ( joint ) ─▶ [ handshake ]     asks hop after hop, reads their answers
 //!                                               │               │ switch
+//!                                               ├─────────▶ [ TLS ] ( joint ) [ handshake ]   goes on with the next proxy
 //!                                               └─────────▶ [ the user's pipeline ]   active; first what lay behind the last answer
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! | `connect`, `socks4`, `socks5` | one protocol each, as a plain state machine: bytes in, what to do out |
 //! | `dialogue` | one after the other through a chain |
 //! | `handshake` | the stage that has the dialogue, and exchanges itself for the user's pipeline |
+//! | `secure` | who makes the stage in front of a proxy that is spoken to in TLS |
 //! | `error` | [`ProxyError`]: which proxy, and why |
 //!
 //! Always true:
@@ -26,9 +28,11 @@
 //! 2. The whole handshake, over all hops, has one deadline, which no drop of bytes moves.
 //! 3. What is kept of answers is bounded by [`ANSWER_MAX`] and one read.
 //! 4. Nothing is sent to a hop before the one in front of it has agreed, and nothing may have come by then.
-//! 5. Credentials are in no `Debug`, no `Display`, no error and no log.
+//! 5. A proxy in TLS hears nothing but TLS, and the handshake has to be done within the same deadline.
+//! 6. Credentials are in no `Debug`, no `Display`, no error and no log.
 //!
-//! Not here: TLS to a proxy (`https://`), because this crate knows no TLS; TLS to the target is a stage of the user's pipeline.
+//! Not here: TLS itself, because this crate knows none. What is in front of a proxy is a stage that the client is given; TLS to the target is
+//! a stage of the user's pipeline.
 
 mod bypass;
 mod chain;
@@ -40,6 +44,7 @@ mod handshake;
 #[allow(clippy::module_inception)]
 mod proxy;
 mod rules;
+mod secure;
 mod socks4;
 mod socks5;
 mod target;
@@ -49,11 +54,13 @@ pub use chain::ProxyChain;
 pub use error::{ProxyError, ProxyWhy};
 pub use proxy::Proxy;
 pub use rules::{Proxies, Purpose};
+pub use secure::NoTls;
 pub use text::BadProxy;
 
 pub(crate) use chain::Route;
 pub(crate) use dialogue::Dialogue;
 pub(crate) use handshake::{Told, through};
+pub(crate) use secure::Secures;
 
 /// The longest answer of one proxy, with interim replies: what servers of HTTP take for a head.
 pub const ANSWER_MAX: usize = 8 * 1024;

@@ -1,6 +1,6 @@
 //! One proxy: its protocol, its address, its credentials.
 
-use super::{ProxyChain, connect::basic};
+use super::{ProxyChain, connect::basic, target::Target};
 use crate::bootstrap::ConnectError;
 use std::{fmt, sync::Arc};
 
@@ -23,6 +23,8 @@ pub struct Proxy {
     pub(super) credentials: Option<Arc<Credentials>>,
     /// Whether names are looked up here and not by the proxy.
     pub(super) local_names: bool,
+    /// By which name it shows itself, if it is spoken to in TLS. Empty: nobody has said so.
+    tls: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +43,30 @@ pub(super) struct Credentials {
 
 impl Proxy {
     fn new(protocol: Protocol, address: impl ToString, local_names: bool) -> Self {
-        Self { protocol, address: address.to_string().into(), credentials: None, local_names }
+        Self { protocol, address: address.to_string().into(), credentials: None, local_names, tls: None }
     }
 
     /// A proxy that speaks HTTP and is asked by `CONNECT`. The address is one that a [`Client`](crate::Client) can connect to, mostly `host:port`.
     pub fn http(address: impl ToString) -> Self {
         Self::new(Protocol::Http, address, false)
+    }
+
+    /// One that speaks HTTP in TLS (`https://`). Who speaks TLS to it is said by [`ClientBuilder::proxy_tls`](crate::ClientBuilder::proxy_tls), or is
+    /// the connector of clients that have one. It has to show itself by the name in its address, or by [`server_name`](Self::server_name).
+    ///
+    /// ```
+    /// use netwright_transport::Proxy;
+    ///
+    /// let proxy = Proxy::https("proxy.example:443");
+    /// assert_eq!((proxy.to_string().as_str(), proxy.tls_name()), ("https://proxy.example:443", Some("proxy.example")));
+    /// assert_eq!(Proxy::https("10.0.0.1:443").server_name("proxy.example").tls_name(), Some("proxy.example"));
+    /// assert_eq!(Proxy::http("proxy.example:80").tls_name(), None);
+    /// ```
+    pub fn https(address: impl ToString) -> Self {
+        let proxy = Self::http(address);
+        let name =
+            Target::parse(&proxy.address).map_or_else(|_| String::new(), |target| target.host.to_string());
+        Self { tls: Some(name.into()), ..proxy }
     }
 
     /// A proxy of SOCKS version 4, which knows no names: they are looked up here, and only their IPv4 addresses are asked for.
@@ -77,6 +97,17 @@ impl Proxy {
     pub fn local_names(mut self) -> Self {
         self.local_names = true;
         self
+    }
+
+    /// By which name a proxy that is spoken to in TLS has to show itself, if it is not the one in its address. Others show themselves by none.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls = self.tls.map(|_| name.into().into());
+        self
+    }
+
+    /// By which name it has to show itself. None: it is not spoken to in TLS.
+    pub fn tls_name(&self) -> Option<&str> {
+        self.tls.as_deref()
     }
 
     /// Another proxy behind this one: this one is asked to connect to that one.
@@ -129,6 +160,7 @@ const CREDENTIAL_MAX: usize = 255;
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match (self.protocol, self.local_names) {
+            (Protocol::Http, _) if self.tls.is_some() => "https",
             (Protocol::Http, _) => "http",
             (Protocol::Socks4, true) => "socks4",
             (Protocol::Socks4, false) => "socks4a",

@@ -1,6 +1,6 @@
 //! Which proxies for which target.
 
-use super::{BadProxy, Proxy, ProxyChain, Route, bypass::Bypass, target::Target};
+use super::{BadProxy, Proxy, ProxyChain, Route, Secures, bypass::Bypass, target::Target};
 use crate::bootstrap::ConnectError;
 use std::fmt;
 
@@ -86,12 +86,38 @@ impl Proxies {
     pub fn check(&self) -> Result<(), ConnectError> {
         [&self.http, &self.https, &self.any].into_iter().flatten().try_for_each(ProxyChain::check)
     }
+
+    /// Those among them that are spoken to in TLS.
+    ///
+    /// ```
+    /// use netwright_transport::{Proxies, Proxy};
+    ///
+    /// let proxies = Proxies::from(Proxy::https("proxy.example:443"));
+    /// assert!(proxies.in_tls().any(|proxy| proxy.tls_name() == Some("proxy.example")));
+    /// assert_eq!(Proxies::from(Proxy::http("proxy.example:80")).in_tls().count(), 0);
+    /// ```
+    pub fn in_tls(&self) -> impl Iterator<Item = &Proxy> {
+        let chains = [&self.http, &self.https, &self.any].into_iter().flatten();
+        chains.flat_map(ProxyChain::hops).filter(|proxy| proxy.tls_name().is_some())
+    }
+
+    /// [`check`](Self::check), and whether somebody speaks TLS to those that are spoken to so.
+    pub(crate) fn check_with<S>(&self, secures: Option<&Secures<S>>) -> Result<(), ConnectError> {
+        self.check()?;
+        self.any.iter().try_for_each(|chain| chain.check_tls(secures))
+    }
 }
 
 impl From<ProxyChain> for Proxies {
     fn from(chain: ProxyChain) -> Self {
         let all = Some(chain);
         Self { http: all.clone(), https: all.clone(), any: all, bypass: Bypass::default() }
+    }
+}
+
+impl From<&ProxyChain> for Proxies {
+    fn from(chain: &ProxyChain) -> Self {
+        chain.clone().into()
     }
 }
 

@@ -70,6 +70,16 @@ fn name(host: String) -> Result<String, &'static str> {
     Ok(host)
 }
 
+/// Without the brackets of addresses.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Ip(ip) => ip.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {

@@ -9,8 +9,8 @@ use std::{error::Error, fmt, str::FromStr};
 /// ```
 /// use netwright_transport::Proxy;
 ///
-/// let error = Proxy::parse("https://proxy.example").unwrap_err();
-/// assert!(error.to_string().contains("TLS"), "{error}");
+/// let error = Proxy::parse("ftp://proxy.example").unwrap_err();
+/// assert!(error.to_string().contains("socks5h"), "{error}");
 /// let error = Proxy::parse("http://ada:secret@:80").unwrap_err();
 /// assert!(!error.to_string().contains("secret"), "{error}");
 /// ```
@@ -51,6 +51,7 @@ impl Proxy {
     /// | scheme | what it is | port, if there is none |
     /// | --- | --- | --- |
     /// | `http` | HTTP, by `CONNECT` | 80 |
+    /// | `https` | the same in TLS; see [`Proxy::https`] | 443 |
     /// | `socks4`, `socks4a` | SOCKS 4, names looked up here; 4a, names looked up there | 1080 |
     /// | `socks5`, `socks5h` | SOCKS 5, names looked up here; names looked up there | 1080 |
     ///
@@ -66,7 +67,7 @@ impl Proxy {
     /// ```
     ///
     /// # Errors
-    /// It is nothing of that kind; proxies that are spoken to in TLS (`https`) are not known.
+    /// It is nothing of that kind.
     pub fn parse(url: &str) -> Result<Self, BadProxy> {
         let bad = |why: &str| BadProxy::new(url, why);
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
@@ -76,7 +77,11 @@ impl Proxy {
             None => (None, rest),
         };
         let scheme = scheme.to_ascii_lowercase();
-        let port = if scheme == "http" { 80 } else { 1080 };
+        let port = match scheme.as_str() {
+            "http" => 80,
+            "https" => 443,
+            _ => 1080,
+        };
         let address = address(place, port).map_err(|why| bad(&why))?;
         let proxy = match scheme.as_str() {
             "http" => Self::http(address),
@@ -84,8 +89,8 @@ impl Proxy {
             "socks4a" => Self::socks4a(address),
             "socks5" => Self::socks5(address).local_names(),
             "socks5h" => Self::socks5(address),
-            "https" => return Err(bad("proxies that are spoken to in TLS are not known")),
-            _ => return Err(bad("its scheme is none of http, socks4, socks4a, socks5, socks5h")),
+            "https" => Self::https(address),
+            _ => return Err(bad("its scheme is none of http, https, socks4, socks4a, socks5, socks5h")),
         };
         let Some(words) = words else { return Ok(proxy) };
         let (user, password) = words.split_once(':').unwrap_or((words, ""));
@@ -154,6 +159,8 @@ mod tests {
             ("proxy:3128", "http://proxy:3128", "tcp:proxy:3128"),
             ("http://proxy:", "http://proxy:80", "tcp:proxy:80"),
             ("http://u@[::1]", "http://[::1]:80", "[::1]:80"),
+            ("https://proxy", "https://proxy:443", "tcp:proxy:443"),
+            ("HTTPS://[::1]:9", "https://[::1]:9", "[::1]:9"),
         ] {
             let proxy = Proxy::parse(url).unwrap();
             assert_eq!((proxy.to_string().as_str(), proxy.address()), (shown, address), "{url}");
@@ -180,7 +187,7 @@ mod tests {
             "",
             "http://",
             "ftp://a:1",
-            "https://a:1",
+            "https://a:1/path",
             "http://a:1/path",
             "http://a:1?x",
             "http://a:65536",

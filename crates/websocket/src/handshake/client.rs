@@ -49,6 +49,8 @@ pub struct WebSocketClient {
     proxies: Proxies,
     #[cfg(feature = "tls")]
     connector: Option<Connector>,
+    #[cfg(feature = "tls")]
+    proxy_connector: Option<Connector>,
 }
 
 /// What the bytes of a connection go through. There is no third way: what is to be encrypted has somebody who does it.
@@ -67,6 +69,8 @@ impl WebSocketClient {
             proxies: Proxies::none(),
             #[cfg(feature = "tls")]
             connector: None,
+            #[cfg(feature = "tls")]
+            proxy_connector: None,
         }
     }
 
@@ -74,6 +78,14 @@ impl WebSocketClient {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
+        self
+    }
+
+    /// [Proxies](Self::through) of `https://` are spoken to by this connector, which offers them HTTP/1.1 alone, whatever it offers otherwise.
+    /// Default: the one for [`wss`](Self::tls).
+    #[cfg(feature = "tls")]
+    pub fn proxy_tls(mut self, connector: Connector) -> Self {
+        self.proxy_connector = Some(connector);
         self
     }
 
@@ -163,10 +175,14 @@ impl WebSocketClient {
         P: IntoPipeline<Infallible>,
     {
         let builder = Client::builder().group(self.group.clone()).resolver(self.resolver.clone());
-        match chain {
-            None => builder.pipeline(make),
-            Some(chain) => builder.through(chain).pipeline(make),
+        let Some(chain) = chain else { return builder.pipeline(make) };
+        let builder = builder.through(chain);
+        #[cfg(feature = "tls")]
+        if let Some(connector) = self.proxy_connector.as_ref().or(self.connector.as_ref()) {
+            let connector = connector.offering(["http/1.1"]);
+            return builder.proxy_tls(move |name| Tls::client(&connector, name)).pipeline(make);
         }
+        builder.pipeline(make)
     }
 }
 

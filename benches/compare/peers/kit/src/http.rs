@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime};
 
 /// What `/` says.
 pub const HELLO: &str = "Hello, World!";
+/// What `/64k` says.
+pub static LONG: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 /// In every answer of every server.
 pub const SERVER: &str = "compare";
 

@@ -37,6 +37,8 @@ pub enum Mode {
     Https,
     /// Every message goes back.
     WebSocket,
+    /// HTTP/2 in the clear: `/` is a text, `/64k` longer, and what is sent is read before the text is told.
+    Http2,
 }
 
 /// What a server was started to do.
@@ -62,7 +64,8 @@ impl Task {
                         "http" => Mode::Http,
                         "https" => Mode::Https,
                         "ws" => Mode::WebSocket,
-                        _ => end(format!("unknown mode {value:?}: known are echo, http, https, ws")),
+                        "h2" => Mode::Http2,
+                        _ => end(format!("unknown mode {value:?}: known are echo, http, https, ws, h2")),
                     }
                 }
                 "--threads" => {

@@ -10,7 +10,7 @@ use http::{
 use kit::{Mode, Task};
 use netwright::{
     AppContext, Application, Backend, Server,
-    http::{HttpServer, Received, header_map, respond},
+    http::{HttpServer, Received, header_map, http2::http2_server, respond},
     pipeline,
     tls::{Acceptor, Tls},
     websocket::{Accept, Config, Message, Upgrade},
@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(respond(page))
             })
         }
+        Mode::Http2 => builder.pipeline(|_| pipeline().last(http2_server(|| pipeline().app(respond(page))))),
         Mode::WebSocket => {
             let accept = Arc::new(Accept::new(Config::default()));
             builder.pipeline(move |_| {
@@ -84,6 +85,7 @@ impl Application for EchoMessages {
 fn page(request: &Received) -> Response<Bytes> {
     match request.uri().path() {
         "/" => reply("text/plain", Bytes::from_static(kit::http::HELLO.as_bytes())),
+        "/64k" => reply("text/plain", Bytes::from_static(&kit::http::LONG)),
         "/json" => reply("application/json", kit::http::json().into()),
         _ => {
             let mut reply = Response::new(Bytes::new());

@@ -6,15 +6,15 @@
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, Response, StatusCode,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue, SERVER},
-    server::conn::http1,
+    server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kit::{Mode, Task};
 use std::{convert::Infallible, io, net::TcpListener, sync::Arc};
 use tokio::{
@@ -57,6 +57,7 @@ async fn serve(listener: TcpListener, mode: Mode, acceptor: TlsAcceptor) -> io::
         match mode {
             Mode::Echo => drop(tokio::spawn(echo(stream))),
             Mode::Http => drop(tokio::spawn(pages(stream))),
+            Mode::Http2 => drop(tokio::spawn(streams(stream))),
             Mode::Https => {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
@@ -86,20 +87,39 @@ async fn pages(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = http1.pipeline_flush(true).serve_connection(TokioIo::new(stream), service_fn(page)).await;
 }
 
+async fn streams(stream: TcpStream) {
+    let http2 = http2::Builder::new(TokioExecutor::new());
+    let _ = http2.serve_connection(TokioIo::new(stream), service_fn(whole_page)).await;
+}
+
+/// Reads what is sent first, as an application would that needs it.
+async fn whole_page(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    if !hyper::body::Body::is_end_stream(&body) {
+        body.collect().await?;
+    }
+    Ok(answer(head.uri.path()))
+}
+
 async fn page(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (kind, body) = match request.uri().path() {
+    Ok(answer(request.uri().path()))
+}
+
+fn answer(path: &str) -> Response<Full<Bytes>> {
+    let (kind, body) = match path {
         "/" => ("text/plain", Bytes::from_static(kit::http::HELLO.as_bytes())),
+        "/64k" => ("text/plain", Bytes::from_static(&kit::http::LONG)),
         "/json" => ("application/json", kit::http::json().into()),
         _ => {
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::NOT_FOUND;
-            return Ok(response);
+            return response;
         }
     };
     let mut response = Response::new(Full::new(body));
     response.headers_mut().insert(SERVER, HeaderValue::from_static(kit::http::SERVER));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Ok(response)
+    response
 }
 
 async fn messages(stream: TcpStream) {

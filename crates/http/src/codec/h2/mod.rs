@@ -7,6 +7,7 @@
 //! | `hpack` | the compression of fields |
 //! | `head` | heads out of fields, and fields out of heads |
 //! | `field` | a line of a head, as it lies between these two |
+//! | `priority` | how urgent a reply is |
 //! | `code`, `error` | what a reset or a goodbye says: [`ErrorCode`]; why we said it: [`Http2Error`] |
 //!
 //! All but `connection` know no stream and no channel.
@@ -18,8 +19,11 @@ mod field;
 mod frame;
 mod head;
 mod hpack;
+mod priority;
 
 pub use code::ErrorCode;
+#[cfg(feature = "client")]
+pub(crate) use connection::Capacity;
 pub use connection::{
     ClientSide, Http2, Http2Client, Http2Server, ServerSide, Side, http2_client, http2_server,
 };

@@ -5,9 +5,9 @@ use super::{
     points::price,
     side::{Role, Side},
     stream::{Half, Waits},
-    turns::Priority,
     window::{Overflow, RecvWindow, WINDOW_MAX},
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::h2::{
         code::ErrorCode,
@@ -135,9 +135,9 @@ where
             }
             Frame::GoAway { last, code, debug } => {
                 self.charge(cx, price::FRAME)?;
-                let said = debug[..debug.len().min(DEBUG_SHOWN)].escape_ascii();
-                tracing::debug!(channel = %cx.view().id(), last, %code, %said, "the peer goes away");
-                S::goes_away(self, cx, last);
+                let said = debug[..debug.len().min(DEBUG_SHOWN)].escape_ascii().to_string();
+                tracing::debug!(channel = %cx.view().id(), last, %code, said, "the peer goes away");
+                S::goes_away(self, cx, last, code, &said);
                 Ok(())
             }
             Frame::PriorityUpdate { stream, value } => {
@@ -281,17 +281,10 @@ where
 
     fn window_update(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, by: u32) -> Result<(), Http2Error> {
         self.charge(cx, price::FRAME)?;
-        let core = &mut self.core;
         if id == 0 {
-            let was_empty = core.writer.window.available() == 0;
-            core.writer.window.grant(by).map_err(|Overflow| {
-                Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
-            })?;
-            if was_empty {
-                core.line_up(Waits::Connection);
-            }
-            return Ok(());
+            return self.grant(by);
         }
+        let core = &mut self.core;
         let Some(place) = core.streams.place(id) else {
             return if S::is_idle(core, id) { Err(idle()) } else { Ok(()) };
         };
@@ -305,9 +298,23 @@ where
         Ok(())
     }
 
+    /// So much more may be sent on all streams together.
+    fn grant(&mut self, by: u32) -> Result<(), Http2Error> {
+        let core = &mut self.core;
+        let was_empty = core.writer.window.available() == 0;
+        core.writer.window.grant(by).map_err(|Overflow| {
+            Http2Error::connection(ErrorCode::FLOW_CONTROL_ERROR, "the connection's window is too large")
+        })?;
+        if was_empty {
+            core.line_up(Waits::Connection);
+        }
+        Ok(())
+    }
+
     fn was_reset(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, code: ErrorCode) -> Result<(), Http2Error> {
-        // Who answered in full and needs no more of the request says so: nothing was done for nothing.
-        if S::IS_SERVER || code != ErrorCode::NO_ERROR {
+        // A server can only reset what we have asked for, and each of these once.
+        let known = self.core.streams.place(id).is_some();
+        if S::IS_SERVER || !known {
             self.charge(cx, price::RESET)?;
         }
         match self.core.streams.place(id) {
@@ -328,10 +335,18 @@ where
         if std::mem::replace(&mut self.core.clock.greeted, true) {
             self.charge(cx, price::FRAME)?;
         }
+        if !S::IS_SERVER && settings.enable_push == Some(true) {
+            let why = "a server says that it may be pushed to";
+            return Err(Http2Error::connection(ErrorCode::PROTOCOL_ERROR, why));
+        }
+        let held_back = std::mem::take(&mut self.core.held_back);
+        if held_back > 0 {
+            self.grant(held_back)?;
+        }
         self.apply(settings)?;
         self.core.writer.begin();
         encode::settings_ack(&mut self.core.writer.out.buffer);
-        S::has_room(self, cx);
+        S::has_settings(self, cx);
         Ok(())
     }
 

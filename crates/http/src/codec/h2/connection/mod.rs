@@ -38,6 +38,8 @@ mod time;
 mod turns;
 mod window;
 
+#[cfg(feature = "client")]
+pub(crate) use client::Capacity;
 pub use client::{ClientSide, Http2Client, http2_client};
 pub use server::{Http2Server, ServerSide, http2_server};
 pub use side::Side;
@@ -113,6 +115,8 @@ pub(crate) struct Core<S: Side> {
     resets: VecDeque<u32>,
     clock: Clock,
     insists: Option<Box<Hold>>,
+    /// What may be sent once the peer has been heard, and not before.
+    held_back: u32,
     side: S,
 }
 
@@ -202,6 +206,7 @@ impl<S: Side> Core<S> {
             resets: VecDeque::new(),
             clock: Clock::default(),
             insists: None,
+            held_back: 0,
             side,
             limits,
         }

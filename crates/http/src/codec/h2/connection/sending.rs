@@ -11,9 +11,9 @@ use super::{
     points::{Points, price},
     side::{Body, Role},
     stream::{Half, Stream, Waits},
-    turns::Priority,
     window::SendWindow,
 };
+use crate::codec::h2::priority::Priority;
 use crate::{
     codec::{
         date,
@@ -33,8 +33,8 @@ use netwright_core::{
 const TURN: usize = 16 * 1024;
 /// Frames of data from this length on earn more.
 const MUCH: usize = 1024;
-/// Streams of ours that we remember to have reset.
-const RESETS_KEPT: usize = 256;
+/// The most streams that we remember to have reset, whatever the limits say.
+const RESETS_KEPT_MAX: usize = 1000;
 
 /// Everything that is appended to.
 pub(super) struct Writer {
@@ -223,9 +223,14 @@ impl<S: Role> Core<S> {
         }
         self.was_read(credit);
         let Some(stream) = self.streams.get(place) else { return };
-        let all_read = child.unread() == 0;
-        if all_read {
-            self.points.earn(std::mem::take(&mut stream.small));
+        let unread = child.unread();
+        let all_read = unread == 0;
+        if stream.small > 0 {
+            // Pieces of few bytes are paid back as they are read: as many as there are bytes that were read, of those that waited.
+            let (total, small) = ((unread + credit) as u64, u64::from(stream.small));
+            let left = (small * unread as u64 + total / 2) / total; // no more than there were
+            self.points.earn(stream.small - left as u32);
+            stream.small = left as u32;
         }
         if stream.input != Half::Open {
             return;
@@ -346,7 +351,9 @@ impl<S: Role> Core<S> {
     pub(super) fn write_reset_of(&mut self, id: u32, code: ErrorCode) {
         self.writer.begin();
         encode::reset(&mut self.writer.out.buffer, id, code);
-        if self.resets.len() == RESETS_KEPT {
+        // Frames that the peer sent before it knew are frames of streams that it took to be open, and it has no more of these.
+        let open = if S::IS_SERVER { self.limits.http2.streams } else { self.peer.streams };
+        while self.resets.len() >= open.clamp(1, RESETS_KEPT_MAX) {
             self.resets.pop_front();
         }
         self.resets.push_back(id);
@@ -355,10 +362,8 @@ impl<S: Role> Core<S> {
     /// A stream has ended, and so much of what it had not read comes back.
     pub(super) fn forget(&mut self, place: u32, credit: usize) {
         self.was_read(credit);
-        if let Some(stream) = self.streams.remove(place)
-            && stream.waits == Waits::Turn
-        {
-            self.turns.remove(place, stream.priority);
+        if let Some((Waits::Turn, priority)) = self.streams.remove(place) {
+            self.turns.remove(place, priority);
         }
     }
 

@@ -1,12 +1,12 @@
 //! The side that answers.
 
 use super::{
-    Block, Core, Drain, Http2, Http2Error,
+    Block, Core, Drain, Http2, Http2Error, WINDOW_DEFAULT,
     points::price,
     sending::Writer,
     side::{Body, Role, Side},
     stream::{Asked, Half, Stream},
-    turns::Priority,
+    window::SendWindow,
 };
 use crate::{
     codec::{
@@ -21,7 +21,7 @@ use crate::{
     message::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, recycle_reply_head},
 };
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use netwright_core::{Context, IntoPipeline, Segment, WritePromise};
 use std::convert::Infallible;
 
@@ -90,7 +90,9 @@ impl Side for ServerSide {
     const NAME: &'static str = "Http2Server";
 }
 
-const PRIORITY: HeaderName = HeaderName::from_static("priority");
+/// How much of a body is sent right behind a 101. What comes before the client has spoken HTTP/2 itself has to fit into what it reads the head of a
+/// reply with: for curl that is 32 KiB.
+const BEHIND_UPGRADE: u32 = 16 * 1024;
 
 type Server<P, F> = Http2<ServerSide, P, F>;
 
@@ -135,8 +137,6 @@ where
     ) -> Result<(), Http2Error> {
         let place = self.core.streams.next_place();
         let head::Request { head, facts } = request;
-        let said = head.headers.get(&PRIORITY);
-        let priority = said.map_or_else(Priority::default, |value| Priority::parse(value.as_bytes()));
         let opened = self.children.open_with(cx, &mut self.build, |child| {
             child.set_tag(place);
             let part = if end { HttpPart::Whole(head, Bytes::new()) } else { HttpPart::Head(head) };
@@ -150,7 +150,7 @@ where
         let mut stream = Stream::new(id, key, core.peer.window, core.new_window());
         stream.input = if end { Half::Over } else { Half::Open };
         stream.body_in.left = facts.content_length;
-        stream.priority = priority;
+        stream.priority = facts.priority;
         stream.asked = Asked {
             head: facts.head,
             connect: facts.connect,
@@ -251,6 +251,8 @@ impl Role for ServerSide {
         let (settings, head) = *before;
         let (core, request) = (&mut stage.core, head::Request::asked_by_http1(head));
         (core.last, core.opened) = (1, 1);
+        core.writer.window = SendWindow::new(BEHIND_UPGRADE);
+        core.held_back = WINDOW_DEFAULT - BEHIND_UPGRADE;
         let done = stage.apply(settings).and_then(|()| stage.open(cx, 1, request, true));
         match done {
             Ok(()) => stage.look(cx),
@@ -372,12 +374,23 @@ impl Role for ServerSide {
         true
     }
 
-    fn goes_away<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>, _: u32)
+    fn goes_away<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>, _: u32, _: ErrorCode, _: &str)
     where
         P: Segment<RequestPart, ReplyPart>,
         F: FnMut() -> P + 'static,
     {
         // It takes no pushes, which we do not make; its own streams go on.
+    }
+
+    fn gone(_: &Core<Self>) -> Option<HttpError> {
+        None
+    }
+
+    fn has_settings<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>)
+    where
+        P: Segment<RequestPart, ReplyPart>,
+        F: FnMut() -> P + 'static,
+    {
     }
 
     fn has_room<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>)

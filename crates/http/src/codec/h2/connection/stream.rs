@@ -8,15 +8,12 @@
 //!
 //! When both halves are over, or one side has reset it, the stream is forgotten.
 
-use super::{
-    turns::Priority,
-    window::{RecvWindow, SendWindow},
-};
+use super::window::{RecvWindow, SendWindow};
+use crate::codec::h2::priority::Priority;
 use netwright_core::ChildKey;
-use std::{
-    collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
-};
+
+/// So many streams at a time are a crowd, whose room is given back when all have gone.
+const CROWD: usize = 64;
 
 /// How far one direction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +52,8 @@ pub(crate) struct Stream {
     pub(crate) asked: Asked,
     /// Small pieces that were paid for while they wait to be read.
     pub(crate) small: u32,
+    /// Answers before the answer that have come.
+    pub(crate) interims: u32,
     pub(crate) watch: Watch,
 }
 
@@ -116,24 +115,82 @@ impl Stream {
             body_out: BodyOut::default(),
             asked: Asked::default(),
             small: 0,
+            interims: 0,
             watch: Watch::default(),
         }
     }
 }
 
-/// Numbers of streams are spread by a multiplication: a peer that chooses them badly has only as many as it may have open.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Spread(u64);
+/// Numbers to places. Numbers come in order and are odd or even, so the half of one is as good as a hash; a peer that chooses them badly has only as
+/// many as it may have open.
+///
+/// Always true: there are twice as many slots as numbers, or more, and between a number and the slot that it should be in none is empty.
+#[derive(Debug, Default)]
+struct Ids {
+    /// A number, or 0, and its place.
+    slots: Vec<(u32, u32)>,
+    len: usize,
+}
 
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
+impl Ids {
+    #[inline]
+    fn slot(&self, id: u32) -> usize {
+        (id >> 1) as usize & (self.slots.len() - 1)
     }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+
+    #[inline]
+    fn find(&self, id: u32) -> Option<usize> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut slot = self.slot(id);
+        loop {
+            match self.slots[slot].0 {
+                0 => return None,
+                this if this == id => return Some(slot),
+                _ => slot = (slot + 1) & (self.slots.len() - 1),
+            }
+        }
     }
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+
+    #[inline]
+    fn insert(&mut self, id: u32, place: u32) {
+        debug_assert!(id != 0 && self.find(id).is_none());
+        if self.slots.len() < 2 * (self.len + 1) {
+            self.grow();
+        }
+        let mut slot = self.slot(id);
+        while self.slots[slot].0 != 0 {
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        self.slots[slot] = (id, place);
+        self.len += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let more = (2 * self.slots.len()).max(16);
+        let before = std::mem::replace(&mut self.slots, vec![(0, 0); more]);
+        self.len = 0;
+        before.into_iter().filter(|(id, _)| *id != 0).for_each(|(id, place)| self.insert(id, place));
+    }
+
+    #[inline]
+    fn remove(&mut self, id: u32) {
+        let Some(mut hole) = self.find(id) else { return };
+        self.len -= 1;
+        let mask = self.slots.len() - 1;
+        let mut next = (hole + 1) & mask;
+        while self.slots[next].0 != 0 {
+            // Whoever would not be found behind the hole goes into it.
+            let wanted = self.slot(self.slots[next].0);
+            if (next.wrapping_sub(wanted) & mask) >= (next.wrapping_sub(hole) & mask) {
+                self.slots[hole] = self.slots[next];
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+        self.slots[hole] = (0, 0);
     }
 }
 
@@ -143,7 +200,7 @@ pub(crate) struct Streams {
     places: Vec<Option<Stream>>,
     free: Vec<u32>,
     /// Those that have a number: ours have none before their head is written.
-    by_id: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    ids: Ids,
 }
 
 impl Streams {
@@ -166,7 +223,7 @@ impl Streams {
             self.places.len() as u32 - 1
         });
         if stream.id != 0 {
-            self.by_id.insert(stream.id, place);
+            self.ids.insert(stream.id, place);
         }
         self.places[place as usize] = Some(stream);
         place
@@ -174,22 +231,27 @@ impl Streams {
 
     /// A stream has got its number.
     pub(crate) fn is_named(&mut self, place: u32, id: u32) {
-        self.by_id.insert(id, place);
+        self.ids.insert(id, place);
     }
 
-    pub(crate) fn remove(&mut self, place: u32) -> Option<Stream> {
-        let stream = self.places.get_mut(place as usize)?.take()?;
-        self.by_id.remove(&stream.id);
+    /// Forgets a stream. What it waited for, and how urgent it was.
+    pub(crate) fn remove(&mut self, place: u32) -> Option<(Waits, Priority)> {
+        let slot = self.places.get_mut(place as usize)?;
+        let Stream { id, waits, priority, .. } = *slot.as_ref()?;
+        *slot = None;
+        if id != 0 {
+            self.ids.remove(id);
+        }
         self.free.push(place);
-        if self.is_empty() && self.places.len() > 32 {
+        if self.is_empty() && self.places.len() > CROWD {
             *self = Self::default(); // a crowd has gone
         }
-        Some(stream)
+        Some((waits, priority))
     }
 
     #[inline]
     pub(crate) fn place(&self, id: u32) -> Option<u32> {
-        self.by_id.get(&id).copied()
+        self.ids.find(id).map(|slot| self.ids.slots[slot].1)
     }
 
     #[inline]
@@ -208,5 +270,33 @@ impl Streams {
             .iter_mut()
             .enumerate()
             .filter_map(|(place, stream)| Some((place as u32, stream.as_mut()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn numbers_are_found_whoever_comes_and_goes() {
+        let (mut ids, mut known) = (Ids::default(), HashMap::new());
+        let mut random = 17u64;
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Few slots are wanted by many.
+            let id = ((random >> 40) as u32 % 40) * 32 + 1 + ((random >> 20) as u32 % 3) * 2;
+            if known.remove(&id).is_some() {
+                ids.remove(id);
+            } else {
+                ids.insert(id, id + 1);
+                known.insert(id, id + 1);
+            }
+            assert_eq!(ids.len, known.len());
+            for (id, place) in &known {
+                assert_eq!(ids.find(*id).map(|slot| ids.slots[slot].1), Some(*place));
+            }
+            assert_eq!(ids.find(id).is_some(), known.contains_key(&id));
+        }
     }
 }

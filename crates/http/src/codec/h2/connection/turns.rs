@@ -7,39 +7,8 @@
 //! ```
 //! Always true: `used` has a bit for each list that is not empty.
 
+use crate::codec::h2::priority::Priority;
 use std::collections::VecDeque;
-
-/// How urgent a reply is, and whether it can be used piece by piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Priority {
-    /// 0 is the most urgent, 7 the least.
-    urgency: u8,
-    /// Replies of the same urgency take turns.
-    pub(crate) incremental: bool,
-}
-
-impl Default for Priority {
-    fn default() -> Self {
-        Self { urgency: 3, incremental: false }
-    }
-}
-
-impl Priority {
-    /// What a `priority` field or a PRIORITY_UPDATE says: `u=1, i`. What is not understood is as if it was not said.
-    pub(crate) fn parse(text: &[u8]) -> Self {
-        let mut priority = Self::default();
-        for item in text.split(|byte| *byte == b',') {
-            let item = item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-            match item {
-                [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',
-                b"i" | b"i=?1" => priority.incremental = true,
-                b"i=?0" => priority.incremental = false,
-                _ => {}
-            }
-        }
-        priority
-    }
-}
 
 /// Streams that have something to send.
 #[derive(Debug, Default)]
@@ -68,8 +37,8 @@ impl Turns {
     }
 
     fn list(&mut self, priority: Priority) -> &mut VecDeque<u32> {
-        self.used |= 1 << priority.urgency;
-        &mut self.lists[usize::from(priority.urgency)]
+        self.used |= 1 << priority.urgency();
+        &mut self.lists[usize::from(priority.urgency())]
     }
 
     /// Takes the one whose turn it is.
@@ -91,10 +60,10 @@ impl Turns {
 
     /// Takes a stream out.
     pub(crate) fn remove(&mut self, stream: u32, priority: Priority) {
-        let list = &mut self.lists[usize::from(priority.urgency)];
+        let list = &mut self.lists[usize::from(priority.urgency())];
         list.retain(|other| *other != stream);
         if list.is_empty() {
-            self.used &= !(1 << priority.urgency);
+            self.used &= !(1 << priority.urgency());
         }
     }
 }
@@ -118,16 +87,5 @@ mod tests {
         turns.again(2, sharing);
         turns.remove(4, plain);
         assert_eq!((turns.pop(), turns.pop(), turns.is_empty()), (Some(2), None, true));
-    }
-
-    #[test]
-    fn what_is_said_of_priority_is_understood_or_ignored() {
-        let said = |text: &str| Priority::parse(text.as_bytes());
-        assert_eq!(said("u=5, i"), Priority { urgency: 5, incremental: true });
-        assert_eq!(said(" i ;x=1 , u=0 "), Priority { urgency: 0, incremental: true });
-        assert_eq!(said("i=?0"), Priority::default());
-        for nonsense in ["", "u=8", "u=", "u=12", "x", ",,,", "\u{0}", "u=-1"] {
-            assert_eq!(said(nonsense), Priority::default(), "{nonsense:?}");
-        }
     }
 }

@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Cookie,
     Length,
     Expect,
+    /// How urgent the reply is (RFC 9218).
+    Priority,
 }
 
 /// Says what a header is, if there may be one like it. Most concern nobody here: their length and first letter say so.
@@ -25,7 +27,7 @@ pub(super) fn kind(name: &HeaderName, value: &HeaderValue) -> Result<Kind, HttpE
     }
     let text = name.as_str().as_bytes();
     match (text.len(), text[0]) {
-        (4, b'h') | (6, b'c' | b'e') | (14, b'c') => Ok(told_kind(name)),
+        (4, b'h') | (6, b'c' | b'e') | (14, b'c') | (8, b'p') => Ok(told_kind(name)),
         (10, b'c' | b'k') | (16, b'p') | (17, b't') | (7, b'u') | (2, b't') => rare_kind(name, bytes),
         _ => Ok(Kind::Plain),
     }
@@ -40,6 +42,8 @@ fn told_kind(name: &HeaderName) -> Kind {
         Kind::Length
     } else if name == header::EXPECT {
         Kind::Expect
+    } else if name.as_str() == "priority" {
+        Kind::Priority
     } else {
         Kind::Plain
     }

@@ -18,6 +18,7 @@ use crate::{
     codec::h2::{
         field::{Field, Line, Pseudo},
         hpack::{Decoder, HeadLimits, HpackError},
+        priority::Priority,
     },
     error::{Framing, Grammar, HttpError, Limit},
     limits::HttpLimits,
@@ -48,6 +49,8 @@ pub(crate) struct RequestFacts {
     pub(crate) expects: bool,
     /// The scheme was `https`, whatever the connection is.
     pub(crate) https: bool,
+    /// How urgent the reply is.
+    pub(crate) priority: Priority,
 }
 
 impl Request {
@@ -133,6 +136,7 @@ struct Taking {
     crumbs: BytesMut,
     content_length: Option<u64>,
     expects: bool,
+    priority: Priority,
     /// A field that is not a pseudo-field has come.
     regular: bool,
 }
@@ -152,6 +156,7 @@ impl Taking {
             crumbs: BytesMut::new(),
             content_length: None,
             expects: false,
+            priority: Priority::default(),
             regular: false,
         }
     }
@@ -165,6 +170,7 @@ impl Taking {
                     Kind::Plain => {}
                     Kind::Length => fields::note_length(&mut self.content_length, value)?,
                     Kind::Expect => self.expect(value)?,
+                    Kind::Priority => self.priority = Priority::parse(value.as_bytes()),
                     Kind::Cookie => return self.cookie(value),
                     Kind::Host => return self.host(value),
                 }
@@ -272,6 +278,7 @@ impl Taking {
             connect,
             extended,
             expects: self.expects,
+            priority: self.priority,
             https: self.https == Some(true),
         })
     }

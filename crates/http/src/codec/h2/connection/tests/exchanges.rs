@@ -8,7 +8,14 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{Request, Response};
-use netwright_core::{EmbeddedChannel, pipeline};
+use netwright_core::{EmbeddedChannel, pipeline, time};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 fn hello(request: &Received) -> Response<String> {
     Response::new(format!("{} {} {}", request.method(), request.uri(), request.body().len()))
@@ -132,6 +139,110 @@ fn a_ping_is_answered_and_a_reset_stream_is_forgotten() {
 }
 
 #[test]
+fn a_handler_whose_stream_is_reset_is_dropped() {
+    struct Noted(Arc<AtomicBool>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let noted = over.clone();
+    let server = http2_server(move || {
+        let noted = noted.clone();
+        pipeline().app(serve(move |_: Request<crate::Body>| {
+            let noted = Noted(noted.clone());
+            async move {
+                let _noted = noted;
+                std::future::pending::<Response<String>>().await
+            }
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.get(1, "/").send();
+    assert!(!over.load(Ordering::Relaxed));
+    peer.reset(1, ErrorCode::CANCEL).send();
+    peer.channel.run();
+    assert!(over.load(Ordering::Relaxed));
+}
+
+/// What Node does when many uploads are refused: it had sent more of each before it heard.
+#[test]
+fn bodies_that_were_sent_before_the_peer_knew_that_nobody_wants_them_cost_it_nothing() {
+    let server =
+        http2_server(|| pipeline().app(serve(async |_: Request<crate::Body>| Response::new("not today"))));
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    let streams = || (0..100).map(|number| 2 * number + 1);
+    for round in 0..3 {
+        let from = round * 200;
+        for stream in streams() {
+            peer.request(from + stream, "POST", "/", &[], false);
+        }
+        peer.send();
+        for stream in streams() {
+            for _ in 0..4 {
+                peer.data(from + stream, &[b'x'; 2000], false);
+            }
+        }
+        peer.send();
+        let heard = peer.hear();
+        assert_eq!(heard.iter().filter_map(Heard::status).filter(|status| *status == "200").count(), 100);
+        let resets =
+            |code| move |heard: &&Heard| matches!(heard, Heard::Reset { code: its, .. } if *its == code);
+        assert_eq!(heard.iter().filter(resets(ErrorCode::NO_ERROR)).count(), 100);
+        assert_eq!(heard.iter().filter(resets(ErrorCode::STREAM_CLOSED)).count(), 0);
+        assert!(!heard.iter().any(|heard| matches!(heard, Heard::GoAway { .. })), "{heard:?}");
+    }
+}
+
+/// What nghttpx does: it cuts bodies where its own buffers end.
+#[test]
+fn pieces_of_few_bytes_are_paid_back_as_they_are_read_although_others_wait() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |mut request: Request<crate::Body>| {
+            let mut read = 0;
+            while let Ok(Some(piece)) = request.body_mut().read().await {
+                read += piece.len();
+                time::sleep(Duration::from_millis(1)).await;
+            }
+            Response::new(read.to_string())
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[], false);
+    let mut sent = 0;
+    for round in 0..3000 {
+        for _ in 0..if round == 0 { 30 } else { 1 } {
+            peer.data(1, &[b'x'; 9], false).data(1, &[b'x'; 300], false);
+            sent += 309;
+        }
+        peer.send();
+        peer.channel.advance(Duration::from_millis(2)); // two pieces are read
+    }
+    peer.data(1, b"", true).send();
+    peer.channel.advance(Duration::from_secs(1));
+    assert_eq!(peer.hear().last(), Some(&data(1, &sent.to_string())));
+}
+
+/// What curl of 2023 needs: it reads the reply to its last request of HTTP/1.1 into 32 KiB, and what follows has to fit in there.
+#[test]
+fn little_is_sent_behind_a_change_of_protocol_before_the_client_has_spoken() {
+    let long = |_: &Received| Response::new(Bytes::from(vec![b'x'; 1 << 20]));
+    let server = crate::HttpVersions::new(move || pipeline().app(respond(long))).pipeline();
+    let mut channel: EmbeddedChannel<(), _> = EmbeddedChannel::with_joint(server);
+    let ask = "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAQAoAAA\r\n";
+    channel.write_inbound(format!("GET / HTTP/1.1\r\nHost: a\r\n{ask}\r\n"));
+    let first = channel.outbound_bytes();
+    assert!(first.starts_with(b"HTTP/1.1 101 ") && (16 << 10..20 << 10).contains(&first.len()));
+    let mut hello = crate::codec::h2::frame::PREFACE.to_vec();
+    hello.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    channel.write_inbound(hello);
+    let then = channel.outbound_bytes();
+    let bytes = |sent: &[u8]| sent.iter().filter(|byte| **byte == b'x').count();
+    assert!(bytes(&first) + bytes(&then) >= 65_535, "what the connection's window allows");
+}
+
+#[test]
 fn who_waits_for_a_100_gets_it_when_the_body_is_asked_for_and_not_before() {
     let server = http2_server(|| {
         pipeline().app(serve(async |request: Request<crate::Body>| {
@@ -164,4 +275,67 @@ fn who_is_answered_without_a_look_at_the_body_gets_no_100() {
     peer.channel.advance(std::time::Duration::from_secs(6));
     let statuses: Vec<_> = peer.hear().iter().filter_map(Heard::status).map(str::to_owned).collect();
     assert_eq!(statuses, ["200"]);
+}
+
+/// Answers each piece as it comes, and ends as gRPC does; what comes without a body is answered by trailers alone, in a head.
+#[cfg(feature = "tower")]
+#[derive(Clone)]
+struct Calls;
+
+#[cfg(feature = "tower")]
+impl tower_service::Service<Request<crate::Body>> for Calls {
+    type Response = Response<crate::Body>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<crate::Body>) -> Self::Future {
+        assert_eq!(request.headers()["te"], "trailers");
+        let mut incoming = request.into_body();
+        if incoming.is_empty() {
+            let mut refused = Response::new(crate::Body::empty());
+            refused.headers_mut().insert("grpc-status", http::HeaderValue::from_static("12"));
+            return std::future::ready(Ok(refused));
+        }
+        let (mut sender, body) = crate::Body::channel();
+        let answering = async move {
+            while let Ok(Some(piece)) = incoming.read().await {
+                if sender.send(piece).await.is_err() {
+                    return;
+                }
+            }
+            let mut trailers = http::HeaderMap::new();
+            trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+            sender.end_with(trailers);
+        };
+        drop(netwright_core::EventLoop::current().unwrap().spawn_local(answering));
+        std::future::ready(Ok(Response::new(body)))
+    }
+}
+
+#[cfg(feature = "tower")]
+#[test]
+fn a_tower_service_replies_while_its_request_still_comes_and_ends_with_trailers() {
+    let server = http2_server(|| pipeline().app(crate::tower(Calls))).date(false);
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[("te", "trailers")], false).send();
+    let head = |stream, fields: &[(&str, &str)], end| {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Heard::Head { stream, fields, end }
+    };
+    assert_eq!(peer.hear(), [head(1, &[(":status", "200")], false)], "before any of the body has come");
+    for piece in ["one", "two"] {
+        peer.data(1, piece.as_bytes(), false).send();
+        let data = Bytes::from_static(piece.as_bytes());
+        assert_eq!(peer.hear(), [Heard::Data { stream: 1, data, end: false }]);
+    }
+    peer.data(1, b"", true).send();
+    assert_eq!(peer.hear(), [head(1, &[("grpc-status", "0")], true)]);
+
+    peer.request(3, "POST", "/", &[("te", "trailers")], true).send();
+    let fields = [(":status", "200"), ("grpc-status", "12"), ("content-length", "0")];
+    assert_eq!(peer.hear(), [head(3, &fields, true)], "trailers alone");
 }
