@@ -3,7 +3,7 @@
 use crate::{
     embedded::subject,
     row::{
-        Drip::{Alive, Byte, Nothing, Takes},
+        Drip::{Byte, Nothing, Takes},
         Limit::Ours,
         Seen, Subject, Table, at, between, closed, cut, never, rows, timed_out,
     },
@@ -65,7 +65,7 @@ pub(crate) const TABLE: Table = (
         refused_and_told_why ["http/src/codec/h2/connection/mod.rs Phase::Lingering"]
             by greeted(&frame(0, 0, 1, b"x")) => "HttpLimits::linger_time" at(2), |seen| seen.cause.is_some(), Byte(b'x');
         a_last_reply_was_sent []
-            by drained() => "HttpLimits::linger_time, at most Http2Limits::grace" between(2, 4), closed, Alive(b'x');
+            by drained() => "Http2Limits::grace" at(30), closed, Byte(b'x');
         a_reply_waits_to_be_taken ["http/src/codec/h2/connection/mod.rs Phase::Closing"]
             by replies() => "LeastRate" between(60, 140), cut, Takes;
     },
