@@ -395,3 +395,31 @@ fn a_stream_that_the_server_resets_is_no_end_of_a_connection() {
         panic!("that is not sent again");
     };
 }
+
+#[test]
+fn what_a_server_has_said_in_full_is_read_to_its_end_although_it_wants_no_more_of_the_request() {
+    let mut rig = Http2Rig::new();
+    let (mut sender, body) = Body::channel();
+    sender.try_send(Bytes::from_static(b"the beginning")).unwrap();
+    let mut replied = rig.ask(body, Duration::ZERO);
+    // A head, four bytes, the end, and RST_STREAM(NO_ERROR), all at once.
+    rig.rig.connection.write_inbound(
+        b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x04\0\x01\0\0\0\x01full\0\0\x04\x03\0\0\0\0\x01\0\0\0\0",
+    );
+    let mut body = replied.try_take().unwrap().ok().unwrap().into_body();
+    let mut waker = Context::from_waker(std::task::Waker::noop());
+    let mut read = Vec::new();
+    for _ in 0..4 {
+        match body.poll_read(&mut waker) {
+            Poll::Ready(Ok(Some(piece))) => read.extend_from_slice(&piece),
+            Poll::Ready(Ok(None)) => break,
+            Poll::Ready(Err(error)) => panic!("{error}"),
+            Poll::Pending => drop(rig.rig.connection.run()),
+        }
+    }
+    assert_eq!(read, b"full");
+    assert!(matches!(body.poll_read(&mut waker), Poll::Ready(Ok(None))));
+    drop(sender);
+    assert!(rig.rig.connection.run().is_open());
+    assert_eq!(rig.shared.figures().streams, 0);
+}
