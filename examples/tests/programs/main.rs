@@ -4,6 +4,8 @@
 
 mod classic;
 mod limits;
+#[path = "../python/mod.rs"]
+mod python;
 mod straight;
 mod support;
 mod values;

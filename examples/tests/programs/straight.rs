@@ -1,5 +1,6 @@
 //! The straight-line programs.
 
+use crate::python;
 use crate::support::{LOOPBACK, Server, Talk, program, run};
 use std::{
     io::{Read, Write},
@@ -123,6 +124,15 @@ fn http(server: &Server, request: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+#[test]
+fn calls_of_grpc_of_every_kind_are_answered_beside_pages_of_axum() {
+    let server = Server::start("grpc_server", &[LOOPBACK]);
+    let page = http(&server, "GET / HTTP/1.1\r\nhost: test\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\nask in gRPC\n"), "{page}");
+    python::peer("grpcio", "grpc_text.py", &[&server.address]);
+    assert_eq!(server.end().trim(), "ended; 0 connections did not finish in time");
 }
 
 #[test]

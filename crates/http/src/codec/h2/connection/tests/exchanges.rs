@@ -276,3 +276,66 @@ fn who_is_answered_without_a_look_at_the_body_gets_no_100() {
     let statuses: Vec<_> = peer.hear().iter().filter_map(Heard::status).map(str::to_owned).collect();
     assert_eq!(statuses, ["200"]);
 }
+
+/// Answers each piece as it comes, and ends as gRPC does; what comes without a body is answered by trailers alone, in a head.
+#[cfg(feature = "tower")]
+#[derive(Clone)]
+struct Calls;
+
+#[cfg(feature = "tower")]
+impl tower_service::Service<Request<crate::Body>> for Calls {
+    type Response = Response<crate::Body>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<crate::Body>) -> Self::Future {
+        assert_eq!(request.headers()["te"], "trailers");
+        let mut incoming = request.into_body();
+        if incoming.is_empty() {
+            let mut refused = Response::new(crate::Body::empty());
+            refused.headers_mut().insert("grpc-status", http::HeaderValue::from_static("12"));
+            return std::future::ready(Ok(refused));
+        }
+        let (mut sender, body) = crate::Body::channel();
+        let answering = async move {
+            while let Ok(Some(piece)) = incoming.read().await {
+                if sender.send(piece).await.is_err() {
+                    return;
+                }
+            }
+            let mut trailers = http::HeaderMap::new();
+            trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+            sender.end_with(trailers);
+        };
+        drop(netwright_core::EventLoop::current().unwrap().spawn_local(answering));
+        std::future::ready(Ok(Response::new(body)))
+    }
+}
+
+#[cfg(feature = "tower")]
+#[test]
+fn a_tower_service_replies_while_its_request_still_comes_and_ends_with_trailers() {
+    let server = http2_server(|| pipeline().app(crate::tower(Calls))).date(false);
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[("te", "trailers")], false).send();
+    let head = |stream, fields: &[(&str, &str)], end| {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Heard::Head { stream, fields, end }
+    };
+    assert_eq!(peer.hear(), [head(1, &[(":status", "200")], false)], "before any of the body has come");
+    for piece in ["one", "two"] {
+        peer.data(1, piece.as_bytes(), false).send();
+        let data = Bytes::from_static(piece.as_bytes());
+        assert_eq!(peer.hear(), [Heard::Data { stream: 1, data, end: false }]);
+    }
+    peer.data(1, b"", true).send();
+    assert_eq!(peer.hear(), [head(1, &[("grpc-status", "0")], true)]);
+
+    peer.request(3, "POST", "/", &[("te", "trailers")], true).send();
+    let fields = [(":status", "200"), ("grpc-status", "12"), ("content-length", "0")];
+    assert_eq!(peer.hear(), [head(3, &fields, true)], "trailers alone");
+}
