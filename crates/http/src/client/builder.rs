@@ -36,11 +36,21 @@ pub struct WebClientBuilder {
     pub(super) connections: usize,
     pub(super) proxies: Proxies,
     pub(super) user_agent: Option<HeaderValue>,
+    pub(super) versions: Versions,
     limits: HttpLimits,
     #[cfg(feature = "tls")]
     pub(super) connector: Option<netwright_tls::Connector>,
     #[cfg(feature = "tls")]
     pub(super) proxy_connector: Option<netwright_tls::Connector>,
+}
+
+/// Which versions of HTTP a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Versions {
+    pub(super) http1: bool,
+    pub(super) http2: bool,
+    /// Also where nothing tells what the server speaks.
+    pub(super) prior_knowledge: bool,
 }
 
 impl WebClientBuilder {
@@ -58,6 +68,7 @@ impl WebClientBuilder {
             connections: 16,
             proxies: Proxies::none(),
             user_agent: None,
+            versions: Versions { http1: true, http2: true, prior_knowledge: false },
             limits: HttpLimits::client(),
             #[cfg(feature = "tls")]
             connector: None,
@@ -113,7 +124,34 @@ impl WebClientBuilder {
         self
     }
 
-    /// Connections to one host at most. Default: 16. A request for which none is free waits for one for 30 s.
+    /// Only HTTP/1.1. Default: HTTP/2 with servers that agree to it in the handshake of TLS, HTTP/1.1 with all others.
+    pub fn http1_only(mut self) -> Self {
+        self.versions = Versions { http1: true, http2: false, prior_knowledge: false };
+        self
+    }
+
+    /// Only HTTP/2: over TLS servers have to agree to it, and without TLS it is known that they speak it.
+    pub fn http2_only(mut self) -> Self {
+        self.versions = Versions { http1: false, http2: true, prior_knowledge: true };
+        self
+    }
+
+    /// All servers for `http://` are known to speak HTTP/2. For `https://`, they still say so themselves.
+    ///
+    /// ```
+    /// use netwright_http::client::WebClient;
+    ///
+    /// let client = WebClient::builder().http2_prior_knowledge().build()?;
+    /// # drop(client);
+    /// # Ok::<(), netwright_http::client::WebClientError>(())
+    /// ```
+    pub fn http2_prior_knowledge(mut self) -> Self {
+        self.versions = Versions { http1: true, http2: true, prior_knowledge: true };
+        self
+    }
+
+    /// Connections to one host at most. Default: 16. A request for which none is free waits for one for 30 s. Those that speak HTTP/2 are
+    /// shared by as many requests as the server takes at a time; another one is made when they are full.
     pub fn connections(mut self, max: usize) -> Self {
         self.connections = max;
         self
@@ -194,10 +232,16 @@ impl WebClientBuilder {
             Some(group) => group.clone(),
             None => transport::Backend::Auto.event_loops(1).map_err(|error| setup(error.to_string()))?,
         };
-        let limits = Arc::new(self.limits.clone());
-        Ok(WebClient { inner: Arc::new(Inner { group, settings: self, limits, pools: Mutex::default() }) })
+        let mut limits = self.limits.clone();
+        // A connection of HTTP/2 sees itself whether anybody uses it.
+        limits.idle_time = if self.idle.is_zero() { FOR_EVER } else { self.idle };
+        let limits = Arc::new(limits);
+        Ok(WebClient { inner: Arc::new(Inner { group, settings: self, limits, sites: Mutex::default() }) })
     }
 }
+
+/// As long as no connection lives.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 impl fmt::Debug for WebClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

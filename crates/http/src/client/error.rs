@@ -38,6 +38,9 @@ pub enum WebClientError {
     Pool(PoolError),
     /// The connection ended before the reply was complete.
     Closed(CloseCause),
+    /// The server has not looked at the request, again and again or with a body that cannot be sent twice: it takes no more of them just now, or
+    /// goes away.
+    Refused,
     /// What the server sent, or what was to be sent, is not HTTP.
     Http(HttpError),
     /// No reply came in time.
@@ -115,6 +118,9 @@ impl fmt::Display for WebClientError {
             Self::Connect(error) => write!(f, "{error}"),
             Self::Pool(error) => write!(f, "no connection is free: {error}"),
             Self::Closed(cause) => write!(f, "the connection ended before the reply was complete: {cause}"),
+            Self::Refused => f.write_str(
+                "the server has not looked at the request, because it takes no more just now, or goes away",
+            ),
             Self::Http(error) => write!(f, "{error}"),
             Self::TimedOut { what, limit } => write!(f, "{what} did not come within {limit:?}"),
             Self::TooManyRedirects { max, next } => {

@@ -2,23 +2,27 @@
 
 use super::{
     Inner, WebClientError,
-    ask::{self, Ask, Failure, GivenUp},
+    ask::{self, Ask, Failure},
+    given_up::{Begun, Holder, OrGivenUp},
+    lease::Lease,
     origin::Origin,
     redirect,
 };
 use crate::{Body, error::HttpError};
 use bytes::Bytes;
 use http::{Request, Response, header, request::Parts};
-use netwright_core::{Channel, Event, Promised, promise, time};
-use netwright_transport::Pooled;
+use netwright_core::{Channel, Promised, promise, time};
 use std::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::Instant,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
 };
 
 /// New connections on which nothing could be written before one gives up: a server that closes them at once is not there.
 const UNUSABLE_MAX: u32 = 3;
+/// Times that a request is not looked at, or ends with a connection that it shares, before one gives up.
+const AGAIN_MAX: u32 = 4;
+/// How long a request may wait for its stream on a connection that has said that there is one.
+const STREAM_WAIT: Duration = Duration::from_secs(30);
 
 /// A request of which as much is kept as can be sent again.
 struct Repeatable {
@@ -66,7 +70,8 @@ impl Inner {
     }
 
     /// Asks until a connection has taken the request, and once more for each that had waited and took it with it into its
-    /// end. Each of these is one connection less, so that in the end a new one is asked.
+    /// end. Each of these is one connection less, so that in the end a new one is asked. What a server has not looked at is asked again, whatever its
+    /// method, as long as its body is there.
     async fn ask(
         &self,
         kept: &Repeatable,
@@ -74,17 +79,17 @@ impl Inner {
         begun: Instant,
     ) -> Result<Response<Body>, WebClientError> {
         let origin = Origin::of(&kept.head.uri)?;
-        let mut unusable = 0;
+        let (mut unusable, mut again) = (0, 0);
         loop {
-            let pooled = self.acquire(&origin, begun).await?;
-            let fresh = pooled.is_fresh();
+            let lease = self.lease(&origin, begun).await?;
+            let (fresh, shared) = (lease.is_fresh(), lease.is_stream());
             let body = match (stream.take(), &kept.body) {
                 (Some(body), _) => body,
                 (None, Some(bytes)) => Body::from(bytes.clone()),
                 (None, None) => return Err(HttpError::Aborted("its body was sent before".into()).into()),
             };
             let request = Request::from_parts(kept.head.clone(), body);
-            match self.exchange(pooled, request, begun).await {
+            match self.exchange(lease, request, begun).await {
                 Ok(reply) => return Ok(reply),
                 Err(Failure::Unsent(request, error)) => {
                     unusable += u32::from(fresh);
@@ -93,12 +98,19 @@ impl Inner {
                     }
                     stream = kept.body.is_none().then(|| request.into_body());
                 }
+                Err(Failure::Refused) => {
+                    again += 1;
+                    if again == AGAIN_MAX || kept.body.is_none() {
+                        return Err(WebClientError::Refused);
+                    }
+                }
                 Err(Failure::Sent { error, unanswered }) => {
                     let may_repeat = kept.head.method.is_idempotent() && kept.body.is_some();
                     #[cfg(feature = "_planted")]
                     let may_repeat = may_repeat
                         || netwright_core::planted::Bug::UnsafeRetry.is_planted() && kept.body.is_some();
-                    if fresh || !unanswered || !may_repeat {
+                    again += u32::from(shared);
+                    if fresh || !unanswered || !may_repeat || again == AGAIN_MAX {
                         return Err(error);
                     }
                 }
@@ -106,50 +118,32 @@ impl Inner {
         }
     }
 
-    /// A connection, within the time of the whole request.
-    async fn acquire(&self, origin: &Origin, begun: Instant) -> Result<Pooled<Ask>, WebClientError> {
-        let limit = self.settings.times.total;
-        let acquiring = Given(self.pool(origin)?.acquire(), None);
-        if limit.is_zero() {
-            return Ok(acquiring.await?);
-        }
-        let left = limit.saturating_sub(time::now().saturating_duration_since(begun));
-        match time::timeout(left, acquiring).await {
-            Ok(acquired) => Ok(acquired?),
-            Err(_) => Err(WebClientError::TimedOut { what: "a connection for the request", limit }),
-        }
-    }
-
     async fn exchange(
         &self,
-        pooled: Pooled<Ask>,
+        lease: Lease,
         request: Request<Body>,
         begun: Instant,
     ) -> Result<Response<Body>, Failure> {
         let (reply, promised): (_, Promised<Response<Body>, Failure>) = promise();
-        let channel: Channel<Ask> = (*pooled).clone();
-        let mut ask = Ask::new(ask::Parts { request, reply, pooled }, self.settings.times);
+        let channel: Channel<Ask> = (*lease).clone();
+        let taken: Option<Begun> = lease.is_stream().then(|| Arc::new(OnceLock::new()));
+        let mut ask = Ask::new(ask::Parts { request, reply, lease }, self.settings.times);
         ask.since = Some(begun);
+        ask.begun = taken.clone();
         channel.write_and_flush(ask);
-        Given(promised, Some(channel)).await
-    }
-}
-
-/// What is waited for, and given up by its drop: with the connection that has the request, if one has.
-struct Given<T, E>(Promised<T, E>, Option<Channel<Ask>>);
-
-impl<T, E> Future for Given<T, E> {
-    type Output = Result<T, E>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
-
-impl<T, E> Drop for Given<T, E> {
-    fn drop(&mut self) {
-        if let (true, Some(channel)) = (self.0.cancel(), &self.1) {
-            channel.fire_event(Event::new(GivenUp));
+        let Some(taken) = taken else { return OrGivenUp(promised, Holder::Connection(channel)).await };
+        let mut waiting = OrGivenUp(promised, Holder::Stream(taken.clone()));
+        // Until an exchange has it, nobody else looks at the time.
+        let total = self.settings.times.total;
+        let left = total.saturating_sub(time::now().saturating_duration_since(begun));
+        let limit = if total.is_zero() { STREAM_WAIT } else { left.min(STREAM_WAIT) };
+        match time::timeout(limit, &mut waiting).await {
+            Ok(done) => done,
+            Err(_) if taken.get().is_some() => waiting.await,
+            Err(_) => {
+                let error = WebClientError::TimedOut { what: "a stream for the request", limit };
+                Err(Failure::Sent { error, unanswered: false })
+            }
         }
     }
 }

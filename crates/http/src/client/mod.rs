@@ -32,9 +32,15 @@ mod dues;
 mod error;
 mod exchange;
 mod follow;
+mod given_up;
+mod lease;
 mod origin;
 mod pools;
 mod redirect;
+mod room;
+mod shared;
+mod site;
+mod speaks;
 #[cfg(test)]
 mod tests;
 
@@ -43,11 +49,10 @@ pub use builder::WebClientBuilder;
 pub use error::WebClientError;
 
 use crate::{Body, limits::HttpLimits};
-use ask::Ask;
 use http::{Method, Request, Uri};
 use netwright_core::EventLoopGroup;
-use netwright_transport::Pool;
 use origin::Origin;
+use site::Site;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -77,7 +82,7 @@ struct Inner {
     group: EventLoopGroup,
     settings: WebClientBuilder,
     limits: Arc<HttpLimits>,
-    pools: Mutex<BTreeMap<Origin, Pool<Ask>>>,
+    sites: Mutex<BTreeMap<Origin, Arc<Site>>>,
 }
 
 impl WebClient {
@@ -103,14 +108,9 @@ impl WebClient {
 
     /// What the client holds just now.
     pub fn figures(&self) -> WebClientFigures {
-        let pools: Vec<Pool<Ask>> = self.inner.pools().values().cloned().collect();
-        let mut all = WebClientFigures { hosts: pools.len(), ..WebClientFigures::default() };
-        for figures in pools.iter().map(Pool::figures) {
-            all.idle += figures.idle;
-            all.in_use += figures.in_use;
-            all.connecting += figures.connecting;
-            all.waiting += figures.waiting;
-        }
+        let sites: Vec<Arc<Site>> = self.inner.sites().values().cloned().collect();
+        let mut all = WebClientFigures { hosts: sites.len(), ..WebClientFigures::default() };
+        sites.iter().for_each(|site| site.count(&mut all));
         all
     }
 
@@ -153,13 +153,17 @@ pub struct WebClientFigures {
     pub in_use: usize,
     /// Connections that are being made.
     pub connecting: usize,
-    /// Requests that wait for a connection.
+    /// Requests that wait for a connection, or for a stream of one.
     pub waiting: usize,
+    /// Connections that speak HTTP/2 and take requests, idle or in use.
+    pub shared: usize,
+    /// Requests on them.
+    pub streams: usize,
 }
 
 impl fmt::Debug for WebClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pools = self.inner.pools().len();
-        f.debug_struct("WebClient").field("hosts", &pools).finish_non_exhaustive()
+        let hosts = self.inner.sites().len();
+        f.debug_struct("WebClient").field("hosts", &hosts).finish_non_exhaustive()
     }
 }

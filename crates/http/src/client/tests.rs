@@ -3,6 +3,9 @@
 use super::{
     ask::{self, Ask, Failure, Times},
     exchange::Exchange,
+    lease::Lease,
+    room::Room,
+    shared::{Found, SharedConnections},
     *,
 };
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 use netwright_core::{CloseCause, EmbeddedChannel, Event, ManualLoop, Promised, pipeline, promise};
-use netwright_transport::Pooled;
+use netwright_transport::{Pool, Pooled};
 use std::{
     convert::Infallible,
     task::{Context, Poll},
@@ -30,7 +33,7 @@ type Replied = Promised<Response<Body>, Failure>;
 struct Rig {
     connection: EmbeddedChannel<Infallible, Ask>,
     pool: Pool<Ask>,
-    _timer: ManualLoop,
+    timer: ManualLoop,
 }
 
 impl Rig {
@@ -41,19 +44,20 @@ impl Rig {
     fn on(connection: EmbeddedChannel<Infallible, Ask>) -> Self {
         let (timer, channel) = (ManualLoop::new(), connection.channel().clone());
         let pool = Pool::with(timer.handle().clone(), move || Promised::ready(Ok(channel.clone())));
-        Self { connection, pool: pool.max_connections(1).build().unwrap(), _timer: timer }
+        Self { connection, pool: pool.max_connections(1).build().unwrap(), timer }
     }
 
     fn lend(&self) -> Pooled<Ask> {
         self.pool.acquire().try_take().expect("there is one").expect("and it is free")
     }
 
-    fn send(&mut self, pooled: Pooled<Ask>, body: impl Into<Body>, total: Duration) -> Replied {
+    fn send(&mut self, lease: impl Into<Lease>, body: impl Into<Body>, total: Duration) -> Replied {
         let (reply, promised) = promise();
-        let channel = (*pooled).clone();
+        let lease = lease.into();
+        let channel = (*lease).clone();
         let request = Request::post("http://a/").body(body.into()).unwrap();
         channel.write_and_flush(Ask::new(
-            ask::Parts { request, reply, pooled },
+            ask::Parts { request, reply, lease },
             Times { head: HEAD, piece: PIECE, total },
         ));
         self.connection.run();
@@ -75,6 +79,7 @@ fn error(mut replied: Replied) -> WebClientError {
     match replied.try_take().expect("it is over").expect_err("without a reply") {
         Failure::Sent { error, .. } => error,
         Failure::Unsent(_, error) => panic!("nothing was written: {error}"),
+        Failure::Refused => panic!("refused"),
     }
 }
 
@@ -242,7 +247,7 @@ fn a_connection_is_given_up_after_a_last_reply_of_every_kind() {
             request.headers_mut().insert("upgrade", HeaderValue::from_static("other"));
         }
         let times = Times { head: HEAD, piece: PIECE, total: Duration::ZERO };
-        rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, pooled }, times));
+        rig.connection.write_outbound(Ask::new(ask::Parts { request, reply, lease: pooled.into() }, times));
         rig.connection.write_inbound(theirs);
         let mut body = promised.try_take().unwrap().ok().unwrap().into_body();
         let mut waker = Context::from_waker(std::task::Waker::noop());
@@ -268,7 +273,7 @@ fn a_request_that_is_given_up_ends_its_connection_and_one_that_was_not_written_l
     let (reply, promised) = promise::<_, Failure>();
     let times = Times { head: HEAD, piece: PIECE, total: Duration::ZERO };
     let request = Request::get("http://a/").body(Body::empty()).unwrap();
-    channel.write_and_flush(Ask::new(ask::Parts { request, reply, pooled }, times));
+    channel.write_and_flush(Ask::new(ask::Parts { request, reply, lease: pooled.into() }, times));
     assert!(promised.cancel());
     channel.fire_event(Event::new(ask::GivenUp));
     rig.connection.run();
@@ -301,4 +306,92 @@ fn a_reply_to_nobody_ends_its_connection_with_an_error_that_says_so() {
         assert!(unasked, "{fault:?}");
         assert_eq!(rig.figures(), (0, 0));
     }
+}
+
+// ---- on a stream of HTTP/2 ----
+
+/// A connection that speaks HTTP/2, and the requests that share it.
+struct Http2Rig {
+    rig: Rig,
+    shared: Arc<SharedConnections>,
+    first: Option<Lease>,
+}
+
+impl Http2Rig {
+    fn new() -> Self {
+        let room = Arc::new(Room::new(std::sync::Weak::new()));
+        let stage = speaks::http2(Arc::new(HttpLimits::client()), false, room.clone());
+        let mut rig = Rig::on(EmbeddedChannel::new(pipeline().last(stage)));
+        rig.connection.write_inbound(b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0"); // settings, and the end of ours
+        rig.connection.outbound_bytes();
+        let shared = SharedConnections::new(1, rig.timer.handle().clone());
+        let first = Some(shared.add(rig.lend(), room));
+        Self { rig, shared, first }
+    }
+
+    fn ask(&mut self, body: impl Into<Body>, total: Duration) -> Replied {
+        let lease = self.first.take().unwrap_or_else(|| match self.shared.find(None) {
+            Found::Stream(lease) => lease,
+            _ => panic!("there is no stream"),
+        });
+        self.rig.send(lease, body, total)
+    }
+
+    /// Types of the frames that were sent, and their streams.
+    fn sent(&mut self) -> Vec<(u8, u8)> {
+        let mut bytes = &self.rig.connection.outbound_bytes()[..];
+        let mut frames = Vec::new();
+        while let [_, high, low, kind, _, _, _, _, stream, rest @ ..] = bytes {
+            frames.push((*kind, *stream));
+            bytes = &rest[usize::from(u16::from_be_bytes([*high, *low]))..];
+        }
+        frames
+    }
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+
+#[test]
+fn a_reply_that_is_late_resets_its_stream_and_the_connection_goes_on() {
+    for total in [Duration::ZERO, HEAD / 2] {
+        let mut rig = Http2Rig::new();
+        let replied = rig.ask((), total);
+        assert_eq!(rig.sent(), [(HEADERS, 1)]);
+        rig.rig.connection.advance(HEAD);
+        let limit = if total.is_zero() { HEAD } else { total };
+        assert_eq!(late(replied).1, limit);
+        assert_eq!(rig.sent(), [(RESET, 1)]);
+        assert!(rig.rig.connection.is_open());
+        let mut replied = rig.ask("body", Duration::ZERO);
+        assert_eq!(rig.sent(), [(HEADERS, 3), (DATA, 3)]);
+        rig.rig.connection.write_inbound(b"\0\0\x01\x01\x05\0\0\0\x03\x88");
+        assert_eq!(replied.try_take().unwrap().ok().unwrap().status(), 200);
+        assert_eq!(rig.shared.figures().streams, 0);
+    }
+}
+
+#[test]
+fn what_a_server_says_that_it_has_not_looked_at_is_told_so() {
+    let refused: [&[u8]; 2] =
+        [b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07", b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0"];
+    for said in refused {
+        let mut rig = Http2Rig::new();
+        let mut replied = rig.ask("body", Duration::ZERO);
+        rig.rig.connection.write_inbound(said);
+        assert!(matches!(replied.try_take().unwrap(), Err(Failure::Refused)));
+    }
+}
+
+#[test]
+fn a_stream_that_the_server_resets_is_no_end_of_a_connection() {
+    let mut rig = Http2Rig::new();
+    let mut replied = rig.ask("body", Duration::ZERO);
+    rig.rig.connection.write_inbound(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02");
+    let failure = replied.try_take().unwrap().err().unwrap();
+    let Failure::Sent { error: WebClientError::Closed(CloseCause::Reset(2)), unanswered: false } = failure
+    else {
+        panic!("that is not sent again");
+    };
 }

@@ -28,4 +28,6 @@ pub mod http2 {
 
 pub(crate) use h1::recycle_request;
 pub use h1::{HttpClient, HttpServer, LastReply, RequestRefused};
+#[cfg(feature = "client")]
+pub(crate) use h2::Capacity;
 pub use versions::HttpVersions;

@@ -5,14 +5,14 @@ use crate::{
     body::{Body, Pipe, Sending, broken_off},
     client::{
         WebClientError,
-        ask::{Ask, Failure},
+        ask::Failure,
         dues::{self, Dues},
+        lease::Lease,
     },
     error::{HttpError, Within},
 };
 use http::Response;
-use netwright_core::{Promise, StageTimer, time};
-use netwright_transport::Pooled;
+use netwright_core::{CloseCause, Promise, StageTimer, time};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use std::{
 
 pub(super) struct Current {
     pub(super) reply: Option<Promise<Response<Body>, Failure>>,
-    pub(super) pooled: Option<Pooled<Ask>>,
+    pub(super) lease: Option<Lease>,
     pub(super) incoming: Option<Arc<Pipe>>,
     pub(super) sending: Option<Sending>,
     pub(super) dues: Dues,
@@ -99,15 +99,19 @@ impl Current {
             }));
         }
         if let Some(reply) = self.reply.take() {
-            let ended = matches!(
-                error,
+            let ended = match error {
+                WebClientError::Closed(CloseCause::Reset(_)) => false, // the connection goes on
                 WebClientError::Closed(_)
-                    | WebClientError::Http(HttpError::Premature { within: Within::Waiting })
-            );
-            reply.fail(Failure::Sent { unanswered: ended && !self.heard, error });
+                | WebClientError::Http(HttpError::Premature { within: Within::Waiting }) => true,
+                _ => false,
+            };
+            reply.fail(match error {
+                WebClientError::Refused if !self.heard => Failure::Refused,
+                error => Failure::Sent { unanswered: ended && !self.heard, error },
+            });
         }
-        if let Some(pooled) = self.pooled.take() {
-            pooled.discard();
+        if let Some(lease) = self.lease.take() {
+            lease.discard();
         }
     }
 }

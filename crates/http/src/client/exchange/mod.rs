@@ -9,6 +9,7 @@
 //! 1. A connection goes back to its pool when [`Dues`] say so; otherwise it is closed.
 //! 2. Every promise is kept or broken: by the reply, by the deadline, or by the end of the connection.
 //! 3. What cannot be written any more comes back unsent.
+//! 4. On a stream of HTTP/2 there is one exchange, and what breaks it off closes the stream alone.
 //!
 //! | state | deadline |
 //! | --- | --- |
@@ -25,10 +26,13 @@ use super::{
     WebClientError,
     ask::{Ask, GivenUp, Parts, Times},
     dues::{self, Dues, Verdict},
+    room::Room,
+    speaks::Speaks,
 };
 use crate::{
     LastReply,
     body::{Body, Later, Next, Piece, Pipe, Sending},
+    codec::http2::ErrorCode,
     error::HttpError,
     grammar::content_length,
     message::{HttpPart, ReplyHead, ReplyPart, RequestPart},
@@ -42,6 +46,7 @@ use std::{
     convert::Infallible,
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
@@ -56,6 +61,8 @@ pub(super) struct Exchange {
     over: bool,
     /// What the proxy at the other end is told of us with each request.
     authorization: Option<HeaderValue>,
+    /// It is the only stage of one stream of a connection, of which this is known.
+    stream: Option<Arc<Room>>,
 }
 
 type Cx<'a> = Context<'a, Exchange>;
@@ -66,7 +73,30 @@ impl Exchange {
         Self { authorization, ..self }
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_>, ask: Ask) {
+    /// One on a stream of HTTP/2, which ends with its exchange.
+    pub(super) fn on_stream(room: Arc<Room>) -> Self {
+        Self { stream: Some(room), ..Self::default() }
+    }
+
+    /// Somebody does not wait any more: perhaps the one that this is for.
+    pub(super) fn given_up(&mut self, cx: &mut Cx<'_>) {
+        let waits = self.current.as_ref().and_then(|current| current.reply.as_ref());
+        if waits.is_some_and(Promise::is_cancelled) {
+            self.break_off(cx, WebClientError::Cancelled);
+        }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>, mut ask: Ask) {
+        if let Some(ready) = ask.ready.take() {
+            match &self.stream {
+                Some(room) => {
+                    ready.succeed(Speaks::Http2(room.clone()));
+                    cx.close(); // there is nothing to be said
+                }
+                None => ready.succeed(Speaks::Http1),
+            }
+            return;
+        }
         if self.over || cx.view().close_cause().is_some() {
             let cause = cx.view().close_cause().cloned().unwrap_or(CloseCause::Requested);
             return ask.give_back(WebClientError::Closed(cause));
@@ -77,8 +107,14 @@ impl Exchange {
         }
         let Times { head: limit, piece: piece_limit, total } = ask.times;
         let waited = ask.since.map_or(Duration::ZERO, |since| time::now().saturating_duration_since(since));
-        let Some(Parts { request, reply, pooled }) = ask.take() else { return };
+        if let Some(begun) = &ask.begun {
+            let _ = begun.set(cx.caller()); // before it is asked whether somebody waits
+        }
+        let Some(Parts { request, reply, lease }) = ask.take() else { return };
         if reply.is_cancelled() {
+            if self.stream.is_some() {
+                cx.close(); // nobody waits for it any more
+            }
             return; // and the connection goes back: nothing was written
         }
         let total_timer = (!total.is_zero()).then(|| (cx.arm(total.saturating_sub(waited).max(SOON)), total));
@@ -88,7 +124,7 @@ impl Exchange {
         }
         let mut current = Current {
             reply: Some(reply),
-            pooled: Some(pooled),
+            lease: Some(lease),
             incoming: None,
             sending: None,
             dues: Dues { request: dues::Request::Written, replied: false, last: false },
@@ -267,14 +303,17 @@ impl Exchange {
     fn over(&mut self, cx: &mut Cx<'_>, verdict: Verdict) {
         let Some(mut current) = self.current.take() else { return };
         current.disarm(cx);
-        let Some(pooled) = current.pooled.take() else { return };
-        if verdict == Verdict::Lend {
+        let Some(lease) = current.lease.take() else { return };
+        if self.stream.is_some() {
+            self.over = true; // the stream sees itself that both sides have said all
+            drop(lease);
+        } else if verdict == Verdict::Lend {
             // The reply may have been over before its request was sent. Then nobody reads who would see that the server closes.
             self.ask(cx);
-            drop(pooled); // goes back
+            drop(lease); // goes back
         } else {
             self.over = true;
-            pooled.discard();
+            lease.discard();
         }
     }
 
@@ -285,6 +324,18 @@ impl Exchange {
         current.disarm(cx);
         current.fail(error);
         cx.close();
+    }
+}
+
+/// Why a stream ended.
+fn of_stream(cause: &CloseCause) -> WebClientError {
+    match cause {
+        CloseCause::Reset(code) if *code == u64::from(ErrorCode::REFUSED_STREAM.0) => WebClientError::Refused,
+        CloseCause::Fault(fault) => match fault.downcast_ref::<HttpError>() {
+            Some(error) => WebClientError::Http(error.clone()),
+            None => WebClientError::Closed(cause.clone()),
+        },
+        _ => WebClientError::Closed(cause.clone()),
     }
 }
 
@@ -351,11 +402,7 @@ impl Handler for Exchange {
 
     fn event(&mut self, cx: &mut Cx<'_>, event: Event) {
         if event.get::<GivenUp>().is_some() {
-            let waits = self.current.as_ref().and_then(|current| current.reply.as_ref());
-            if waits.is_some_and(Promise::is_cancelled) {
-                self.break_off(cx, WebClientError::Cancelled);
-            }
-            return;
+            return self.given_up(cx);
         }
         if event.get::<LastReply>().is_none() {
             return;
@@ -416,9 +463,19 @@ impl Handler for Exchange {
     fn inactive(&mut self, cx: &mut Cx<'_>, cause: CloseCause) {
         self.over = true;
         if let Some(mut current) = self.current.take() {
-            current.fail(WebClientError::Closed(cause.clone()));
+            current.fail(if self.stream.is_some() {
+                of_stream(&cause)
+            } else {
+                WebClientError::Closed(cause.clone())
+            });
         }
         cx.fire_inactive(cause);
+    }
+
+    /// A stream leaves its stage to the next one.
+    fn start_over(&mut self) -> bool {
+        (self.asked, self.over) = (false, false);
+        self.current.is_none()
     }
 
     fn name(&self) -> &'static str {

@@ -29,7 +29,7 @@ use netwright_core::{
 use std::sync::{Arc, LazyLock};
 
 /// Answers before an answer. Servers send one or two.
-const INTERIM_MAX: u32 = 32;
+pub(crate) const INTERIM_MAX: u32 = 32;
 
 /// Told by [`HttpClient`] to the stages behind it, once and before the part that ends the reply: no other reply will come on
 /// this connection. The server or the request said that it closes, what follows is not HTTP any more, or bytes lie behind the
@@ -101,6 +101,11 @@ enum Phase {
 }
 
 static DEFAULTS: LazyLock<Arc<HttpLimits>> = LazyLock::new(|| Arc::new(HttpLimits::client()));
+
+/// The limits of clients that have none of their own.
+pub(crate) fn client_limits() -> Arc<HttpLimits> {
+    DEFAULTS.clone()
+}
 
 impl HttpClient {
     /// A codec with [`HttpLimits::client`].

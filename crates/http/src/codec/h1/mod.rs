@@ -17,6 +17,7 @@ mod wire;
 
 pub(crate) use asked::is_bodiless;
 pub use client::{HttpClient, LastReply};
+pub(crate) use client::{INTERIM_MAX, client_limits};
 #[cfg(test)]
 pub(crate) use decode::read_request;
 pub(crate) use decode::{is_forbidden, new_number, recycle_request};

@@ -22,6 +22,8 @@ mod hpack;
 mod priority;
 
 pub use code::ErrorCode;
+#[cfg(feature = "client")]
+pub(crate) use connection::Capacity;
 pub use connection::{
     ClientSide, Http2, Http2Client, Http2Server, ServerSide, Side, http2_client, http2_server,
 };

@@ -8,44 +8,90 @@ use super::{
 };
 use crate::{
     codec::{
-        h1::{default_limits, is_bodiless},
+        h1::{INTERIM_MAX, client_limits, is_bodiless},
         h2::{
             code::ErrorCode,
             head::{self, write::Length},
         },
     },
-    error::{HttpError, Misuse},
+    error::{HttpError, Limit, Misuse},
     message::{HttpPart, ReplyHead, ReplyPart, RequestHead, RequestPart, recycle_request_box},
 };
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use netwright_core::{CloseCause, Context, Fault, IntoPipeline, Segment, WriteError, WritePromise};
+use std::fmt;
 
 /// The client's side of [`Http2Client`].
-#[derive(Debug)]
 pub struct ClientSide {
     /// There is TLS below.
     tls: bool,
     /// The number of the next stream.
     next: u32,
+    /// Why the server said that it goes away, if that was a mistake.
+    gone: Option<Http2Error>,
+    /// Who is told how many streams there can be.
+    watcher: Option<Box<dyn FnMut(Capacity)>>,
+}
+
+/// How many streams a connection can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capacity {
+    /// So many at a time.
+    Streams(usize),
+    /// Not one more: it ends when those that it has do.
+    Over,
+}
+
+impl fmt::Debug for ClientSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSide")
+            .field("next", &self.next)
+            .field("gone", &self.gone)
+            .finish_non_exhaustive()
+    }
 }
 
 /// HTTP/2 as a client speaks it: the last stage of a connection, with a pipeline `P` for each stream. Made by [`http2_client`].
 ///
 /// What is written to the connection opens a stream: it goes to the far end of a new pipeline. Streams that the server does not take yet
-/// wait for their turn, as many as [`HttpLimits::in_flight`](crate::HttpLimits::in_flight) says.
+/// wait for their turn, as many as [`HttpLimits::in_flight`](crate::HttpLimits::in_flight) says. What the server has not looked at, because it
+/// goes away or takes no more, ends as reset with `REFUSED_STREAM`: it can be asked again on another connection.
 pub type Http2Client<P, F> = Http2<ClientSide, P, F>;
 
 /// A client of HTTP/2 for connections of which it is known that they speak it: each stream is a channel with stages of its own, which `build` makes. They
 /// write [`RequestPart`]s and read [`ReplyPart`]s, as those behind an [`HttpClient`](crate::HttpClient) do.
 ///
-/// ```
-/// use http::Request;
-/// use netwright_core::{EmbeddedChannel, pipeline};
-/// use netwright_http::{ReplyPart, RequestPart, http2::http2_client};
+/// The limits are those of [`HttpLimits::client`](crate::HttpLimits::client); how long a reply may take is for those to say who wait for it.
 ///
-/// let stream = || pipeline().handle(|_, part: ReplyPart| println!("{part:?}")).carrying::<RequestPart>();
-/// # fn main() {}
+/// ```
+/// use bytes::Bytes;
+/// use http::Request;
+/// use netwright_core::{Context, EmbeddedChannel, Handler, WritePromise, pipeline};
+/// use netwright_http::{ReplyPart, RequestPart, http2::http2_client};
+/// use std::convert::Infallible;
+///
+/// struct Print;
+///
+/// impl Handler for Print {
+///     type Read = ReplyPart;
+///     type ReadOut = Infallible;
+///     type Write = RequestPart;
+///     type WriteOut = RequestPart;
+///
+///     fn read(&mut self, _: &mut Context<'_, Self>, part: ReplyPart) {
+///         println!("{part:?}");
+///     }
+///     fn write(&mut self, cx: &mut Context<'_, Self>, part: RequestPart, done: WritePromise) {
+///         cx.write_with(part, done);
+///     }
+/// }
+///
+/// let mut channel = EmbeddedChannel::of(pipeline().last(http2_client(|| pipeline().last(Print))));
+/// let request = Request::get("http://example/hello").body(Bytes::new())?;
+/// channel.write_outbound(RequestPart::from(request)); // on a stream of its own
+/// assert!(channel.outbound_bytes().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+/// # Ok::<(), http::Error>(())
 /// ```
 pub fn http2_client<B, T>(
     mut build: impl FnMut() -> B + 'static,
@@ -53,8 +99,8 @@ pub fn http2_client<B, T>(
 where
     B: IntoPipeline<T, ReplyPart, RequestPart, Written = RequestPart>,
 {
-    let side = ClientSide { tls: false, next: 1 };
-    Http2::with_side(move || build().into_pipeline(), default_limits(), side)
+    let side = ClientSide { tls: false, next: 1, gone: None, watcher: None };
+    Http2::with_side(move || build().into_pipeline(), client_limits(), side)
 }
 
 impl<P, F> Http2Client<P, F>
@@ -66,6 +112,22 @@ where
     pub fn over_tls(mut self, tls: bool) -> Self {
         self.core.side.tls = tls;
         self
+    }
+
+    /// Has somebody know how many streams there can be: as soon as the server has said so, and whenever that changes.
+    #[cfg(feature = "client")]
+    #[must_use]
+    pub(crate) fn watched(mut self, watcher: impl FnMut(Capacity) + 'static) -> Self {
+        self.core.side.watcher = Some(Box::new(watcher));
+        self
+    }
+}
+
+impl ClientSide {
+    fn tell(&mut self, capacity: Capacity) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher(capacity);
+        }
     }
 }
 
@@ -85,8 +147,20 @@ where
     F: FnMut() -> P + 'static,
 {
     fn may_open(&self) -> bool {
-        let open = self.children.len();
-        open < self.core.peer.streams && open < self.core.limits.http2.streams.max(1)
+        self.children.len() < self.most_streams()
+    }
+
+    fn most_streams(&self) -> usize {
+        self.core.peer.streams.min(self.core.limits.http2.streams.max(1))
+    }
+
+    /// A reply passes a limit.
+    #[cold]
+    fn too_much(&mut self, cx: &mut Context<'_, Self>, id: u32, error: HttpError) -> Result<(), Http2Error> {
+        if let Some(place) = self.core.streams.place(id) {
+            self.refuse(cx, place, error);
+        }
+        Ok(())
     }
 
     /// Opens a stream, and has its pipeline take what was asked.
@@ -177,14 +251,23 @@ impl Role for ClientSide {
         let protocol = |why| Http2Error::stream(ErrorCode::PROTOCOL_ERROR, id, why);
         let part = match stream.input {
             Half::Idle => {
-                let read = head::read_reply(&mut core.decoder, &block.bytes, &core.limits)?;
-                let reply = read.map_err(|error| protocol(error.to_string()))?;
+                let reply = match head::read_reply(&mut core.decoder, &block.bytes, &core.limits)? {
+                    Ok(reply) => reply,
+                    Err(error @ HttpError::TooMuch { .. }) => return stage.too_much(cx, id, error),
+                    Err(error) => return Err(protocol(error.to_string())),
+                };
                 let status = reply.head.status;
                 if status.is_informational() {
                     if end || status == StatusCode::SWITCHING_PROTOCOLS {
                         return Err(protocol(format!("status {status} where there can be none")));
                     }
                     stream.asked.expects &= status != StatusCode::CONTINUE;
+                    stream.interims += 1;
+                    if stream.interims > INTERIM_MAX {
+                        let (max, got) = (INTERIM_MAX.into(), stream.interims.into());
+                        let error = HttpError::TooMuch { limit: Limit::Interim, max, got };
+                        return stage.too_much(cx, id, error);
+                    }
                     HttpPart::Interim(reply.head)
                 } else {
                     let nothing = stream.asked.head || is_bodiless(status);
@@ -201,8 +284,11 @@ impl Role for ClientSide {
                 }
             }
             Half::Open => {
-                let read = head::read_trailers(&mut core.decoder, &block.bytes, &core.limits)?;
-                let trailers = read.map_err(|error| protocol(error.to_string()))?;
+                let trailers = match head::read_trailers(&mut core.decoder, &block.bytes, &core.limits)? {
+                    Ok(trailers) => trailers,
+                    Err(error @ HttpError::TooMuch { .. }) => return stage.too_much(cx, id, error),
+                    Err(error) => return Err(protocol(error.to_string())),
+                };
                 if !end || stream.body_in.left.is_some_and(|left| left > 0) {
                     return Err(protocol("fields within a body, or a body that is too short".into()));
                 }
@@ -280,21 +366,34 @@ impl Role for ClientSide {
         false
     }
 
-    /// What the server has not looked at can be asked again, elsewhere.
-    fn goes_away<P, F>(stage: &mut Client<P, F>, cx: &mut Context<'_, Client<P, F>>, last: u32)
-    where
+    /// What the server has not looked at can be asked again, elsewhere. The rest goes on for as long as it takes: how long that may be is for those to
+    /// say who wait for it.
+    fn goes_away<P, F>(
+        stage: &mut Client<P, F>,
+        cx: &mut Context<'_, Client<P, F>>,
+        last: u32,
+        code: ErrorCode,
+        said: &str,
+    ) where
         P: Segment<ReplyPart, RequestPart>,
         F: FnMut() -> P + 'static,
     {
+        if code != ErrorCode::NO_ERROR {
+            let why = format!("the server went away: {said}");
+            stage.core.side.gone = Some(Http2Error::connection(code, why));
+        }
         stage.core.drain = Drain::Last(last);
-        stage.core.clock.draining(cx.now());
+        stage.core.side.tell(Capacity::Over);
         for place in stage.core.streams.all() {
             if stage.core.streams.get(place).is_some_and(|stream| stream.id > last || stream.id == 0) {
                 stage.end_stream(cx, place, CloseCause::Reset(ErrorCode::REFUSED_STREAM.0.into()));
             }
         }
         stage.refuse_asks();
-        stage.watch_anew(cx);
+    }
+
+    fn gone(core: &Core<Self>) -> Option<HttpError> {
+        core.side.gone.clone().map(HttpError::from)
     }
 
     fn has_room<P, F>(stage: &mut Client<P, F>, cx: &mut Context<'_, Client<P, F>>)
@@ -308,5 +407,17 @@ impl Role for ClientSide {
         {
             stage.open(cx, ask, done);
         }
+    }
+
+    fn has_settings<P, F>(stage: &mut Client<P, F>, cx: &mut Context<'_, Client<P, F>>)
+    where
+        P: Segment<ReplyPart, RequestPart>,
+        F: FnMut() -> P + 'static,
+    {
+        if stage.core.drain == Drain::No {
+            let capacity = Capacity::Streams(stage.most_streams());
+            stage.core.side.tell(capacity);
+        }
+        Self::has_room(stage, cx);
     }
 }

@@ -167,12 +167,14 @@ where
         self.core.input.take(); // half a frame stays half a frame
         self.core.block = None;
         self.core.clock.input_over();
-        let error = HttpError::Premature { within: Within::Body };
+        let gone = S::gone(&self.core);
         for place in self.core.streams.all() {
-            let half = self.core.streams.get(place).is_some_and(|stream| stream.input != Half::Over);
-            if half || !S::IS_SERVER {
+            let Some(stream) = self.core.streams.get(place) else { continue };
+            if stream.input != Half::Over || !S::IS_SERVER {
+                let within = if stream.input == Half::Idle { Within::Waiting } else { Within::Body };
+                let error = gone.clone().unwrap_or(HttpError::Premature { within });
                 self.tell_refusal(place, &error);
-                self.end_stream(cx, place, CloseCause::Fault(Fault::new(error.clone())));
+                self.end_stream(cx, place, CloseCause::Fault(Fault::new(error)));
             }
         }
         self.core.drain = Drain::Last(self.core.last); // nothing can come any more

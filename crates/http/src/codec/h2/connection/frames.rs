@@ -135,9 +135,9 @@ where
             }
             Frame::GoAway { last, code, debug } => {
                 self.charge(cx, price::FRAME)?;
-                let said = debug[..debug.len().min(DEBUG_SHOWN)].escape_ascii();
-                tracing::debug!(channel = %cx.view().id(), last, %code, %said, "the peer goes away");
-                S::goes_away(self, cx, last);
+                let said = debug[..debug.len().min(DEBUG_SHOWN)].escape_ascii().to_string();
+                tracing::debug!(channel = %cx.view().id(), last, %code, said, "the peer goes away");
+                S::goes_away(self, cx, last, code, &said);
                 Ok(())
             }
             Frame::PriorityUpdate { stream, value } => {
@@ -312,8 +312,9 @@ where
     }
 
     fn was_reset(&mut self, cx: &mut Cx<'_, S, P, F>, id: u32, code: ErrorCode) -> Result<(), Http2Error> {
-        // Who answered in full and needs no more of the request says so: nothing was done for nothing.
-        if S::IS_SERVER || code != ErrorCode::NO_ERROR {
+        // A server can only reset what we have asked for, and each of these once.
+        let known = self.core.streams.place(id).is_some();
+        if S::IS_SERVER || !known {
             self.charge(cx, price::RESET)?;
         }
         match self.core.streams.place(id) {
@@ -334,6 +335,10 @@ where
         if std::mem::replace(&mut self.core.clock.greeted, true) {
             self.charge(cx, price::FRAME)?;
         }
+        if !S::IS_SERVER && settings.enable_push == Some(true) {
+            let why = "a server says that it may be pushed to";
+            return Err(Http2Error::connection(ErrorCode::PROTOCOL_ERROR, why));
+        }
         let held_back = std::mem::take(&mut self.core.held_back);
         if held_back > 0 {
             self.grant(held_back)?;
@@ -341,7 +346,7 @@ where
         self.apply(settings)?;
         self.core.writer.begin();
         encode::settings_ack(&mut self.core.writer.out.buffer);
-        S::has_room(self, cx);
+        S::has_settings(self, cx);
         Ok(())
     }
 

@@ -38,6 +38,8 @@ mod time;
 mod turns;
 mod window;
 
+#[cfg(feature = "client")]
+pub(crate) use client::Capacity;
 pub use client::{ClientSide, Http2Client, http2_client};
 pub use server::{Http2Server, ServerSide, http2_server};
 pub use side::Side;

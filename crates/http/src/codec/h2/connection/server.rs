@@ -374,12 +374,23 @@ impl Role for ServerSide {
         true
     }
 
-    fn goes_away<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>, _: u32)
+    fn goes_away<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>, _: u32, _: ErrorCode, _: &str)
     where
         P: Segment<RequestPart, ReplyPart>,
         F: FnMut() -> P + 'static,
     {
         // It takes no pushes, which we do not make; its own streams go on.
+    }
+
+    fn gone(_: &Core<Self>) -> Option<HttpError> {
+        None
+    }
+
+    fn has_settings<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>)
+    where
+        P: Segment<RequestPart, ReplyPart>,
+        F: FnMut() -> P + 'static,
+    {
     }
 
     fn has_room<P, F>(_: &mut Server<P, F>, _: &mut Context<'_, Server<P, F>>)

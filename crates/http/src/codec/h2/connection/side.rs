@@ -1,7 +1,7 @@
 //! What servers and clients do differently.
 
 use super::{Block, Core, Http2, Http2Error, sending::Writer, stream::Stream};
-use crate::{error::HttpError, message::HttpPart};
+use crate::{codec::h2::code::ErrorCode, error::HttpError, message::HttpPart};
 use bytes::Bytes;
 use http::StatusCode;
 use netwright_core::{Context, Segment, WritePromise};
@@ -89,8 +89,22 @@ pub(super) trait Role: Side {
         why: &str,
     ) -> bool;
 
-    /// The peer does not take more streams behind this one.
-    fn goes_away<P, F>(stage: &mut Http2<Self, P, F>, cx: &mut Context<'_, Http2<Self, P, F>>, last: u32)
+    /// The peer does not take more streams behind this one, and has said why.
+    fn goes_away<P, F>(
+        stage: &mut Http2<Self, P, F>,
+        cx: &mut Context<'_, Http2<Self, P, F>>,
+        last: u32,
+        code: ErrorCode,
+        said: &str,
+    ) where
+        P: Segment<HttpPart<Self::In>, HttpPart<Self::Out>>,
+        F: FnMut() -> P + 'static;
+
+    /// Why the peer has gone away, if it has said that it was because of a mistake.
+    fn gone(core: &Core<Self>) -> Option<HttpError>;
+
+    /// The peer has said what it takes.
+    fn has_settings<P, F>(stage: &mut Http2<Self, P, F>, cx: &mut Context<'_, Http2<Self, P, F>>)
     where
         P: Segment<HttpPart<Self::In>, HttpPart<Self::Out>>,
         F: FnMut() -> P + 'static;

@@ -52,6 +52,8 @@ pub(crate) struct Stream {
     pub(crate) asked: Asked,
     /// Small pieces that were paid for while they wait to be read.
     pub(crate) small: u32,
+    /// Answers before the answer that have come.
+    pub(crate) interims: u32,
     pub(crate) watch: Watch,
 }
 
@@ -113,6 +115,7 @@ impl Stream {
             body_out: BodyOut::default(),
             asked: Asked::default(),
             small: 0,
+            interims: 0,
             watch: Watch::default(),
         }
     }

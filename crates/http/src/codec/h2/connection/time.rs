@@ -299,7 +299,9 @@ where
         for place in self.core.streams.all() {
             let Some(stream) = self.core.streams.get(place) else { continue };
             let wanted = self.children.with(stream.key, |child| child.wanted() > 0 && child.unread() == 0);
-            let reads = stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
+            // Who waits for a reply knows how long.
+            let reads =
+                S::IS_SERVER && stream.input == Half::Open && !stream.asked.expects && !stream.asked.tunnel;
             let before = stream.watch;
             let got = stream.body_in.got - before.got;
             let sent = stream.body_out.written.saturating_sub(before.sent);

@@ -9,7 +9,13 @@ use crate::{
 use bytes::Bytes;
 use http::{Request, Response};
 use netwright_core::{EmbeddedChannel, pipeline, time};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 fn hello(request: &Received) -> Response<String> {
     Response::new(format!("{} {} {}", request.method(), request.uri(), request.body().len()))
@@ -130,6 +136,34 @@ fn a_ping_is_answered_and_a_reset_stream_is_forgotten() {
     assert_eq!(peer.hear(), [Heard::Ping { ack: true, data: *b"12345678" }]);
     peer.window_update(1, 1).send();
     assert_eq!(peer.hear(), [], "credit for a stream that has ended is no mistake");
+}
+
+#[test]
+fn a_handler_whose_stream_is_reset_is_dropped() {
+    struct Noted(Arc<AtomicBool>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let noted = over.clone();
+    let server = http2_server(move || {
+        let noted = noted.clone();
+        pipeline().app(serve(move |_: Request<crate::Body>| {
+            let noted = Noted(noted.clone());
+            async move {
+                let _noted = noted;
+                std::future::pending::<Response<String>>().await
+            }
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.get(1, "/").send();
+    assert!(!over.load(Ordering::Relaxed));
+    peer.reset(1, ErrorCode::CANCEL).send();
+    peer.channel.run();
+    assert!(over.load(Ordering::Relaxed));
 }
 
 /// What Node does when many uploads are refused: it had sent more of each before it heard.

@@ -231,3 +231,29 @@ impl<W: 'static> Peer<W> {
         fields
     }
 }
+
+impl<W: 'static> Peer<W> {
+    /// A server that has said what servers say first, and has heard what clients do.
+    pub(super) fn serving(channel: EmbeddedChannel<(), W>, settings: &Settings) -> Self {
+        let mut peer = Self::silent(channel);
+        peer.settings(settings).settings_ack().send();
+        let bytes = peer.channel.outbound_bytes();
+        let rest = bytes.strip_prefix(PREFACE).expect("a client begins with its preface");
+        peer.input.extend_from_slice(rest);
+        let heard = peer.hear();
+        assert!(matches!(heard[..], [Heard::Settings(_), Heard::WindowUpdate { .. }, Heard::SettingsAck]));
+        peer
+    }
+
+    /// The head of a reply.
+    pub(super) fn reply(&mut self, stream: u32, status: &str, more: &[(&str, &str)], end: bool) -> &mut Self {
+        let mut fields = vec![(":status", status)];
+        fields.extend_from_slice(more);
+        self.head(stream, &fields, end)
+    }
+
+    pub(super) fn goaway(&mut self, last: u32, code: ErrorCode, why: &str) -> &mut Self {
+        encode::go_away(&mut self.out, last, code, why.as_bytes());
+        self
+    }
+}
