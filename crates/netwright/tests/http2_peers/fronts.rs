@@ -2,6 +2,7 @@
 
 use super::{
     load::h2load,
+    servers::our_client_asks,
     site::{Site, numbered, sum_of},
     support::{Background, Folder, free_port, or_skip, program, run, succeeds},
 };
@@ -26,17 +27,18 @@ fn all_is_well(front: &str, version: &str) {
     ask(&["-o", copy, "-T", upload, &format!("{front}/echo")]);
     assert!(fs::read(copy).unwrap() == bytes);
     assert_eq!(ask(&["-T", upload, &format!("{front}/sum")]), sum_of(&bytes));
+    our_client_asks(front);
     h2load(&load, 1000, '2', &["-c", "4", "-m", "20", &format!("{front}/")]);
     h2load(&load, 100, '2', &["-c", "4", "-m", "20", &format!("{front}/bytes/100000")]);
     h2load(&load, 20, '2', &["-c", "2", "-m", "10", "-d", upload, &format!("{front}/sum")]);
 }
 
-fn local(port: u16) -> SocketAddr {
+pub(crate) fn local(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
 }
 
 /// A certificate for a proxy: chain and key.
-fn certificate(folder: &Folder) -> Option<(String, String)> {
+pub(crate) fn certificate(folder: &Folder) -> Option<(String, String)> {
     let openssl = program("openssl", "openssl")?;
     let (chain, key) = (folder.join("cert.pem"), folder.join("key.pem"));
     let mut made = Command::new(openssl);
@@ -61,7 +63,7 @@ fn haproxy_passes_http2_on_as_http2_and_as_http1() {
     let configuration = folder.write(
         "haproxy.cfg",
         format!(
-            "global\n maxconn 200\n\
+            "global\n maxconn 1000\n\
              defaults\n mode http\n timeout connect 10s\n timeout client 60s\n timeout server 60s\n\
              frontend clear\n bind 127.0.0.1:{clear} proto h2\n default_backend clear\n\
              frontend one\n bind 127.0.0.1:{one} ssl crt {both} alpn h2\n default_backend one\n\
@@ -110,7 +112,7 @@ fn nginx_speaks_http2_to_clients_and_http1_to_us() {
         "nginx.conf",
         format!(
             "daemon off; master_process off; pid {here}/pid; error_log {here}/error.log;\n\
-             events {{ worker_connections 200; }}\n\
+             events {{ worker_connections 1000; }}\n\
              http {{\n access_log off; client_max_body_size 0; client_body_temp_path {here}/body; proxy_temp_path {here}/proxy;\n \
              fastcgi_temp_path {here}/fastcgi; uwsgi_temp_path {here}/uwsgi; scgi_temp_path {here}/scgi;\n \
              upstream us {{ server {us}; keepalive 4; }}\n \
