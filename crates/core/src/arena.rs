@@ -135,6 +135,14 @@ impl<T> Arena<T> {
         self.get(key).is_some()
     }
 
+    /// The key of the value in a place, if there is one.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        match self.places.get(index as usize) {
+            Some(Entry::Full { generation, .. }) => Some(Key { index, generation: *generation }),
+            _ => None,
+        }
+    }
+
     /// How many values are stored.
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -106,7 +106,7 @@ pub use group::{
 };
 pub use pipeline::{
     AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either, Ending,
-    Event, Filter, FilterContext, FilterStage, Glance, Handler, Hold, InboundOnly, InboundStage,
+    Event, Filter, FilterContext, FilterStage, Filtered, Glance, Handler, Hold, InboundOnly, InboundStage,
     IntoPipeline, Joint, Kept, Leftover, Link, Observer, ObserverStage, OffloadError, OnLoop, OnWorker,
     OnWorkers, Open, OutboundOnly, OutboundStage, PipelineBuilder, Place, Rest, Sealed, Segment,
     SendApplication, SendHandler, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer,
@@ -127,7 +127,7 @@ pub use workers::{
 pub mod internal {
     pub use crate::{
         channel::{AnyPipe, CarriedBy, Collector, Inside, Kin, Pipe, PipeOf},
-        pipeline::{End, Inbound, Names, Nest, Op, Out, Signal, Target, Writes},
+        pipeline::{Element, End, Inbound, Names, Nest, Op, Out, Signal, Target, Writes},
         task_error::catch,
     };
 }

@@ -89,6 +89,10 @@ fn every_segment_says_for_itself_what_a_segment_is_asked() {
             "Segment<H::Read, H::WriteOut> for Stage<H, N>\nwhere",
             include_str!("../src/pipeline/segment/stage.rs"),
         ),
+        (
+            "Segment<H::Read, H::WriteOut> for Filtering<H, N>\nwhere",
+            include_str!("../src/pipeline/segment/filtering.rs"),
+        ),
         ("for Joint<T, R, W> {\n    type Tail", include_str!("../src/pipeline/joint.rs")),
         ("for Carrying<R, X, T, W> {\n    type Tail", include_str!("../src/pipeline/carrying.rs")),
         ("for Sealed<P, T>\nwhere\n    P: Segment", include_str!("../src/pipeline/sealed.rs")),

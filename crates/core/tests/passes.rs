@@ -257,3 +257,47 @@ fn where_another_type_is_carried_it_passes_as_well() {
     assert_eq!(passed.borrow().0, 1);
     assert!(passed.borrow().1 >= 1);
 }
+
+/// Says something before it passes a message on, and something else when a stage has panicked.
+struct Speaks<W>(PhantomData<W>);
+
+impl<W: Carries<&'static str> + 'static> Handler for Speaks<W> {
+    type Read = BytesMut;
+    type ReadOut = BytesMut;
+    type Write = W;
+    type WriteOut = W;
+
+    fn read(&mut self, cx: &mut Context<'_, Self>, bytes: BytesMut) {
+        cx.write("begun ");
+        cx.fire_read(bytes);
+    }
+    fn write(&mut self, cx: &mut Context<'_, Self>, message: W, done: WritePromise) {
+        cx.write_with::<W>(message, done);
+    }
+    fn panicked(&mut self, cx: &mut Context<'_, Self>) {
+        cx.write("sorry");
+        cx.flush();
+    }
+}
+
+#[test]
+fn last_words_follow_what_was_written_in_the_call_that_panicked() {
+    fn said<S: IntoPipeline<W>, W: 'static>(stages: S) -> Vec<u8> {
+        let mut channel = EmbeddedChannel::<(), W>::of(stages);
+        channel.write_inbound("hello");
+        assert!(!channel.is_open());
+        channel.outbound_bytes()
+    }
+    macro_rules! behind_filters {
+        ($written:ty) => {
+            let speaks = || Speaks::<$written>(PhantomData);
+            let without = said(pipeline().add(speaks()).handle(|_, _| panic!("no")));
+            assert_eq!(without, b"begun sorry");
+            let stages = pipeline().filter(Passes::default()).filter(Passes::default());
+            assert_eq!(said(stages.add(speaks()).handle(|_, _| panic!("no"))), without);
+            assert_eq!(said(pipeline().filter(Plain).add(speaks()).handle(|_, _| panic!("no"))), without);
+        };
+    }
+    behind_filters!(Outgoing);
+    behind_filters!(Bytes);
+}

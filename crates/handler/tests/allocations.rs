@@ -71,5 +71,5 @@ fn an_idle_connection_with_a_timeout_takes_little_more_than_one_without() {
         stages.handle(|cx, bytes| cx.write_and_flush(bytes)).into_segment()
     });
     println!("{plain:.0} bytes each without a timeout, {idle:.0} with one");
-    assert!(idle - plain <= 264.0, "{idle} - {plain}");
+    assert!(idle - plain < 73.0, "{idle} - {plain}: 72, and what all of them share");
 }

@@ -155,12 +155,12 @@ pub mod pipeline {
     #[doc(inline)]
     pub use netwright_core::{
         AppContext, Application, ApplicationStage, ChannelView, ClosureStage, Complete, Context, Either,
-        Ending, Event, Filter, FilterContext, FilterStage, Glance, HalfClosure, Handler, Hold, InboundOnly,
-        InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Moment, Observer, ObserverStage,
-        OffloadError, OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome, Peer,
-        PeerReader, PeerWriter, PipelineBuilder, Place, Rest, Sealed, Segment, SendApplication, SendHandler,
-        Serve, Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask, StageTimer, Switch,
-        Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
+        Ending, Event, Filter, FilterContext, FilterStage, Filtered, Glance, HalfClosure, Handler, Hold,
+        InboundOnly, InboundStage, IntoPipeline, Joint, Kept, Leftover, Link, Moment, Observer,
+        ObserverStage, OffloadError, OnLoop, OnWorker, OnWorkers, Open, OutboundOnly, OutboundStage, Outcome,
+        Peer, PeerReader, PeerWriter, PipelineBuilder, Place, Rest, Sealed, Segment, SendApplication,
+        SendHandler, Serve, Service, Slot, SlotStage, StageCaller, StageError, StageInfo, StageTask,
+        StageTimer, Switch, Whole, filter, inbound, observe, on_workers, outbound, pipeline, slot,
     };
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use netwright_core::{ChannelId, ObserverStage, Workers, observe};
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, mem,
     sync::{
         Arc, Condvar, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -76,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) bytes: usize,
     pub(crate) records: usize,
     pub(crate) written_max: usize,
+    /// Of more than there is room for, the beginning is kept and not the end.
+    pub(crate) beginning: bool,
     pub(crate) when: When,
     pub(crate) redaction: Redaction,
     pub(crate) addresses: bool,
@@ -141,6 +143,7 @@ impl FlightRecorder {
                 bytes: BYTES,
                 records: RECORDS,
                 written_max: WRITTEN_MAX,
+                beginning: false,
                 when: When::TROUBLE,
                 redaction: Redaction::http(),
                 addresses: true,
@@ -245,7 +248,7 @@ pub struct RecorderFigures {
     pub live: usize,
     /// Recordings that were written.
     pub written: u64,
-    /// Recordings that could not be written: the disk was full, say.
+    /// Recordings that could not be written: the disk was full, say, or a function that was to cover or keep them panicked.
     pub failed: u64,
     /// Recordings that were not even tried, because too many were waiting to be written.
     pub dropped: u64,
@@ -273,6 +276,12 @@ impl FlightRecorderBuilder {
     /// fits, because a replay needs it.
     pub fn written_max(mut self, most: usize) -> Self {
         self.settings.written_max = most;
+        self
+    }
+
+    /// Of more than there is room for, the beginning is kept, not the end.
+    pub(crate) fn keep_the_beginning(mut self) -> Self {
+        self.settings.beginning = true;
         self
     }
 
@@ -367,8 +376,10 @@ impl Shared {
         let name = format!("{now:013}-{}-{number:04}-{why}", std::process::id());
         let task = move || {
             let shared = &waits.0;
+            let panics = Panics(shared); // as functions of the user's may: what covers, what keeps
             let file = NewRecording { name, why, bytes: shared.file(&about, kept, why) };
             shared.keep(&file);
+            mem::forget(panics);
         };
         let refused = match &self.settings.workers {
             Some(workers) => workers.execute(task).is_err(),
@@ -397,6 +408,16 @@ impl Shared {
     fn drop_one(&self, why: &str) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(why, "a recording was dropped");
+    }
+}
+
+/// Counts a file that is not written because what should write it panics.
+struct Panics<'a>(&'a Shared);
+
+impl Drop for Panics<'_> {
+    fn drop(&mut self) {
+        self.0.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("a recording could not be written: its redaction or its sink panicked");
     }
 }
 

@@ -38,8 +38,8 @@
 
 mod flight;
 mod format;
-mod front;
 mod live;
+mod pen;
 mod recorder;
 mod redact;
 mod replay;

@@ -4,12 +4,11 @@ use crate::{
     flight::Shared,
     format::{
         CauseKind, Recording, Why,
-        varint::{self, LEN_MAX},
         writer::{self, Kept, Totals},
     },
-    front::{Front, Pen},
-    recorder::End,
-    ring::{LIMIT_MIN, Ring},
+    pen::Pen,
+    recorder::Ends,
+    ring::{End, LIMIT_MIN, Ring, WORD},
 };
 use netwright_core::{Address, ChannelId};
 use std::{
@@ -26,8 +25,8 @@ pub(crate) struct Live {
     /// Different from that of every other recording of the same recorder.
     number: u64,
     shared: Arc<Shared>,
-    /// The newest records. Emptied only under the lock of the state.
-    pub(crate) front: Front,
+    /// Where the records end that are in the state's ring.
+    pub(crate) end: End,
     read: Count,
     written: Count,
     state: Mutex<State>,
@@ -35,8 +34,8 @@ pub(crate) struct Live {
 
 struct State {
     ring: Ring,
-    /// How many pieces had passed when the last file was written.
-    known: Option<u64>,
+    /// How many pieces had passed when the last file because of an error was written.
+    error_known: Option<u64>,
     begun: Option<Begun>,
     /// The recorder was there when the channel began.
     from_the_start: bool,
@@ -76,14 +75,15 @@ impl Count {
 
 impl Live {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        let (bytes, records) = (shared.settings.bytes.max(LIMIT_MIN), shared.settings.records.max(1));
-        let front = Front::new(bytes, records);
-        let ring = Ring::new(bytes - front.size(), records - front.records_max());
-        let state = State { ring, known: None, begun: None, from_the_start: false, over: false };
+        let mut ring = Ring::new(shared.settings.bytes.max(LIMIT_MIN), shared.settings.records);
+        if shared.settings.beginning {
+            ring = ring.keeping_the_beginning();
+        }
+        let state = State { ring, error_known: None, begun: None, from_the_start: false, over: false };
         Arc::new(Self {
             number: shared.next_number(),
             shared,
-            front,
+            end: End::new(),
             read: Count::default(),
             written: Count::default(),
             state: Mutex::new(state),
@@ -132,42 +132,41 @@ impl Live {
         self.written.add(len);
     }
 
-    /// Moves what is in the front to the ring. What went out last may have been flushed behind it.
-    pub(crate) fn empty_front(&self, pen: &mut Pen, flushed_ns: Option<u64>) {
-        self.lock().empty_front(&self.front, pen, flushed_ns);
-    }
-
-    /// Adds a record for which there is no room in the front.
-    pub(crate) fn push(&self, pen: &mut Pen, flushed_ns: Option<u64>, kind: u8, now_ns: u64, body: &[u8]) {
+    /// Adds a record for which there was no room.
+    #[cold]
+    pub(crate) fn push(&self, pen: &mut Pen, kind: u8, now_ns: u64, body: &[u8]) {
         let mut state = self.lock();
-        state.empty_front(&self.front, pen, flushed_ns);
-        let most = body.len().min(state.ring.body_max()); // of a long text
-        state.ring.push(kind, now_ns, &[], &body[..most]);
-        pen.passed_by(now_ns);
+        let body = &body[..body.len().min(state.ring.body_max())]; // of a long text
+        if state.ring.make_room(pen, body.len()) {
+            let is_there = pen.push(&self.end, kind, now_ns, body);
+            debug_assert!(is_there, "there is room for it now");
+        }
     }
 
-    /// Adds a piece for which there is no room in the front, or the beginning of it.
+    /// Adds a piece for which there was no room, or the beginning of one that is too long.
+    #[inline(never)]
     pub(crate) fn push_piece(
         &self,
         pen: &mut Pen,
-        flushed_ns: Option<u64>,
         [whole, cut]: [u8; 2],
         now_ns: u64,
         bytes: &[u8],
         most: usize,
     ) {
-        let mut state = self.lock();
-        state.empty_front(&self.front, pen, flushed_ns);
-        let most = most.min(state.ring.body_max());
-        match bytes.len() <= most {
-            true => state.ring.push(whole, now_ns, &[], bytes),
-            false => {
-                let mut number = [0; LEN_MAX];
-                let len = varint::put(&mut number, bytes.len() as u64);
-                state.ring.push(cut, now_ns, &number[..len], &bytes[..most]);
-            }
+        let cut_at =
+            |pen: &mut Pen, most| pen.push_cut(&self.end, cut, now_ns, bytes.len() as u64, &bytes[..most]);
+        if bytes.len() > most && cut_at(pen, most) {
+            return;
         }
-        pen.passed_by(now_ns);
+        let mut state = self.lock();
+        let most = most.min(state.ring.body_max());
+        if state.ring.make_room(pen, most.min(bytes.len())) {
+            let is_there = match bytes.len() <= most {
+                true => pen.push(&self.end, whole, now_ns, bytes),
+                false => cut_at(pen, most),
+            };
+            debug_assert!(is_there, "there is room for it now");
+        }
     }
 
     /// An error has passed.
@@ -178,26 +177,25 @@ impl Live {
     }
 
     /// Nothing more will come.
-    pub(crate) fn end(&self, end: End, pen: &mut Pen, flushed_ns: Option<u64>) {
+    pub(crate) fn end(&self, end: Ends) {
         let when = self.shared.settings.when;
         let why = match end {
-            End::Channel(CauseKind::Fault | CauseKind::Code) => Why::Error,
-            End::Channel(CauseKind::Io | CauseKind::Reset) => Why::Io,
-            End::Channel(CauseKind::TimedOut | CauseKind::TooSlow) => Why::Limit,
-            End::Channel(CauseKind::Panicked) | End::Panic => Why::Panic,
-            End::Channel(_) => Why::End,
-            End::Removed => Why::Removed,
+            Ends::Channel(CauseKind::Fault | CauseKind::Code) => Why::Error,
+            Ends::Channel(CauseKind::Io | CauseKind::Reset) => Why::Io,
+            Ends::Channel(CauseKind::TimedOut | CauseKind::TooSlow) => Why::Limit,
+            Ends::Channel(CauseKind::Panicked) | Ends::Panic => Why::Panic,
+            Ends::Channel(_) => Why::End,
+            Ends::Removed => Why::Removed,
         };
         let mut state = self.lock();
-        state.empty_front(&self.front, pen, flushed_ns);
         state.over = true;
         let Some(begun) = state.begun.clone() else { return }; // it never was in a channel
         // What was written because of an error need not be written again because of the same error's end.
-        let news = state.known != Some(self.pieces());
+        let news = why != Why::Error || state.error_known != Some(self.pieces());
         let file = (when.wants(why) && news).then(|| {
             let about = self.about(&state, &begun);
-            let kept = state.ring.take();
-            (about, self.with_front(&state, kept))
+            let kept = state.ring.take(&self.end);
+            (about, self.with_totals(&state, kept))
         });
         drop(state);
         self.shared.leave(self.number);
@@ -210,8 +208,11 @@ impl Live {
     pub(crate) fn write(&self, why: Why) {
         let mut state = self.lock();
         let Some(begun) = state.begun.clone().filter(|_| !state.over) else { return };
-        state.known = Some(self.pieces());
-        let (about, kept) = (self.about(&state, &begun), self.with_front(&state, state.ring.kept()));
+        if why == Why::Error {
+            state.error_known = Some(self.pieces());
+        }
+        let (about, kept) =
+            (self.about(&state, &begun), self.with_totals(&state, state.ring.kept(&self.end)));
         drop(state);
         self.shared.write(about, kept, why);
     }
@@ -220,7 +221,7 @@ impl Live {
     pub(crate) fn recording(&self) -> Recording {
         let state = self.lock();
         let about = state.begun.as_ref().map(|begun| self.about(&state, begun)).unwrap_or_default();
-        let kept = self.with_front(&state, state.ring.kept());
+        let kept = self.with_totals(&state, state.ring.kept(&self.end));
         drop(state);
         parsed(self.shared.file(&about, kept, Why::ByHand))
     }
@@ -229,15 +230,14 @@ impl Live {
     pub(crate) fn take_recording(&self) -> Recording {
         let mut state = self.lock();
         let about = state.begun.as_ref().map(|begun| self.about(&state, begun)).unwrap_or_default();
-        let kept = state.ring.take();
-        let kept = self.with_front(&state, kept);
+        let kept = state.ring.take(&self.end);
+        let kept = self.with_totals(&state, kept);
         drop(state);
         parsed(self.shared.file(&about, kept, Why::ByHand))
     }
 
-    /// What is in the ring, and what is in front of it.
-    fn with_front(&self, state: &State, mut kept: Kept) -> Kept {
-        self.front.copy_to(&mut kept.records);
+    /// What is in the ring, and what has passed in all.
+    fn with_totals(&self, state: &State, mut kept: Kept) -> Kept {
         let Self { read, written, .. } = self;
         kept.totals = Totals {
             read: read.bytes(),
@@ -255,7 +255,7 @@ impl Live {
 
     fn len(&self) -> usize {
         let state = self.lock();
-        state.ring.len() + self.front.bytes()
+        state.ring.len(&self.end) * WORD
     }
 
     /// How many bytes have gone out.
@@ -281,16 +281,6 @@ impl Live {
             about.push(("redacted", settings.redaction.headers().join(",")));
         }
         about
-    }
-}
-
-impl State {
-    fn empty_front(&mut self, front: &Front, pen: &mut Pen, flushed_ns: Option<u64>) {
-        // Of a record that is in the ring: those in the front have their flushes with them.
-        if let Some(at) = flushed_ns {
-            self.ring.flushed(at);
-        }
-        pen.take(front, |records, sums| self.ring.append(records, sums));
     }
 }
 

@@ -8,8 +8,8 @@
 
 use crate::{
     format::{Cause, kind, kind_of, varint},
-    front::Pen,
     live::Live,
+    pen::Pen,
 };
 use bytes::{Bytes, BytesMut};
 use netwright_core::{ChannelView, CloseCause, Fault, LocalLoop, Observer, Outgoing};
@@ -52,8 +52,6 @@ pub struct Recorder<W = Outgoing> {
     clock: TurnClock,
     /// The channel's end, or that of what is to be recorded of it, has been noted.
     over: bool,
-    /// A flush of what is in the ring: noted with whatever comes next, so that there is one lock for both.
-    flushed_ns: Option<u64>,
     writes: PhantomData<fn(W)>,
 }
 
@@ -86,21 +84,14 @@ impl TurnClock {
 
 impl<W> Recorder<W> {
     pub(crate) fn new(live: Arc<Live>) -> Self {
-        Self {
-            live,
-            pen: Pen::default(),
-            clock: TurnClock::default(),
-            over: false,
-            flushed_ns: None,
-            writes: PhantomData,
-        }
+        Self { live, pen: Pen::new(), clock: TurnClock::default(), over: false, writes: PhantomData }
     }
 
     fn note(&mut self, kind: u8, body: &[u8]) {
         if !self.over {
             let now = self.clock.now_ns();
-            if !self.is_in_front(kind, now, body) {
-                self.live.push(&mut self.pen, self.flushed_ns.take(), kind, now, body);
+            if !self.pen.push(&self.live.end, kind, now, body) {
+                self.live.push(&mut self.pen, kind, now, body);
             }
         }
     }
@@ -118,39 +109,21 @@ impl<W> Recorder<W> {
     #[inline]
     fn note_piece(&mut self, kinds: [u8; 2], bytes: &[u8], most: usize) {
         let now = self.clock.now_ns();
-        if bytes.len() > most || !self.is_in_front(kinds[0], now, bytes) {
-            self.live.push_piece(&mut self.pen, self.flushed_ns.take(), kinds, now, bytes, most);
+        if bytes.len() > most || !self.pen.push(&self.live.end, kinds[0], now, bytes) {
+            self.live.push_piece(&mut self.pen, kinds, now, bytes, most);
         }
     }
 
-    /// Adds a record to the front, emptied before if that is what it takes. False if it belongs into the ring.
-    #[inline]
-    fn is_in_front(&mut self, kind: u8, now_ns: u64, body: &[u8]) -> bool {
-        if self.flushed_ns.is_none() && self.pen.push(&self.live.front, kind, now_ns, body) {
-            return true;
-        }
-        self.is_in_front_now(kind, now_ns, body)
-    }
-
-    #[cold]
-    fn is_in_front_now(&mut self, kind: u8, now_ns: u64, body: &[u8]) -> bool {
-        if !self.live.front.takes(body.len()) {
-            return false;
-        }
-        self.live.empty_front(&mut self.pen, self.flushed_ns.take());
-        self.pen.push(&self.live.front, kind, now_ns, body)
-    }
-
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: Ends) {
         if !std::mem::replace(&mut self.over, true) {
-            self.live.end(end, &mut self.pen, self.flushed_ns.take());
+            self.live.end(end);
         }
     }
 }
 
 /// How a recording ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Ends {
     Channel(crate::CauseKind),
     Panic,
     Removed,
@@ -243,13 +216,8 @@ impl<W: Wire> Observer for Recorder<W> {
             return;
         }
         let now = self.clock.now_ns();
-        if self.pen.flushed(&self.live.front, now) {
-            return;
-        }
-        match self.flushed_ns {
-            None if self.pen.is_empty() => self.flushed_ns = Some(now),
-            Some(before) if before == now => {}
-            _ => self.note(kind::FLUSH, &[]),
+        if !self.pen.flushed(&self.live.end, now) {
+            self.live.push(&mut self.pen, kind::FLUSH, now, &[]);
         }
     }
     fn sees_input_closed(&mut self) {
@@ -274,19 +242,19 @@ impl<W: Wire> Observer for Recorder<W> {
     }
     fn sees_panicked(&mut self, message: Option<&str>) {
         self.note_text(kind::PANICKED, message.unwrap_or_default());
-        self.end(End::Panic);
+        self.end(Ends::Panic);
     }
     fn sees_inactive(&mut self, cause: &CloseCause) {
         if !self.over {
             self.note_cause(kind::INACTIVE, cause);
         }
-        self.end(End::Channel(kind_of(cause)));
+        self.end(Ends::Channel(kind_of(cause)));
     }
 }
 
 /// Taken out of its slot, or left by a channel whose loop has gone.
 impl<W> Drop for Recorder<W> {
     fn drop(&mut self) {
-        self.end(End::Removed);
+        self.end(Ends::Removed);
     }
 }

@@ -1,249 +1,272 @@
-//! The last so many bytes of records, as they will be in a file.
+//! The last so many bytes of records: written by one thread without a lock, read by any.
 //!
 //! ```text
-//!   room   [ new ][ newest ]·········[ oldest ][ old
-//!          └─ newest chunk ┘         └─ oldest chunk ─ …
-//!                           ▲        ▲
-//!                    written here    first
+//!   words   [ new ][ newest ]·········[ oldest ][ old
+//!           └─ newest chunk ┘         └─ oldest chunk ─ …
+//!                            ▲        ▲
+//!      the pen writes here  end      first      moved only while the lock is held: by the pen, once for a chunk
 //! ```
-//! Always true between calls:
-//! 1. `len` bytes from `first` on are whole records, in order, and `len` is at most `limit`.
-//! 2. Records lie in chunks of an eighth of the limit, whose sums are known. When there is no room, the oldest chunk goes as a whole:
-//!    nobody reads old records again, which have long left the processor's caches.
-//! 3. `first_ns` is the time of the record before the first one, `last_ns` that of the last one: of each record only the time after
-//!    the one before it is kept.
-//! 4. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
+//! A recorder writes for each message, and others hardly ever read. So what is written for a message is stored behind the end, which readers do not
+//! look at, and counts when the end is moved. The lock is needed once for some kilobytes, when old records make room for new ones. It would be the
+//! dearest part of a message: a lock waits until everything that was written has found its place, and the words of a ring have left the processor's
+//! caches by the time they are used again.
 //!
-//! Not here: what is recorded and when (`recorder`), the newest of it (`front`), who else may look (`live`).
+//! Always true between calls:
+//! 1. One [`Pen`] writes, on one thread at a time. Words from `first` to `end` are whole records in order, and never change, but for the bit
+//!    that says that what was written last was flushed.
+//! 2. `end` is stored (release) behind the words that it counts, so whoever loads it (acquire) sees those.
+//! 3. `first` moves, and words are exchanged for more of them, only while the lock of the recording is held, as who reads does; so what is being
+//!    read is not overwritten.
+//! 4. Records lie in chunks of an eighth of the limit, whose sums are known. When there is no room, the oldest chunk goes as a whole:
+//!    nobody reads old records again. A ring that keeps the beginning takes nothing more instead.
+//! 5. `first_ns` is the time of the record before the first one: of each record only the time after the one before it is kept.
+//! 6. Room grows by doubling up to the limit and is used again from then on: a message allocates nothing.
+//!
+//! Not here: how records are laid into words (`pen`), what is recorded and when (`recorder`), who else may look (`live`).
 
 use crate::{
-    format::{
-        kind, varint,
-        writer::{HEAD_MAX, Kept, head},
-    },
-    front::Sums,
+    format::writer::Kept,
+    pen::{HEAD_WORDS, Pen, encode_next},
 };
-use std::collections::VecDeque;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{collections::VecDeque, sync::Arc};
 
 /// What goes at once when there is no room, as a part of the whole.
-const CHUNKS: usize = 8;
+const CHUNKS: u64 = 8;
 /// What a ring begins with: a request and its reply.
 const ROOM_MIN: usize = 1024;
-/// Less is of no use to anybody.
-pub(crate) const LIMIT_MIN: usize = 256;
+/// Less is of no use to anybody, but to a model of all that may happen.
+pub(crate) const LIMIT_MIN: usize = if cfg!(loom) { 64 } else { 256 };
+/// Bytes of a word.
+pub(crate) const WORD: usize = 8;
+/// Where the records end: how many words there have been in all.
+#[derive(Debug)]
+pub(crate) struct End(AtomicU64);
+
+impl End {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    pub(crate) fn load(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn store(&self, end: u64) {
+        self.0.store(end, Ordering::Release);
+    }
+}
+
+/// Words that a pen writes and others read.
+#[derive(Debug, Clone)]
+pub(crate) struct Words(Arc<[AtomicU64]>);
+
+impl Words {
+    pub(crate) fn zeroed(len: usize) -> Self {
+        Self((0..len).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, at: usize) -> u64 {
+        self.0[at].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn store(&self, at: usize, word: u64) {
+        self.0[at].store(word, Ordering::Relaxed);
+    }
+
+    /// Stores words side by side, for which there is room.
+    pub(crate) fn store_all(&self, at: usize, words: &[[u8; WORD]]) {
+        SideBySide(&self.0).store_all(at, words);
+    }
+
+    /// So many words, if they lie side by side.
+    #[inline]
+    pub(crate) fn side_by_side(&self, at: usize, many: usize) -> Option<SideBySide<'_>> {
+        self.0.get(at..at + many).map(SideBySide)
+    }
+}
+
+/// Some of the words.
+#[derive(Clone, Copy)]
+pub(crate) struct SideBySide<'a>(&'a [AtomicU64]);
+
+impl SideBySide<'_> {
+    #[inline]
+    pub(crate) fn store(self, at: usize, word: u64) {
+        self.0[at].store(word, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn store_all(self, at: usize, words: &[[u8; WORD]]) {
+        for (word, bytes) in self.0[at..at + words.len()].iter().zip(words) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many words so many bytes take.
+#[inline]
+pub(crate) fn words_of(bytes: usize) -> usize {
+    (bytes + WORD - 1) / WORD
+}
 
 /// Successive records that go together.
 #[derive(Debug, Default, Clone, Copy)]
 struct Chunk {
-    len: usize,
+    /// Where they end.
+    end: u64,
     records: usize,
     bodies: u64,
     last_ns: u64,
 }
 
+/// What there is of the records. Under the lock of the recording.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    room: Vec<u8>,
-    first: usize,
-    len: usize,
-    limit: usize,
-    records: usize,
-    records_max: usize,
-    /// Those before the newest, oldest first.
-    chunks: VecDeque<Chunk>,
-    newest: Chunk,
+    words: Words,
+    /// The first record, and with which of the words it begins.
+    first: u64,
+    first_at: usize,
     first_ns: u64,
-    last_ns: u64,
-    last_len: usize,
+    /// How many words there may be.
+    limit: usize,
+    records_max: usize,
+    keeps_beginning: bool,
+    is_over: bool,
+    /// Those before the newest, oldest first, and how many records they have.
+    chunks: VecDeque<Chunk>,
+    records: usize,
+    newest_begins: u64,
     lost_records: u64,
     lost_bytes: u64,
 }
 
 impl Ring {
+    /// Of so many bytes and records at most.
     pub(crate) fn new(limit: usize, records_max: usize) -> Self {
         Self {
-            room: Vec::new(),
+            words: Words::zeroed(0),
             first: 0,
-            len: 0,
-            limit: limit.max(LIMIT_MIN),
-            records: 0,
-            records_max: records_max.max(1),
-            chunks: VecDeque::new(),
-            newest: Chunk::default(),
+            first_at: 0,
             first_ns: 0,
-            last_ns: 0,
-            last_len: 0,
+            limit: limit.max(LIMIT_MIN) / WORD,
+            records_max: records_max.max(1),
+            keeps_beginning: false,
+            is_over: false,
+            chunks: VecDeque::new(),
+            records: 0,
+            newest_begins: 0,
             lost_records: 0,
             lost_bytes: 0,
         }
     }
 
+    /// When there is no room, what is there stays, and nothing comes behind it.
+    pub(crate) fn keeping_the_beginning(mut self) -> Self {
+        self.keeps_beginning = true;
+        self
+    }
+
     /// The longest body that there is room for.
     pub(crate) fn body_max(&self) -> usize {
-        self.limit - HEAD_MAX - varint::LEN_MAX
+        (self.limit - HEAD_WORDS) * WORD
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// How many words there are.
+    pub(crate) fn len(&self, end: &End) -> usize {
+        (end.load() - self.first) as usize
     }
 
-    #[cfg(test)]
-    fn records(&self) -> usize {
-        self.records
-    }
-
-    /// Adds a record whose body consists of two parts, at most [`body_max`](Self::body_max) long together.
-    #[inline]
-    pub(crate) fn push(&mut self, kind: u8, now_ns: u64, front: &[u8], body: &[u8]) {
-        let now_ns = now_ns.max(self.last_ns);
-        let mut room = [0; HEAD_MAX];
-        let head = head(&mut room, kind, now_ns - self.last_ns, front.len() + body.len());
-        let len = head + front.len() + body.len();
-        debug_assert!(len <= self.limit, "the body of a record is too long");
-        self.provide(len, 1);
-        let size = self.room.len();
-        let at = wrapped(self.first + self.len, size);
-        match self.room.get_mut(at..at + HEAD_MAX) {
-            // As long as a head can be: copied without a loop. What is too much of it is room for the body, or free.
-            Some(there) if self.len + HEAD_MAX.max(len) <= size => {
-                there.copy_from_slice(&room);
-                self.len += head;
-            }
-            _ => self.put(&room[..head]),
-        }
-        if !front.is_empty() {
-            self.put(front);
-        }
-        self.put(body);
-        let bodies = (len - head) as u64;
-        self.added(len, Sums { records: 1, bodies, last_len: len, last_ns: now_ns });
-    }
-
-    /// Adds records as they are in a [`Front`](crate::front::Front), the first of them so long after the last one here.
-    pub(crate) fn append(&mut self, records: &[u8], sums: Sums) {
-        debug_assert!(records.len() <= self.limit && sums.records <= self.records_max);
-        self.provide(records.len(), sums.records);
-        self.put(records);
-        self.added(records.len(), sums);
-    }
-
-    /// Makes room for so much.
-    #[inline]
-    fn provide(&mut self, len: usize, records: usize) {
-        if self.len + len > self.limit || self.records + records > self.records_max {
-            self.make_room(len, records);
-        }
-        if self.len + len > self.room.len() {
-            self.grow(len);
-        }
-    }
-
-    /// So much has been added.
-    #[inline]
-    fn added(&mut self, len: usize, sums: Sums) {
-        self.records += sums.records;
-        self.last_ns = sums.last_ns;
-        self.last_len = sums.last_len;
-        self.newest.len += len;
-        self.newest.records += sums.records;
-        self.newest.bodies += sums.bodies;
-        if self.newest.len >= self.limit / CHUNKS || self.newest.records >= self.records_max.div_ceil(CHUNKS)
-        {
-            self.begin_chunk();
-        }
-    }
-
+    /// Makes room for a record with such a body, at most [`body_max`](Self::body_max) long. False if there is none.
     #[cold]
-    fn begin_chunk(&mut self) {
-        self.chunks.push_back(Chunk { last_ns: self.last_ns, ..std::mem::take(&mut self.newest) });
-    }
-
-    /// What went out last was flushed.
-    #[inline]
-    pub(crate) fn flushed(&mut self, now_ns: u64) {
-        if self.records > 0 && now_ns <= self.last_ns {
-            let last = wrapped(self.first + self.len - self.last_len, self.room.len());
-            let kind = self.room[last];
-            if kind::is_flushed(kind) {
-                return;
+    pub(crate) fn make_room(&mut self, pen: &mut Pen, body: usize) -> bool {
+        let needed = pen.end + (HEAD_WORDS + words_of(body)) as u64;
+        let (chunk, chunk_records) = (self.limit as u64 / CHUNKS, self.records_max.div_ceil(CHUNKS as usize));
+        if pen.end - self.newest_begins >= chunk || pen.records >= chunk_records {
+            let newest = self.end_newest(pen);
+            self.records += newest.records;
+            self.chunks.push_back(newest);
+        }
+        loop {
+            let has_records = self.records + pen.records < self.records_max;
+            if has_records && needed <= self.free_end() {
+                break;
             }
-            if kind::is_flushed(kind | kind::FLUSHED_BIT) {
-                self.room[last] = kind | kind::FLUSHED_BIT;
-                return;
+            if self.is_over {
+                return false;
+            }
+            if has_records && self.words.len() < self.limit {
+                self.grow(pen, needed);
+            } else if self.keeps_beginning {
+                self.is_over = true;
+                (pen.bound, self.records_max) = (0, 0); // nothing that is shorter either
+            } else {
+                self.drop_oldest(pen);
             }
         }
-        self.push(kind::FLUSH, now_ns, &[], &[]);
+        pen.bound = self.free_end().min(needed.max(self.newest_begins + chunk));
+        pen.records_end = (self.records_max - self.records).min(chunk_records.max(pen.records + 1));
+        true
     }
 
-    /// Appends bytes, for which there is room.
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        let size = self.room.len();
-        let at = wrapped(self.first + self.len, size);
-        let straight = bytes.len().min(size - at);
-        self.room[at..at + straight].copy_from_slice(&bytes[..straight]);
-        if straight < bytes.len() {
-            self.room[..bytes.len() - straight].copy_from_slice(&bytes[straight..]);
-        }
-        self.len += bytes.len();
+    /// How far the pen can go.
+    fn free_end(&self) -> u64 {
+        self.first + self.words.len() as u64
     }
 
-    /// Drops the oldest chunks until there is room for so much.
-    #[cold]
-    fn make_room(&mut self, len: usize, records: usize) {
-        while self.len + len > self.limit || self.records + records > self.records_max {
-            let newest = Chunk { last_ns: self.last_ns, ..self.newest };
-            let oldest = self.chunks.pop_front().unwrap_or_else(|| {
-                self.newest = Chunk::default();
-                newest
-            });
-            self.first = wrapped(self.first + oldest.len, self.room.len());
-            self.len -= oldest.len;
-            self.records -= oldest.records;
-            self.first_ns = oldest.last_ns;
-            self.lost_records += oldest.records as u64;
-            self.lost_bytes += oldest.bodies;
-        }
+    /// The newest chunk, which is followed by another one.
+    fn end_newest(&mut self, pen: &mut Pen) -> Chunk {
+        let newest = Chunk { end: pen.end, records: pen.records, bodies: pen.bodies, last_ns: pen.last_ns };
+        (pen.records, pen.bodies, self.newest_begins) = (0, 0, pen.end);
+        newest
     }
 
-    #[cold]
-    fn grow(&mut self, more: usize) {
-        let size = (self.len + more).next_power_of_two().max(ROOM_MIN).min(self.limit).max(self.len + more);
-        let mut room = Vec::with_capacity(size);
-        let (front, back) = self.parts();
-        room.extend_from_slice(front);
-        room.extend_from_slice(back);
-        room.resize(size, 0);
-        (self.room, self.first) = (room, 0);
+    fn drop_oldest(&mut self, pen: &mut Pen) {
+        let oldest = match self.chunks.pop_front() {
+            Some(chunk) => {
+                self.records -= chunk.records;
+                chunk
+            }
+            None => self.end_newest(pen),
+        };
+        self.first_at = (self.first_at + (oldest.end - self.first) as usize) % self.words.len();
+        (self.first, self.first_ns) = (oldest.end, oldest.last_ns);
+        self.lost_records += oldest.records as u64;
+        self.lost_bytes += oldest.bodies;
     }
 
-    /// What is there, in order.
-    fn parts(&self) -> (&[u8], &[u8]) {
-        let straight = self.len.min(self.room.len() - self.first);
-        (&self.room[self.first..self.first + straight], &self.room[..self.len - straight])
+    /// More words, the first record in the first of them.
+    fn grow(&mut self, pen: &mut Pen, needed: u64) {
+        let size = ((needed - self.first) as usize).next_power_of_two().max(ROOM_MIN / WORD).min(self.limit);
+        let words = Words::zeroed(size);
+        let used = (pen.end - self.first) as usize;
+        self.words_from_first(used).enumerate().for_each(|(at, word)| words.store(at, word));
+        pen.go_on_in(words.clone(), used);
+        (self.words, self.first_at) = (words, 0);
     }
 
-    /// A copy of what is there.
-    pub(crate) fn kept(&self) -> Kept {
-        let (front, back) = self.parts();
-        let mut records = Vec::with_capacity(self.len);
-        records.extend_from_slice(front);
-        records.extend_from_slice(back);
-        self.with_records(records)
+    fn words_from_first(&self, many: usize) -> impl Iterator<Item = u64> {
+        let from_first = (self.first_at..self.words.len()).chain(0..self.first_at);
+        from_first.take(many).map(|at| self.words.load(at))
     }
 
-    /// What is there. Nothing is left; the ring goes on with new room.
-    pub(crate) fn take(&mut self) -> Kept {
-        let mut records = std::mem::take(&mut self.room);
-        records.rotate_left(self.first);
-        records.truncate(self.len);
-        let kept = self.with_records(records);
-        (self.first, self.len, self.records) = (0, 0, 0);
-        (self.chunks, self.newest) = (VecDeque::new(), Chunk::default());
-        kept
-    }
-
-    fn with_records(&self, records: Vec<u8>) -> Kept {
+    /// What is there, as it is in a file.
+    pub(crate) fn kept(&self, end: &End) -> Kept {
+        let len = self.len(end);
+        let mut records = Vec::with_capacity((len + 1) * WORD);
+        let mut words = self.words_from_first(len);
+        while encode_next(&mut words, &mut records).is_some() {}
         Kept {
             records,
             lost_until_ns: self.first_ns,
@@ -252,100 +275,60 @@ impl Ring {
             ..Kept::default()
         }
     }
+
+    /// What is there, of which nothing is left: nothing more comes.
+    pub(crate) fn take(&mut self, end: &End) -> Kept {
+        let kept = self.kept(end);
+        self.words = Words::zeroed(0);
+        self.first = end.load();
+        (self.first_at, self.chunks, self.is_over) = (0, VecDeque::new(), true);
+        kept
+    }
 }
 
-#[inline]
-fn wrapped(at: usize, size: usize) -> usize {
-    if at >= size { at - size } else { at }
-}
+#[cfg(all(test, not(loom)))]
+#[path = "ring_tests.rs"]
+mod tests;
 
-#[cfg(test)]
-mod tests {
+#[cfg(all(test, loom))]
+mod loom_tests {
     use super::*;
-    use crate::format::Raw;
+    use crate::format::{Raw, kind};
+    use loom::{sync::Mutex, thread};
 
-    /// The bodies and times of what is there.
-    fn content(ring: &Ring) -> Vec<(u64, Vec<u8>)> {
-        let kept = ring.kept();
-        let (mut at, mut time, mut found) = (0, kept.lost_until_ns, Vec::new());
-        while at < kept.records.len() {
-            let raw = Raw::at(&kept.records, at).unwrap();
-            time += raw.after_ns;
-            found.push((time, kept.records[raw.body..raw.end].to_vec()));
-            at = raw.end;
-        }
-        found
-    }
+    /// Two of these are all that there is room for.
+    const BODY: usize = 16;
 
     #[test]
-    fn the_oldest_records_go_when_there_is_no_room_and_times_stay_right() {
-        let mut ring = Ring::new(LIMIT_MIN, usize::MAX);
-        for round in 0..1_000_u64 {
-            let body = vec![round as u8; (round % 60) as usize];
-            ring.push(17, round * 300, &[], &body);
-            assert!(ring.len() <= LIMIT_MIN && ring.room.len() <= LIMIT_MIN);
-            let found = content(&ring);
-            assert_eq!(found.len(), ring.records());
-            assert!(ring.kept().lost_records == 0 || ring.len() + 64 >= LIMIT_MIN / 8 * 7 - 64);
-            for (index, (time, body)) in found.iter().rev().enumerate() {
-                let round = round - index as u64;
-                assert_eq!((*time, body.len()), (round * 300, (round % 60) as usize));
-                assert!(body.iter().all(|byte| *byte == round as u8));
+    fn loom_whoever_looks_sees_whole_records_in_their_order() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = loom::sync::Arc::new((End::new(), Mutex::new(Ring::new(LIMIT_MIN, 1 << 20))));
+            let written = shared.clone();
+            let writer = thread::spawn(move || {
+                let (end, lock) = &*written;
+                let mut pen = Pen::new();
+                for number in 0..3 {
+                    if !pen.push(end, kind::WRITTEN, 0, &[number; BODY]) {
+                        assert!(lock.lock().unwrap().make_room(&mut pen, BODY));
+                        assert!(pen.push(end, kind::WRITTEN, 0, &[number; BODY]));
+                    }
+                    pen.flushed(end, 0);
+                }
+            });
+            let (end, lock) = &*shared;
+            let ring = lock.lock().unwrap();
+            let kept = ring.kept(end);
+            drop(ring);
+            let (mut at, mut number) = (0, kept.lost_records as u8);
+            while at < kept.records.len() {
+                let raw = Raw::at(&kept.records, at).expect("whole records");
+                assert_eq!(kept.records[raw.body..raw.end], [number; BODY]);
+                (at, number) = (raw.end, number + 1);
             }
-            assert_eq!(ring.kept().lost_records + found.len() as u64, round + 1);
-        }
-    }
-
-    #[test]
-    fn as_many_records_as_are_allowed_stay_and_one_more_costs_an_eighth() {
-        let mut ring = Ring::new(1 << 20, 16);
-        for byte in 0..16 {
-            ring.push(17, 0, &[], &[byte]);
-        }
-        assert_eq!((ring.records(), ring.kept().lost_records), (16, 0));
-        ring.push(17, 0, &[], &[16]);
-        assert_eq!((ring.records(), ring.kept().lost_records, ring.kept().lost_bytes), (15, 2, 2));
-        assert_eq!(content(&ring)[0].1, [2]);
-        let mut one = Ring::new(1 << 20, 1);
-        (0..3).for_each(|byte| one.push(17, 0, &[], &[byte]));
-        assert_eq!(content(&one), [(0, vec![2])]);
-    }
-
-    #[test]
-    fn a_ring_that_is_exactly_full_keeps_everything_and_one_byte_more_does_not_fit() {
-        for over in [0, 1] {
-            let mut ring = Ring::new(LIMIT_MIN, usize::MAX);
-            ring.push(17, 0, &[], &[1; 100]); // 103 with its head
-            ring.push(17, 0, &[], &vec![2; LIMIT_MIN - 103 - 4 + over]); // of 128 bytes or more: a head of 4
-            assert_eq!(ring.kept().lost_records, over as u64);
-        }
-    }
-
-    #[test]
-    fn a_flush_costs_a_bit_of_what_went_out_at_the_same_time_and_else_a_record() {
-        let mut ring = Ring::new(LIMIT_MIN, usize::MAX);
-        ring.push(kind::WRITTEN, 5, &[], b"x");
-        ring.flushed(5);
-        ring.flushed(5);
-        assert_eq!((ring.records(), ring.room[0]), (1, kind::WRITTEN | kind::FLUSHED_BIT));
-        ring.flushed(6);
-        assert_eq!(content(&ring), [(5, b"x".to_vec()), (6, vec![])]);
-        for round in 0..1_000 {
-            ring.push(kind::READ, round, &[], b"ab");
-            ring.push(kind::WRITTEN, round, &[], &[9; 40]);
-            ring.flushed(round);
-            assert_eq!(content(&ring).last().unwrap().1, [9; 40]);
-        }
-    }
-
-    #[test]
-    fn what_is_taken_out_is_in_order_and_leaves_an_empty_ring() {
-        let mut ring = Ring::new(LIMIT_MIN, usize::MAX);
-        (0..100_u8).for_each(|byte| ring.push(17, 0, &[byte], &[byte; 9]));
-        let before = ring.kept();
-        assert_eq!(ring.take().records, before.records);
-        assert_eq!((ring.len(), ring.records()), (0, 0));
-        ring.push(17, 5, &[], b"x");
-        assert_eq!(content(&ring), [(5, b"x".to_vec())]);
+            assert!(number <= 3);
+            writer.join().unwrap();
+        });
     }
 }

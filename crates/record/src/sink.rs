@@ -2,7 +2,7 @@
 
 use crate::{FormatError, Recording, Why};
 use std::{
-    collections::BTreeSet,
+    collections::VecDeque,
     fmt, fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -11,6 +11,8 @@ use std::{
 
 /// What names of files end with.
 pub(crate) const EXTENSION: &str = "nwr";
+/// And those of files that are not complete yet.
+const UNFINISHED: &str = "nwr.part";
 /// What names of files begin with, so that no others are ever removed.
 const PREFIX: &str = "recording-";
 
@@ -83,8 +85,8 @@ impl<F: Fn(&NewRecording) -> io::Result<()> + Send + Sync + 'static> Sink for F 
 
 /// A directory that keeps the newest recordings: one more than it may have costs the oldest.
 ///
-/// A directory that is removed meanwhile is made again. Files of an earlier run count, files of other names do not and are never touched. A file has its name only once it is complete. Only
-/// the user of the program may read it: it may hold what peers have sent in confidence.
+/// A directory that is removed meanwhile is made again. Files of an earlier run count, also those that it did not finish; files of other names do not and are never
+/// touched. A file has its name only once it is complete. Only the user of the program may read it: it may hold what peers have sent in confidence.
 ///
 /// ```
 /// use netwright_record::{Directory, FlightRecorder};
@@ -99,8 +101,8 @@ impl<F: Fn(&NewRecording) -> io::Result<()> + Send + Sync + 'static> Sink for F 
 pub struct Directory {
     path: PathBuf,
     files_max: usize,
-    /// Names, so in the order of time.
-    files: Mutex<BTreeSet<String>>,
+    /// Names of what is there, the oldest first: by name what was there before, which is by time unless the clock was set, then as they came.
+    files: Mutex<VecDeque<String>>,
 }
 
 impl Directory {
@@ -111,8 +113,7 @@ impl Directory {
     pub fn new(path: impl AsRef<Path>, files_max: usize) -> io::Result<Self> {
         let path = path.as_ref().to_owned();
         fs::create_dir_all(&path)?;
-        let names = fs::read_dir(&path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let files = names.filter(|name| is_ours(name)).collect();
+        let files = found_in(&path, &[EXTENSION, UNFINISHED])?;
         Ok(Self { path, files_max: files_max.max(1), files: Mutex::new(files) })
     }
 
@@ -127,7 +128,9 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(&self.path)?;
                 tracing::warn!(path = %self.path.display(), "the directory of recordings was gone, and is made again");
-                self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+                *files = found_in(&self.path, &[EXTENSION])?; // what others have written since
+                drop(files);
                 self.write_there(name, bytes)
             }
             other => other,
@@ -135,7 +138,7 @@ impl Directory {
     }
 
     fn write_there(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let unfinished = self.path.join(format!("{name}.part"));
+        let unfinished = self.path.join(name).with_extension(UNFINISHED);
         let written = create(&unfinished)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&unfinished, self.path.join(name)));
@@ -146,8 +149,17 @@ impl Directory {
     }
 }
 
-fn is_ours(name: &str) -> bool {
-    name.strip_prefix(PREFIX).is_some_and(|rest| rest.ends_with(&format!(".{EXTENSION}")))
+/// Names of our files with one of these extensions, in their order.
+fn found_in(path: &Path, extensions: &[&str]) -> io::Result<VecDeque<String>> {
+    let is_ours = |name: &String| {
+        let ends_with =
+            |extension: &&str| name.strip_suffix(*extension).is_some_and(|rest| rest.ends_with('.'));
+        name.starts_with(PREFIX) && extensions.iter().any(ends_with)
+    };
+    let names = fs::read_dir(path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(is_ours).collect();
+    names.sort();
+    Ok(names.into())
 }
 
 fn create(path: &Path) -> io::Result<fs::File> {
@@ -166,11 +178,10 @@ impl Sink for Directory {
         let name = format!("{PREFIX}{}.{EXTENSION}", file.name);
         self.write(&name, &file.bytes)?;
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.insert(name);
-        let mut old = Vec::new();
-        while files.len() > self.files_max {
-            old.extend(files.pop_first());
-        }
+        files.retain(|other| *other != name); // seen when the directory was made again
+        files.push_back(name);
+        let more = files.len().saturating_sub(self.files_max);
+        let old: Vec<_> = files.drain(..more).collect();
         drop(files);
         for name in old {
             match fs::remove_file(self.path.join(&name)) {

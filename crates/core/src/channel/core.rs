@@ -377,7 +377,7 @@ impl ChannelCore {
     pub(crate) fn moment(&self) -> Moment {
         match &self.home {
             Home::Here(local) => local.looked(),
-            Home::Away(away) => away.moment,
+            Home::Away(away) => away.moment(),
         }
     }
 

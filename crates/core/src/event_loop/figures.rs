@@ -135,7 +135,7 @@ pub struct LoopFigures {
     pub tasks_dropped: u64,
     /// Tasks accepted and not yet run.
     pub tasks_pending: u64,
-    /// Timers armed.
+    /// Timers armed; one for all [looks](crate::Context::look_at) together.
     pub timers_pending: u64,
     /// Futures spawned and not yet finished.
     pub futures: u64,

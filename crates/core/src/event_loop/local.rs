@@ -8,6 +8,7 @@
 
 use super::{
     TaskKind,
+    appointments::Appointments,
     moment::{Moment, tick_of},
     queues::{Queued, Queues},
     schedule::Timer,
@@ -17,7 +18,7 @@ use super::{
     tail::TailTasks,
 };
 use crate::{
-    arena::Arena,
+    arena::{Arena, Key},
     driver::{Event, Source, Token},
     loop_thread,
     promise::Promise,
@@ -91,6 +92,20 @@ pub(crate) struct Local {
     looked: Cell<Moment>,
     /// How many timers are due in this turn and have not run.
     due: Cell<usize>,
+    appointments: RefCell<Appointments>,
+    /// Who waits for the first of them.
+    appointed: Cell<Appointed>,
+}
+
+/// Who waits for the first appointment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Appointed {
+    /// There is none.
+    Nobody,
+    /// A timer, for this tick.
+    Timer(u64, TimerKey),
+    /// It is due, and queued.
+    Queued,
 }
 
 thread_local! {
@@ -115,6 +130,8 @@ impl Local {
             turn_time: Cell::new(None),
             looked: Cell::new(Moment::START),
             due: Cell::new(0),
+            appointments: RefCell::default(),
+            appointed: Cell::new(Appointed::Nobody),
         })
     }
 
@@ -353,10 +370,81 @@ impl Local {
         Some(timer)
     }
 
+    // ---- appointments ----
+
+    /// Has a source called at `moment`, in a later turn, for a stage that wants to look. False if there is no room for that: a timer will do.
+    pub(crate) fn appoint(&self, token: Token, stage: u32, moment: Moment) -> bool {
+        let tick = moment.first_tick().max(self.looked.get().tick() + 1);
+        let made = self.appointments.borrow_mut().make(token.0.index(), stage, tick);
+        self.wait_for_first();
+        made
+    }
+
+    /// The stages of a source do not want to look any more, from this one on.
+    #[inline]
+    pub(crate) fn cancel_appointment(&self, token: Token, from: u32) {
+        if self.appointed.get() != Appointed::Nobody {
+            self.cancel_one(token, from);
+        }
+    }
+
+    #[inline(never)]
+    fn cancel_one(&self, token: Token, from: u32) {
+        if self.sources.borrow().contains(token.0) {
+            self.appointments.borrow_mut().cancel(token.0.index(), from);
+            self.wait_for_first();
+        }
+    }
+
+    /// Arms one timer for the first of all appointments.
+    fn wait_for_first(&self) {
+        let (next, waits) = (self.appointments.borrow().next(), self.appointed.get());
+        let timer = match (waits, next) {
+            (Appointed::Queued, _) => return,
+            (Appointed::Timer(tick, _), Some(next)) if tick == next => return,
+            (Appointed::Timer(_, key), _) => Some(key),
+            (Appointed::Nobody, _) => None,
+        };
+        drop(timer.and_then(|key| self.disarm(key)));
+        let armed = next.map(|tick| {
+            let deadline = self.origin.checked_add(Duration::from_millis(tick)); // a tick takes that long
+            Appointed::Timer(tick, self.arm(deadline, Timer::Appointments))
+        });
+        self.appointed.set(armed.unwrap_or(Appointed::Nobody));
+    }
+
+    /// The first appointment is due. Those that are due behind it wait for their turn among all tasks.
+    pub(crate) fn keep_appointment(&self) {
+        let now = self.looked.get().tick();
+        let due = self.appointments.borrow_mut().pop_due(now);
+        let more = self.appointments.borrow().next().is_some_and(|next| next <= now);
+        if let Appointed::Timer(_, key) = self.appointed.replace(Appointed::Nobody) {
+            drop(self.disarm(key)); // it has come, unless all timers were dropped meanwhile
+        }
+        match more {
+            true => {
+                self.appointed.set(Appointed::Queued);
+                self.push(Work::Timer(Timer::Appointments));
+            }
+            false => self.wait_for_first(),
+        }
+        if let Some((place, stage)) = due
+            && let Some(key) = self.key_of(place)
+        {
+            self.call_source(Token(key), |source| source.signal(u64::from(stage) << 32));
+        }
+    }
+
+    fn key_of(&self, place: u32) -> Option<Key> {
+        self.sources.borrow().key_at(place)
+    }
+
     /// Drops all timers, each by itself: their handles learn it from that.
     pub(crate) fn drop_timers(&self) {
         self.due.set(0);
         let timers = self.wheel.borrow_mut().drain();
+        self.appointments.borrow_mut().clear();
+        self.appointed.set(Appointed::Nobody);
         self.shared.figures.timers_pending.set(0);
         let orphaned = timers.iter().filter(|timer| self.is_orphaned(timer)).count();
         self.shared.figures.timers_orphaned.add(orphaned as u64);
@@ -392,6 +480,7 @@ impl Local {
 
     /// Forgets a source. If it is running right now, it is dropped when its call returns.
     pub(crate) fn deregister(&self, token: Token) -> bool {
+        self.cancel_appointment(token, 0);
         let mut sources = self.sources.borrow_mut();
         let source = sources.remove(token.0);
         self.shared.figures.sources.set(sources.len());
@@ -434,6 +523,7 @@ impl Local {
     /// It does not come back: its place is free.
     #[inline]
     pub(crate) fn release(&self, token: Token) {
+        self.cancel_appointment(token, 0);
         let mut sources = self.sources.borrow_mut();
         let place = sources.remove(token.0);
         self.shared.figures.sources.set(sources.len());

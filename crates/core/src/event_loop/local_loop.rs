@@ -153,6 +153,17 @@ impl LocalLoop {
         SourceTimer(self.local.arm(deadline, Timer::Signal(token, signal)))
     }
 
+    /// Has [`Source::signal`] called at `moment`, in a later turn, for a stage that wants to look. False if that cannot be kept: then a timer will do.
+    pub(crate) fn appoint(&self, token: Token, stage: u32, moment: Moment) -> bool {
+        self.local.appoint(token, stage, moment)
+    }
+
+    /// The stages of a source do not want to look any more, from this one on.
+    #[inline]
+    pub(crate) fn cancel_appointment(&self, token: Token, from: u32) {
+        self.local.cancel_appointment(token, from);
+    }
+
     /// Takes a source's timer back. False if it was due already.
     pub fn disarm(&self, timer: SourceTimer) -> bool {
         self.local.disarm(timer.0).is_some()

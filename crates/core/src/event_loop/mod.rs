@@ -10,11 +10,13 @@
 //! | `requests` | what a loop is asked for beside tasks: to look up, to suspend, to rebuild, to end now |
 //! | `budget`, `shutdown` | how long tasks may run; when to leave. Pure decisions |
 //! | `submit`, `schedule`, `spawn`, `tail` | tasks with a result, timers, futures, tail tasks |
+//! | `appointments` | moments at which stages want to look at their channels |
 //! | `driven`, `manual` | a loop that is driven from outside: by a world, by hand |
 //! | `waiting`, `nap` | how a loop waits; how one does whose driver cannot |
 //! | `moment` | time as a loop counts it |
 //! | `config`, `figures` | settings; what a loop tells about itself |
 
+mod appointments;
 mod budget;
 mod config;
 mod driven;

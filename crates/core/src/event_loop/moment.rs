@@ -84,6 +84,11 @@ impl Moment {
         self.0 / PER_TICK
     }
 
+    /// The first tick at which it has come.
+    pub(crate) fn first_tick(self) -> u64 {
+        self.0.div_ceil(PER_TICK)
+    }
+
     /// How long until a tick; `None` if no clock reaches it.
     #[inline]
     pub(crate) fn until_tick(self, tick: u64) -> Option<Duration> {

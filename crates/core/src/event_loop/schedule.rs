@@ -41,6 +41,8 @@ pub(crate) enum Timer {
     Repeat(Box<Repeat>),
     /// For a source; no allocation.
     Signal(Token, u64),
+    /// For the first stage that wants to look.
+    Appointments,
 }
 
 impl Timer {
@@ -51,6 +53,7 @@ impl Timer {
             }
             Self::Repeat(repeat) => repeat.fire(local),
             Self::Signal(token, signal) => local.call_source(token, |source| source.signal(signal)),
+            Self::Appointments => local.keep_appointment(),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Building a pipeline from the wire towards the application, one stage after the other.
 
 use super::{
-    Application, ApplicationStage, ClosureStage, Context, Filter, FilterStage, Handler, IntoPipeline, Joint,
-    Sealed, Switch,
+    Application, ApplicationStage, ClosureStage, Context, Element, Filter, FilterStage, Filtered, Handler,
+    IntoPipeline, Joint, Sealed, Switch,
     carrying::boxed,
     named::Names,
-    segment::{End, Segment, Stage, Writes},
+    segment::{End, Segment, Writes},
 };
 use crate::channel::{CarriedBy, Carries, Outgoing};
 use bytes::BytesMut;
@@ -173,11 +173,12 @@ impl PipelineBuilder<()> {
 
     /// Adds a [`Filter`] of bytes next to the wire. Of something else it is a stage of a type that says so:
     /// `add(filter::<_, Datagram, Datagram>(…))`.
-    pub fn filter<F>(self, filter: F) -> PipelineBuilder<((), FilterStage<F, BytesMut, Outgoing>)>
+    #[allow(clippy::type_complexity)] // the type is the list of stages
+    pub fn filter<F>(self, filter: F) -> PipelineBuilder<((), Filtered<FilterStage<F, BytesMut, Outgoing>>)>
     where
         F: Filter<BytesMut, Outgoing>,
     {
-        self.add(FilterStage::new(filter))
+        self.element(Filtered(FilterStage::new(filter)))
     }
 
     /// Adds a [`Filter`] of bytes that may be absent.
@@ -185,11 +186,11 @@ impl PipelineBuilder<()> {
     pub fn filter_if<F>(
         self,
         filter: Option<F>,
-    ) -> PipelineBuilder<((), Option<FilterStage<F, BytesMut, Outgoing>>)>
+    ) -> PipelineBuilder<((), Filtered<Option<FilterStage<F, BytesMut, Outgoing>>>)>
     where
         F: Filter<BytesMut, Outgoing>,
     {
-        self.add(filter.map(FilterStage::new))
+        self.element(Filtered(filter.map(FilterStage::new)))
     }
 
     /// Adds the last stage: an application handler.
@@ -212,7 +213,7 @@ impl PipelineBuilder<()> {
 }
 
 #[allow(clippy::should_implement_trait, clippy::type_complexity)] // the type is the list of stages: it grows with them
-impl<S, H: Handler> PipelineBuilder<(S, H)> {
+impl<S, H: Element> PipelineBuilder<(S, H)> {
     /// Adds a stage behind the last one. It has to read what that one passes on, and to write what that one takes, or what is
     /// [carried](crate::Carries) by that.
     pub fn add<K>(self, handler: K) -> PipelineBuilder<((S, H), K)>
@@ -245,11 +246,14 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     /// channel.write_inbound("one").write_inbound("two");
     /// assert_eq!(channel.outbound_bytes(), b"one");
     /// ```
-    pub fn filter<F>(self, filter: F) -> PipelineBuilder<((S, H), FilterStage<F, H::ReadOut, H::Write>)>
+    pub fn filter<F>(
+        self,
+        filter: F,
+    ) -> PipelineBuilder<((S, H), Filtered<FilterStage<F, H::ReadOut, H::Write>>)>
     where
         F: Filter<H::ReadOut, H::Write>,
     {
-        self.add(FilterStage::new(filter))
+        self.element(Filtered(FilterStage::new(filter)))
     }
 
     /// Adds a [`Filter`] that may be absent.
@@ -266,11 +270,11 @@ impl<S, H: Handler> PipelineBuilder<(S, H)> {
     pub fn filter_if<F>(
         self,
         filter: Option<F>,
-    ) -> PipelineBuilder<((S, H), Option<FilterStage<F, H::ReadOut, H::Write>>)>
+    ) -> PipelineBuilder<((S, H), Filtered<Option<FilterStage<F, H::ReadOut, H::Write>>>)>
     where
         F: Filter<H::ReadOut, H::Write>,
     {
-        self.add(filter.map(FilterStage::new))
+        self.element(Filtered(filter.map(FilterStage::new)))
     }
 
     /// Adds the last stage: an application handler.
@@ -322,7 +326,7 @@ impl<S, R: 'static, W: 'static> PipelineBuilder<(S, ClosureStage<R, W>), Complet
 }
 
 #[allow(clippy::type_complexity)] // as above
-impl<S, H: Handler> PipelineBuilder<(S, H)> {
+impl<S, H: Element> PipelineBuilder<(S, H)> {
     pub(crate) fn complete(self) -> PipelineBuilder<(S, H), Complete> {
         PipelineBuilder { stages: self.stages, end: Complete, names: self.names }
     }
@@ -371,6 +375,44 @@ impl PipelineBuilder<()> {
     pub fn joint<P, T>(self, first: impl FnOnce(Switch<T>) -> P) -> PipelineBuilder<(), Joint<T>>
     where
         P: IntoPipeline<T>,
+        T: 'static,
+    {
+        let switch = Switch::new();
+        let segment = boxed(first(switch.clone()).into_pipeline());
+        PipelineBuilder { stages: (), end: Joint::new(segment, switch), names: self.names }
+    }
+}
+
+impl PipelineBuilder<()> {
+    /// A pipeline that is a joint from the first message on, where that is not of bytes: the pipeline of a child, for instance. What it
+    /// reads and writes is said by the switch.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, HostSettings, Switch, Weight, pipeline};
+    ///
+    /// // Words until there is a full stop; from then on numbers of letters.
+    /// let stages = pipeline().joint_between(|switch: Switch<_, String, String>| {
+    ///     pipeline().handle(move |cx, word: String| {
+    ///         if word == "." {
+    ///             return switch.to(pipeline().handle(|cx, word: String| cx.write_and_flush(word.len().to_string())));
+    ///         }
+    ///         cx.write_and_flush(word);
+    ///     })
+    /// });
+    /// let (settings, weight) = (HostSettings::default(), Weight::unsaid());
+    /// let mut channel: EmbeddedChannel<(), _, _, _> = EmbeddedChannel::of_messages_with_joint(stages, settings, weight);
+    /// ["hello", ".", "hello"].into_iter().for_each(|word| _ = channel.receive(word.to_owned()));
+    /// assert_eq!(channel.read_outbound().as_deref(), Some("hello"));
+    /// assert_eq!(channel.read_outbound().as_deref(), Some("5"));
+    /// ```
+    pub fn joint_between<R, W, P, T>(
+        self,
+        first: impl FnOnce(Switch<T, R, W>) -> P,
+    ) -> PipelineBuilder<(), Joint<T, R, W>>
+    where
+        P: IntoPipeline<T, R, W>,
+        R: 'static,
+        W: 'static,
         T: 'static,
     {
         let switch = Switch::new();
@@ -446,7 +488,7 @@ impl<P, T> PipelineBuilder<(), Sealed<P, T>> {
     }
 }
 
-impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
+impl<S, H: Element, E> PipelineBuilder<(S, H), E> {
     /// Names the stage that was added last, so that it is found by this name: [`Channel::stage`](crate::Channel::stage),
     /// [`ChannelView::stage`](crate::ChannelView::stage). [`Channel::stages`](crate::Channel::stages) shows the name. No two stages that a channel has at
     /// one time may have the same: the channel is closed then, with [`StageError::Duplicate`](super::StageError::Duplicate).
@@ -488,6 +530,12 @@ impl<S, H: Handler, E> PipelineBuilder<(S, H), E> {
     }
 }
 
+impl<S> PipelineBuilder<S> {
+    fn element<K: Element>(self, element: K) -> PipelineBuilder<(S, K)> {
+        PipelineBuilder { stages: (self.stages, element), end: Open, names: self.names.one_more() }
+    }
+}
+
 impl<S, E> PipelineBuilder<S, E>
 where
     S: Link<E>,
@@ -516,7 +564,7 @@ impl<E: Ending> Link<E> for () {
 
 impl<S, H, E> Link<E> for (S, H)
 where
-    H: Handler,
+    H: Element,
     E: Ending,
     (S, H): Nest<E::Segment<H::Write>>,
 {
@@ -526,7 +574,7 @@ where
     }
 }
 
-/// Turns `((((), A), B), C)` round into `Stage<A, Stage<B, Stage<C, N>>>`.
+/// Turns `((((), A), B), C)` round into `Stage<A, Stage<B, Stage<C, N>>>`; each is [placed](Element::Placed) as what it is.
 #[doc(hidden)]
 pub trait Nest<N> {
     type Nested;
@@ -542,14 +590,14 @@ impl<N> Nest<N> for () {
 
 impl<S, H, N> Nest<N> for (S, H)
 where
-    H: Handler,
+    H: Element,
     N: Writes + Segment<H::ReadOut, <N as Writes>::Message>,
     N::Message: CarriedBy<H::Write>,
-    S: Nest<Stage<H, N>>,
+    S: Nest<H::Placed<N>>,
 {
     type Nested = S::Nested;
     fn nest(self, next: N, names: &mut Names) -> Self::Nested {
         let (name, forgets) = (names.take_last(), names.take_forgets());
-        self.0.nest(Stage::new(self.1, name, forgets, next), names)
+        self.0.nest(self.1.place(name, forgets, next), names)
     }
 }

@@ -268,6 +268,48 @@ impl<H: Handler<P>, P: Place> Context<'_, H, P> {
         self.core.arm(self.stage, delay)
     }
 
+    /// Has [`Handler::timer`] called at `moment`, to look whether something is over by then that nearly always is not: how long a peer has been silent, say.
+    /// It cannot be taken back, and comes in a later turn of the loop if the moment has passed.
+    ///
+    /// The first stage of a channel that does so has one of these at a time, of which 16 bytes are kept; a second call takes the place of the first, if it has not
+    /// come. For other stages it is the same as [`arm`](Self::arm).
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, Filter, FilterContext, Glance, Moment, StageTimer, pipeline};
+    /// use std::time::Duration;
+    ///
+    /// /// Closes a channel on which nothing has been read for a minute. No message touches a timer.
+    /// struct Silence(Moment);
+    ///
+    /// const LIMIT: Duration = Duration::from_secs(60);
+    ///
+    /// impl<R: 'static, W: 'static> Filter<R, W> for Silence {
+    ///     const PASSES: bool = true;
+    ///
+    ///     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W>) {
+    ///         self.0 = cx.moment();
+    ///         cx.look_at(self.0.saturating_add(LIMIT));
+    ///         cx.fire_active();
+    ///     }
+    ///     fn passed_read(&mut self, glance: Glance<'_>, _: bool) {
+    ///         self.0 = glance.moment();
+    ///     }
+    ///     fn timer(&mut self, cx: &mut FilterContext<'_, Self, R, W>, _: StageTimer) {
+    ///         let over = self.0.saturating_add(LIMIT);
+    ///         if over <= cx.moment() { cx.close() } else { cx.look_at(over) }
+    ///     }
+    /// }
+    ///
+    /// let mut channel = EmbeddedChannel::new(pipeline().filter(Silence(Moment::START)).handle(|_, _| {}));
+    /// channel.advance(Duration::from_secs(59)).write_inbound("hello").advance(Duration::from_secs(59));
+    /// assert!(channel.is_open());
+    /// channel.advance(Duration::from_secs(1));
+    /// assert!(!channel.is_open());
+    /// ```
+    pub fn look_at(&mut self, moment: Moment) {
+        self.core.look_at(self.stage, moment);
+    }
+
     /// Takes a timer back. False if it was due already.
     pub fn disarm(&mut self, timer: StageTimer) -> bool {
         self.core.disarm(self.stage, timer)

@@ -112,7 +112,7 @@ pub trait Filter<R: 'static, W: 'static, P: Place = OnLoop>: Sized + 'static {
     const PASSES: bool = false;
 
     /// A message has passed towards the application, and all that it caused there has happened; with `wrote`, this includes what
-    /// [`passed_write`](Self::passed_write) tells otherwise. Only if the filter [`PASSES`](Self::PASSES).
+    /// [`passed_write`](Self::passed_write) tells otherwise, be it because of another message of the same call. Only if the filter [`PASSES`](Self::PASSES).
     #[inline]
     fn passed_read(&mut self, glance: Glance<'_>, wrote: bool) {}
     /// Stages behind this one, or handles, have asked something of the wire: a write, a flush, a close. Only if the filter

@@ -11,6 +11,7 @@
 //! | `builder` | [`pipeline`], stages one after the other |
 //! | `simple` | smaller traits for handlers that look one way |
 //! | `filter` | [`Filter`], handlers that keep the types of what passes |
+//! | `element` | what a list of stages consists of |
 //! | `optional` | `Option<H>` and [`Either`] as handlers |
 //! | `caller` | [`StageCaller`], the way back to a handler from any thread |
 //! | `task` | futures of a stage: `cx.spawn`, `cx.offload`, `cx.schedule` |
@@ -30,6 +31,7 @@ mod builder;
 mod caller;
 mod carrying;
 mod context;
+mod element;
 mod event;
 mod filter;
 mod glance;
@@ -56,6 +58,7 @@ mod write_from;
 pub use builder::{Complete, Ending, Link, Nest, Open, PipelineBuilder, Rest, Whole, pipeline};
 pub use caller::{Signal, StageCaller};
 pub use context::Context;
+pub use element::{Element, Filtered};
 pub use event::{Event, Inbound};
 pub use filter::{Filter, FilterContext, FilterStage, filter};
 pub use glance::Glance;

@@ -49,7 +49,13 @@ pub(crate) struct Ops<W> {
 
 impl<W> Ops<W> {
     pub(crate) const fn new() -> Self {
-        Self { write: None, flush: false, len: 0, rest: Waiting::new(), weight: Weight::unsaid() }
+        Self::weighing(Weight::unsaid())
+    }
+
+    /// Where messages count for what is said.
+    #[inline]
+    pub(crate) const fn weighing(weight: Weight<W>) -> Self {
+        Self { write: None, flush: false, len: 0, rest: Waiting::new(), weight }
     }
 
     #[inline]
@@ -64,11 +70,17 @@ impl<W> Ops<W> {
     /// Takes everything out, to be dropped by the caller.
     pub(crate) fn take_all(&mut self) -> Self {
         let weight = self.weight;
-        std::mem::replace(self, Self { weight, ..Self::new() })
+        std::mem::replace(self, Self::weighing(weight))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether there is anything to be dropped: an operation, or a queue for them.
+    #[inline]
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.len > 0 || self.rest.is_allocated()
     }
 
     pub(crate) fn len(&self) -> u32 {

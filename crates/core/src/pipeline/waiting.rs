@@ -25,6 +25,11 @@ impl<T> Waiting<T> {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn front(&self) -> Option<&T> {
         let lists = self.0.as_ref()?;
         match lists.front.last() {

@@ -37,13 +37,13 @@ pub use service::Service;
 
 use crate::{
     channel::{CarriedBy, Outgoing},
-    pipeline::{Complete, Handler, PipelineBuilder},
+    pipeline::{Complete, Element, PipelineBuilder},
 };
 use bytes::BytesMut;
 use std::num::NonZeroUsize;
 
 #[allow(clippy::type_complexity)] // the type is the list of stages: it grows with them
-impl<S, H: Handler> PipelineBuilder<(S, H)> {
+impl<S, H: Element> PipelineBuilder<(S, H)> {
     /// Adds the last stage: an async function that reads and writes messages. It runs on the channel's loop and need not
     /// be `Send`.
     ///

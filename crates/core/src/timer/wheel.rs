@@ -245,10 +245,14 @@ impl List {
 
     /// Adds an entry that is in no list (whatever its links say) at the end.
     fn push<T>(&mut self, entries: &mut Arena<Entry<T>>, index: u32) {
+        let tail = std::mem::replace(&mut self.tail, index);
         let entry = entries.at_mut(index);
-        entry.prev = NIL;
-        entry.next = NIL;
-        self.append(entries, Self { head: index, tail: index, len: 1 });
+        (entry.prev, entry.next) = (tail, NIL);
+        match tail {
+            NIL => self.head = index,
+            tail => entries.at_mut(tail).next = index,
+        }
+        self.len += 1;
     }
 
     /// Adds a whole list, not empty, at the end.

@@ -1,6 +1,6 @@
 //! Closes a channel whose peer says nothing.
 
-use crate::idle::{Limit, Listening, Seen, arm_at};
+use crate::idle::{Limit, Listening, Seen};
 use netwright_core::{CloseCause, Filter, FilterContext, Glance, Place, StageTimer};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for ReadTimeout {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
         if let Some(limit) = self.limit.get() {
             self.peer = Some(Listening::begin(cx.glance().into()));
-            arm_at(cx, Some(cx.moment().saturating_add(limit)));
+            cx.look_at(cx.moment().saturating_add(limit));
         }
         cx.fire_active();
     }
@@ -83,7 +83,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for ReadTimeout {
         if due <= seen.now {
             return cx.close_because(CloseCause::TimedOut(limit));
         }
-        arm_at(cx, Some(due));
+        cx.look_at(due);
     }
 
     fn start_over(&mut self) -> bool {

@@ -130,7 +130,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for WriteTimeout {
     fn active(&mut self, cx: &mut FilterContext<'_, Self, R, W, P>) {
         if let Some(step) = self.step() {
             self.watch = Some(Watch::begin(Self::seen(cx)));
-            cx.arm(step);
+            cx.look_at(cx.moment().saturating_add(step));
         }
         cx.fire_active();
     }
@@ -149,9 +149,7 @@ impl<R: 'static, W: 'static, P: Place> Filter<R, W, P> for WriteTimeout {
             .find_map(|(time, limit)| limit.get().filter(|limit| time >= *limit));
         match over {
             Some(limit) => cx.close_because(CloseCause::TimedOut(limit)),
-            None => {
-                cx.arm(step);
-            }
+            None => cx.look_at(seen.now.saturating_add(step)),
         }
     }
 

@@ -16,6 +16,11 @@ pub(crate) fn put(out: &mut [u8], mut number: u64) -> usize {
     len + 1
 }
 
+/// How many bytes a number takes.
+pub(crate) fn len(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
 /// Appends a number.
 pub(crate) fn push(out: &mut Vec<u8>, number: u64) {
     let mut room = [0; LEN_MAX];
@@ -58,7 +63,7 @@ mod tests {
         for (number, len) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u64::MAX, 10)] {
             let mut bytes = Vec::new();
             push(&mut bytes, number);
-            assert_eq!(bytes.len(), len, "{number}");
+            assert_eq!((bytes.len(), super::len(number)), (len, len), "{number}");
             assert_eq!(take(bytes.iter().copied()), Ok((number, len)));
             assert_eq!(take(bytes[..len - 1].iter().copied()), Err(NoNumber::Cut));
         }

@@ -9,7 +9,7 @@
 //!        └─────────────────────────────────────────────────────────┘
 //! ```
 //! Peers that break the rules are those whose recordings are read. So what some other program could take for one of our headers is one: blanks
-//! or anything else between the name and its colon, blanks in front of it, a line that ends in a carriage return alone, a value that goes
+//! or anything else between the name and its colon, blanks and what cannot be seen in front of it, a line that ends in a carriage return alone, a value that goes
 //! on in the next line behind a blank.
 //!
 //! What comes in is one stream and what goes out is another, whatever pieces they are in: a value that is split is covered in both. Where
@@ -312,7 +312,8 @@ impl Lines {
                 At::Name
             }
             b':' => At::Rest,
-            b' ' | b'\t' if self.name.is_empty() => At::Name, // in front of it
+            // In front of it.
+            _ if self.name.is_empty() && !self.name_is_over && !byte.is_ascii_graphic() => At::Name,
             _ if !is_token(byte) => {
                 self.name_is_over = true;
                 At::Name
@@ -357,6 +358,7 @@ mod tests {
             ("cookie : c\nhost: a\n", "cookie : *\nhost: a\n"),
             ("cookie\t:c\n", "cookie\t:*\n"),
             (" Cookie: c\n", " Cookie: *\n"),
+            ("\0\u{b}Cookie: c\n", "\0\u{b}Cookie: *\n"),
             ("Authorization;: c\n", "Authorization;: *\n"),
             ("host: a\rCookie: c\r\n", "host: a\rCookie: *\r\n"),
             ("Cookie: a\r\n b\r\n\tc\r\nhost: d\r\n", "Cookie: *\r\n**\r\n**\r\nhost: d\r\n"),
@@ -368,6 +370,7 @@ mod tests {
             let single: Vec<_> = (0..said.len()).map(|at| &said[at..=at]).collect();
             assert_eq!(covered(&single, false), shown, "{said:?}, byte by byte");
         }
+        assert_eq!(covered(&["\u{feff}\u{a0}Cookie: c\n"], false), "\u{feff}\u{a0}Cookie: *\n");
         // And where the beginning of a value is lost, what continues it.
         assert_eq!(covered(&["cret\r\n more\r\nhost: a\r\n"], true), "****\r\n*****\r\nhost: a\r\n");
     }

@@ -5,7 +5,8 @@
 //!
 //! 1. Behind one of our names and a colon or an equals sign, wherever in a text it stands, everything up to the end of the line is covered.
 //! 2. Whatever was covered in the bytes of the same recording is covered in its texts, as a whole and word by word, if it has four
-//!    bytes or more: a peer that sends `Cookie: e` is not to make all texts unreadable.
+//!    bytes or more: a peer that sends `Cookie: e` is not to make all texts unreadable. Recorders cut long texts, so at the end of a text
+//!    its first four bytes or more are enough.
 //!
 //! What a peer has sent decides how much there is to search for. It is bounded, and beyond that texts are covered as a whole.
 
@@ -15,7 +16,9 @@ use std::{collections::HashSet, iter};
 
 /// Shorter values are no secrets.
 const VALUE_MIN: usize = 4;
-/// Of a value that is longer, this beginning and the words in it.
+/// More than there is in a recording of the usual size.
+const RUN_MAX: usize = 64 * 1024;
+/// Of a value that is longer, this beginning and the words in it: no text is longer.
 const VALUE_MAX: usize = 4096;
 /// How many values and words are searched for.
 const VALUES_MAX: usize = 4096;
@@ -42,8 +45,9 @@ impl Values {
         for (&before, &after) in iter::zip(before, after) {
             // A star in a value looks the same as its cover.
             if before != after || !run.is_empty() && before == COVER {
-                if run.len() < VALUE_MAX {
-                    run.push(before);
+                match run.len() < RUN_MAX {
+                    true => run.push(before),
+                    false => self.too_many = true,
                 }
             } else if !run.is_empty() {
                 self.add(&run);
@@ -65,6 +69,15 @@ impl Values {
     }
 
     fn add(&mut self, value: &[u8]) {
+        self.add_words(value);
+        // Stars behind it may be its own, or no part of what was covered.
+        let stars = value.iter().rev().take_while(|byte| **byte == COVER).count();
+        if stars > 0 {
+            self.add_words(&value[..value.len() - stars]);
+        }
+    }
+
+    fn add_words(&mut self, value: &[u8]) {
         self.add_one(value);
         let is_between = |byte: &u8| byte.is_ascii_whitespace() || b";,=\"'".contains(byte);
         value.split(is_between).for_each(|word| self.add_one(word));
@@ -77,6 +90,7 @@ impl Values {
 
     fn add_one(&mut self, value: &[u8]) {
         let value = value.trim_ascii();
+        let value = &value[..value.len().min(VALUE_MAX)];
         if value.len() < VALUE_MIN || self.all.contains(value) {
             return;
         }
@@ -95,6 +109,7 @@ impl Values {
         let mut covered = vec![false; text.len()];
         for value in &self.all {
             memmem::find_iter(text, value).for_each(|at| covered[at..at + value.len()].fill(true));
+            covered[text.len() - begun_at_the_end(text, value)..].fill(true);
         }
         let small = text.to_ascii_lowercase();
         for name in names {
@@ -111,6 +126,13 @@ impl Values {
         let hidden = iter::zip(text, covered).filter(|(byte, covered)| *covered && !b"\r\n".contains(byte));
         hidden.for_each(|(byte, _)| *byte = COVER);
     }
+}
+
+/// How many bytes at the end of the text are the beginning of the value.
+fn begun_at_the_end(text: &[u8], value: &[u8]) -> usize {
+    let most = text.len().min(value.len());
+    let mut lengths = (VALUE_MIN..=most).rev();
+    lengths.find(|len| text[text.len() - len..] == value[..*len]).unwrap_or(0)
 }
 
 /// Where the value begins in what stands behind a name, if one does.
@@ -177,6 +199,8 @@ mod tests {
         assert_eq!(shown(&mut values, "no such token: \"secr*t==\""), "no such *****: \"********\"");
         assert_eq!(shown(&mut values, "invalid base64: dXNlcg=="), "invalid base64: ********");
         assert_eq!(shown(&mut values, "id=7; token=secr*t== again"), "******************** again");
+        values.piece(0, b"cookie: **stars**\r\n", b"cookie: *********\r\n", true);
+        assert_eq!(shown(&mut values, "no such id: stars"), "no such id: *****");
         assert_eq!(shown(&mut values, "7 is too short to be a secret"), "7 is too short to be a secret");
     }
 
@@ -200,13 +224,33 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_end_is_searched_for_by_its_beginning() {
-        let mut values = Values::default();
-        for _ in 0..100 {
-            values.piece(0, &[b'x'; 1000], &[COVER; 1000], true);
+    fn a_value_without_end_is_searched_for_in_parts_and_beyond_a_bound_texts_are_covered_as_a_whole() {
+        for (pieces, text) in [(60, "all is well"), (100, "***********")] {
+            let mut values = Values::default();
+            for _ in 0..pieces {
+                values.piece(0, &[b'x'; 1000], &[COVER; 1000], true);
+            }
+            values.end();
+            assert!(values.all.iter().all(|value| value.len() <= VALUE_MAX));
+            assert_eq!(shown(&mut values, &"x".repeat(VALUE_MAX)), "*".repeat(VALUE_MAX));
+            assert_eq!(shown(&mut values, "all is well"), text);
         }
-        values.end();
-        assert!(values.all.iter().all(|value| value.len() <= VALUE_MAX));
-        assert_eq!(shown(&mut values, &"x".repeat(VALUE_MAX)), "*".repeat(VALUE_MAX));
+    }
+
+    #[test]
+    fn the_beginning_of_a_value_at_the_end_of_a_text_is_covered() {
+        let mut values = Values::default();
+        values.piece(0, b"secret7", &[COVER; 7], false);
+        for (text, covered) in [
+            ("it was secret7", "it was *******"),
+            ("it was secret", "it was ******"),
+            ("it was secr", "it was ****"),
+            ("it was sec", "it was sec"),
+            ("secr, it was", "secr, it was"),
+            ("secr", "****"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(&mut values, text), covered);
+        }
     }
 }

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a replay keeps of what it sees; more than any recording has.
+/// What a replay keeps of what it sees, and of what is sent: the beginning. More than any recording has.
 const KEPT_MAX: usize = 128 << 20;
 /// For what others do at their own time, such as workers that open files.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,6 +68,15 @@ pub struct Replay<'a> {
 }
 
 impl Recording {
+    /// Of long pieces that went out the recorder has kept so much, and all of others: what a replay keeps has the same gaps.
+    fn kept_of_each(&self) -> usize {
+        let pieces = self.records().filter_map(|record| match record.what {
+            Seen::Written(piece) if !piece.is_whole() => Some(piece.bytes.len()),
+            _ => None,
+        });
+        pieces.max().unwrap_or(usize::MAX)
+    }
+
     /// Plays it to a pipeline.
     pub fn replay(&self) -> Replay<'_> {
         Replay { recording: self, patience: PATIENCE, pace: Box::new(|_| {}) }
@@ -105,7 +114,8 @@ impl<'a> Replay<'a> {
         let flight = FlightRecorder::builder()
             .bytes(KEPT_MAX)
             .records(usize::MAX)
-            .written_max(usize::MAX)
+            .written_max(self.recording.kept_of_each())
+            .keep_the_beginning()
             .redact(Redaction::none())
             .when(When::BY_HAND)
             .build();
@@ -318,10 +328,18 @@ struct SentBytes {
     /// Of each piece the nanoseconds after the one before it, and its length, as varints.
     heads: Vec<u8>,
     last: Duration,
+    /// How many bytes there were, kept or not.
+    len: u64,
 }
 
 impl SentBytes {
     fn push(&mut self, at: Duration, bytes: &[u8]) {
+        let is_all_there = self.len == self.bytes.len() as u64;
+        self.len += bytes.len() as u64;
+        if !is_all_there {
+            return;
+        }
+        let bytes = &bytes[..bytes.len().min(KEPT_MAX - self.bytes.len())];
         let after = at.saturating_sub(self.last);
         varint::push(&mut self.heads, u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
         varint::push(&mut self.heads, bytes.len() as u64);
@@ -346,14 +364,19 @@ impl SentBytes {
 }
 
 impl Replayed {
-    /// What was sent, in order.
+    /// What was sent, in order: the first 128 MiB of it.
     pub fn sent(&self) -> Vec<Sent> {
         self.sent.pieces()
     }
 
-    /// All that was sent, as one.
+    /// What was sent, as one: the first 128 MiB of it.
     pub fn sent_bytes(&self) -> Vec<u8> {
         self.sent.bytes.clone()
+    }
+
+    /// How many bytes were sent in all.
+    pub fn sent_len(&self) -> u64 {
+        self.sent.len
     }
 
     /// Why the channel ended, if it did.

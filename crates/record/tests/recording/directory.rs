@@ -107,3 +107,46 @@ fn a_directory_that_cannot_be_made_again_costs_recordings_and_no_channel() {
     assert!(channel.is_open());
     fs::remove_file(&there.0).unwrap();
 }
+
+#[test]
+fn a_clock_that_goes_back_does_not_cost_the_newest_files() {
+    let there = Temporary::new("clock");
+    let directory = Directory::new(&there.0, 2).unwrap();
+    for name in ["8", "9", "1", "2"] {
+        directory.keep(&file(name)).unwrap();
+    }
+    assert_eq!(there.names(), ["recording-1.nwr", "recording-2.nwr"]);
+}
+
+#[test]
+fn what_a_program_left_unfinished_when_it_ended_counts_and_goes_with_its_time() {
+    let there = Temporary::new("unfinished");
+    fs::create_dir_all(&there.0).unwrap();
+    for name in ["recording-1.nwr.part", "recording-2.nwr.part", "recording-3.nwr", "other.part"] {
+        fs::write(there.0.join(name), "x").unwrap();
+    }
+    let directory = Directory::new(&there.0, 2).unwrap();
+    directory.keep(&file("4")).unwrap();
+    assert_eq!(there.names(), ["other.part", "recording-3.nwr", "recording-4.nwr"]);
+}
+
+#[test]
+fn a_directory_that_goes_again_and_again_while_many_write_never_has_more_files_than_it_may() {
+    let there = Temporary::new("raced");
+    let directory = Directory::new(&there.0, 3).unwrap();
+    for round in 0..200 {
+        let _ = fs::remove_dir_all(&there.0);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let directory = &directory;
+                scope.spawn(move || {
+                    for number in 0..4 {
+                        directory.keep(&file(&format!("{round}-{thread}-{number}"))).unwrap();
+                    }
+                });
+            }
+        });
+        directory.keep(&file(&format!("{round}-last"))).unwrap();
+        assert_eq!(there.names().len(), 3, "round {round}");
+    }
+}

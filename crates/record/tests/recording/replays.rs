@@ -296,7 +296,7 @@ fn addresses_are_those_of_the_recording() {
 fn a_piece_that_is_missing_ends_the_replay_there() {
     let (flight, _files) = flight(FlightRecorder::builder().bytes(300).redact(Redaction::none()));
     let mut channel = recorded(&flight, echo());
-    channel.write_inbound([b'x'; 1000]);
+    channel.write_inbound([b'x'; 100]).write_inbound([b'x'; 1000]);
     let recording = so_far(&flight);
     let again = recording.replay().patience(Duration::ZERO).run(echo());
     assert!(again.missing().is_none_or(|missing| missing > 700));
@@ -367,5 +367,45 @@ fn texts_of_ends_do_not_command_a_terminal() {
     assert_eq!(
         difference.to_string(),
         "another end\n  recorded: \\u{1b}[2J\\u{9b}31m\n  now:      it did not end"
+    );
+}
+
+/// Answers each piece with a megabyte, of which the recorder keeps four kilobytes.
+fn a_megabyte_for_each(first: u8) -> impl IntoPipeline<Outgoing> {
+    let mut answer = vec![b'x'; 1 << 20];
+    answer[0] = first;
+    let answer = Bytes::from(answer);
+    pipeline().handle(move |cx, _: BytesMut| cx.write_and_flush(answer.clone()))
+}
+
+#[test]
+fn of_answers_without_end_a_replay_keeps_the_beginning_and_compares_that() {
+    const PIECES: usize = 150;
+    let (flight, _files) = flight(FlightRecorder::builder().bytes(1 << 20).when(When::BY_HAND));
+    let mut channel = recorded(&flight, a_megabyte_for_each(b'x'));
+    for _ in 0..PIECES {
+        channel.write_inbound("?");
+        channel.read_outbound();
+    }
+    let recording = so_far(&flight);
+    assert!(recording.is_from_the_start());
+
+    let again = recording.replay().run(a_megabyte_for_each(b'x'));
+    again.compare(&recording).in_the_same_pieces().assert_same();
+    assert!(again.recording().to_bytes().len() <= recording.to_bytes().len(), "the same gaps");
+    assert_eq!((again.sent_len(), again.sent_bytes().len()), ((PIECES << 20) as u64, 128 << 20));
+    let other = recording.replay().run(a_megabyte_for_each(b'y'));
+    let difference = other.compare(&recording).check().unwrap_err();
+    assert!(matches!(difference, Difference::Byte { at: 0, .. }), "{difference}");
+
+    // Where the recording knows of no answers, and so of no gaps.
+    let (flight, _files) = super::flight(FlightRecorder::builder());
+    let mut channel = recorded(&flight, pipeline().handle(|_, _: BytesMut| {}));
+    (0..PIECES).for_each(|_| _ = channel.write_inbound("?"));
+    let recording = so_far(&flight);
+    let again = recording.replay().run(a_megabyte_for_each(b'x'));
+    let difference = again.compare(&recording).check().unwrap_err();
+    assert!(
+        matches!(&difference, Difference::More { recorded: 0, context, .. } if context.now.starts_with(b"xxx"))
     );
 }

@@ -4,7 +4,7 @@ use super::{PATIENCE, bytes_of, echo, flight, read, recorded, so_far, when, writ
 use bytes::BytesMut;
 use netwright_core::{
     AppContext, Application, CloseCause, Context, EmbeddedChannel, Fault, Handler, Outgoing, Slot,
-    WritePromise, pipeline, slot,
+    StageTimer, WritePromise, pipeline, slot,
 };
 use netwright_record::{CauseKind, Direction, FlightRecorder, Redaction, Seen, When, Why};
 use std::{io, time::Duration};
@@ -415,4 +415,141 @@ fn more_recordings_than_may_wait_are_dropped_and_counted() {
     drop(go);
     assert!(flight.wait_until_written(PATIENCE));
     assert_eq!(flight.figures().written, 64);
+}
+
+/// Flushes what it answers a second later.
+struct FlushesLater;
+
+impl Application for FlushesLater {
+    type Read = BytesMut;
+    type Write = bytes::Bytes;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, bytes: BytesMut) {
+        cx.write(bytes.freeze());
+        cx.arm(Duration::from_secs(1));
+    }
+    fn timer(&mut self, cx: &mut AppContext<'_, Self>, _: StageTimer) {
+        cx.flush();
+    }
+}
+
+#[test]
+fn a_flush_that_comes_later_than_a_long_piece_moves_no_time_of_what_follows() {
+    for len in [10, 512, 513, 1000, 4000] {
+        let (flight, _files) = when(When::BY_HAND);
+        let mut channel = recorded(&flight, pipeline().app(FlushesLater));
+        for _ in 0..3 {
+            channel.write_inbound(vec![b'x'; len]).advance(Duration::from_secs(10));
+            channel.write_inbound("short").advance(Duration::from_secs(10));
+        }
+        let recording = so_far(&flight);
+        let reads = recording.records().filter(|record| matches!(record.what, Seen::Read(_)));
+        let times: Vec<_> = reads.map(|record| record.at.as_secs()).collect();
+        assert_eq!(times, [0, 10, 20, 30, 40, 50], "{len}");
+        let flushes = recording.records().filter(|record| record.what == Seen::Flush);
+        let times: Vec<_> = flushes.map(|record| record.at.as_secs()).collect();
+        assert_eq!(times, [1, 11, 21, 31, 41, 51], "{len}");
+    }
+}
+
+#[test]
+fn a_recording_that_was_written_by_hand_is_written_again_if_trouble_comes_without_another_piece() {
+    struct PanicsLater;
+    impl Application for PanicsLater {
+        type Read = BytesMut;
+        type Write = bytes::Bytes;
+
+        fn read(&mut self, cx: &mut AppContext<'_, Self>, _: BytesMut) {
+            cx.arm(Duration::from_secs(1));
+        }
+        fn timer(&mut self, _: &mut AppContext<'_, Self>, _: StageTimer) {
+            panic!("later");
+        }
+    }
+    let (flight, files) = when(When::TROUBLE);
+    let mut channel = recorded(&flight, pipeline().app(PanicsLater));
+    channel.write_inbound("x");
+    assert!(flight.live()[0].write());
+    assert_eq!(files.next().0, Why::ByHand);
+    channel.advance(Duration::from_secs(2));
+    let (why, recording) = files.next();
+    assert_eq!((why, last_text(&recording).as_str()), (Why::Panic, "later"));
+}
+
+#[test]
+fn a_panic_behind_an_error_that_was_written_is_written_too() {
+    struct Panics;
+    impl Application for Panics {
+        type Read = BytesMut;
+        type Write = bytes::Bytes;
+
+        fn read(&mut self, _: &mut AppContext<'_, Self>, _: BytesMut) {}
+        fn error(&mut self, _: &mut AppContext<'_, Self>, fault: Fault) {
+            panic!("cannot live with: {fault}");
+        }
+    }
+    let (flight, files) = when(When::TROUBLE);
+    let stages = pipeline().add(Raises).add(flight.stage()).app(Panics);
+    EmbeddedChannel::of(stages).write_inbound("bad");
+    assert_eq!(files.next().0, Why::Error);
+    let (why, recording) = files.next();
+    assert_eq!((why, last_text(&recording).as_str()), (Why::Panic, "cannot live with: bad record"));
+    files.expect_nothing(&flight);
+}
+
+#[test]
+fn a_text_that_is_cut_within_a_secret_does_not_show_its_beginning() {
+    let secret = "0123456789abcdef";
+    for shown in 0..=secret.len() {
+        let (flight, files) = when(When::TROUBLE);
+        let panics = pipeline().handle(move |_, _: BytesMut| {
+            panic!("{}{secret} and much more behind it", " ".repeat(4096 - shown));
+        });
+        recorded(&flight, panics).write_inbound(format!("GET / HTTP/1.1\r\nCookie: {secret}\r\n\r\n"));
+        let text = last_text(&files.next().1);
+        assert_eq!(text.len(), 4096);
+        let seen = text.trim_start().trim_end_matches('*');
+        assert!(seen.len() < 4, "{shown} bytes of a secret, of which {seen:?} are seen");
+    }
+}
+
+#[test]
+fn a_secret_behind_the_first_kilobytes_of_a_value_is_covered_in_texts_too() {
+    for before in [100, 4090, 5000, 20_000] {
+        let cookie = format!("{}; id=secret7", "a=b; ".repeat(before / 5));
+        let (flight, files) = when(When::TROUBLE);
+        let panics = pipeline().handle(move |_, _: BytesMut| panic!("no such id: secret7"));
+        recorded(&flight, panics).write_inbound(format!("GET / HTTP/1.1\r\nCookie: {cookie}\r\n\r\n"));
+        let text = last_text(&files.next().1);
+        assert!(!text.contains("secret"), "{before}: {text}");
+    }
+}
+
+#[test]
+fn a_sink_or_a_redaction_that_panics_is_counted_as_failed_and_the_next_file_is_written() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static PANICS: AtomicBool = AtomicBool::new(true);
+    let panics = || assert!(!PANICS.load(Ordering::Relaxed), "on purpose");
+    let sink = move |_: &netwright_record::NewRecording| {
+        panics();
+        Ok(())
+    };
+    let redaction = Redaction::http().and(move |_, _| panics());
+    let builder = FlightRecorder::builder();
+    for builder in [builder.to(sink), FlightRecorder::builder().redact(redaction).to(|_: &_| Ok(()))] {
+        PANICS.store(true, Ordering::Relaxed);
+        let flight = builder.build();
+        let mut channel = recorded(&flight, echo());
+        channel.write_inbound("x");
+        for _ in 0..3 {
+            assert!(flight.live()[0].write());
+            assert!(flight.wait_until_written(PATIENCE));
+        }
+        assert_eq!((flight.figures().written, flight.figures().failed), (0, 3));
+        PANICS.store(false, Ordering::Relaxed);
+        assert!(flight.live()[0].write());
+        assert!(flight.wait_until_written(PATIENCE));
+        assert_eq!((flight.figures().written, flight.figures().failed), (1, 3));
+        assert!(channel.is_open());
+    }
 }

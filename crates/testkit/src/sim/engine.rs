@@ -11,6 +11,7 @@
 //!    (a task of workers that waits).
 
 use super::{
+    failure,
     host::{Host, HostWorld, dropped},
     loops::{LoopSlot, Loops},
     net::Time,
@@ -36,6 +37,9 @@ const TASK_NS: std::ops::RangeInclusive<u64> = 5_000..=500_000;
 /// Tasks of workers that wait at the same time are on one stack, each within the one before.
 const WAITS_MAX: u32 = 200;
 
+/// So many steps are a millisecond or less.
+const LOOK_AT_THE_TIME: u32 = 256;
+
 thread_local! {
     static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
 }
@@ -49,6 +53,7 @@ pub(super) struct Engine {
     pub(super) script: RefCell<Script>,
     /// How many turns there have been.
     pub(super) turns: Cell<u64>,
+    steps: Cell<u32>,
     depth: Cell<u32>,
     pub(super) hosts: RefCell<Vec<Host>>,
     pub(super) violations: RefCell<Vec<String>>,
@@ -80,6 +85,7 @@ impl Engine {
             last_pool: Cell::new(0),
             script: RefCell::new(script),
             turns: Cell::new(0),
+            steps: Cell::new(0),
             depth: Cell::new(0),
             hosts: RefCell::default(),
             violations: RefCell::default(),
@@ -108,6 +114,10 @@ impl Engine {
     /// `until`, if that was said.
     pub(super) fn step(&self, until: Option<Time>) -> bool {
         let _deeper = Deeper::than(&self.depth);
+        self.steps.set(self.steps.get().wrapping_add(1));
+        if self.steps.get().is_multiple_of(LOOK_AT_THE_TIME) {
+            failure::look_at_the_time();
+        }
         self.step_once(until)
     }
 

@@ -66,6 +66,7 @@ mod datagram;
 mod driver;
 mod end;
 mod engine;
+mod failure;
 mod host;
 mod loops;
 mod net;
@@ -73,6 +74,7 @@ mod network;
 mod outside;
 mod script;
 mod seeds;
+mod shrink;
 #[allow(clippy::module_inception)] // what a test begins with
 mod sim;
 mod spin;

@@ -1,12 +1,14 @@
 //! The same scenario with many seeds, on all cores; and what is left of a failure when everything that has no part in it is taken away.
 
 use super::{
+    failure,
     script::Fault,
-    sim::{Sim, SimBuilder, be_quiet, last_script},
+    shrink::{Limits, Shrunk, shrink},
+    sim::{Sim, SimBuilder},
     trace::TraceHash,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     env,
     fmt::Write,
     ops::Range,
@@ -16,11 +18,8 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
-
-/// How often a failure is run again to find out which faults it needs.
-const SHRINKS_MAX: usize = 200;
 
 /// Runs a scenario once for each seed, on all cores, each run on a thread of its own. Returns the traces, in the order of the seeds.
 ///
@@ -67,16 +66,18 @@ pub fn for_seeds_with(
                     if seed >= seeds.end || failed.lock().is_ok_and(|failed| failed.is_some()) {
                         return;
                     }
+                    let begun = Instant::now();
                     let run = || settings(Sim::seed(seed)).run(|sim| scenario(sim)).trace;
-                    match on_a_thread(seed, run, false) {
+                    match on_a_thread(seed, run, None) {
                         Ok(trace) => {
                             traces.lock().unwrap_or_else(PoisonError::into_inner).push((seed, trace))
                         }
-                        Err((message, script)) => {
+                        Err(failure) => {
+                            let took = begun.elapsed();
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             // Of several, the first: so that the same range fails in the same way.
                             if failed.as_ref().is_none_or(|other| seed < other.seed) {
-                                *failed = Some(Failed { seed, message, script });
+                                *failed = Some(Failed { seed, failure, took });
                             }
                             return;
                         }
@@ -86,14 +87,16 @@ pub fn for_seeds_with(
         }
     });
     if let Some(failed) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        let fails = |skipped: &BTreeSet<usize>| {
+        let again = |skipped: &BTreeSet<usize>, until: Instant| {
             let run =
                 || settings(Sim::seed(failed.seed)).without(skipped.clone()).run(|sim| scenario(sim)).trace;
-            // Not any failure: a host that is never restarted fails in ways of its own.
-            on_a_thread(failed.seed, run, true).is_err_and(|(message, _)| is_alike(&message, &failed.message))
+            // Not any failure: one of another scenario fails in ways of its own.
+            on_a_thread(failed.seed, run, Some(until)).err().filter(|other| other.is_alike(&failed.failure))
         };
-        let needed = shrink(&units(&failed.script), failed.script.len(), fails);
-        panic!("{}", failed.report(&needed, &caller));
+        let limits = Limits::of_runs_like(failed.took);
+        let script = failed.failure.script.clone();
+        let shrunk = shrink(script, &limits, |skipped, until| Some(again(skipped, until)?.script));
+        panic!("{}", failed.report(&shrunk, &caller));
     }
     let mut traces = traces.into_inner().unwrap_or_else(PoisonError::into_inner);
     traces.sort_by_key(|(seed, _)| *seed);
@@ -115,98 +118,53 @@ fn asked_for(seeds: Range<u64>) -> Range<u64> {
     first..first.saturating_add(many)
 }
 
+/// How a run failed.
+struct Failure {
+    message: String,
+    /// Where the panic was, if that is known.
+    place: Option<String>,
+    script: Vec<(Duration, Fault)>,
+}
+
+impl Failure {
+    fn saying(message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: None, script: Vec::new() }
+    }
+
+    /// Whether two failures say the same, but for numbers, in the same place.
+    fn is_alike(&self, other: &Self) -> bool {
+        let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        self.place == other.place && words(&self.message) == words(&other.message)
+    }
+}
+
 /// A thread for each run: thread-locals are as in a program that has just begun. Its name has the seed, so that a panic tells it also if it ends the process.
+/// `until`: this run looks for faults, says nothing, and ends then.
 fn on_a_thread<T: Send>(
     seed: u64,
     run: impl FnOnce() -> T + Send,
-    quiet: bool,
-) -> Result<T, (String, Vec<(Duration, Fault)>)> {
+    until: Option<Instant>,
+) -> Result<T, Failure> {
     thread::scope(|scope| {
         let run = move || {
-            if quiet {
-                be_quiet();
+            failure::listen();
+            if let Some(until) = until {
+                failure::be_quiet(until);
             }
             catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                (text.unwrap_or_else(|| "a panic without words".into()), last_script())
+                let (place, script) = failure::last();
+                Failure { message: text.unwrap_or_else(|| "a panic without words".into()), place, script }
             })
         };
         match thread::Builder::new().name(format!("seed {seed}")).spawn_scoped(scope, run) {
-            Ok(run) => run
-                .join()
-                .unwrap_or_else(|_| Err(("the run's thread panicked at its end".into(), Vec::new()))),
-            Err(error) => Err((format!("no thread for a run: {error}"), Vec::new())),
+            Ok(run) => {
+                run.join().unwrap_or_else(|_| Err(Failure::saying("the run's thread panicked at its end")))
+            }
+            Err(error) => Err(Failure::saying(format!("no thread for a run: {error}"))),
         }
     })
-}
-
-/// Whether two failures say the same, but for numbers.
-fn is_alike(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    words(one) == words(other)
-}
-
-/// Which faults come or go together: a host that goes, and its restart. A restart alone says nothing, and a host that never comes back is another scenario than the
-/// one that was written. Numbers of faults, each in one unit.
-fn units(script: &[(Duration, Fault)]) -> Vec<Vec<usize>> {
-    let mut in_time: Vec<usize> = (0..script.len()).collect();
-    in_time.sort_by_key(|number| script[*number].0);
-    let mut gone: BTreeMap<&str, usize> = BTreeMap::new(); // hosts that are gone, and the unit with which they went
-    let mut units: Vec<Vec<usize>> = Vec::new();
-    for number in in_time {
-        match &script[number].1 {
-            Fault::Crash(host) | Fault::Kill(host) => match gone.get(host.as_str()) {
-                Some(unit) => units[*unit].push(number), // cannot go twice: what this one needs, the other one has
-                None => {
-                    gone.insert(host, units.len());
-                    units.push(vec![number]);
-                }
-            },
-            Fault::Restart(host) => match gone.remove(host.as_str()) {
-                Some(unit) => units[unit].push(number),
-                None => units.push(vec![number]),
-            },
-            _ => units.push(vec![number]),
-        }
-    }
-    units
-}
-
-/// Which of so many faults a failure needs: taken away in halves, quarters and so on, as long as it still fails.
-fn shrink(units: &[Vec<usize>], faults: usize, fails: impl Fn(&BTreeSet<usize>) -> bool) -> BTreeSet<usize> {
-    let of = |some: &[&Vec<usize>]| some.iter().copied().flatten().copied().collect::<BTreeSet<usize>>();
-    let skipped = |some: &[&Vec<usize>]| {
-        let needed = of(some);
-        (0..faults).filter(|number| !needed.contains(number)).collect()
-    };
-    let mut needed: Vec<&Vec<usize>> = units.iter().collect();
-    let (mut parts, mut tries) = (1, 0);
-    while !needed.is_empty() && tries < SHRINKS_MAX {
-        let len = needed.len().div_ceil(parts);
-        let mut smaller = None;
-        for begin in (0..needed.len()).step_by(len) {
-            let end = (begin + len).min(needed.len());
-            let without: Vec<_> = needed[..begin].iter().chain(&needed[end..]).copied().collect();
-            tries += 1;
-            if fails(&skipped(&without)) {
-                smaller = Some(without);
-                break;
-            }
-            if tries == SHRINKS_MAX {
-                break;
-            }
-        }
-        match smaller {
-            Some(without) => {
-                needed = without;
-                parts = parts.saturating_sub(1).max(1);
-            }
-            None if len == 1 => break,
-            None => parts = (parts * 2).min(needed.len()),
-        }
-    }
-    of(&needed)
 }
 
 /// Who asked for the runs.
@@ -222,22 +180,30 @@ fn name_of_test(thread: &str) -> Option<String> {
 
 struct Failed {
     seed: u64,
-    message: String,
-    script: Vec<(Duration, Fault)>,
+    failure: Failure,
+    /// By the clock on the wall.
+    took: Duration,
 }
 
 impl Failed {
-    fn report(&self, needed: &BTreeSet<usize>, caller: &Caller) -> String {
-        let Self { seed, message, script } = self;
-        let mut text = format!("seed {seed} failed: {message}\n");
-        if script.is_empty() {
+    fn report(&self, shrunk: &Shrunk, caller: &Caller) -> String {
+        let Self { seed, failure, .. } = self;
+        let mut text = format!("seed {seed} failed: {}\n", failure.message);
+        let all = failure.script.len();
+        if !shrunk.fails_again {
+            text.push_str(
+                "run again, it did not fail like that: something in it does not come from the seed\n",
+            );
+        } else if all == 0 {
             text.push_str("no faults were asked for\n");
-        } else if needed.is_empty() {
+        } else if shrunk.needed.is_empty() {
             text.push_str("it fails without any fault as well\n");
         } else {
-            let _ = writeln!(text, "it still fails with these {} of {} faults:", needed.len(), script.len());
-            for number in needed {
-                let (at, fault) = &script[*number];
+            let many = shrunk.needed.len();
+            let perhaps =
+                if shrunk.is_over { "" } else { ", perhaps with fewer: there was no time to try all" };
+            let _ = writeln!(text, "it still fails with these {many} of {all} faults{perhaps}:");
+            for (at, fault) in &shrunk.needed {
                 let _ = writeln!(text, "  {at:>12.3?}  {fault}");
             }
         }
@@ -261,43 +227,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_alike_if_they_differ_in_numbers_only() {
-        assert!(is_alike("12 of 20 replies", "3 of 20 replies"));
-        assert!(!is_alike("12 of 20 replies", "the address is in use"));
-    }
-
-    fn single(faults: usize) -> Vec<Vec<usize>> {
-        (0..faults).map(|number| vec![number]).collect()
-    }
-
-    #[test]
-    fn what_a_failure_does_not_need_is_left_out() {
-        let fails = |skipped: &BTreeSet<usize>| [3, 17].iter().all(|number| !skipped.contains(number));
-        assert_eq!(shrink(&single(40), 40, fails), BTreeSet::from([3, 17]));
-        assert_eq!(shrink(&single(40), 40, |_| true), BTreeSet::new());
-        assert_eq!(shrink(&[], 0, |_| true), BTreeSet::new());
-    }
-
-    #[test]
-    fn a_host_that_goes_and_its_restart_are_left_out_together_or_not_at_all() {
-        let at = |millis, fault| (Duration::from_millis(millis), fault);
-        let script = [
-            at(30, Fault::Restart("a".into())), // in any order
-            at(10, Fault::Crash("a".into())),
-            at(20, Fault::Kill("b".into())),
-            at(25, Fault::Heal),
-            at(40, Fault::Restart("b".into())),
-            at(50, Fault::Restart("c".into())), // has gone in another way
-            at(60, Fault::Crash("a".into())),   // and stays away
-        ];
-        let units = units(&script);
-        assert_eq!(units, [vec![1, 0], vec![2, 4], vec![3], vec![5], vec![6]]);
-        let fails = |skipped: &BTreeSet<usize>| {
-            assert_eq!(skipped.contains(&1), skipped.contains(&0));
-            assert_eq!(skipped.contains(&2), skipped.contains(&4));
-            !skipped.contains(&0)
-        };
-        assert_eq!(shrink(&units, script.len(), fails), BTreeSet::from([0, 1]));
+    fn failures_are_alike_if_they_differ_in_numbers_only_and_are_in_the_same_place() {
+        let failure =
+            |message: &str, place: &str| Failure { place: Some(place.into()), ..Failure::saying(message) };
+        let one = failure("12 of 20 replies", "shop.rs:10:5");
+        assert!(one.is_alike(&failure("3 of 20 replies", "shop.rs:10:5")));
+        assert!(!one.is_alike(&failure("the address is in use", "shop.rs:10:5")));
+        assert!(!one.is_alike(&failure("3 of 20 replies", "shop.rs:11:5")));
     }
 
     #[test]

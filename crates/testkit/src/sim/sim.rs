@@ -2,6 +2,7 @@
 
 use super::{
     engine::Engine,
+    failure,
     host::{self, Host, HostWorld},
     net::{Link, NameAnswer, Time},
     outside::Outside,
@@ -11,7 +12,6 @@ use super::{
 };
 use netwright_core::world;
 use std::{
-    cell::RefCell,
     collections::BTreeSet,
     fmt,
     net::{IpAddr, Ipv4Addr},
@@ -135,43 +135,15 @@ impl Drop for Failing<'_> {
             return;
         }
         let tail = self.sim.engine.universe.lock().trace.tail(self.lines);
-        LAST_SCRIPT.set(
-            self.sim
-                .engine
-                .script
-                .take()
-                .said
-                .iter()
-                .map(|(at, fault)| (at.since_start(), fault.clone()))
-                .collect(),
-        );
-        if !quiet() {
+        let said = self.sim.engine.script.take().said;
+        failure::has_failed(said.into_iter().map(|(at, fault)| (at.since_start(), fault)).collect());
+        if !failure::is_quiet() {
             eprintln!("seed {}, at {:?}; the last of what happened:\n{tail}", self.seed, self.sim.now());
         }
         // What lives in the simulation ends with it, before the thread's locals do. Of what it drops, something may panic: the rest goes nevertheless.
         self.sim.engine.abandon();
         host::forget_all();
     }
-}
-
-thread_local! {
-    /// The faults of the last run that failed on this thread.
-    static LAST_SCRIPT: RefCell<Vec<(Duration, Fault)>> = const { RefCell::new(Vec::new()) };
-    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// The faults that the last failed run on this thread had asked for.
-pub(super) fn last_script() -> Vec<(Duration, Fault)> {
-    LAST_SCRIPT.take()
-}
-
-/// Whether runs on this thread say nothing of their failures.
-pub(super) fn be_quiet() {
-    QUIET.set(true);
-}
-
-fn quiet() -> bool {
-    QUIET.get()
 }
 
 /// What came of a run.

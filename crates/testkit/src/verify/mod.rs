@@ -23,9 +23,9 @@ pub use hostile::{damaged, hostile_lengths};
 
 use bytes::BytesMut;
 use netwright_core::{
-    AppContext, Application, ApplicationStage, CloseCause, Complete, EmbeddedChannel, Fault, Handler, Link,
-    Outgoing, PipelineBuilder, Segment,
-    internal::{CarriedBy, Collector},
+    AppContext, Application, ApplicationStage, CloseCause, Complete, EmbeddedChannel, Fault, Link, Outgoing,
+    PipelineBuilder, Segment,
+    internal::{CarriedBy, Collector, Element},
 };
 use std::{cell::RefCell, convert::Infallible, fmt::Debug, rc::Rc};
 
@@ -101,7 +101,7 @@ pub fn recorded<S, H, P, X>(
     recorder: Recorder<H::ReadOut, H::Write>,
 ) -> EmbeddedChannel<Infallible, H::Write>
 where
-    H: Handler,
+    H: Element,
     (
         ((S, H), ApplicationStage<Recorder<H::ReadOut, H::Write>>),
         ApplicationStage<Collector<Infallible, H::Write>>,

@@ -289,3 +289,81 @@ fn a_simulation_ends_with_its_reason_where_its_clock_does() {
         drop(never);
     });
 }
+
+/// A cut that is over, and a reset that the client does not survive.
+#[test]
+fn a_cut_is_not_left_without_its_end_to_make_a_shorter_script() {
+    let text = failure(|| {
+        for_seeds(0..1, |sim| {
+            sim.host("server").start(echo_server).unwrap();
+            let way = || ("client".to_owned(), "server".to_owned());
+            let ((a, b), (from, to)) = (way(), way());
+            sim.at(Duration::from_millis(500), Fault::Reset { a, b });
+            sim.at(secs(1), Fault::Cut { from, to });
+            let (from, to) = way();
+            sim.at(secs(2), Fault::Mend { from, to });
+            sim.at(secs(4), Fault::Partition(vec!["client".into()]));
+            sim.at(secs(5), Fault::Heal);
+            sim.host("client").enter(|| {
+                let client = client();
+                let channel = client.connect("server:7").wait().unwrap();
+                sim.run_for(secs(10));
+                let again = client.connect("server:7").wait();
+                assert!(channel.close_cause().is_none() && again.is_ok(), "not connected");
+            });
+        });
+    });
+    assert!(text.contains("these 1 of 5") && text.contains("are reset"), "{text}");
+}
+
+/// Crashes of so many hosts, one in each tenth of a second.
+fn crashes(sim: &Sim, hosts: u64) {
+    for host in 0..hosts {
+        let name = format!("host{host}");
+        sim.host(&name);
+        sim.at(Duration::from_millis(100 * (host + 1)), Fault::Crash(name));
+    }
+}
+
+fn gone(sim: &Sim, hosts: u64) -> u64 {
+    (0..hosts).filter(|host| !sim.host(&format!("host{host}")).is_up()).count() as u64
+}
+
+#[test]
+fn another_assertion_with_the_same_words_is_another_failure() {
+    let text = failure(|| {
+        for_seeds(0..1, |sim| {
+            crashes(sim, 2);
+            sim.run_for(secs(1));
+            match gone(sim, 2) {
+                2 => assert_eq!(gone(sim, 2), 7),
+                1 => assert_eq!(gone(sim, 2), 9),
+                _ => {}
+            }
+        });
+    });
+    assert!(text.contains("these 2 of 2 faults:"), "{text}");
+}
+
+#[test]
+fn a_run_that_never_ends_without_its_faults_is_stopped() {
+    let text = failure(|| {
+        for_seeds(0..1, |sim| {
+            crashes(sim, 1);
+            while gone(sim, 1) == 0 {
+                sim.run_for(Duration::from_millis(1));
+            }
+            panic!("the host has gone");
+        });
+    });
+    assert!(text.contains("these 1 of 1 faults:"), "{text}");
+}
+
+#[test]
+fn a_failure_that_does_not_come_from_the_seed_is_called_that() {
+    let runs = std::sync::atomic::AtomicU32::new(0);
+    let text = failure(|| {
+        for_seeds(0..1, |_| assert!(runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0, "once"));
+    });
+    assert!(text.contains("run again, it did not fail like that"), "{text}");
+}

@@ -31,6 +31,8 @@ impl News {
     const OUTPUT_END: Self = Self(1 << 2);
     /// It wants to end.
     const CLOSE: Self = Self(1 << 3);
+    /// It wants messages, which its parent has asked to be told.
+    const WANTS: Self = Self(1 << 4);
 
     fn set(&mut self, what: Self, is_so: bool) {
         self.0 |= if is_so { what.0 } else { 0 };
@@ -81,6 +83,8 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     taken: bool,
     /// Its parent has let it go: it ends by itself.
     alone: bool,
+    /// Its parent waits until it wants something.
+    awaited: bool,
     tag: u32,
 }
 
@@ -106,6 +110,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             input_ends: false,
             taken: false,
             alone: false,
+            awaited: false,
             tag: 0,
         }
     }
@@ -192,6 +197,13 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     /// How many messages the pipeline wants at most: none while it is paused, as many as there are while it flows.
     pub fn wanted(&self) -> usize {
         self.host.wanted()
+    }
+
+    /// Has the parent hear when the pipeline wants messages, by [`next_ready`](super::Children::next_ready), once: for a peer that waits to be
+    /// asked. It is for a parent that has looked and seen that nothing is [`wanted`](Self::wanted); who asks again hears again.
+    pub fn await_demand(&mut self) {
+        self.awaited = true;
+        self.told.forget(News::WANTS);
     }
 
     /// What the messages count for that nobody has asked for yet.
@@ -314,7 +326,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         if !self.inbox.is_empty() {
             self.feed();
         }
-        if self.credit == 0 && !self.host.has_wishes() {
+        if self.credit == 0 && !self.awaited && !self.host.has_wishes() {
             self.told = News::NONE;
             return false;
         }
@@ -327,6 +339,10 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         news.set(News::FLUSHED, self.host.has_flush());
         news.set(News::CREDIT, self.credit > 0);
         news.set(News::OUTPUT_END, self.host.is_output_end_due());
+        if self.awaited && self.host.wanted() > 0 {
+            self.awaited = false;
+            news.set(News::WANTS, true);
+        }
         let more = news.is_more_than(self.told);
         self.told = news;
         more
@@ -393,6 +409,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
         (self.told, self.listed) = (News::NONE, self.family.news().looked_at());
         (self.incomplete, self.taken, self.alone, self.tag) = (false, false, false, 0);
+        self.awaited = false;
         true
     }
 

@@ -27,6 +27,13 @@ pub(crate) struct Away {
     pub(crate) moment: Moment,
 }
 
+impl Away {
+    #[cold]
+    pub(super) fn moment(&self) -> Moment {
+        self.moment
+    }
+}
+
 /// What the loop knew of a channel when it sent something to a worker.
 #[derive(Clone)]
 pub(crate) struct Known {

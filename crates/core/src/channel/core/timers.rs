@@ -4,7 +4,10 @@
 //! and is filled again. Few channels have more than two.
 
 use super::{Asked, ChannelCore, Home};
-use crate::{event_loop::SourceTimer, pipeline::StageTimer};
+use crate::{
+    event_loop::{Moment, SourceTimer},
+    pipeline::StageTimer,
+};
 use std::time::Duration;
 
 /// The timers that are armed.
@@ -59,13 +62,16 @@ impl Drop for Timers {
     }
 }
 
+/// The number of no timer: a stage has an appointment.
+const LOOK: u32 = 0;
+
 fn signal_of(stage: u32, timer: StageTimer) -> u64 {
     u64::from(stage) << 32 | u64::from(timer.0)
 }
 
 impl ChannelCore {
     pub(crate) fn arm(&mut self, stage: u32, delay: Duration) -> StageTimer {
-        self.last_timer = self.last_timer.wrapping_add(1);
+        self.last_timer = self.last_timer.wrapping_add(1).max(LOOK + 1);
         let timer = StageTimer(self.last_timer);
         match &mut self.home {
             Home::Here(_) => self.arm_as(stage, timer, delay),
@@ -75,6 +81,24 @@ impl ChannelCore {
             }
         }
         timer
+    }
+
+    /// Has a stage look at the channel at `moment`. A stage that wants to while another one waits for that takes a timer, and so does one on a worker.
+    pub(crate) fn look_at(&mut self, stage: u32, moment: Moment) {
+        let appointed = match (self.token(), &self.home) {
+            (Some(token), Home::Here(local)) => local.appoint(token, stage, moment),
+            (None, Home::Here(_)) => return,
+            (_, Home::Away(_)) => false,
+        };
+        if !appointed {
+            self.arm(stage, moment.duration_since(self.moment()));
+        }
+    }
+
+    fn cancel_appointment(&self, from: u32) {
+        if let (Some(token), Home::Here(local)) = (self.token(), &self.home) {
+            local.cancel_appointment(token, from);
+        }
     }
 
     /// Arms a timer whose number was given elsewhere.
@@ -103,7 +127,9 @@ impl ChannelCore {
     /// A signal that came back: which stage it is for, if its timer still counts.
     pub(in crate::channel) fn due(&mut self, signal: u64) -> Option<(u32, StageTimer)> {
         let (stage, timer) = ((signal >> 32) as u32, StageTimer(signal as u32));
-        self.take_timer(signal)?;
+        if timer.0 != LOOK {
+            self.take_timer(signal)?;
+        }
         Some((stage, timer))
     }
 
@@ -113,6 +139,7 @@ impl ChannelCore {
 
     /// The channel leaves its loop: no timer comes any more, and none can be armed.
     pub(in crate::channel) fn disarm_all(&mut self) {
+        self.cancel_appointment(0);
         self.token = 0;
         self.drop_timers(0);
         self.timers = Timers::default();
@@ -120,6 +147,7 @@ impl ChannelCore {
 
     /// Takes back the timers of all stages from this number on: they leave.
     pub(super) fn drop_timers(&mut self, from: u32) {
+        self.cancel_appointment(from);
         while let Some(key) = self.timers.take(|signal| (signal >> 32) as u32 >= from) {
             self.disarm_source(key);
         }

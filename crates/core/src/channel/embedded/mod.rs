@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ManualLoop,
     event_loop::LocalLoop,
-    pipeline::{ApplicationStage, Complete, Handler, IntoPipeline, Link, PipelineBuilder, Segment},
+    pipeline::{ApplicationStage, Complete, Element, IntoPipeline, Link, PipelineBuilder, Segment},
 };
 use bytes::{Bytes, BytesMut};
 pub use finished::{Collector, Finished};
@@ -58,7 +58,7 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// [`of`](EmbeddedChannel::of).
     pub fn new<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
-        H: Handler<ReadOut = R, Write = W>,
+        H: Element<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, X, Tail = W>,
         X: CarriedBy<Outgoing>,
@@ -69,7 +69,7 @@ impl<R: 'static, W: 'static> EmbeddedChannel<R, W> {
     /// The same with settings of one's own.
     pub fn with_settings<S, H, E, P, X>(pipeline: PipelineBuilder<(S, H), E>, settings: HostSettings) -> Self
     where
-        H: Handler<ReadOut = R, Write = W>,
+        H: Element<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<BytesMut, X, Tail = W>,
         X: CarriedBy<Outgoing>,
@@ -167,7 +167,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
     /// ```
     pub fn of_messages<S, H, E, P>(pipeline: PipelineBuilder<(S, H), E>) -> Self
     where
-        H: Handler<ReadOut = R, Write = W>,
+        H: Element<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<I, O, Tail = W>,
     {
@@ -182,7 +182,7 @@ impl<R: 'static, W: 'static, I: 'static, O: 'static> EmbeddedChannel<R, W, I, O>
         weight: Weight<O>,
     ) -> Self
     where
-        H: Handler<ReadOut = R, Write = W>,
+        H: Element<ReadOut = R, Write = W>,
         ((S, H), ApplicationStage<Collector<R, W>>): Link<Complete, Linked = P>,
         P: Segment<I, O, Tail = W>,
     {
@@ -457,7 +457,7 @@ fn collecting<S, H, E, P>(
     inbound: &Rc<RefCell<VecDeque<H::ReadOut>>>,
 ) -> P
 where
-    H: Handler,
+    H: Element,
     ((S, H), ApplicationStage<Collector<H::ReadOut, H::Write>>): Link<Complete, Linked = P>,
 {
     pipeline.collect(ApplicationStage(Collector::into(inbound.clone()))).into_segment()

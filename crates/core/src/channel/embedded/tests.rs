@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     FileRegion, WriteError,
     channel::file_region::tests::file_with,
-    pipeline::{Context, pipeline},
+    pipeline::{Context, Handler, pipeline},
 };
 
 /// Passes everything on, files too.

@@ -32,7 +32,7 @@ use self::{
     stage::{More, Phase},
     worker::{Item, Shared},
 };
-use super::{ApplicationStage, Complete, Handler, OffloadError, PipelineBuilder, Target};
+use super::{ApplicationStage, Complete, Element, Handler, OffloadError, PipelineBuilder, Target};
 use crate::{
     channel::{Carries, HalfClosure},
     workers::Workers,
@@ -143,7 +143,7 @@ pub struct OnWorkers<H: SendHandler> {
 // workers the compiler says just that, and not what follows from it.
 
 #[allow(clippy::type_complexity)] // the type is the list of stages: it grows with them
-impl<S, H: Handler> PipelineBuilder<(S, H)> {
+impl<S, H: Element> PipelineBuilder<(S, H)> {
     /// Adds a stage that runs on workers: in order for each channel, side by side for different ones. For handlers that
     /// block or compute; the compiler asks for `Send` of the handler and of everything that crosses.
     ///

@@ -105,49 +105,57 @@ impl<R, W: 'static, N: Segment<R, W>> Boundary<N, R, W> {
         self.segment.stages(list);
     }
 
-    /// Keeps a message until it is asked for, if it may be.
-    fn hold(&mut self, core: &mut ChannelCore, msg: R) {
-        if core.demand.is_forsaken() {
-            core.unrest.lost(1);
-            return drop(msg);
-        }
-        self.held.push_back(Held::Message(msg));
-        core.unrest.waits();
-        if core.has_ended() {
-            core.expects_room(); // it came out of a worker after the end: whoever is to ask for it may wait for room
-        }
-    }
-
-    /// Releases one thing that was held.
-    #[inline(never)] // nearly always nothing is
+    #[inline(never)] // nearly always nothing is held
     fn release(&mut self, core: &mut ChannelCore) -> bool {
-        let out = &mut Out { ops: &mut self.ops, core };
-        match self.held.front() {
-            None => return false,
-            Some(Held::Message(_)) if out.core.demand.is_forsaken() => {
-                out.core.unrest.lost(1);
-                return self.held.pop_front().is_some();
-            }
-            Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
-            // Nothing happens in front of what is under way on workers.
-            Some(Held::Event(_)) if out.core.demand.is_away() => return false,
-            // An event waits for messages, not for demand: with none before it, it goes on.
-            Some(Held::Event(_)) if out.core.demand.is_paused() && self.segment.blocked(out) => return false,
-            Some(_) => {}
-        }
-        match self.held.pop_front() {
-            Some(Held::Message(msg)) => self.segment.read(out, msg),
-            Some(Held::Event(event)) => self.segment.event(out, event),
-            None => return false,
-        }
-        true
+        release(&mut self.segment, &mut self.held, &mut Out { ops: &mut self.ops, core })
     }
+}
+
+/// Keeps a message until it is asked for, if it may be.
+pub(super) fn hold<R>(held: &mut Waiting<Held<R>>, core: &mut ChannelCore, msg: R) {
+    if core.demand.is_forsaken() {
+        core.unrest.lost(1);
+        return drop(msg);
+    }
+    held.push_back(Held::Message(msg));
+    core.unrest.waits();
+    if core.has_ended() {
+        core.expects_room(); // it came out of a worker after the end: whoever is to ask for it may wait for room
+    }
+}
+
+/// Releases one thing that was held.
+#[inline]
+pub(super) fn release<N: Segment<R, W>, R, W>(
+    segment: &mut N,
+    held: &mut Waiting<Held<R>>,
+    out: &mut Out<'_, W>,
+) -> bool {
+    match held.front() {
+        None => return false,
+        Some(Held::Message(_)) if out.core.demand.is_forsaken() => {
+            out.core.unrest.lost(1);
+            return held.pop_front().is_some();
+        }
+        Some(Held::Message(_)) if out.core.demand.is_paused() => return false,
+        // Nothing happens in front of what is under way on workers.
+        Some(Held::Event(_)) if out.core.demand.is_away() => return false,
+        // An event waits for messages, not for demand: with none before it, it goes on.
+        Some(Held::Event(_)) if out.core.demand.is_paused() && segment.blocked(out) => return false,
+        Some(_) => {}
+    }
+    match held.pop_front() {
+        Some(Held::Message(msg)) => segment.read(out, msg),
+        Some(Held::Event(event)) => segment.event(out, event),
+        None => return false,
+    }
+    true
 }
 
 impl<R, W: 'static, N: Segment<R, W>> Next<R> for Boundary<N, R, W> {
     fn read(&mut self, core: &mut ChannelCore, msg: R) {
         if !self.held.is_empty() || core.demand.is_paused() {
-            self.hold(core, msg);
+            hold(&mut self.held, core, msg);
         } else {
             self.segment.read(&mut Out { ops: &mut self.ops, core }, msg);
         }

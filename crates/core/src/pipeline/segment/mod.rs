@@ -12,6 +12,8 @@
 //!     └─────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A filter has a place with less in it: `filtering`.
+//!
 //! Always true:
 //! 1. While a handler runs it is mutably borrowed, so nothing can call it: what the stages behind it ask for waits in
 //!    `ops` and is carried out when its call has returned (`settle`).
@@ -22,6 +24,7 @@
 
 mod boundary;
 mod end;
+mod filtering;
 mod stage;
 
 use super::{Inbound, Op, Ops, Signal};
@@ -29,6 +32,7 @@ use crate::channel::{ChannelCore, HalfClosure, Weight};
 
 pub(crate) use boundary::Boundary;
 pub use end::End;
+pub(super) use filtering::Filtering;
 pub(super) use stage::Stage;
 
 /// Where a segment puts what it asks of the stage before it, and the channel it lives in.

@@ -14,8 +14,8 @@ use std::{
     convert::Infallible,
 };
 
-type Asked<N> = <N as Writes>::Message;
-type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, Asked<N>>>::Tail;
+pub(super) type Asked<N> = <N as Writes>::Message;
+pub(super) type EndOf<N, H> = <N as Segment<<H as Handler>::ReadOut, Asked<N>>>::Tail;
 
 /// A handler and what lies behind it, which writes what the handler takes, or what is [carried](crate::Carries) by that.
 pub struct Stage<H: Handler, N: Writes> {
@@ -59,16 +59,6 @@ where
 
     fn name(&self) -> &'static str {
         self.name.as_deref().copied().unwrap_or_else(|| self.handler.name())
-    }
-
-    /// Lets others find the stage by its name. A name that is taken is a mistake of whoever made the pipeline: the channel does
-    /// not go on with one stage that is taken for another.
-    #[cold]
-    fn publish(&self, out: &mut Out<'_, H::WriteOut>, name: &'static str) {
-        if let Err(error) = out.core.publish_stage(NamedStage::new(name, self.id, self.handler.target())) {
-            let cause = CloseCause::Fault(error.into());
-            out.ops.push(Op::Close(cause, WritePromise::untracked()));
-        }
     }
 
     /// Where the stages behind a handler that lets everything pass put what they ask for: where the handler would. `None` of one whose neighbours write
@@ -200,7 +190,7 @@ where
     fn link(&mut self, out: &mut Out<'_, H::WriteOut>) {
         self.id = out.core.next_stage_id();
         if let Some(name) = self.name.as_deref() {
-            self.publish(out, name);
+            publish(out, NamedStage::new(name, self.id, self.handler.target()));
         }
         // Nobody behind it has been added: what it fires waits at the boundary until they have.
         let next = &mut Later { held: &mut self.rest.held };
@@ -446,16 +436,26 @@ where
     }
 }
 
+/// Lets others find a stage by its name. A name that is taken is a mistake of whoever made the pipeline: the channel does
+/// not go on with one stage that is taken for another.
+#[cold]
+pub(super) fn publish<W>(out: &mut Out<'_, W>, stage: NamedStage) {
+    if let Err(error) = out.core.publish_stage(stage) {
+        let cause = CloseCause::Fault(error.into());
+        out.ops.push(Op::Close(cause, WritePromise::untracked()));
+    }
+}
+
 /// The same, if the two types are one.
 #[inline(always)]
-fn same<A: 'static, B: 'static>(value: &mut A) -> Option<&mut B> {
+pub(super) fn same<A: 'static, B: 'static>(value: &mut A) -> Option<&mut B> {
     (value as &mut dyn Any).downcast_mut()
 }
 
 // What is told in the log, apart from what is compiled for each stage.
 
 #[cold]
-fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
+pub(super) fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
     core.unrest.lost(lost);
     let channel = core.id;
     tell(|| {
@@ -464,6 +464,6 @@ fn lose(core: &mut ChannelCore, stage: &'static str, lost: usize) {
 }
 
 #[cold]
-fn tell_of_removal(stage: &'static str, panic: &str) {
+pub(super) fn tell_of_removal(stage: &'static str, panic: &str) {
     tell(|| tracing::error!(stage, %panic, "a handler panicked while it was removed"));
 }

@@ -169,10 +169,6 @@ impl<S: Role> Core<S> {
         let crowded = !its_turn && (!self.turns.is_empty() || !cx.is_writable());
         let Self { streams, turns, writer, side, points, .. } = self;
         let stream = streams.get(place)?;
-        if stream.asked.expects && child.wanted() > 0 && stream.output == Half::Idle {
-            stream.asked.expects = false;
-            S::go_on(side, writer, stream);
-        }
         if stream.waits == Waits::Nothing && child.has_flushed() {
             if crowded {
                 stream.waits = Waits::Turn;
@@ -195,7 +191,25 @@ impl<S: Role> Core<S> {
                 }
             }
         }
+        if S::IS_SERVER && self.streams.get(place)?.asked.expects {
+            self.ask_for_body(place, child);
+        }
         self.end_of(cx, place, child)
+    }
+
+    /// The peer waits to be told that its body is wanted.
+    #[cold]
+    fn ask_for_body<P>(&mut self, place: u32, child: &mut Child<P, HttpPart<S::In>, HttpPart<S::Out>>)
+    where
+        P: Segment<HttpPart<S::In>, HttpPart<S::Out>>,
+    {
+        let Some(stream) = self.streams.get(place) else { return };
+        if child.wanted() == 0 {
+            child.await_demand();
+        } else if stream.output == Half::Idle && !child.is_closing() {
+            stream.asked.expects = false;
+            S::go_on(&mut self.side, &mut self.writer, stream);
+        }
     }
 
     /// Grants again what was read.
@@ -301,8 +315,11 @@ impl<S: Role> Core<S> {
             }
         }
         let code = match &cause {
+            CloseCause::Panicked(_) => ErrorCode::INTERNAL_ERROR,
+            // A tunnel whose end was said: what the peer may still say nobody waits for.
+            _ if S::IS_SERVER && stream.output == Half::Over => ErrorCode::NO_ERROR,
             CloseCause::Reset(code) => ErrorCode(u32::try_from(*code).unwrap_or(ErrorCode::CANCEL.0)),
-            CloseCause::Panicked(_) | CloseCause::Fault(_) => ErrorCode::INTERNAL_ERROR,
+            CloseCause::Fault(_) if !stream.asked.tunnel => ErrorCode::INTERNAL_ERROR,
             _ => ErrorCode::CANCEL,
         };
         self.write_reset(place, code);

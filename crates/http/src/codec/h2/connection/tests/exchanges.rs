@@ -242,6 +242,41 @@ fn little_is_sent_behind_a_change_of_protocol_before_the_client_has_spoken() {
     assert!(bytes(&first) + bytes(&then) >= 65_535, "what the connection's window allows");
 }
 
+#[test]
+fn who_waits_for_a_100_gets_it_when_the_body_is_asked_for_and_not_before() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |request: Request<crate::Body>| {
+            netwright_core::time::sleep(std::time::Duration::from_secs(5)).await;
+            let body = request.into_body().collect(10).await.unwrap();
+            Response::new(body)
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[("expect", "100-continue"), ("content-length", "3")], false).send();
+    peer.channel.advance(std::time::Duration::from_secs(4));
+    assert_eq!(peer.hear(), []);
+    peer.channel.advance(std::time::Duration::from_secs(2));
+    let statuses: Vec<_> = peer.hear().iter().filter_map(Heard::status).map(str::to_owned).collect();
+    assert_eq!(statuses, ["100"]);
+    peer.data(1, b"abc", true).send();
+    assert_eq!(peer.hear()[1], data(1, "abc"));
+}
+
+#[test]
+fn who_is_answered_without_a_look_at_the_body_gets_no_100() {
+    let server = http2_server(|| {
+        pipeline().app(serve(async |_: Request<crate::Body>| {
+            netwright_core::time::sleep(std::time::Duration::from_secs(5)).await;
+            Response::new(crate::Body::empty())
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "POST", "/", &[("expect", "100-continue"), ("content-length", "3")], false).send();
+    peer.channel.advance(std::time::Duration::from_secs(6));
+    let statuses: Vec<_> = peer.hear().iter().filter_map(Heard::status).map(str::to_owned).collect();
+    assert_eq!(statuses, ["200"]);
+}
+
 /// Answers each piece as it comes, and ends as gRPC does; what comes without a body is answered by trailers alone, in a head.
 #[cfg(feature = "tower")]
 #[derive(Clone)]
