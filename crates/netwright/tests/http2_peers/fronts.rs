@@ -9,7 +9,7 @@ use super::{
 use std::{fs, net::SocketAddr, path::Path, process::Command};
 
 /// What everybody who passes through a proxy gets.
-fn all_is_well(front: &str, version: &str) {
+fn all_is_well(front: &str, version: &str, duplex: bool) {
     let (Some(curl), Some(load)) = (program("curl", "curl"), program("h2load", "nghttp2-client")) else {
         return;
     };
@@ -27,7 +27,7 @@ fn all_is_well(front: &str, version: &str) {
     ask(&["-o", copy, "-T", upload, &format!("{front}/echo")]);
     assert!(fs::read(copy).unwrap() == bytes);
     assert_eq!(ask(&["-T", upload, &format!("{front}/sum")]), sum_of(&bytes));
-    our_client_asks(front);
+    our_client_asks(front, duplex);
     h2load(&load, 1000, '2', &["-c", "4", "-m", "20", &format!("{front}/")]);
     h2load(&load, 100, '2', &["-c", "4", "-m", "20", &format!("{front}/bytes/100000")]);
     h2load(&load, 20, '2', &["-c", "2", "-m", "10", "-d", upload, &format!("{front}/sum")]);
@@ -75,9 +75,10 @@ fn haproxy_passes_http2_on_as_http2_and_as_http1() {
     );
     let mut command = Command::new(haproxy);
     let _haproxy = Background::start(command.arg("-db").arg("-f").arg(configuration), local(tls));
-    all_is_well(&format!("http://127.0.0.1:{clear}"), "HTTP/2.0");
-    all_is_well(&format!("https://127.0.0.1:{one}"), "HTTP/1.1");
-    all_is_well(&format!("https://127.0.0.1:{tls}"), "HTTP/2.0");
+    // haproxy 2.6 stands still when both directions of a stream are full, if it speaks HTTP/2 on both sides; with Node behind it, too.
+    all_is_well(&format!("http://127.0.0.1:{clear}"), "HTTP/2.0", false);
+    all_is_well(&format!("https://127.0.0.1:{one}"), "HTTP/1.1", true);
+    all_is_well(&format!("https://127.0.0.1:{tls}"), "HTTP/2.0", false);
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn nghttpx_passes_http2_on_as_http2_and_as_http1() {
         command.args(["--conf=/dev/null", "-k", "--workers=1", "--errorlog-file=/dev/null"]);
         command.arg(format!("--frontend=127.0.0.1,{front};no-tls")).arg(format!("--backend={backend}"));
         let _nghttpx = Background::start(&mut command, local(front));
-        all_is_well(&format!("http://127.0.0.1:{front}"), version);
+        all_is_well(&format!("http://127.0.0.1:{front}"), version, true);
     }
 }
 
@@ -123,5 +124,5 @@ fn nginx_speaks_http2_to_clients_and_http1_to_us() {
     let mut command = Command::new(nginx);
     command.arg("-c").arg(configuration).arg("-p").arg(Path::new(&here.to_string()));
     let _nginx = Background::start(&mut command, local(front));
-    all_is_well(&format!("https://127.0.0.1:{front}"), "HTTP/1.1");
+    all_is_well(&format!("https://127.0.0.1:{front}"), "HTTP/1.1", true);
 }

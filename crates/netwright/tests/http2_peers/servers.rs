@@ -2,7 +2,7 @@
 
 use super::{
     fronts::{certificate, local},
-    site::numbered,
+    site::{numbered, sum_of},
     support::{Background, Folder, free_port, node, program},
 };
 use bytes::Bytes;
@@ -35,13 +35,17 @@ fn body(asking: Asking) -> Bytes {
     on_a_loop(reply.into_body().collect(1 << 26)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Our client asks for everything that a site of ours has, through whatever stands in front of it.
-pub(crate) fn our_client_asks(front: &str) {
+/// Our client asks for everything that a site of ours has, through whatever stands in front of it. `duplex`: that passes on both directions of
+/// a stream at the same time.
+pub(crate) fn our_client_asks(front: &str, duplex: bool) {
     let client = client();
     let url = |path: &str| format!("{front}{path}");
     assert!(body(client.get(url("/bytes/3000000"))) == numbered(3_000_000));
     let long = numbered(3_000_000);
-    assert!(body(client.post(url("/echo"), long.clone())) == long);
+    assert_eq!(body(client.post(url("/sum"), long.clone())), sum_of(&long));
+    if duplex {
+        assert!(body(client.post(url("/echo"), long.clone())) == long);
+    }
     // More than one connection takes at a time.
     let asked: Vec<_> = (0..300).map(|number| client.get(url(&format!("/bytes/{number}00")))).collect();
     for (number, asking) in asked.into_iter().enumerate() {
