@@ -388,17 +388,34 @@ impl PipelineBuilder<()> {
     /// reads and writes is said by the switch.
     ///
     /// ```
-    /// use netwright_core::{EmbeddedChannel, HostSettings, Switch, Weight, pipeline};
+    /// use netwright_core::{AppContext, Application, EmbeddedChannel, HostSettings, Switch, Weight, pipeline};
     ///
-    /// // Words until there is a full stop; from then on numbers of letters.
-    /// let stages = pipeline().joint_between(|switch: Switch<_, String, String>| {
-    ///     pipeline().handle(move |cx, word: String| {
-    ///         if word == "." {
-    ///             return switch.to(pipeline().handle(|cx, word: String| cx.write_and_flush(word.len().to_string())));
+    /// /// Says words again until there is a full stop.
+    /// struct Words(Switch<String, String, String>);
+    ///
+    /// /// Says how long they are.
+    /// struct Lengths;
+    ///
+    /// impl Application for Words {
+    ///     type Read = String;
+    ///     type Write = String;
+    ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, word: String) {
+    ///         match word.as_str() {
+    ///             "." => self.0.to(pipeline().app(Lengths)),
+    ///             _ => cx.write_and_flush(word),
     ///         }
-    ///         cx.write_and_flush(word);
-    ///     })
-    /// });
+    ///     }
+    /// }
+    ///
+    /// impl Application for Lengths {
+    ///     type Read = String;
+    ///     type Write = String;
+    ///     fn read(&mut self, cx: &mut AppContext<'_, Self>, word: String) {
+    ///         cx.write_and_flush(word.len().to_string());
+    ///     }
+    /// }
+    ///
+    /// let stages = pipeline().joint_between(|switch| pipeline().app(Words(switch)));
     /// let (settings, weight) = (HostSettings::default(), Weight::unsaid());
     /// let mut channel: EmbeddedChannel<(), _, _, _> = EmbeddedChannel::of_messages_with_joint(stages, settings, weight);
     /// ["hello", ".", "hello"].into_iter().for_each(|word| _ = channel.receive(word.to_owned()));
