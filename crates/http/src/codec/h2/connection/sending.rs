@@ -137,13 +137,22 @@ where
 
     fn serve(&mut self, cx: &mut Cx<'_, S, P, F>, key: ChildKey, its_turn: bool) {
         let core = &mut self.core;
-        let mut ended = None;
+        let (mut ended, mut gave_up) = (None, false);
         let credit = self.children.end_if(key, |child| {
             let place = child.tag();
             let cause = core.serve(cx, place, child, its_turn)?;
+            if !S::IS_SERVER {
+                gave_up = core
+                    .streams
+                    .get(place)
+                    .is_some_and(|stream| stream.id != 0 && stream.input != Half::Over);
+            }
             ended = Some(place);
             Some(cause)
         });
+        if gave_up {
+            self.gave_up(cx);
+        }
         if let (Some(place), Some(credit)) = (ended, credit) {
             self.core.forget(place, credit);
             S::has_room(self, cx);
@@ -315,8 +324,11 @@ impl<S: Role> Core<S> {
             }
         }
         let code = match &cause {
+            CloseCause::Panicked(_) => ErrorCode::INTERNAL_ERROR,
+            // A tunnel whose end was said: what the peer may still say nobody waits for.
+            _ if S::IS_SERVER && stream.output == Half::Over => ErrorCode::NO_ERROR,
             CloseCause::Reset(code) => ErrorCode(u32::try_from(*code).unwrap_or(ErrorCode::CANCEL.0)),
-            CloseCause::Panicked(_) | CloseCause::Fault(_) => ErrorCode::INTERNAL_ERROR,
+            CloseCause::Fault(_) if !stream.asked.tunnel => ErrorCode::INTERNAL_ERROR,
             _ => ErrorCode::CANCEL,
         };
         self.write_reset(place, code);

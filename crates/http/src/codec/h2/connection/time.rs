@@ -9,7 +9,7 @@
 //! | the connection's window, for several | `take_rate` for each of them | as many are reset as that is too little for |
 //! | room in the socket | the channel's least rate | closed |
 //! | a request, while there is no stream | `idle_time` | GOAWAY, closed |
-//! | an answer to our ping | `setup_time` | closed |
+//! | an answer to our ping: after `ping_time` of silence, or when a client gives up a reply in silence | `setup_time` | closed |
 //! | the end of the streams of a connection that drains | `grace` | closed |
 //! | the peer's end, behind a GOAWAY for a mistake | `linger_time` | closed |
 //! | the same, behind the last reply | `grace`, but at least `linger_time` | closed |
@@ -34,6 +34,9 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_millis(1);
 /// The ping by which we learn whether a silent peer is there.
 const ALIVE_PING: [u8; 8] = *b"alive?!?";
+
+/// Who has said nothing for so long may be asked whether it is there.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// What is known about time.
 #[derive(Debug, Default)]
@@ -248,7 +251,7 @@ where
     fn keep_alive(&mut self, cx: &mut Cx<'_, S, P, F>, now: Instant, next: &mut First) -> Option<()> {
         let limits = &self.core.limits.http2;
         let (every, time) = (limits.ping_time, limits.setup_time);
-        if every.is_zero() || self.core.input_over {
+        if self.core.input_over {
             return Some(());
         }
         if let Some(pinged) = self.core.clock.pinged {
@@ -259,16 +262,36 @@ where
             next.or(pinged + time);
             return Some(());
         }
+        if every.is_zero() {
+            return Some(());
+        }
         let heard = self.core.clock.heard.unwrap_or(now);
         if now >= heard + every {
-            self.core.clock.pinged = Some(now);
-            self.core.writer.begin();
-            encode::ping(&mut self.core.writer.out.buffer, false, ALIVE_PING);
+            self.ask_if_alive(now);
             next.or(now + time);
         } else {
             next.or(heard + every);
         }
         Some(())
+    }
+
+    fn ask_if_alive(&mut self, now: Instant) {
+        self.core.clock.pinged = Some(now);
+        self.core.writer.begin();
+        encode::ping(&mut self.core.writer.out.buffer, false, ALIVE_PING);
+    }
+
+    /// Nobody waits for a reply any more that has not come. If nothing else has come either, the peer may have gone without a word, and
+    /// whatever is asked next would wait in vain as well.
+    #[cold]
+    pub(super) fn gave_up(&mut self, cx: &mut Cx<'_, S, P, F>) {
+        let now = cx.now();
+        let silent = self.core.clock.heard.is_none_or(|heard| now >= heard + SILENT);
+        if silent && self.core.clock.pinged.is_none() && !self.core.is_over() {
+            self.ask_if_alive(now);
+            let time = self.core.limits.http2.setup_time;
+            self.due_within(cx, time);
+        }
     }
 
     fn look_at_idle(&mut self, cx: &mut Cx<'_, S, P, F>, now: Instant, next: &mut First) -> Option<()> {
