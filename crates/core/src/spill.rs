@@ -29,6 +29,10 @@ impl<T> Spill<T> {
         self.0.as_mut()?.pop_front()
     }
 
+    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
+        self.0.as_mut()?.back_mut()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flat_map(|queue| queue.iter())
     }

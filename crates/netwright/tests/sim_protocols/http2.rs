@@ -130,7 +130,7 @@ impl Handler for Exchange {
 fn limits(client: bool) -> HttpLimits {
     let mut limits = if client { HttpLimits::client() } else { HttpLimits::default() };
     (limits.body_rate, limits.http2.take_rate, limits.head_time) = (0, 0, secs(600));
-    limits.http2.setup_time = secs(600);
+    (limits.http2.setup_time, limits.http2.grace) = (secs(600), secs(600));
     // A server that has crashed says nothing, and nobody else asks whether it is there.
     limits.http2.ping_time = secs(60);
     limits

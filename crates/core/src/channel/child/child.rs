@@ -142,6 +142,21 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         self.host.received(message);
     }
 
+    /// Has the last message that nobody has asked for yet take what came behind it, which counts for so much: small pieces that wait are one.
+    /// False if there is none, or if `join` says that it takes no more.
+    pub fn join_last(&mut self, credit: usize, join: impl FnOnce(&mut R) -> bool) -> bool {
+        if self.host.is_closing() {
+            return false;
+        }
+        let Some((message, counts)) = self.inbox.back_mut() else { return false };
+        let joined = join(message);
+        if joined {
+            *counts += credit;
+            self.unread += credit;
+        }
+        joined
+    }
+
     #[cold]
     fn keep(&mut self, message: R, credit: usize) {
         if self.host.is_closing() {

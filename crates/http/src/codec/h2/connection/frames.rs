@@ -20,7 +20,9 @@ use bytes::{Bytes, BytesMut};
 use netwright_core::{CloseCause, Segment};
 use std::time::Instant;
 
-/// Pieces below this length are charged for while they wait: each costs more than its bytes.
+/// Small pieces that wait are joined up to this length.
+const JOINED: usize = 4096;
+/// Pieces below this length are joined with what waits before them. One that cannot be is charged for: it costs more than its bytes.
 const SMALL: usize = 256;
 /// So much of what a peer says with its GOAWAY is logged.
 const DEBUG_SHOWN: usize = 256;
@@ -245,9 +247,12 @@ where
             stream.input = Half::Over;
         }
         let tunnel = stream.asked.tunnel;
+        let mut joined = false;
         let waits = self.children.with(stream.key, |child| {
             let waits = child.wanted() == 0 || child.unread() > 0;
-            if len > 0 {
+            if waits && len < SMALL && len > 0 && child.join_last(len, |part| join(part, &data)) {
+                joined = true;
+            } else if len > 0 {
                 // What outlives this turn must not keep the loop's buffer.
                 let data = if waits { Bytes::copy_from_slice(&data) } else { data };
                 child.received(HttpPart::Data(data), len);
@@ -260,7 +265,7 @@ where
             }
             waits
         });
-        if waits == Some(true) && len < SMALL && len > 0 {
+        if waits == Some(true) && len < SMALL && len > 0 && !joined {
             stream.small += 1;
             self.core.charge(price::FRAME, || cx.now())?;
         }
@@ -391,6 +396,18 @@ where
         }
         Err(Http2Error::stream(ErrorCode::STREAM_CLOSED, id, "a frame of a stream that has ended"))
     }
+}
+
+/// Has a piece of a body that waits take a small one behind it.
+fn join<H>(part: &mut HttpPart<H>, more: &[u8]) -> bool {
+    let HttpPart::Data(data) = part else { return false };
+    if data.len() + more.len() > JOINED {
+        return false;
+    }
+    let mut all = std::mem::take(data).try_into_mut().unwrap_or_else(|data| BytesMut::from(&data[..]));
+    all.extend_from_slice(more);
+    *data = all.freeze();
+    true
 }
 
 fn idle() -> Http2Error {
