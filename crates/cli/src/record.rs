@@ -17,8 +17,8 @@ const LAST_FILES: Duration = Duration::from_secs(5);
 #[command(next_help_heading = HEADING)]
 pub(crate) struct RecordArguments {
     /// Record what passes on each connection, the last 64 KiB of it, behind TLS; and write it to this directory if the connection ends
-    /// by an error, a panic or a limit. Values of Authorization, Cookie and their like are replaced by `*`. `netwright replay` plays
-    /// such a file
+    /// by an error, a panic or a limit. Values of Authorization, Cookie and their like are replaced by `*`, but of
+    /// HTTP/2, which compresses them, nothing is: add --http1-only if that matters. `netwright replay` plays such a file
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 

@@ -4,7 +4,7 @@ use crate::{
     failure::Failure,
     record::Tape,
     serve::{Protocol, name},
-    servers::{chat, echo, files, hello, room::Room, time, ws_echo},
+    servers::{chat, echo, files, hello, room::Room, time, versions::Versions, ws_echo},
     terminal::say,
 };
 use clap::{Args, ValueEnum};
@@ -147,9 +147,11 @@ fn play(replay: Replay<'_>, protocol: Played, recording: &Recording, files: Opti
             replay.run(time::stages(time::Clock::from(then), &off))
         }
         (Played::Chat, _) => replay.run(chat::stages(&Room::default(), &off)),
-        (Played::Http, Some(files)) => replay.run(files::stages(&files, &AccessLog::tracing(), &off)),
+        (Played::Http, Some(files)) => {
+            replay.run(files::stages(&files, &AccessLog::tracing(), Versions::Both, &off))
+        }
         (Played::Hello | Played::Http, _) => replay.run(hello::Stages::default().stages(&off)),
-        (Played::WsEcho, _) => replay.run(ws_echo::stages(&ws_echo::accept(), &off)),
+        (Played::WsEcho, _) => replay.run(ws_echo::stages(&ws_echo::accept(), Versions::Both, &off)),
     }
 }
 

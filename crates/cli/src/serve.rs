@@ -227,9 +227,10 @@ fn start(
     tape: &Tape,
     capture: Option<&Capture>,
 ) -> Result<Option<Server>, Failure> {
+    let versions = arguments.web.versions();
     let front = Front {
         guard: arguments.guard.guard(capture.cloned())?,
-        tls: arguments.web.acceptor(capture)?,
+        tls: arguments.web.acceptor(versions, capture)?,
         tape: tape.clone(),
     };
     let server = hosts.of_server(Server::builder()).shared_port(plan.model == Model::SharedPort);
@@ -251,9 +252,9 @@ fn start(
         (Protocol::Time, _) => time::bind(server, first, front),
         (Protocol::Discard, _) => discard::bind(server, first, front),
         (Protocol::Chat, _) => chat::bind(Room::default(), server, first, front),
-        (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?),
-        (Protocol::Hello, _) => hello::bind(server, first, front),
-        (Protocol::WsEcho, _) => ws_echo::bind(server, first, front),
+        (Protocol::Http, _) => files::bind(server, first, front, arguments.web.files()?, versions),
+        (Protocol::Hello, _) => hello::bind(server, first, front, versions),
+        (Protocol::WsEcho, _) => ws_echo::bind(server, first, front, versions),
     };
     Ok(Some(bound.wait()?))
 }

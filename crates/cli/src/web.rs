@@ -1,6 +1,9 @@
 //! The options of `netwright serve` that only servers on HTTP have.
 
-use crate::{failure::Failure, servers::front};
+use crate::{
+    failure::Failure,
+    servers::{front, versions::Versions},
+};
 use clap::Args;
 use netwright::{handler::Capture, http::web::Files, tls::Acceptor};
 use std::path::PathBuf;
@@ -30,6 +33,17 @@ pub(crate) struct WebArguments {
     /// The certificate's key, as a PEM file
     #[arg(long, value_name = "FILE", requires_all = ["tls", "cert"])]
     key: Option<PathBuf>,
+
+    /// Speak only HTTP/1.1. Without this option HTTP/2 is spoken too: behind --tls to who asks for it by ALPN, in the
+    /// clear to who begins with it (curl --http2-prior-knowledge, nghttp) or asks by Upgrade: h2c (curl --http2). WebSocket is
+    /// spoken over it as well (RFC 8441)
+    #[arg(long)]
+    http1_only: bool,
+
+    /// Speak only HTTP/2, in the clear: for peers that know it beforehand, as proxies do to their backends. Who begins
+    /// with HTTP/1.1, to upgrade or to stay, is refused
+    #[arg(long, conflicts_with_all = ["tls", "http1_only"])]
+    h2c: bool,
 }
 
 impl WebArguments {
@@ -41,18 +55,35 @@ impl WebArguments {
         if self.tls && !["http", "hello", "ws-echo"].contains(&protocol) {
             return unused("--tls", "http, hello and ws-echo");
         }
+        for (option, given) in [("--http1-only", self.http1_only), ("--h2c", self.h2c)] {
+            if given && !["http", "hello", "ws-echo"].contains(&protocol) {
+                return unused(option, "http, hello and ws-echo");
+            }
+        }
         if self.dir.is_some() && protocol != "http" {
             return unused("--dir", "http");
         }
         Ok(())
     }
 
-    pub(crate) fn acceptor(&self, capture: Option<&Capture>) -> Result<Option<Acceptor>, Failure> {
+    pub(crate) fn acceptor(
+        &self,
+        versions: Versions,
+        capture: Option<&Capture>,
+    ) -> Result<Option<Acceptor>, Failure> {
         if !self.tls {
             return Ok(None);
         }
         let files = self.cert.as_deref().zip(self.key.as_deref());
-        front::acceptor(files, capture).map(Some)
+        front::acceptor(files, versions, capture).map(Some)
+    }
+
+    pub(crate) fn versions(&self) -> Versions {
+        match (self.http1_only, self.h2c) {
+            (true, _) => Versions::Http1,
+            (_, true) => Versions::Http2,
+            _ => Versions::Both,
+        }
     }
 
     pub(crate) fn files(&self) -> Result<Files, Failure> {

@@ -43,7 +43,7 @@ pub mod web;
 
 pub use authority::{BadAuthority, HostAndPort};
 pub use body::{Body, BodySender};
-pub use codec::{HttpClient, HttpServer, HttpVersions, LastReply, RequestRefused, http2};
+pub use codec::{HttpClient, HttpServer, HttpTunnel, HttpVersions, LastReply, RequestRefused, http2};
 pub use error::HttpError;
 #[doc(no_inline)]
 pub use http; // whose requests, replies and headers they are

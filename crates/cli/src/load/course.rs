@@ -157,6 +157,14 @@ impl Course {
         self.shared.requests.fetch_add(messages as u64, Ordering::Relaxed);
     }
 
+    /// The message that was sent then has come back, whole and right: one of several whose answers come in any order.
+    pub(super) fn came_back_from(&mut self, sent: Instant, now: Instant) {
+        let Some(at) = self.on_their_way.iter().position(|moment| *moment == sent) else { return };
+        self.on_their_way.remove(at);
+        self.latencies.borrow_mut().saturating_record((now - sent).as_nanos() as u64);
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn finish(&mut self) {
         self.finishing = true;
     }

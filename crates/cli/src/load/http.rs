@@ -7,7 +7,7 @@
 
 use super::{
     course::{Course, Problem},
-    pattern::Supply,
+    pattern::{Pattern, Supply},
     stage::{Load, Talk},
 };
 use bytes::Bytes;
@@ -39,6 +39,15 @@ impl Question {
         head.headers.insert(header::HOST, self.host.clone());
         head
     }
+
+    /// The next request of a connection.
+    pub(super) fn ask(&self, supply: &mut Supply, size: usize) -> RequestPart {
+        let body = match self.expected {
+            Expected::Same(_) => Bytes::new(),
+            Expected::Echo => supply.next(size),
+        };
+        HttpPart::Whole(self.head(), body)
+    }
 }
 
 /// Behind the HTTP codec: asks, and checks answers.
@@ -47,25 +56,73 @@ pub(super) struct Questions {
     supply: Supply,
     /// How long a body is that is sent.
     size: usize,
-    /// Answers that came whole, and bytes of the body that comes.
+    /// Answers that came whole.
     answers: u64,
-    got: u64,
+    check: Check,
 }
 
 impl Questions {
     pub(super) fn load(course: Course, question: Arc<Question>) -> Load<Self> {
         let (supply, size) = (Supply::of_connection(course.number), course.shared.size);
-        Load::new(course, Self { question, supply, size, answers: 0, got: 0 })
+        let check = Check::new(question.clone(), supply.pattern, size);
+        Load::new(course, Self { question, supply, size, answers: 0, check })
     }
 
-    fn check_head(&self, course: &Course, head: &ReplyHead) -> Result<(), String> {
-        if course.on_their_way() == 0 {
+    /// Whether an answer is whole with this.
+    fn check(&mut self, course: &Course, part: ReplyPart) -> Result<bool, String> {
+        if matches!(part, HttpPart::Head(_) | HttpPart::Whole(..)) && course.on_their_way() == 0 {
             return Err("nobody asked for it".to_owned());
         }
-        if !head.status.is_success() {
-            return Err(format!("its status is {}", head.status));
+        let whole = self.check.part(part)?;
+        if whole {
+            self.answers += 1;
+            self.check.begin(self.answers * self.size as u64);
         }
-        Ok(())
+        Ok(whole)
+    }
+}
+
+/// Compares one answer after another with what it should be.
+pub(super) struct Check {
+    question: Arc<Question>,
+    pattern: Pattern,
+    size: usize,
+    /// Where in the pattern the body began that was sent, and how many bytes of it have come back.
+    from: u64,
+    got: u64,
+}
+
+impl Check {
+    pub(super) fn new(question: Arc<Question>, pattern: Pattern, size: usize) -> Self {
+        Self { question, pattern, size, from: 0, got: 0 }
+    }
+
+    /// Another answer comes, to what was sent from this place of the pattern.
+    pub(super) fn begin(&mut self, from: u64) {
+        (self.from, self.got) = (from, 0);
+    }
+
+    /// Whether the answer is whole with this.
+    pub(super) fn part(&mut self, part: ReplyPart) -> Result<bool, String> {
+        match part {
+            HttpPart::Whole(head, body) => {
+                Self::head(&head)?;
+                self.body(&body)?;
+                head.recycle();
+                self.end()
+            }
+            HttpPart::Head(head) => Self::head(&head).map(|()| false),
+            HttpPart::Data(bytes) => self.body(&bytes).map(|()| false),
+            HttpPart::End(_) => self.end(),
+            HttpPart::File(_) | HttpPart::Interim(_) => Ok(false),
+        }
+    }
+
+    fn head(head: &ReplyHead) -> Result<(), String> {
+        match head.status.is_success() {
+            true => Ok(()),
+            false => Err(format!("its status is {}", head.status)),
+        }
     }
 
     /// How long a body has to be.
@@ -76,7 +133,7 @@ impl Questions {
         }
     }
 
-    fn check_body(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn body(&mut self, bytes: &[u8]) -> Result<(), String> {
         let (from, to) = (self.got, self.got + bytes.len() as u64);
         self.got = to;
         if to > self.len() {
@@ -90,7 +147,7 @@ impl Questions {
                     .flatten()
                     .map(|at| (at, expected[at]))
             }
-            Expected::Echo => self.supply.pattern.first_difference(self.answers * self.len() + from, bytes),
+            Expected::Echo => self.pattern.first_difference(self.from + from, bytes),
         };
         match different {
             None => Ok(()),
@@ -101,29 +158,11 @@ impl Questions {
         }
     }
 
-    /// Whether an answer is whole with this.
-    fn check(&mut self, course: &Course, part: ReplyPart) -> Result<bool, String> {
-        match part {
-            HttpPart::Whole(head, body) => {
-                self.check_head(course, &head)?;
-                self.check_body(&body)?;
-                head.recycle();
-                self.check_end()
-            }
-            HttpPart::Head(head) => self.check_head(course, &head).map(|()| false),
-            HttpPart::Data(bytes) => self.check_body(&bytes).map(|()| false),
-            HttpPart::End(_) => self.check_end(),
-            HttpPart::File(_) | HttpPart::Interim(_) => Ok(false),
+    fn end(&self) -> Result<bool, String> {
+        match self.got {
+            got if got < self.len() => Err(format!("it has {got} bytes instead of {}", self.len())),
+            _ => Ok(true),
         }
-    }
-
-    fn check_end(&mut self) -> Result<bool, String> {
-        let got = std::mem::take(&mut self.got);
-        if got < self.len() {
-            return Err(format!("it has {got} bytes instead of {}", self.len()));
-        }
-        self.answers += 1;
-        Ok(true)
     }
 }
 
@@ -133,11 +172,7 @@ impl Talk for Questions {
     const MISSING: &'static str = "answers";
 
     fn say(&mut self, _: &Course) -> RequestPart {
-        let body = match self.question.expected {
-            Expected::Same(_) => Bytes::new(),
-            Expected::Echo => self.supply.next(self.size),
-        };
-        HttpPart::Whole(self.question.head(), body)
+        self.question.ask(&mut self.supply, self.size)
     }
 
     fn judge(&mut self, course: &Course, part: ReplyPart) -> Result<usize, Problem> {

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `target` | what it is aimed at, and how connections to it are made |
 //! | `stage` | one connection |
-//! | `echo`, `http`, `websocket` | what it says and makes of the answers |
+//! | `echo`, `http`, `http2`, `websocket` | what it says and makes of the answers |
 //! | `course` | what it has under way, and how it ended |
 //! | `pattern` | the bytes they send |
 //! | `report` | what it all came to |
@@ -18,6 +18,7 @@
 mod course;
 mod echo;
 mod http;
+mod http2;
 mod pattern;
 mod report;
 mod stage;
@@ -82,6 +83,15 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
 
+    /// Ask by HTTP/2 (http): in the clear as to a server of which that is known, with https by ALPN
+    #[arg(long)]
+    http2: bool,
+
+    /// Requests on their way on each connection at the same time, each on a stream of its own; what the server does not take
+    /// at once waits, and the latencies have that in them
+    #[arg(long, value_name = "N", requires = "http2", conflicts_with = "depth", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    streams: u32,
+
     /// For how long, in seconds; fractions are fine
     #[arg(short = 't', long, value_name = "S", default_value = "10", value_parser = seconds)]
     seconds: Duration,
@@ -119,6 +129,7 @@ Examples:
   netwright load echo localhost:7007 -c 1000 --json > result.json
   netwright load http http://127.0.0.1:7007/json --depth 16
   netwright load http https://localhost:7007/echo --size 4096 --insecure
+  netwright load http http://127.0.0.1:7007/ --http2 --streams 32 -c 8
   netwright load ws ws://127.0.0.1:7007/ -c 16 --size 1000";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -171,16 +182,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Refuses what cannot be asked, and what is not ours to ask.
 fn target(arguments: &Arguments) -> Result<Target, Failure> {
-    let Arguments { address: name, insecure, allow_remote, .. } = arguments;
+    let Arguments { address: name, insecure, allow_remote, http2, .. } = arguments;
+    if *http2 && arguments.depth != 1 {
+        return Err(Failure::usage("--depth is for HTTP/1.1, which pipelines; of HTTP/2 say --streams"));
+    }
     let (address, speaks) = match arguments.protocol {
+        Protocol::Echo | Protocol::Ws if *http2 => return Err(Failure::usage("--http2 is for http only")),
         Protocol::Echo if *insecure => return Err(Failure::usage("--insecure is for http and ws only")),
         Protocol::Echo => (target::resolve(name, *allow_remote)?, Speaks::Echo),
         Protocol::Http => {
-            let (address, url) = Target::url(name, ["http", "https"], *insecure, *allow_remote)?;
+            let (address, url) = Target::url(name, ["http", "https"], *http2, *insecure, *allow_remote)?;
             (address, Speaks::Http(url))
         }
         Protocol::Ws => {
-            let (address, url) = Target::url(name, ["ws", "wss"], *insecure, *allow_remote)?;
+            let (address, url) = Target::url(name, ["ws", "wss"], false, *insecure, *allow_remote)?;
             (address, Speaks::WebSocket(url))
         }
     };
@@ -224,7 +239,7 @@ impl Load {
             name: arguments.address.clone(),
             connections: arguments.connections as usize,
             size: arguments.size.map(|size| size as usize),
-            depth: arguments.depth as usize,
+            depth: if arguments.http2 { arguments.streams } else { arguments.depth } as usize,
             errors: Errors::default(),
         }
     }
@@ -246,8 +261,9 @@ impl Load {
         line.clear();
 
         let latencies = measured(group)?;
-        let (protocol, one_way) = match self.target.speaks {
+        let (protocol, one_way) = match &self.target.speaks {
             Speaks::Echo => ("echo", false),
+            Speaks::Http(url) if url.is_http2() => ("http2", self.size.is_none()),
             Speaks::Http(_) => ("http", self.size.is_none()),
             Speaks::WebSocket(_) => ("ws", false),
         };

@@ -1,24 +1,25 @@
 //! What a load is aimed at, resolved and checked before anything is sent, and how a connection to it is made.
 
 use super::{
-    CONNECT_LIMIT,
+    CONNECT_LIMIT, REFRESH,
     course::{Course, Order, Outcome, Shared},
     echo::Echo,
     http::{Expected, Question, Questions},
+    http2,
     websocket::{Opening, Wanted},
 };
 use crate::{
     address::refuse_local,
     failure::Failure,
-    through::{Builder, Through, connector},
+    through::{Builder, HTTP1, Through, connector},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
 use netwright::{
     Address, AppContext, Application, Client, CloseCause, EventLoopGroup, Fault,
-    http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart},
+    http::{BadAuthority, HostAndPort, HttpClient, HttpPart, ReplyPart, RequestPart, http2::http2_client},
     pipeline,
-    pipeline::IntoPipeline,
+    pipeline::{Filter, FilterContext, IntoPipeline},
     tls::{Destination, Tls},
     websocket::{Config, Request},
 };
@@ -54,6 +55,7 @@ pub(super) struct Url {
     path: Uri,
     host: HeaderValue,
     way: Security,
+    http2: bool,
 }
 
 /// What the bytes of a connection go through.
@@ -67,6 +69,7 @@ impl Target {
     pub(super) fn url(
         text: &str,
         schemes: [&str; 2],
+        http2: bool,
         insecure: bool,
         remote: bool,
     ) -> Result<(Address, Url), Failure> {
@@ -85,14 +88,16 @@ impl Target {
         let port = place.port.unwrap_or(if is_secure { 443 } else { 80 });
         let address = resolve(&format!("{}:{port}", place.host), remote)?;
         let way = match is_secure {
-            true => Security::Tls(connector(insecure)?.to(place.bare_host())?),
+            true => Security::Tls(
+                connector(if http2 { http2::H2 } else { HTTP1 }, insecure)?.to(place.bare_host())?,
+            ),
             false => Security::Plain,
         };
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let path = format!("{}{path}", if path.starts_with('/') { "" } else { "/" });
         let path = path.parse().map_err(|error| wrong(&format!("has no path: {error}")))?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?;
-        Ok((address, Url { text: text.to_owned(), path, host, way }))
+        Ok((address, Url { text: text.to_owned(), path, host, way, http2 }))
     }
 
     /// What connections are made by. An HTTP server is asked once before: what it answers is what it has to answer always.
@@ -127,11 +132,17 @@ impl Target {
                 let all = shared.clone();
                 let question =
                     Arc::new(Question { path: url.path.clone(), host: url.host.clone(), expected });
-                let make = move || {
-                    let course = Course::new(all.clone(), outcome.clone());
-                    pipeline().add(HttpClient::new()).last(Questions::load(course, question.clone()))
+                let course = move || Course::new(all.clone(), outcome.clone());
+                let client = match url.http2 {
+                    true => {
+                        let tls = matches!(url.way, Security::Tls(_));
+                        url.client(builder(), move || http2::stages(course(), question.clone(), tls))?
+                    }
+                    false => url.client(builder(), move || {
+                        pipeline().add(HttpClient::new()).last(Questions::load(course(), question.clone()))
+                    })?,
                 };
-                Ok((url.client(builder(), make)?, shared))
+                Ok((client, shared))
             }
             Speaks::WebSocket(url) => {
                 let shared = shared(size.unwrap_or(super::SIZE));
@@ -154,18 +165,36 @@ impl Target {
     /// What the server answers when it is asked once.
     fn first_answer(&self, group: &EventLoopGroup, url: &Url) -> Result<Bytes, Failure> {
         let (tell, told) = channel();
-        let make = move || pipeline().add(HttpClient::new()).app(FirstAnswer { tell: tell.clone() });
-        let server = url.client(builder(group, &self.through), make)?.connect(&self.address).wait()?;
+        let first = move || FirstAnswer { tell: tell.clone() };
+        let builder = builder(group, &self.through);
+        let client = match url.http2 {
+            true => {
+                let tls = matches!(url.way, Security::Tls(_));
+                url.client(builder, move || {
+                    let first = first.clone();
+                    let stream = move || pipeline().app(first());
+                    let client = http2_client(stream).over_tls(tls).limits(http2::limits(1));
+                    pipeline().filter(Quiet).last(client)
+                })?
+            }
+            false => url.client(builder, move || pipeline().add(HttpClient::new()).app(first()))?,
+        };
+        let server = client.connect(&self.address).wait()?;
         let expected = Expected::Same(Bytes::new());
         let question = Question { path: url.path.clone(), host: url.host.clone(), expected };
         server.write_and_flush(HttpPart::Whole(question.head(), Bytes::new()));
         let failed = |why: String| Err(Failure::Failed(format!("the server's first answer: {why}")));
         let (deadline, mut body) = (Instant::now() + CONNECT_LIMIT, BytesMut::new());
         loop {
-            let part = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let part = match told.recv_timeout(left.min(REFRESH)) {
                 Ok(Ok(part)) => part,
                 Ok(Err(cause)) => return failed(format!("none, {cause}")),
-                Err(_) => return failed(format!("none within {CONNECT_LIMIT:?}")),
+                Err(_) if left.is_zero() => return failed(format!("none within {CONNECT_LIMIT:?}")),
+                Err(_) => match server.close_cause() {
+                    Some(cause) => return failed(format!("none, {cause}")), // there was no stream to say so
+                    None => continue,
+                },
             };
             let over = match part {
                 HttpPart::Head(head) | HttpPart::Whole(head, _) if !head.status.is_success() => {
@@ -196,6 +225,11 @@ impl Target {
 }
 
 impl Url {
+    /// Whether that is to be spoken.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2
+    }
+
     fn client<P, T>(
         &self,
         builder: Builder,
@@ -212,6 +246,17 @@ impl Url {
                 builder.pipeline(move || pipeline().add(Tls::to(&server)).joint(|_| make()))?
             }
         })
+    }
+}
+
+/// What goes wrong with a connection is told by its end.
+struct Quiet;
+
+impl<W: 'static> Filter<BytesMut, W> for Quiet {
+    const PASSES: bool = true;
+
+    fn error(&mut self, cx: &mut FilterContext<'_, Self, BytesMut, W>, fault: Fault) {
+        cx.close_because(CloseCause::Fault(fault));
     }
 }
 

@@ -1,28 +1,37 @@
 //! The files of a directory over HTTP.
 
-use super::front::Front;
+use super::{front::Front, versions::Versions};
 use crate::record::Tape;
 use netwright::{
     Promised, Server,
     http::{
-        HttpServer, ReplyPart,
+        HttpVersions,
         web::{AccessLog, Files},
     },
     pipeline,
     pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
 };
+use std::convert::Infallible;
 
 pub(crate) fn bind(
     server: ServerBuilder,
     address: &str,
     front: Front,
     files: Files,
+    versions: Versions,
 ) -> Promised<Server, BindError> {
     let log = AccessLog::tracing(); // seen with -v
-    front.bind(server, address, move |_, tape| stages(&files, &log, tape))
+    front.bind(server, address, move |_, tape| stages(&files, &log, versions, tape))
 }
 
-pub(crate) fn stages(files: &Files, log: &AccessLog, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {
-    pipeline().add(tape.stage()).add(HttpServer::new()).add(log.stage()).app(files.server())
+pub(crate) fn stages(
+    files: &Files,
+    log: &AccessLog,
+    versions: Versions,
+    tape: &Tape,
+) -> impl IntoPipeline<Infallible> + use<> {
+    let (files, log) = (files.clone(), log.clone());
+    let web = HttpVersions::new(move || pipeline().add(log.stage()).app(files.server()));
+    pipeline().add(tape.stage()).then(versions.of(web).pipeline())
 }

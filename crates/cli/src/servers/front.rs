@@ -6,6 +6,7 @@
 //! ```
 //! What lies behind does not know the difference.
 
+use super::versions::Versions;
 use crate::{failure::Failure, guard::Guard, record::Tape};
 use bytes::BytesMut;
 use netwright::{
@@ -25,14 +26,14 @@ const SELF_SIGNED_FOR: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// With a capture, that gets the secrets.
 pub(crate) fn acceptor(
     files: Option<(&Path, &Path)>,
+    versions: Versions,
     capture: Option<&Capture>,
 ) -> Result<Acceptor, Failure> {
     let certificate = match files {
         Some((chain, key)) => Certificate::from_pem_files(chain, key)?,
         None => Certificate::self_signed(SELF_SIGNED_FOR)?,
     };
-    // Who says that it speaks only 1.0 is not to be refused for that.
-    let mut acceptor = Acceptor::builder().certificate(certificate).alpn(["http/1.1", "http/1.0"]);
+    let mut acceptor = Acceptor::builder().certificate(certificate).alpn(versions.alpn().iter().copied());
     if let Some(capture) = capture.cloned() {
         acceptor = acceptor.key_log(Arc::new(KeyLines::new(move |line| drop(capture.tls_secret_line(line)))));
     }

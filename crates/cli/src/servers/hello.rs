@@ -9,14 +9,14 @@
 //!    hold for a peer is bounded, however long the body is.
 //! 2. Nothing is read of the next request while a stream of bytes goes out: replies keep their order.
 
-use super::front::Front;
+use super::{front::Front, versions::Versions};
 use crate::record::Tape;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use netwright::{
     AppContext, Application, Event, Promised, Server,
     http::{
-        HttpLimits, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestHead, RequestPart, RequestRefused,
+        HttpLimits, HttpPart, HttpVersions, ReplyHead, ReplyPart, RequestHead, RequestPart, RequestRefused,
         header_map,
         web::{Reply, Router},
     },
@@ -25,7 +25,10 @@ use netwright::{
     server::{BindError, ServerBuilder},
 };
 use serde::Serialize;
-use std::sync::{Arc, LazyLock};
+use std::{
+    convert::Infallible,
+    sync::{Arc, LazyLock},
+};
 
 /// Bodies are passed on and never held, so they may be long.
 const BODY_MAX: u64 = 1 << 40;
@@ -38,8 +41,13 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BINARY: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
-    let made = Stages::default();
+pub(crate) fn bind(
+    server: ServerBuilder,
+    address: &str,
+    front: Front,
+    versions: Versions,
+) -> Promised<Server, BindError> {
+    let made = Stages { versions, ..Stages::default() };
     front.bind(server, address, move |_, tape| made.stages(tape))
 }
 
@@ -47,18 +55,20 @@ pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promis
 pub(crate) struct Stages {
     limits: Arc<HttpLimits>,
     routes: Arc<Router<Route>>,
+    versions: Versions,
 }
 
 impl Default for Stages {
     fn default() -> Self {
-        Self { limits: limits(), routes: routes() }
+        Self { limits: limits(), routes: routes(), versions: Versions::default() }
     }
 }
 
 impl Stages {
-    pub(crate) fn stages(&self, tape: &Tape) -> impl IntoPipeline<ReplyPart> + use<> {
-        let codec = HttpServer::with(self.limits.clone());
-        pipeline().add(tape.stage()).add(codec).app(Hello::new(self.routes.clone()))
+    pub(crate) fn stages(&self, tape: &Tape) -> impl IntoPipeline<Infallible> + use<> {
+        let routes = self.routes.clone();
+        let web = HttpVersions::new(move || pipeline().app(Hello::new(routes.clone())));
+        pipeline().add(tape.stage()).then(self.versions.of(web.limits(self.limits.clone())).pipeline())
     }
 }
 
@@ -251,9 +261,9 @@ fn pattern(position: u64, most: u64) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netwright::EmbeddedChannel;
+    use netwright::{EmbeddedChannel, http::HttpServer};
 
-    fn hello() -> EmbeddedChannel<std::convert::Infallible, ReplyPart> {
+    fn hello() -> EmbeddedChannel<Infallible, ReplyPart> {
         EmbeddedChannel::new(pipeline().add(HttpServer::with(limits())).app(Hello::new(routes())))
     }
 

@@ -1,5 +1,5 @@
 //! The classic servers, and those on HTTP. Each file has one handler and a `bind` that puts it on a server; `datagrams` has
-//! those over UDP, `front` is what may stand in front of any of them.
+//! those over UDP, `front` is what may stand in front of any of them, `versions` which HTTP those on HTTP speak.
 
 pub(crate) mod chat;
 pub(crate) mod datagrams;
@@ -12,4 +12,5 @@ pub(crate) mod page;
 pub(crate) mod proxy;
 pub(crate) mod room;
 pub(crate) mod time;
+pub(crate) mod versions;
 pub(crate) mod ws_echo;

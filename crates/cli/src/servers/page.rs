@@ -11,7 +11,7 @@ use http::{HeaderValue, Response, header};
 use netwright::{
     AppContext, Application, CloseCause, Promised, Server,
     http::{
-        HttpServer, respond,
+        HttpVersions, respond,
         web::{Query, Reply},
     },
     pipeline,
@@ -36,14 +36,18 @@ pub(crate) fn bind(room: Room, server: ServerBuilder, address: &str) -> Promised
     server
         .pipeline(move |_| {
             let (room, accept) = (room.clone(), accept.clone());
-            pipeline().joint(|switch| {
-                let upgrade = Upgrade::new(switch, accept, move |socket, request, _| {
-                    let visitor = Visitor { room: room.clone(), name: name(&request.uri) };
-                    pipeline().add(socket).app(visitor)
-                });
-                let page = respond(|request| page(request.method(), request.uri().path()));
-                pipeline().add(HttpServer::new()).add(upgrade).app(page).sealed()
-            })
+            let web = HttpVersions::new(move || {
+                let (room, accept) = (room.clone(), accept.clone());
+                pipeline().joint_between(|switch| {
+                    let upgrade = Upgrade::tunnel(switch, accept, move |socket, request, _| {
+                        let visitor = Visitor { room: room.clone(), name: name(&request.uri) };
+                        pipeline().add(socket).app(visitor)
+                    });
+                    let page = respond(|request| page(request.method(), request.uri().path()));
+                    pipeline().add(upgrade).app(page).sealed()
+                })
+            });
+            web.pipeline()
         })
         .bind(address)
 }

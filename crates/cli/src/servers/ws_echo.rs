@@ -1,11 +1,11 @@
 //! Every WebSocket message goes back to where it came from.
 
-use super::front::Front;
+use super::{front::Front, versions::Versions};
 use crate::record::Tape;
 use http::{Response, StatusCode, header};
 use netwright::{
     AppContext, Application, Promised, Server,
-    http::{HttpServer, respond},
+    http::{HttpVersions, respond},
     pipeline,
     pipeline::IntoPipeline,
     server::{BindError, ServerBuilder},
@@ -16,9 +16,14 @@ use std::{convert::Infallible, sync::Arc};
 /// What test suites send, and browsers like to.
 const MESSAGE_MAX: usize = 16 << 20;
 
-pub(crate) fn bind(server: ServerBuilder, address: &str, front: Front) -> Promised<Server, BindError> {
+pub(crate) fn bind(
+    server: ServerBuilder,
+    address: &str,
+    front: Front,
+    versions: Versions,
+) -> Promised<Server, BindError> {
     let accept = accept();
-    front.bind(server, address, move |_, tape| stages(&accept, tape))
+    front.bind(server, address, move |_, tape| stages(&accept, versions, tape))
 }
 
 /// What all connections share.
@@ -27,12 +32,20 @@ pub(crate) fn accept() -> Arc<Accept> {
     Arc::new(Accept::new(config).protocols(["echo"]))
 }
 
-pub(crate) fn stages(accept: &Arc<Accept>, tape: &Tape) -> impl IntoPipeline<Infallible> + use<> {
+pub(crate) fn stages(
+    accept: &Arc<Accept>,
+    versions: Versions,
+    tape: &Tape,
+) -> impl IntoPipeline<Infallible> + use<> {
     let accept = accept.clone();
-    pipeline().add(tape.stage()).joint(|switch| {
-        let upgrade = Upgrade::new(switch, accept, |socket, _, _| pipeline().add(socket).app(Echo));
-        pipeline().add(HttpServer::new()).add(upgrade).app(respond(|_| others())).sealed()
-    })
+    let web = HttpVersions::new(move || {
+        let accept = accept.clone();
+        pipeline().joint_between(|switch| {
+            let upgrade = Upgrade::tunnel(switch, accept, |socket, _, _| pipeline().add(socket).app(Echo));
+            pipeline().add(upgrade).app(respond(|_| others())).sealed()
+        })
+    });
+    pipeline().add(tape.stage()).then(versions.of(web).pipeline())
 }
 
 /// What everybody hears who does not ask for a WebSocket.

@@ -142,6 +142,51 @@ fn a_load_compares_every_answer_of_an_http_server() {
 }
 
 #[test]
+fn a_load_by_http2_compares_every_answer_on_each_of_its_streams() {
+    let (_plain, plain) = serve(&["hello"]);
+    let (_secure, secure) = serve(&["hello", "--tls"]);
+    let report = right(&["http", &format!("http://{plain}/"), "--http2", "--streams", "32"]);
+    assert_eq!(
+        (&report["protocol"], &report["size"], &report["depth"]),
+        (&"http2".into(), &13.into(), &32.into())
+    );
+    // More streams than the server takes at a time.
+    right(&["http", &format!("http://{plain}/json"), "--http2", "--streams", "150"]);
+    right(&["http", &format!("http://{plain}/bytes/300000"), "--http2"]);
+    right(&["http", &format!("http://{plain}/echo"), "--http2", "--streams", "4", "--size", "100000"]);
+    let secure = format!("https://localhost:{}/echo", secure.port());
+    right(&["http", &secure, "--http2", "--streams", "8", "--insecure", "--size", "2000"]);
+    // What it sends is not what it was sent.
+    let (code, report) = load(&["http", &format!("http://{plain}/"), "--http2", "--size", "13"]);
+    assert_eq!((code, &report["errors"]["wrong_bytes"]), (Some(1), &Value::from(4)), "{report:#}");
+    assert!(report["errors"]["examples"][0].as_str().unwrap().contains("405"), "{report:#}");
+}
+
+#[test]
+fn a_server_speaks_the_versions_of_http_that_it_was_told_to() {
+    let directory = Directory::new();
+    directory.write("index.html", "<p>hello");
+    let files = ["http", "--dir", directory.text()];
+    for server in [&["hello"][..], &files] {
+        let (_both, both) = serve(server);
+        right(&["http", &format!("http://{both}/"), "--http2"]);
+        right(&["http", &format!("http://{both}/")]);
+        let (_new, new) = serve(&[server, &["--h2c"]].concat());
+        right(&["http", &format!("http://{new}/"), "--http2"]);
+        refused(&["load", "http", &format!("http://{new}/")], 1, &["505"]);
+        let (head, body) = get(new, "/");
+        assert!(head.starts_with("HTTP/1.1 505 ") && text(&body).contains("only HTTP/2"), "{head}");
+        let (_old, old) = serve(&[server, &["--http1-only"]].concat());
+        right(&["http", &format!("http://{old}/")]);
+        refused(&["load", "http", &format!("http://{old}/"), "--http2"], 1, &["first answer"]);
+        let (_old, old) = serve(&[server, &["--http1-only", "--tls"]].concat());
+        let url = format!("https://{old}/");
+        right(&["http", &url, "--insecure"]);
+        refused(&["load", "http", &url, "--http2", "--insecure"], 1, &["NoApplicationProtocol"]);
+    }
+}
+
+#[test]
 fn a_load_compares_every_message_of_a_websocket_server() {
     let (_plain, plain) = serve(&["ws-echo"]);
     let (_secure, secure) = serve(&["ws-echo", "--tls"]);
@@ -190,6 +235,16 @@ fn what_cannot_be_served_or_asked_is_refused_in_words() {
     let wrong = wrong.to_str().unwrap();
     let tls = ["serve", "hello", "--tls", "--cert", wrong, "--key", wrong];
     refused(&[&tls[..], &listen].concat(), 1, &["key.pem"]);
+    refused(&[&["serve", "hello", "--h2c", "--tls"][..], &listen].concat(), 2, &["--h2c", "--tls"]);
+    refused(&[&["serve", "hello", "--h2c", "--http1-only"][..], &listen].concat(), 2, &["--http1-only"]);
+    refused(&[&["serve", "echo", "--h2c"][..], &listen].concat(), 2, &["--h2c", "ws-echo", "not for echo"]);
+    refused(&["load", "http", "http://127.0.0.1:1/", "--streams", "2"], 2, &["--http2"]);
+    refused(
+        &["load", "http", "http://127.0.0.1:1/", "--http2", "--depth", "2"],
+        2,
+        &["--depth", "--streams"],
+    );
+    refused(&["load", "ws", "ws://127.0.0.1:1/", "--http2"], 2, &["--http2", "http only"]);
     refused(&["load", "http", "127.0.0.1:1"], 2, &["127.0.0.1:1", "http://HOST:PORT/PATH"]);
     refused(&["load", "ws", "http://127.0.0.1:1/"], 2, &["scheme http", "ws"]);
     for place in ["ws ws://127.0.0.1:70000/", "http http://[::1]:70000/", "echo 127.0.0.1:70000"] {

@@ -383,6 +383,44 @@ impl PipelineBuilder<()> {
     }
 }
 
+impl PipelineBuilder<()> {
+    /// A pipeline that is a joint from the first message on, where that is not of bytes: the pipeline of a child, for instance. What it
+    /// reads and writes is said by the switch.
+    ///
+    /// ```
+    /// use netwright_core::{EmbeddedChannel, HostSettings, Switch, Weight, pipeline};
+    ///
+    /// // Words until there is a full stop; from then on numbers of letters.
+    /// let stages = pipeline().joint_between(|switch: Switch<_, String, String>| {
+    ///     pipeline().handle(move |cx, word: String| {
+    ///         if word == "." {
+    ///             return switch.to(pipeline().handle(|cx, word: String| cx.write_and_flush(word.len().to_string())));
+    ///         }
+    ///         cx.write_and_flush(word);
+    ///     })
+    /// });
+    /// let (settings, weight) = (HostSettings::default(), Weight::unsaid());
+    /// let mut channel: EmbeddedChannel<(), _, _, _> = EmbeddedChannel::of_messages_with_joint(stages, settings, weight);
+    /// ["hello", ".", "hello"].into_iter().for_each(|word| _ = channel.receive(word.to_owned()));
+    /// assert_eq!(channel.read_outbound().as_deref(), Some("hello"));
+    /// assert_eq!(channel.read_outbound().as_deref(), Some("5"));
+    /// ```
+    pub fn joint_between<R, W, P, T>(
+        self,
+        first: impl FnOnce(Switch<T, R, W>) -> P,
+    ) -> PipelineBuilder<(), Joint<T, R, W>>
+    where
+        P: IntoPipeline<T, R, W>,
+        R: 'static,
+        W: 'static,
+        T: 'static,
+    {
+        let switch = Switch::new();
+        let segment = boxed(first(switch.clone()).into_pipeline());
+        PipelineBuilder { stages: (), end: Joint::new(segment, switch), names: self.names }
+    }
+}
+
 impl<S, E: Whole> PipelineBuilder<S, E> {
     /// Closes the far end to the outside, so that segments that write messages of different types fit behind one joint.
     ///

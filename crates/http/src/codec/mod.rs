@@ -5,6 +5,7 @@
 //! | `h1` | HTTP/1.1: [`HttpServer`] and [`HttpClient`] |
 //! | `h2` | HTTP/2 |
 //! | `versions`, `upgrade` | which of the two a connection speaks, and how it comes to speak the other one |
+//! | `tunnel` | bytes in the place of messages, of either version |
 //! | `input`, `out` | bytes that are in no message yet; what is gathered until the flush |
 //! | `date` | the `date` of replies, made once per second |
 //!
@@ -15,6 +16,7 @@ mod h1;
 mod h2;
 mod input;
 mod out;
+mod tunnel;
 mod upgrade;
 mod versions;
 
@@ -30,4 +32,5 @@ pub(crate) use h1::recycle_request;
 pub use h1::{HttpClient, HttpServer, LastReply, RequestRefused};
 #[cfg(feature = "client")]
 pub(crate) use h2::Capacity;
+pub use tunnel::HttpTunnel;
 pub use versions::HttpVersions;

@@ -14,10 +14,12 @@ use super::{
 };
 use crate::{
     limits::HttpLimits,
-    message::{ReplyPart, RequestPart},
+    message::{HttpPart, ReplyHead, ReplyPart, RequestPart},
 };
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
 use netwright_core::{
-    IntoPipeline, Joint, PipelineBuilder,
+    AppContext, Application, IntoPipeline, Joint, PipelineBuilder,
     detect::{Detect, prefix},
     pipeline,
 };
@@ -35,7 +37,7 @@ use std::{convert::Infallible, rc::Rc, sync::Arc};
 ///
 /// let hello = |request: &Received| Response::new(format!("{:?} {}", request.version(), request.uri()));
 /// let server = HttpVersions::new(move || pipeline().app(respond(hello))).pipeline();
-/// let mut channel: EmbeddedChannel<(), _> = EmbeddedChannel::with_joint(server);
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(server);
 /// channel.write_inbound("GET /one HTTP/1.1\r\nHost: example\r\n\r\n");
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nHTTP/1.1 /one"));
 /// ```
@@ -71,7 +73,7 @@ impl<F> HttpVersions<F> {
         self
     }
 
-    /// Only HTTP/2: who begins otherwise is refused.
+    /// Only HTTP/2: who asks by HTTP/1.1 is told so, by 505, and the connection ends.
     #[must_use]
     pub fn http2_only(mut self) -> Self {
         (self.http1, self.http2) = (false, true);
@@ -104,7 +106,9 @@ impl<F> HttpVersions<F> {
             let upgrades = http2.then(|| switch.clone());
             let detect = Detect::new(switch.clone());
             if !http1 {
-                return pipeline().last(detect.otherwise(streams));
+                let refuse =
+                    move || pipeline().add(HttpServer::with(limits).date(date)).app(OnlyHttp2).sealed();
+                return pipeline().last(detect.rule(prefix(PREFACE), streams).otherwise(refuse));
             }
             let one = move || {
                 let upgrade = upgrades.map(|switch| {
@@ -123,4 +127,43 @@ impl<F> HttpVersions<F> {
 impl HttpVersions<()> {
     /// What TLS offers for HTTP/2 and HTTP/1.1, the better first.
     pub const ALPN: [&'static str; 2] = ["h2", "http/1.1"];
+}
+
+/// Tells who asks by HTTP/1.1 that only HTTP/2 is spoken here.
+struct OnlyHttp2;
+
+impl Application for OnlyHttp2 {
+    type Read = RequestPart;
+    type Write = ReplyPart;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
+        if matches!(part, HttpPart::Head(_) | HttpPart::Whole(..)) {
+            let mut head = ReplyHead::from(StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+            head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            cx.write_and_flush(HttpPart::Whole(
+                head,
+                Bytes::from_static(b"this server speaks only HTTP/2\n"),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Received, respond};
+    use http::Response;
+    use netwright_core::EmbeddedChannel;
+
+    #[test]
+    fn who_asks_by_http1_where_only_http2_is_spoken_is_told_so_in_http1() {
+        let server = HttpVersions::new(|| pipeline().app(respond(|_: &Received| Response::new("hello"))));
+        let mut channel = EmbeddedChannel::<(), _>::with_joint(server.http2_only().pipeline());
+        channel.write_inbound("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nthe beginning");
+        let told = channel.outbound_bytes();
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.starts_with("HTTP/1.1 505 "), "{told}");
+        assert!(told.contains("connection: close\r\n") && told.ends_with("only HTTP/2\n"), "{told}");
+    }
 }

@@ -9,6 +9,7 @@ mod curl;
 mod fronts;
 mod libraries;
 mod load;
+mod servers;
 mod shutdown;
 mod site;
 mod support;

@@ -25,7 +25,11 @@ use std::{
     fmt::Write,
     fs::File,
     net::SocketAddr,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -105,7 +109,9 @@ impl Site {
 
 /// A file that has no name any more.
 fn file() -> Arc<File> {
-    let path = std::env::temp_dir().join(format!("netwright-peers-{}-{:p}", std::process::id(), &FILE));
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("netwright-site-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
     std::fs::write(&path, numbered(FILE)).unwrap();
     let file = File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();

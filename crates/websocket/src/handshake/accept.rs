@@ -4,7 +4,7 @@ use super::{accept_key, has_token, is_key, list, single};
 use crate::{Agreed, Config, deflate};
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, Version, header, request};
-use netwright_http::{HttpPart, ReplyHead, ReplyPart};
+use netwright_http::{HttpPart, Protocol, ReplyHead, ReplyPart};
 use std::{error::Error, fmt, sync::Arc};
 
 /// Which requests become WebSocket connections, and how these are set up. One for all connections of a server.
@@ -61,6 +61,8 @@ pub enum Refusal {
     Http(Version),
     /// It has a body.
     Body,
+    /// It came by HTTP/2, and its stream was over with it.
+    Over,
     /// `Connection` does not say `upgrade`.
     Connection,
     /// The version is not 13, or there is none.
@@ -104,6 +106,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Method(method) => write!(f, "a WebSocket is asked for with GET, not with {method}"),
             Self::Http(version) => write!(f, "a WebSocket is asked for in HTTP/1.1, not in {version:?}"),
+            Self::Over => f.write_str("a WebSocket is asked for on a stream that goes on"),
             Self::Body => f.write_str("a request for a WebSocket has no body"),
             Self::Connection => f.write_str("the Connection header does not say upgrade"),
             Self::Version(Some(version)) => write!(f, "the WebSocket version is 13, not {version:?}"),
@@ -146,11 +149,15 @@ impl Accept {
         &self.config
     }
 
-    /// Whether this request is for us: it asks in HTTP/1.1 for this connection to become a WebSocket, on our path.
+    /// Whether this request is for us: it asks in HTTP/1.1 for its connection, or in HTTP/2 for its stream, to become a WebSocket, on
+    /// our path.
     pub fn concerns(&self, request: &request::Parts) -> bool {
-        request.version >= Version::HTTP_11
-            && has_token(&request.headers, &header::UPGRADE, "websocket")
-            && has_token(&request.headers, &header::CONNECTION, "upgrade")
+        let upgrades = || {
+            request.version >= Version::HTTP_11
+                && has_token(&request.headers, &header::UPGRADE, "websocket")
+                && has_token(&request.headers, &header::CONNECTION, "upgrade")
+        };
+        (is_extended_connect(request) || upgrades())
             && self.path.as_ref().is_none_or(|path| path == request.uri.path())
     }
 
@@ -160,22 +167,31 @@ impl Accept {
     /// The request is refused: why.
     pub fn judge(&self, request: &request::Parts) -> Result<(Opened, ReplyPart), Refusal> {
         let headers = &request.headers;
-        if request.method != Method::GET {
-            return Err(Refusal::Method(request.method.clone()));
-        }
-        if request.version < Version::HTTP_11 {
-            return Err(Refusal::Http(request.version));
-        }
-        if !has_token(headers, &header::CONNECTION, "upgrade") {
-            return Err(Refusal::Connection);
+        let of_stream = is_extended_connect(request);
+        if !of_stream {
+            if request.method != Method::GET {
+                return Err(Refusal::Method(request.method.clone()));
+            }
+            if request.version < Version::HTTP_11 {
+                return Err(Refusal::Http(request.version));
+            }
+            if !has_token(headers, &header::CONNECTION, "upgrade") {
+                return Err(Refusal::Connection);
+            }
         }
         match single(headers, &header::SEC_WEBSOCKET_VERSION) {
             Ok(Some("13")) => {}
             Ok(version) => return Err(Refusal::Version(version.map(str::to_owned))),
             Err(()) => return Err(Refusal::Version(Some("more than one".to_owned()))),
         }
-        let key = single(headers, &header::SEC_WEBSOCKET_KEY).ok().flatten().filter(|key| is_key(key));
-        let key = key.ok_or(Refusal::Key)?;
+        // By HTTP/2 there is none: that nobody else could have answered is known without.
+        let key = match of_stream {
+            true => None,
+            false => {
+                let key = single(headers, &header::SEC_WEBSOCKET_KEY).ok().flatten();
+                Some(key.filter(|key| is_key(key)).ok_or(Refusal::Key)?)
+            }
+        };
         if let Some(allowed) = &self.origins {
             match single(headers, &header::ORIGIN) {
                 Ok(None) => {}
@@ -184,11 +200,13 @@ impl Accept {
                 Err(()) => return Err(Refusal::Origin("more than one".to_owned())),
             }
         }
-        let mut reply = head(StatusCode::SWITCHING_PROTOCOLS);
+        let mut reply = head(if of_stream { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS });
         let out = &mut reply.headers;
-        out.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        if let Ok(proof) = HeaderValue::try_from(accept_key(key)) {
-            out.insert(header::SEC_WEBSOCKET_ACCEPT, proof);
+        if let Some(key) = key {
+            out.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            if let Ok(proof) = HeaderValue::try_from(accept_key(key)) {
+                out.insert(header::SEC_WEBSOCKET_ACCEPT, proof);
+            }
         }
         let mut opened = Opened::default();
         let offered =
@@ -208,8 +226,13 @@ impl Accept {
             out.insert(header::SEC_WEBSOCKET_EXTENSIONS, value);
             opened.deflate = Some(agreed);
         }
-        Ok((opened, HttpPart::Whole(reply, Bytes::new())))
+        Ok((opened, if of_stream { HttpPart::Head(reply) } else { HttpPart::Whole(reply, Bytes::new()) }))
     }
+}
+
+/// Whether a stream of HTTP/2 is to become a WebSocket (RFC 8441).
+pub(super) fn is_extended_connect(request: &request::Parts) -> bool {
+    request.method == Method::CONNECT && request.extensions.get() == Some(&Protocol::WEBSOCKET)
 }
 
 fn head(status: StatusCode) -> ReplyHead {
@@ -265,6 +288,32 @@ mod tests {
         assert_eq!(reply.headers["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert_eq!(reply.headers["upgrade"], "websocket");
         assert!(!reply.headers.contains_key("sec-websocket-protocol"));
+    }
+
+    #[test]
+    fn a_stream_of_http2_is_accepted_without_a_key_and_by_the_same_rules() {
+        let accept =
+            Accept::new(Config::default()).path("/chat").protocols(["v1"]).origins(|origin| origin == "a");
+        let stream = |change: fn(&mut RequestHead)| {
+            let request = Request::builder().method(Method::CONNECT).uri("https://example/chat");
+            let request = request.version(Version::HTTP_2).extension(Protocol::WEBSOCKET);
+            let request =
+                request.header("sec-websocket-version", "13").header("sec-websocket-protocol", "v1");
+            let mut head = RequestHead::from(request.body(()).unwrap());
+            change(&mut head);
+            head
+        };
+        let asked = stream(|_| {});
+        assert!(accept.concerns(&asked));
+        let (opened, HttpPart::Head(reply)) = accept.judge(&asked).unwrap() else { panic!() };
+        assert_eq!((opened.protocol.as_deref(), reply.status.as_u16()), (Some("v1"), 200));
+        assert_eq!(reply.headers.len(), 1, "{:?}", reply.headers);
+        let foreign = stream(|head| drop(head.headers.insert("origin", HeaderValue::from_static("b"))));
+        assert_eq!(accept.judge(&foreign).unwrap_err().status(), 403);
+        let old = stream(|head| drop(head.headers.remove("sec-websocket-version")));
+        assert_eq!(accept.judge(&old).unwrap_err(), Refusal::Version(None));
+        let other = stream(|head| drop(head.extensions.insert(Protocol::new("connect-udp").unwrap())));
+        assert!(!accept.concerns(&other));
     }
 
     #[test]

@@ -5,18 +5,26 @@
 //!       │                                │ 101, then switch.to
 //!       └───────▶ [ WebSocket ] ──▶ [ application ]                              leftover bytes of HttpServer first
 //! ```
+//!
+//! Or at the level of parts, for both versions of HTTP:
+//! ```text
+//!   [ HttpServer, or a stream of Http2Server ] ─▶ ( joint ) ─▶ [ Upgrade ] ─▶ [ HTTP application ]
+//!                                                     └──────▶ [ HttpTunnel ] ─▶ [ WebSocket ] ─▶ [ application ]
+//! ```
 //! Always true:
 //! 1. The 101 is written when all requests before it are answered, so replies keep their order.
 //! 2. The exchange happens in the same call: no byte of the client is read by HTTP behind its request.
 
-use super::{Accept, Opened, Refusal};
+use super::{Accept, Opened, Refusal, accept::is_extended_connect};
 use crate::WebSocket;
-use netwright_core::{Context, Event, Handler, IntoPipeline, Switch, WritePromise};
-use netwright_http::{HttpPart, ReplyPart, RequestHead, RequestPart};
+use netwright_core::{Context, Event, Handler, IntoPipeline, Switch, WritePromise, pipeline};
+use netwright_http::{HttpPart, HttpTunnel, ReplyPart, RequestHead, RequestPart};
 use std::{convert::Infallible, fmt, sync::Arc};
 
 /// What lies behind the joint of a server that speaks HTTP and WebSocket.
 type UpgradeSwitch = Switch<Infallible>;
+/// The same where it speaks either version of HTTP.
+type TunnelSwitch = Switch<Infallible, RequestPart, ReplyPart>;
 
 /// Turns requests for a WebSocket into WebSocket connections, and lets everything else pass to the HTTP application.
 ///
@@ -55,6 +63,8 @@ pub struct Upgrade {
     waiting: Option<Box<Waiting>>,
     /// The body of a request that was refused comes.
     skipping: bool,
+    /// The codec stays, and bytes pass it as parts.
+    tunnel: bool,
 }
 
 struct Waiting {
@@ -97,15 +107,69 @@ impl Upgrade {
             unanswered: 0,
             waiting: None,
             skipping: false,
+            tunnel: false,
+        }
+    }
+
+    /// The same for the stages of [`HttpVersions`](netwright_http::HttpVersions), where the codec stays and a
+    /// [tunnel](HttpTunnel) through it begins: the rest of a connection of HTTP/1.1, or of a stream of HTTP/2 (RFC 8441).
+    ///
+    /// ```
+    /// use http::Response;
+    /// use netwright_core::{EmbeddedChannel, pipeline};
+    /// use netwright_http::{HttpVersions, respond};
+    /// use netwright_websocket::{Accept, Config, Upgrade};
+    /// use std::sync::Arc;
+    ///
+    /// let accept = Arc::new(Accept::new(Config::default()).path("/echo"));
+    /// let server = HttpVersions::new(move || {
+    ///     pipeline().joint_between(|switch| {
+    ///         let echo = Upgrade::tunnel(switch, accept.clone(), |socket, _request, _opened| {
+    ///             pipeline().add(socket).handle(|cx, message| cx.write_and_flush(message))
+    ///         });
+    ///         pipeline().add(echo).app(respond(|_| Response::new("a page"))).sealed()
+    ///     })
+    /// });
+    /// let mut channel = EmbeddedChannel::<(), _>::with_joint(server.pipeline());
+    /// channel.write_inbound(b"GET /echo HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    ///     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x82\0\0\0\0hi");
+    /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\n\x81\x02hi"));
+    /// ```
+    pub fn tunnel<P, T>(
+        switch: TunnelSwitch,
+        accept: impl Into<Arc<Accept>>,
+        mut make: impl FnMut(WebSocket, &RequestHead, &Opened) -> P + 'static,
+    ) -> Self
+    where
+        P: IntoPipeline<T> + 'static,
+        T: 'static,
+    {
+        Self {
+            accept: accept.into(),
+            switch: Box::new(move |socket, request, opened| {
+                switch.to(pipeline().add(HttpTunnel).then(make(socket, request, opened)).sealed());
+            }),
+            unanswered: 0,
+            waiting: None,
+            skipping: false,
+            tunnel: true,
         }
     }
 
     /// Answers a request for a WebSocket; nothing before it is left to answer.
     fn answer(&mut self, cx: &mut Context<'_, Self>, request: &RequestHead, has_body: bool) {
-        let verdict = if has_body { Err(Refusal::Body) } else { self.accept.judge(request) };
+        let verdict = match (is_extended_connect(request), has_body) {
+            (false, true) => Err(Refusal::Body),
+            (true, false) => Err(Refusal::Over),
+            _ => self.accept.judge(request),
+        };
         match verdict {
             Ok((opened, reply)) => {
-                cx.write(reply); // the codec flushes what ends HTTP, and a second flush would not be free
+                match reply {
+                    HttpPart::Whole(head, _) if self.tunnel => cx.write_and_flush(HttpPart::Head(head)),
+                    reply @ HttpPart::Head(_) => cx.write_and_flush(reply),
+                    reply => cx.write(reply), // the codec flushes what ends HTTP, and a second flush would not be free
+                }
                 let socket = WebSocket::server(self.accept.config().clone()).agreed(opened.deflate);
                 (self.switch)(socket, request, &opened);
                 cx.fire_event(Event::new(Upgraded(opened)));

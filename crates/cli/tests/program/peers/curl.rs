@@ -36,7 +36,10 @@ fn curl_uploads_and_gets_back_what_it_uploaded() {
     let (file, copy) = (file.to_str().unwrap(), copy.to_str().unwrap());
     for (server, url) in [(&["hello"][..], "http://{}/echo"), (&["hello", "--tls"], "https://{}/echo")] {
         let Some(curl) = Curl::of(server) else { return };
-        let ways: [&[&str]; 6] = [
+        let ways: [&[&str]; 9] = [
+            &["-T", file, "--http1.1"],
+            &["-T", file, "--http2"],
+            &["-T", file, "--http2-prior-knowledge"],
             &["-T", file],
             &["--data-binary", &format!("@{file}")],
             &["-T", file, "-H", "Transfer-Encoding: chunked"],
@@ -60,9 +63,23 @@ fn curl_keeps_one_connection_for_many_requests() {
     assert!(said.starts_with("Hello, World!1.{\"message\":\"Hello, World!\"}0."), "{said:?}");
     let head = curl.ask(&["-k", "-I", "https://{}/bytes/1000000"]);
     assert!(head.contains("content-length: 1000000\r\n"), "{head}");
-    let version =
-        curl.ask(&["-k", "-o", "/dev/null", "-w", "%{http_version} %{ssl_verify_result}", "https://{}/"]);
-    assert!(version.starts_with("1.1 "), "{version}");
+}
+
+#[test]
+fn curl_gets_the_version_that_it_asks_for() {
+    let Some(secure) = Curl::of(&["hello", "--tls"]) else { return };
+    let Some(plain) = Curl::of(&["hello"]) else { return };
+    for (curl, arguments, version) in [
+        (&secure, ["--http1.1", "https://{}/"], "1.1"),
+        (&secure, ["--http2", "https://{}/"], "2"),
+        (&plain, ["--http1.0", "http://{}/"], "1.1"),
+        (&plain, ["--http1.1", "http://{}/"], "1.1"),
+        (&plain, ["--http2", "http://{}/"], "2"), // by Upgrade: h2c
+        (&plain, ["--http2-prior-knowledge", "http://{}/"], "2"),
+    ] {
+        let said = curl.ask(&[&["-k", "-w", " by %{http_version}"][..], &arguments].concat());
+        assert_eq!(said, format!("Hello, World! by {version}"), "{arguments:?}");
+    }
 }
 
 #[test]

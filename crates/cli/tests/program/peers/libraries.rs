@@ -39,3 +39,12 @@ fn node_ws_hears_what_it_says() {
     run(node.args([format!("ws://{plain}/"), format!("wss://{secure}/")]))
         .unwrap_or_else(|error| panic!("{error}"));
 }
+
+#[test]
+fn node_hears_what_it_says_in_websockets_on_streams_of_http2() {
+    let (_plain, plain) = serve(&["ws-echo"]);
+    let (_secure, secure) = serve(&["ws-echo", "--tls"]);
+    let Some(mut node) = node("with_http2_websocket.js", &[]) else { return };
+    run(node.args([format!("http://{plain}"), format!("https://{secure}")]))
+        .unwrap_or_else(|error| panic!("{error}"));
+}

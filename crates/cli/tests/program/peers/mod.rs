@@ -116,6 +116,11 @@ fn has_addresses() -> Result<(), String> {
 /// A script of ours, with Node and these packages.
 fn node(name: &str, packages: &[&str]) -> Option<Command> {
     or_skip(name, has_addresses())?;
+    if packages.is_empty() {
+        let mut node = Command::new(program("node", "nodejs")?);
+        node.arg(script(name));
+        return Some(node);
+    }
     let folder = once(name, |folder| {
         let npm = ["install", "--silent", "--no-audit", "--no-fund", "--prefix"];
         run(Command::new("npm").args(npm).arg(folder).args(packages)).map(drop)

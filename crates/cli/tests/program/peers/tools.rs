@@ -10,7 +10,7 @@ use std::{
 #[test]
 fn openssl_agrees_on_tls_and_hears_how_it_ends() {
     let Some(openssl) = program("openssl", "openssl") else { return };
-    let (_server, address) = serve(&["hello", "--tls"]);
+    let (_server, address) = serve(&["hello", "--tls", "--http1-only"]);
     for version in ["-tls1_2", "-tls1_3"] {
         let mut client = Command::new(&openssl);
         client.args([

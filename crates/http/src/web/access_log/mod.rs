@@ -53,6 +53,7 @@ impl AccessLog {
                 peer = entry.peer.map(tracing::field::display),
                 method = %entry.method,
                 target = %entry.target,
+                version = ?entry.version,
                 status = entry.status.map(|status| status.as_u16()),
                 request_bytes = entry.request_bytes,
                 reply_bytes = entry.reply_bytes,

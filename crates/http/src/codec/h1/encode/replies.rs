@@ -57,6 +57,8 @@ pub(crate) enum Then {
     Close,
     /// It is over, and what follows is not HTTP.
     Switch,
+    /// It was a head, and what follows are bytes in both directions.
+    Tunnel,
     /// The peer has been told to go on.
     Continued,
 }
@@ -124,6 +126,10 @@ impl Replies {
             HttpPart::Head(head) => {
                 let begun = out.head(|buffer| self.head(buffer, &head, None, unread))?;
                 recycle_reply_head(head);
+                if begun.then == Then::Switch {
+                    self.waiting.pop_front();
+                    return Ok(Then::Tunnel);
+                }
                 self.current.begin(begun.body);
                 self.then = begun.then;
                 Ok(Then::More)

@@ -4,6 +4,7 @@ use super::{HttpServer, Phase, Refusal, RequestRefused};
 use crate::{
     codec::date,
     error::{HttpError, Misuse, Within},
+    message::{HttpPart, ReplyPart},
 };
 use http::StatusCode;
 use netwright_core::{CloseCause, Context, Event, Fault, WriteError, WritePromise};
@@ -67,6 +68,40 @@ impl HttpServer {
         }
         self.write_refusal(StatusCode::INTERNAL_SERVER_ERROR, &error);
         self.finish(cx, cause);
+    }
+
+    /// A piece of what is no HTTP any more, or the end of our side.
+    pub(super) fn write_to_tunnel(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        part: ReplyPart,
+        mut done: WritePromise,
+    ) {
+        if !self.wire.claim(cx, &mut done) {
+            return;
+        }
+        match part {
+            HttpPart::Data(bytes) => self.wire.out.bytes(bytes),
+            HttpPart::File(region) => self.wire.out.file(region.within_message()),
+            HttpPart::End(_) => {
+                self.phase = Phase::TunnelEnds;
+                self.wire.flush(cx);
+                cx.shut_down_output_with(done);
+                return self.end_tunnel(cx);
+            }
+            HttpPart::Head(_) | HttpPart::Whole(..) | HttpPart::Interim(_) => {
+                return self.misused(cx, Misuse::HeadWithinBody.into(), done);
+            }
+        }
+        self.wire.out.written(cx, done);
+    }
+
+    /// Both directions may be over.
+    pub(super) fn end_tunnel(&mut self, cx: &mut Context<'_, Self>) {
+        if self.input_over && self.phase == Phase::TunnelEnds {
+            self.phase = Phase::Closing;
+            cx.close_when_flushed();
+        }
     }
 
     /// Everything is written. The peer gets time to read it if something of its own is still on its way: closing a socket

@@ -5,7 +5,8 @@
 //!                            │ error                              waits for the replies before it, then is the last reply
 //!   bytes ◀── out ◀──── Replies ◀──────── ReplyPart
 //!
-//!   Reading ──▶ Switched      after a 101, or a 2xx to CONNECT: bytes are kept for whoever comes next
+//!   Reading ──▶ Switched      after a whole 101, or a whole 2xx to CONNECT: bytes are kept for whoever comes next
+//!      └──────▶ Tunnel        after the head of one: bytes pass as data, both ways
 //!      └──────▶ Lingering     the last reply is sent; what still comes is thrown away, for a while
 //!      └──────▶ Closing
 //! ```
@@ -15,6 +16,7 @@
 //! 3. Behind a request that may end HTTP on this connection nothing is looked at before its reply is known.
 //! 4. A connection that is idle between requests holds no buffer, and one timer.
 //! 5. A peer that has said that it sends no more is answered to its last request, then the connection ends.
+//! 6. In a tunnel each direction ends by itself, and how long it may be silent is the application's business.
 //!
 //! Not here: grammar (`decode`), what replies look like (`encode`), how long
 //! a peer may take (`time`).
@@ -120,6 +122,9 @@ pub struct HttpServer {
 enum Phase {
     Reading,
     Switched,
+    Tunnel,
+    /// A tunnel of which our side has said all.
+    TunnelEnds,
     Lingering,
     Closing,
 }
@@ -259,6 +264,10 @@ impl HttpServer {
                 self.stop_reading(cx);
                 return self.wire.flush(cx);
             }
+            Then::Tunnel => {
+                self.phase = Phase::Tunnel;
+                return self.stop_reading(cx);
+            }
         }
         if self.refused.is_some() {
             self.tell_refusal(cx);
@@ -298,6 +307,7 @@ impl Handler for HttpServer {
                     cx.close_because(CloseCause::Fault(Fault::new(error)));
                 }
             }
+            Phase::Tunnel | Phase::TunnelEnds => self.wire.input.feed(bytes),
             Phase::Lingering => {
                 self.timers.lingered += bytes.len() as u64;
                 if self.timers.lingered > self.limits.linger {
@@ -309,6 +319,9 @@ impl Handler for HttpServer {
     }
 
     fn pull(&mut self, cx: &mut Context<'_, Self>) -> Option<RequestPart> {
+        if matches!(self.phase, Phase::Tunnel | Phase::TunnelEnds) && !self.wire.input.is_empty() {
+            return Some(HttpPart::Data(self.wire.input.take().freeze()));
+        }
         if self.phase != Phase::Reading || self.refused.is_some() {
             return None;
         }
@@ -343,8 +356,10 @@ impl Handler for HttpServer {
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>, part: ReplyPart, mut done: WritePromise) {
-        if self.phase != Phase::Reading {
-            return self.misused(cx, Misuse::AfterClose.into(), done);
+        match self.phase {
+            Phase::Reading => {}
+            Phase::Tunnel => return self.write_to_tunnel(cx, part, done),
+            _ => return self.misused(cx, Misuse::AfterClose.into(), done),
         }
         if !self.wire.claim(cx, &mut done) {
             return;
@@ -388,6 +403,11 @@ impl Handler for HttpServer {
         if self.phase == Phase::Lingering {
             self.phase = Phase::Closing;
             return cx.close_when_flushed(); // it may still read
+        }
+        if matches!(self.phase, Phase::Tunnel | Phase::TunnelEnds) {
+            self.input_over = true;
+            cx.fire_input_closed();
+            return self.end_tunnel(cx);
         }
         self.input_ended(cx);
         cx.fire_input_closed();

@@ -209,6 +209,7 @@ impl HttpServer {
                 same && (idle || stands)
             }
             // Whoever was to take over has not. What was written before is the next one's business.
+            Phase::Tunnel | Phase::TunnelEnds => return, // the application's business
             Phase::Switched => self.timers.idle_unsent != NOT_LOOKED,
             // Nothing is written any more: it can only become less.
             Phase::Lingering | Phase::Closing => same,

@@ -25,7 +25,7 @@ use crate::{
     error::{HttpError, Within},
     message::HttpPart,
 };
-use netwright_core::{CloseCause, Event, Fault, Segment, WriteError};
+use netwright_core::{CloseCause, Event, Fault, Segment, ShuttingDown, WriteError};
 
 /// Until the peer has said which streams it knows of, it is told that all may be answered.
 const LAST_POSSIBLE: u32 = (1 << 31) - 1;
@@ -119,9 +119,10 @@ where
             self.core.phase = Phase::Closing;
             return cx.close_when_flushed();
         }
+        let in_order = !matches!(cause, CloseCause::Fault(_));
         self.core.phase = Phase::Lingering;
         self.core.clock.cause = Some(cause);
-        self.linger(cx);
+        self.linger(cx, in_order);
         cx.shut_down_output();
     }
 
@@ -196,10 +197,20 @@ where
         if !self.core.clock.greeted {
             return self.end_now(cx, CloseCause::ShutDown);
         }
+        self.tell_shutdown();
         self.core.write_goaway(LAST_POSSIBLE, ErrorCode::NO_ERROR, b"");
         encode::ping(&mut self.core.writer.out.buffer, false, DRAIN_PING);
         self.watch_anew(cx);
         self.look(cx);
+    }
+
+    /// Streams that go on until somebody ends them, tunnels for instance, have to know.
+    fn tell_shutdown(&mut self) {
+        for place in self.core.streams.all() {
+            if let Some(stream) = self.core.streams.get(place) {
+                self.children.with(stream.key, |child| child.tell(Event::new(ShuttingDown)));
+            }
+        }
     }
 
     /// The peer knows of the end.

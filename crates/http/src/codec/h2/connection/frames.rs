@@ -320,8 +320,9 @@ where
         match self.core.streams.place(id) {
             Some(place) => {
                 let said_all = self.core.streams.get(place).is_some_and(|stream| stream.input == Half::Over);
-                // What the peer has said in full is read to its end.
-                let in_order = code == ErrorCode::NO_ERROR && said_all;
+                // What the peer has said in full is read to its end. A server that has answered and resets its stream needs no more of the
+                // request, whatever code it takes for that (haproxy: CANCEL); a client that does wants no answer.
+                let in_order = said_all && (code == ErrorCode::NO_ERROR || !S::IS_SERVER);
                 let cause = if in_order { CloseCause::PeerClosed } else { CloseCause::Reset(code.0.into()) };
                 self.end_stream(cx, place, cause);
             }

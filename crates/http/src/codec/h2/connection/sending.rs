@@ -324,8 +324,11 @@ impl<S: Role> Core<S> {
             }
         }
         let code = match &cause {
+            CloseCause::Panicked(_) => ErrorCode::INTERNAL_ERROR,
+            // A tunnel whose end was said: what the peer may still say nobody waits for.
+            _ if S::IS_SERVER && stream.output == Half::Over => ErrorCode::NO_ERROR,
             CloseCause::Reset(code) => ErrorCode(u32::try_from(*code).unwrap_or(ErrorCode::CANCEL.0)),
-            CloseCause::Panicked(_) | CloseCause::Fault(_) => ErrorCode::INTERNAL_ERROR,
+            CloseCause::Fault(_) if !stream.asked.tunnel => ErrorCode::INTERNAL_ERROR,
             _ => ErrorCode::CANCEL,
         };
         self.write_reset(place, code);

@@ -12,7 +12,7 @@
 //! | an answer to our ping: after `ping_time` of silence, or when a client gives up a reply in silence | `setup_time` | closed |
 //! | the end of the streams of a connection that drains | `grace` | closed |
 //! | the peer's end, behind a GOAWAY for a mistake | `linger_time` | closed |
-//! | the same, behind the last reply | `linger_time` since it was heard, at most `grace` in all | closed |
+//! | the same, behind the last reply | `grace`, but at least `linger_time` | closed |
 //!
 //! Always true: one timer is armed for the first of these that may be due, so a request or a frame touches none. What counts by bytes
 //! is looked at once in a period: who is too slow for a whole one has to go, so that takes between one period and two.
@@ -62,7 +62,6 @@ pub(super) struct Clock {
     linger: Option<StageTimer>,
     linger_unsent: bool,
     lingered: u64,
-    lingered_before: u64,
     /// What had been sent on all streams together when they were looked at.
     sent: u64,
     /// Why the connection ends when it has lingered.
@@ -357,9 +356,16 @@ where
 
     // ---- behind the last word ----
 
-    /// Reads for a while what the peer still sends: a socket closed with bytes unread would take the last words from it.
-    pub(super) fn linger(&mut self, cx: &mut Cx<'_, S, P, F>) {
-        self.core.clock.linger = Some(cx.arm(self.core.limits.linger_time));
+    /// Reads for a while what the peer still sends: a socket closed with bytes unread would take the last words from it. In order, that is
+    /// until it has read all of them, during which it may send nothing but credit, and that seldom.
+    pub(super) fn linger(&mut self, cx: &mut Cx<'_, S, P, F>, in_order: bool) {
+        let (now, limits) = (cx.now(), &self.core.limits);
+        let grace = match self.core.clock.drains_since {
+            Some(since) if in_order => (since + limits.http2.grace).saturating_duration_since(now),
+            _ => Duration::ZERO,
+        };
+        let time = limits.linger_time.max(grace);
+        self.core.clock.linger = Some(cx.arm(time));
         self.core.insists = Some(Box::new(cx.insist()));
     }
 
@@ -384,13 +390,8 @@ where
         if self.core.phase != Phase::Lingering {
             return;
         }
-        // Who still reads a last reply grants credit for it; but not for ever.
-        let heard = self.core.clock.lingered != self.core.clock.lingered_before;
-        let (now, grace) = (cx.now(), self.core.limits.http2.grace);
-        let heard = heard && self.core.clock.drains_since.is_some_and(|since| now < since + grace);
-        if unsent || heard || self.core.clock.linger_unsent {
+        if unsent || self.core.clock.linger_unsent {
             self.core.clock.linger_unsent = unsent;
-            self.core.clock.lingered_before = self.core.clock.lingered;
             self.core.clock.linger = Some(cx.arm(self.core.limits.linger_time));
             return; // the least rate of the channel sees to it that this ends
         }

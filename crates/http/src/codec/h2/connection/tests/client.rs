@@ -212,6 +212,18 @@ fn a_server_that_needs_no_more_of_a_request_ends_its_stream_in_order() {
     assert!(matches!(rig.end_of(0), CloseCause::PeerClosed));
 }
 
+/// What haproxy does when it answers by itself, with 503 for one.
+#[test]
+fn a_whole_reply_is_one_whatever_code_its_stream_is_reset_with() {
+    let mut rig = Rig::new();
+    rig.post();
+    rig.hear();
+    rig.peer.reply(1, "503", &[], false).data(1, b"sorry", true).reset(1, ErrorCode::CANCEL);
+    assert_eq!(rig.hear(), []);
+    assert_eq!(rig.read(), text(&[(0, "head 503"), (0, "data 5"), (0, "end 0")]));
+    assert!(matches!(rig.end_of(0), CloseCause::PeerClosed));
+}
+
 #[test]
 fn a_stream_that_is_closed_is_cancelled_and_what_still_comes_of_it_hurts_nobody() {
     let mut rig = Rig::new();
