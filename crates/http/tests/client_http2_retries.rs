@@ -26,6 +26,11 @@ const END_STREAM: u8 = 1;
 const REFUSED: u32 = 7;
 const CANCEL: u32 = 8;
 
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
 /// One connection, as the server sees it.
 struct Connection {
     stream: TcpStream,
@@ -35,9 +40,7 @@ struct Connection {
 
 impl Connection {
     fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        let head = [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat();
-        let _ = self.stream.write_all(&head); // it may be gone
+        let _ = self.stream.write_all(&frame(kind, flags, stream, payload)); // it may be gone
     }
 
     /// The next frame: type, flags, stream.
@@ -95,8 +98,8 @@ fn server(
                 let mut preface = [0; 24];
                 connection.stream.read_exact(&mut preface).unwrap();
                 assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-                connection.send(SETTINGS, 0, 0, settings);
-                connection.send(SETTINGS, 1, 0, &[]);
+                let first = [frame(SETTINGS, 0, 0, settings), frame(SETTINGS, 1, 0, &[])].concat();
+                connection.stream.write_all(&first).unwrap();
                 serve(&mut connection, &|what| told.send(format!("{number}: {what}")).unwrap());
             });
         }
@@ -271,7 +274,13 @@ fn a_request_that_is_given_up_resets_its_stream_and_no_other() {
 #[test]
 fn a_server_that_takes_no_stream_at_all_is_waited_for_only_so_long() {
     // SETTINGS_MAX_CONCURRENT_STREAMS is 0.
-    let (address, _hear) = server(&[0, 3, 0, 0, 0, 0], |connection, _| while connection.frame().is_some() {});
+    let (address, hear) = server(&[0, 3, 0, 0, 0, 0], |connection, tell| {
+        while let Some((kind, flags, ..)) = connection.frame() {
+            if (kind, flags) == (SETTINGS, 1) {
+                tell("it knows");
+            }
+        }
+    });
     let clock = netwright_core::ManualClock::new();
     let group =
         netwright_transport::Backend::Readiness.group().loops(1).clock(clock.clone()).build().unwrap();
@@ -279,9 +288,7 @@ fn a_server_that_takes_no_stream_at_all_is_waited_for_only_so_long() {
     let (done, over) = channel();
     let asking = client.clone();
     thread::spawn(move || done.send(ask(&asking, address, Method::GET, ())).unwrap());
-    while client.figures().streams == 0 {
-        thread::yield_now();
-    }
+    assert_eq!(hear.recv().unwrap(), "0: it knows");
     let error = loop {
         clock.advance(std::time::Duration::from_millis(500));
         group.next().execute(|| {}).unwrap(); // it sleeps until it is told
