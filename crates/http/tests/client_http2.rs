@@ -422,21 +422,42 @@ fn a_client_that_is_dropped_closes_its_connections() {
 }
 
 #[test]
+fn a_connection_that_has_ended_makes_room_for_another_one_while_its_last_reply_is_unread() {
+    let mut limits = HttpLimits::default();
+    limits.requests = 1;
+    let server = server(true, &["h2"], limits);
+    let client = server.builder().connections(1).build().unwrap();
+    let unread = client.get(server.url("/first")).wait().unwrap();
+    assert_eq!(text(client.get(server.url("/second")).wait().unwrap()), "HTTP/2.0 /second");
+    assert_eq!(text(unread), "HTTP/2.0 /first");
+}
+
+#[test]
 fn nothing_is_lost_or_asked_twice_while_a_server_ends_its_connections_in_order_again_and_again() {
     let mut limits = HttpLimits::default();
     (limits.requests, limits.http2.streams) = (7, 3);
     let server = server(true, &["h2"], limits);
     let client = server.builder().group(event_loops(2).unwrap()).connections(4).build().unwrap();
+    let readers = event_loops(1).unwrap();
     let threads: Vec<_> = (0..4)
         .map(|thread| {
-            let (client, url) = (client.clone(), server.url(""));
+            let (client, url, readers) = (client.clone(), server.url(""), readers.next());
             std::thread::spawn(move || {
                 for round in 0..20 {
-                    let path = |n: usize| format!("/once/{thread}/{round}/{n}");
-                    let asked: Vec<Asking> =
-                        (0..5).map(|n| client.post(format!("{url}{}", path(n)), "body")).collect();
-                    for (n, asking) in asked.into_iter().enumerate() {
-                        assert_eq!(text(asking.wait().unwrap()), format!("HTTP/2.0 {}", path(n)));
+                    // Each is read as it comes: a reply that nobody reads keeps its stream.
+                    let texts: Vec<_> = (0..5)
+                        .map(|n| {
+                            let path = format!("/once/{thread}/{round}/{n}");
+                            let asking = client.post(format!("{url}{path}"), "body");
+                            let read = async move {
+                                asking.await?.into_body().collect(1000).await.map_err(Into::into)
+                            };
+                            (path, readers.spawn(read).ok().unwrap())
+                        })
+                        .collect();
+                    for (path, mut text) in texts {
+                        let text: Result<Bytes, WebClientError> = text.wait().unwrap();
+                        assert_eq!(text.unwrap(), format!("HTTP/2.0 {path}"));
                     }
                 }
             })

@@ -151,7 +151,8 @@ impl WebClientBuilder {
     }
 
     /// Connections to one host at most. Default: 16. A request for which none is free waits for one for 30 s. Those that speak HTTP/2 are
-    /// shared by as many requests as the server takes at a time; another one is made when they are full.
+    /// shared by as many requests as the server takes at a time; another one is made when they are full. A reply keeps its connection, or its stream,
+    /// until its body is read to its end or dropped.
     pub fn connections(mut self, max: usize) -> Self {
         self.connections = max;
         self

@@ -6,7 +6,7 @@ use netwright_transport::Pooled;
 use std::{
     ops::Deref,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -94,9 +94,11 @@ impl Drop for StreamLease {
     }
 }
 
-/// A connection that many requests use at a time. It is on loan from its pool for as long as anybody has it, and closed then.
+/// A connection that many requests use at a time. It is on loan from its pool for as long as anybody has it, and closed then; or until it
+/// ends, because replies that came before are read for as long as their readers need.
 pub(super) struct Shared {
-    pooled: Option<Pooled<Ask>>,
+    channel: Channel<Ask>,
+    pooled: Mutex<Option<Pooled<Ask>>>,
     pub(super) room: Arc<Room>,
     pub(super) since: Instant,
     /// Streams that requests have.
@@ -112,12 +114,12 @@ impl Shared {
         since: Instant,
         owner: Weak<SharedConnections>,
     ) -> Self {
-        Self { pooled: Some(pooled), room, since, open: AtomicUsize::new(1), owner }
+        let channel = (*pooled).clone();
+        Self { channel, pooled: Mutex::new(Some(pooled)), room, since, open: AtomicUsize::new(1), owner }
     }
 
-    /// There is one until it is dropped.
     pub(super) fn channel(&self) -> &Channel<Ask> {
-        self.pooled.as_ref().expect("it is on loan until it is dropped")
+        &self.channel
     }
 
     pub(super) fn open(&self) -> usize {
@@ -128,12 +130,18 @@ impl Shared {
     pub(super) fn free(&self) -> usize {
         self.room.streams().saturating_sub(self.open())
     }
+
+    /// Gives its place in the pool to another connection.
+    pub(super) fn let_go(&self) {
+        let pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(pooled) = pooled {
+            pooled.discard();
+        }
+    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(pooled) = self.pooled.take() {
-            pooled.discard();
-        }
+        self.let_go();
     }
 }

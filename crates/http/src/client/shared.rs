@@ -83,6 +83,10 @@ impl SharedConnections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
     /// What to do for a request. `waited` is the number of one that has waited before.
     pub(super) fn find(self: &Arc<Self>, waited: Option<u64>) -> Found {
         let mut state = self.lock();
@@ -113,8 +117,11 @@ impl SharedConnections {
         state.is_http1 = false;
         state.connections.push(connection.clone());
         drop(state);
-        let owner = Arc::downgrade(self);
+        let (ended, owner) = (Arc::downgrade(&connection), Arc::downgrade(self));
         channel.on_close(move |_| {
+            if let Some(ended) = ended.upgrade() {
+                ended.let_go();
+            }
             if let Some(owner) = owner.upgrade() {
                 owner.has_room();
             }

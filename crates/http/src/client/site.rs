@@ -40,7 +40,7 @@ impl Site {
                 Found::Connect(opening) => return self.connect(shared, opening).await,
                 Found::Wait(waiting) => match time::deadline(until, waiting.woken()).await {
                     Ok(woken) => waited = Some(woken?),
-                    Err(_) => return Err(self.waited_in_vain()),
+                    Err(_) => return Err(self.waited_in_vain(shared)),
                 },
             }
         }
@@ -88,11 +88,11 @@ impl Site {
         }
     }
 
-    fn waited_in_vain(&self) -> WebClientError {
+    fn waited_in_vain(&self, shared: &SharedConnections) -> WebClientError {
         let figures = self.pool.figures();
         WebClientError::Pool(PoolError::TimedOut {
             waited: WAIT_MAX,
-            max_connections: figures.in_use + figures.connecting,
+            max_connections: shared.connections_max(),
             in_use: figures.in_use,
             connecting: figures.connecting,
         })
