@@ -2,22 +2,23 @@
 //! server at the second address.
 //!
 //! ```text
-//!   client ── request ──▶ [ HttpServer ] ──▶ forward() ── pieces ──▶ [ HttpClient ] ──▶ upstream
-//!          ◀── reply ────                              ◀── pieces ──
+//!   client ── request ──▶ [ HTTP/1.1 or HTTP/2 ] ──▶ forward() ── pieces ──▶ [ HttpClient ] ──▶ upstream, by HTTP/1.1
+//!          ◀── reply ────                                      ◀── pieces ──
 //! ```
 //!
 //! Bodies pass piece by piece in both directions. A piece is read from one side when the other has taken the one before, so
-//! however long a body is and however slow one of them is, the proxy holds little of it.
+//! however long a body is and however slow one of them is, the proxy holds little of it. With HTTP/2 that is so for each stream: one that stands
+//! still holds up no other. Try `curl --http2-prior-knowledge 127.0.0.1:7018`.
 //!
 //! Not here: a pool of connections to the upstream (each request has one of its own), WebSockets.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header};
 use netwright::{
     Client, CloseCause, EventLoopGroup, Peer, Server, event_loops,
     http::{
-        Body, BodySender, HttpClient, HttpLimits, HttpPart, HttpServer, ReplyPart, RequestHead, RequestPart,
-        serve,
+        Body, BodySender, HttpClient, HttpLimits, HttpPart, HttpVersions, ReplyPart, RequestHead,
+        RequestPart, serve,
     },
     pipeline,
     pipeline::{PeerReader, PeerWriter},
@@ -48,7 +49,9 @@ async fn forward(upstream: Arc<Upstream>, request: Request<Body>) -> Response<Bo
     // Who has announced how much there will be is held to it; the rest is for the next hop only.
     strip(&mut head.headers);
     head.headers.remove(header::EXPECT); // our codec has answered that
-    head.headers.append(header::VIA, HeaderValue::from_static("1.1 netwright"));
+    let via = if head.version == Version::HTTP_2 { "2.0 netwright" } else { "1.1 netwright" };
+    head.headers.append(header::VIA, HeaderValue::from_static(via));
+    head.version = Version::HTTP_11;
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     let (reply, replied) = promise();
     let reply = match ask(&upstream, Exchange { head: head.into(), body, reply }).await {
@@ -203,8 +206,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .group(group)
         .pipeline(move |_| {
             let upstream = upstream.clone();
-            let codec = HttpServer::with(limits.clone());
-            pipeline().add(codec).app(serve(move |request| forward(upstream.clone(), request)))
+            let web = HttpVersions::new(move || {
+                let upstream = upstream.clone();
+                pipeline().app(serve(move |request| forward(upstream.clone(), request)))
+            });
+            web.limits(limits.clone()).pipeline()
         })
         .bind(address)
         .wait()?;

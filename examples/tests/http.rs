@@ -164,6 +164,65 @@ fn hello_greets_whoever_is_named() {
 }
 
 #[test]
+fn hello_is_said_by_the_version_that_was_asked_for() {
+    if !has_curl() {
+        return;
+    }
+    let plain = Server::start("http_hello_both", &[]);
+    let secure = Server::start("http_hello_both", &["--tls"]);
+    for (server, scheme, version, said) in [
+        (&plain, "http", "--http1.1", "HTTP/1.1"),
+        (&plain, "http", "--http2", "HTTP/2.0"),
+        (&plain, "http", "--http2-prior-knowledge", "HTTP/2.0"),
+        (&secure, "https", "--http1.1", "HTTP/1.1"),
+        (&secure, "https", "--http2", "HTTP/2.0"),
+    ] {
+        let hello = server.curl(&["-k", version, &format!("{scheme}://{{}}/ada")]);
+        assert_eq!(hello, format!("hello, ada, by {said}\n"), "{version}");
+    }
+}
+
+#[test]
+fn conversations_within_requests_are_answered_while_they_go_on() {
+    let test = env::current_exe().expect("a program has a path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("…/deps/http");
+    let output = Command::new(folder.join("examples/http_both_ways")).output().expect("the example is built");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.matches("sums of [3, 4, 5]: [3, 7, 12]\n").count(), 3, "{said}");
+    assert!(said.ends_with("ended; 0 connections did not finish in time\n"), "{said}");
+}
+
+/// By HTTP/2 from the client, by HTTP/1.1 to the server behind the proxy.
+#[test]
+fn the_proxy_passes_on_streams_of_http2() {
+    if !has_curl() {
+        return;
+    }
+    let directory = Directory::new("proxied-http2");
+    let big: Vec<u8> = (0_u32..1_000_000).flat_map(u32::to_be_bytes).collect();
+    fs::write(directory.0.join("big"), &big).unwrap();
+    let files = Server::start("http_files", &[directory.0.to_str().unwrap()]);
+    let proxy = Server::start("http_reverse_proxy", &[&files.address]);
+    let copy = directory.0.join("copy");
+    let shown =
+        ["-o", copy.to_str().unwrap(), "-w", "%{http_code} %{http_version}", "--http2-prior-knowledge"];
+    assert_eq!(proxy.curl(&[&["http://{}/big"], &shown[..]].concat()), "200 2");
+    assert!(fs::read(&copy).unwrap() == big);
+    assert_eq!(proxy.curl(&[&["http://{}/none"], &shown[..]].concat()), "404 2");
+    let notes = Server::start("http_json_api", &[]);
+    let proxy = Server::start("http_reverse_proxy", &[&notes.address]);
+    let note = format!("{{\"text\":\"{}\"}}", "x".repeat(20_000));
+    for more in [&[][..], &["-H", "expect: 100-continue"]] {
+        let json = ["-H", "content-type: application/json", "-d", &note, "http://{}/notes"];
+        assert_eq!(proxy.curl(&[&json[..], &shown, more].concat()), "201 2");
+    }
+    let several =
+        ["--http2-prior-knowledge", "-w", "%{num_connects}.", "http://{}/notes/1", "http://{}/notes/2"];
+    let several = proxy.curl(&several);
+    assert!(several.matches("xxx\"}").count() == 2 && several.ends_with("0."), "on one connection");
+}
+
+#[test]
 fn the_proxy_passes_on_heads_bodies_and_ends_in_both_directions() {
     if !has_curl() {
         return;

@@ -50,7 +50,7 @@ impl ProxyArguments {
                 return Err(Failure::usage("--proxy-insecure is for proxies of https:// only"));
             }
             None => None,
-            Some(_) => Some(connector("http/1.1", self.proxy_insecure)?),
+            Some(_) => Some(connector(HTTP1, self.proxy_insecure)?),
         };
         Ok(Through { proxies, connector })
     }
@@ -66,9 +66,12 @@ impl Through {
     }
 }
 
-/// How TLS is done by whoever speaks this (ALPN).
-pub(crate) fn connector(speaks: &str, insecure: bool) -> Result<Connector, Failure> {
-    let builder = Connector::builder().alpn([speaks]);
+/// What TLS calls HTTP/1.1.
+pub(crate) const HTTP1: &str = "http/1.1";
+
+/// How TLS is done, to speak this.
+pub(crate) fn connector(protocol: &str, insecure: bool) -> Result<Connector, Failure> {
+    let builder = Connector::builder().alpn([protocol]);
     let builder = match insecure {
         true => builder.dangerously_accept_any_certificate(),
         false => builder.roots(Roots::system()?),

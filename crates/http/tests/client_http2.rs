@@ -12,6 +12,7 @@ use netwright_http::{
 use netwright_tls::{Acceptor, Certificate, Connector, Roots, Tls};
 use netwright_transport::{Backend, Server, event_loops};
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -28,6 +29,8 @@ struct Seen {
     open: AtomicUsize,
     /// Replies whose reader has gone.
     left: AtomicUsize,
+    /// How often was asked for what is to be asked for once.
+    once: Mutex<BTreeMap<String, usize>>,
     /// What lets `/wait` go on.
     waiting: Mutex<Vec<netwright_core::Promise<(), netwright_core::PromiseError>>>,
 }
@@ -99,7 +102,12 @@ async fn answer(mut request: Request<Body>, seen: Arc<Seen>) -> Response<Body> {
             sender.end_with(trailers);
             Response::new(body)
         }
-        other => Response::new(Body::from(format!("{:?} {other}", request.version()))),
+        other => {
+            if other.starts_with("/once/") {
+                *seen.once.lock().unwrap().entry(other.to_owned()).or_default() += 1;
+            }
+            Response::new(Body::from(format!("{:?} {other}", request.version())))
+        }
     }
 }
 
@@ -411,4 +419,33 @@ fn a_client_that_is_dropped_closes_its_connections() {
     drop(client);
     server.seen.let_go();
     assert_eq!(text(asking.wait().unwrap()), "at last", "what is under way is finished");
+}
+
+#[test]
+fn nothing_is_lost_or_asked_twice_while_a_server_ends_its_connections_in_order_again_and_again() {
+    let mut limits = HttpLimits::default();
+    (limits.requests, limits.http2.streams) = (7, 3);
+    let server = server(true, &["h2"], limits);
+    let client = server.builder().group(event_loops(2).unwrap()).connections(4).build().unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let (client, url) = (client.clone(), server.url(""));
+            std::thread::spawn(move || {
+                for round in 0..20 {
+                    let path = |n: usize| format!("/once/{thread}/{round}/{n}");
+                    let asked: Vec<Asking> =
+                        (0..5).map(|n| client.post(format!("{url}{}", path(n)), "body")).collect();
+                    for (n, asking) in asked.into_iter().enumerate() {
+                        assert_eq!(text(asking.wait().unwrap()), format!("HTTP/2.0 {}", path(n)));
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let once = server.seen.once.lock().unwrap();
+    assert_eq!(once.len(), 400);
+    assert!(once.values().all(|times| *times == 1), "{once:?}");
+    assert!(server.connections() > 10, "{}", server.connections());
+    assert_eq!(client.figures().waiting, 0);
 }

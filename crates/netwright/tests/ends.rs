@@ -46,7 +46,10 @@ mod ways {
     use http::{Request, Response};
     use netwright::{
         AppContext, Application, CloseCause, Observer, Peer, Promised, Server,
-        http::{Body, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve, web::Files},
+        http::{
+            Body, HttpPart, HttpServer, ReplyPart, RequestPart, http2::http2_server, respond, serve,
+            web::Files,
+        },
         pipeline,
         pipeline::{StageTimer, observe},
         server::BindError,
@@ -56,7 +59,9 @@ mod ways {
     };
     use netwright_testkit::contract::ends::{Guard, SOON, ServerAt, Stream, Waiting, Watch};
     use std::{
+        cell::Cell,
         io::{Read, Write},
+        rc::Rc,
         sync::{Arc, LazyLock, OnceLock},
     };
 
@@ -83,6 +88,14 @@ mod ways {
         a_body_that_is_made_slowly by requests
         room_for_a_body by requests
         room_for_replies by requests
+        the_rest_of_a_greeting_by_http2 by half_a_greeting
+        the_rest_of_a_frame_by_http2 by half_a_frame
+        the_rest_of_a_body_by_http2 by a_stream_and_half_a_body
+        somebody_to_read_a_body_by_http2 by a_stream_and_half_a_body
+        a_slow_service_by_http2 by three_streams
+        a_body_that_is_made_slowly_by_http2 by three_streams
+        room_for_bodies_by_http2 by three_streams
+        room_for_replies_by_http2 by three_streams
     }
 
     type Bound = Promised<Server, BindError>;
@@ -391,63 +404,161 @@ mod ways {
             .bind(place.at)
     }
 
-    fn the_rest_of_a_body(place: ServerAt) -> Bound {
-        serves(place, |request, guard| async move {
-            let _guard = guard;
-            let _ = request.into_body().collect(100).await;
-            Response::new(Body::empty())
-        })
+    // ---- what both versions answer with ----
+
+    async fn reads(request: Request<Body>, guard: Guard) -> Response<Body> {
+        let _guard = guard;
+        let _ = request.into_body().collect(100).await;
+        Response::new(Body::empty())
     }
 
     /// The body that was begun is read by nobody for a while.
-    fn somebody_to_read_a_body(place: ServerAt) -> Bound {
-        serves(place, |request, guard| async move {
-            let _guard = guard;
-            time::sleep(SOON).await;
-            let _ = request.into_body().collect(100).await;
-            Response::new(Body::empty())
-        })
+    async fn reads_later(request: Request<Body>, guard: Guard) -> Response<Body> {
+        time::sleep(SOON).await;
+        reads(request, guard).await
     }
 
-    fn a_slow_service(place: ServerAt) -> Bound {
-        serves(place, |_, guard| async move {
-            let _guard = guard;
-            time::sleep(SOON).await;
-            Response::new(Body::from("late"))
-        })
+    async fn takes_its_time(_: Request<Body>, guard: Guard) -> Response<Body> {
+        let _guard = guard;
+        time::sleep(SOON).await;
+        Response::new(Body::from("late"))
     }
 
     /// Its maker never comes to an end.
+    async fn makes_slowly(_: Request<Body>, guard: Guard) -> Response<Body> {
+        let (mut sender, body) = Body::channel();
+        let making = async move {
+            let _guard = guard;
+            while sender.send("again ").await.is_ok() {
+                time::sleep(SOON).await;
+            }
+        };
+        drop(netwright::EventLoop::current().unwrap().spawn_local(making));
+        Response::new(body)
+    }
+
+    async fn makes_much(_: Request<Body>, guard: Guard) -> Response<Body> {
+        let (mut sender, body) = Body::channel();
+        let making = async move {
+            let _guard = guard;
+            while sender.send(much()).await.is_ok() {}
+        };
+        drop(netwright::EventLoop::current().unwrap().spawn_local(making));
+        Response::new(body)
+    }
+
+    async fn says_much(_: Request<Body>, guard: Guard) -> Response<Body> {
+        let _guard = guard;
+        Response::new(Body::from(much()))
+    }
+
+    fn the_rest_of_a_body(place: ServerAt) -> Bound {
+        serves(place, reads)
+    }
+
+    fn somebody_to_read_a_body(place: ServerAt) -> Bound {
+        serves(place, reads_later)
+    }
+
+    fn a_slow_service(place: ServerAt) -> Bound {
+        serves(place, takes_its_time)
+    }
+
     fn a_body_that_is_made_slowly(place: ServerAt) -> Bound {
-        serves(place, |_, guard| async move {
-            let (mut sender, body) = Body::channel();
-            let making = async move {
-                let _guard = guard;
-                while sender.send("again ").await.is_ok() {
-                    time::sleep(SOON).await;
-                }
-            };
-            drop(netwright::EventLoop::current().unwrap().spawn_local(making));
-            Response::new(body)
-        })
+        serves(place, makes_slowly)
     }
 
     fn room_for_a_body(place: ServerAt) -> Bound {
-        serves(place, |_, guard| async move {
-            let (mut sender, body) = Body::channel();
-            let making = async move {
-                let _guard = guard;
-                while sender.send(much()).await.is_ok() {}
-            };
-            drop(netwright::EventLoop::current().unwrap().spawn_local(making));
-            Response::new(body)
-        })
+        serves(place, makes_much)
     }
 
     fn room_for_replies(place: ServerAt) -> Bound {
-        serves(place, |_, guard| async move {
-            let _guard = guard;
-            Response::new(Body::from(much()))
-        })
+        serves(place, says_much)
+    }
+
+    // ---- HTTP/2 ----
+
+    /// What clients say first: windows of a gibibyte, and that our settings are known.
+    const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+        \0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0\0\0\0\x04\x01\0\0\0\0\0\0\x04\x08\0\0\0\0\0\x40\0\0\0";
+
+    fn half_a_greeting(peer: &mut dyn Stream) {
+        peer.write_all(&GREETING[..30]).unwrap();
+    }
+
+    fn half_a_frame(peer: &mut dyn Stream) {
+        peer.write_all(&[GREETING, b"\0\0\x06\x01\x05\0\0\0\x01\x82"].concat()).unwrap();
+    }
+
+    fn a_stream_and_half_a_body(peer: &mut dyn Stream) {
+        let head = b"\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a";
+        peer.write_all(&[GREETING, head, b"\0\0\x05\0\0\0\0\0\x01hello"].concat()).unwrap();
+    }
+
+    fn three_streams(peer: &mut dyn Stream) {
+        peer.write_all(GREETING).unwrap();
+        for stream in [1, 3, 5] {
+            let head = [0, 0, 6, 1, 5, 0, 0, 0, stream, 0x82, 0x86, 0x84, 0x01, 0x01, b'a'];
+            peer.write_all(&head).unwrap();
+        }
+    }
+
+    fn serves_streams<T>(place: ServerAt, at_once: bool, answer: fn(Request<Body>, Guard) -> T) -> Bound
+    where
+        T: Future<Output = Response<Body>> + 'static,
+    {
+        let watch = place.watch;
+        place
+            .builder
+            .pipeline(move |_| {
+                let (watch, said, stage) = (watch.clone(), Rc::new(Cell::new(at_once)), watch.stage());
+                if at_once {
+                    watch.waits();
+                }
+                let guard = watch.guard();
+                let build = move || {
+                    let (watch, said, _) = (watch.clone(), said.clone(), &guard);
+                    pipeline().app(serve(move |request| {
+                        if !said.replace(true) {
+                            watch.waits();
+                        }
+                        answer(request, watch.guard())
+                    }))
+                };
+                pipeline().add(stage).last(http2_server(build))
+            })
+            .bind(place.at)
+    }
+
+    fn the_rest_of_a_greeting_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, true, reads)
+    }
+
+    fn the_rest_of_a_frame_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, true, reads)
+    }
+
+    fn the_rest_of_a_body_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, reads)
+    }
+
+    fn somebody_to_read_a_body_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, reads_later)
+    }
+
+    fn a_slow_service_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, takes_its_time)
+    }
+
+    fn a_body_that_is_made_slowly_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, makes_slowly)
+    }
+
+    fn room_for_bodies_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, makes_much)
+    }
+
+    fn room_for_replies_by_http2(place: ServerAt) -> Bound {
+        serves_streams(place, false, says_much)
     }
 }

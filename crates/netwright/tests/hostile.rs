@@ -84,7 +84,7 @@ mod siege {
     use netwright::{
         Backend, CloseCause, Peer, Server,
         channel::LeastRate,
-        http::{Body, HttpLimits, HttpServer, respond, serve, tower, web::Files},
+        http::{Body, HttpLimits, HttpServer, HttpVersions, Received, respond, serve, tower, web::Files},
         options::StreamOptions,
         pipeline,
         pipeline::IntoPipeline,
@@ -116,6 +116,8 @@ mod siege {
         ("tower", towering),
         ("files", files),
         ("websocket", websocket),
+        ("both_versions", both_versions),
+        ("both_versions_by_closures", both_versions_by_closures),
     ];
 
     pub(crate) fn missing(backend: Backend) -> Option<String> {
@@ -162,6 +164,7 @@ mod siege {
             let mut limits = HttpLimits::default();
             (limits.head_time, limits.body_time, limits.linger_time) = (SHORT, SHORT, SHORT);
             limits.idle_time = 2 * SHORT;
+            (limits.http2.setup_time, limits.http2.take_time, limits.http2.grace) = (SHORT, SHORT, SHORT);
             Arc::new(limits)
         });
         LIMITS.clone()
@@ -185,7 +188,7 @@ mod siege {
         let pages =
             [("/", Bytes::from("hello")), ("/other", Bytes::from(vec![b'o'; 5000])), ("/large", large())];
         let pages = pages.map(|(path, body)| (path.to_owned(), body.to_vec().into()));
-        Site { pages: pages.into(), echo: Some("/echo".to_owned()), socket: None }
+        Site { pages: pages.into(), echo: Some("/echo".to_owned()), socket: None, http2: false }
     }
 
     fn page(path: &str) -> Option<Bytes> {
@@ -323,6 +326,27 @@ mod siege {
             })
         });
         (bound, Site { socket: Some("/socket".to_owned()), ..site() })
+    }
+
+    fn both_versions(builder: ServerBuilder, acceptor: Option<Acceptor>) -> (BoundPipeline, Site) {
+        let bound = behind(builder, acceptor, || {
+            HttpVersions::new(|| pipeline().app(serve(answer))).limits(limits()).pipeline()
+        });
+        (bound, Site { http2: true, ..site() })
+    }
+
+    fn both_versions_by_closures(
+        builder: ServerBuilder,
+        acceptor: Option<Acceptor>,
+    ) -> (BoundPipeline, Site) {
+        let bound = behind(builder, acceptor, || {
+            let answer = |request: &Received| match request.uri().path() {
+                "/echo" => Response::new(request.body().clone()),
+                path => reply(page(path), Bytes::new()),
+            };
+            HttpVersions::new(move || pipeline().app(respond(answer))).limits(limits()).pipeline()
+        });
+        (bound, Site { http2: true, ..site() })
     }
 
     // ---- TLS ----

@@ -118,7 +118,7 @@ impl SideBySide<'_> {
 /// How many words so many bytes take.
 #[inline]
 pub(crate) fn words_of(bytes: usize) -> usize {
-    (bytes + WORD - 1) / WORD
+    (bytes + WORD - 1) >> WORD.trailing_zeros()
 }
 
 /// Successive records that go together.

@@ -206,7 +206,8 @@ fn a_violation_is_told_by_its_code_and_ends_only_its_stream() {
 
 #[test]
 fn what_may_not_become_a_websocket_is_refused_by_its_status() {
-    let cases: [(u8, &[(&str, &str)], u16); 3] = [
+    type Case = (u8, &'static [(&'static str, &'static str)], u16);
+    let cases: [Case; 3] = [
         (0, &[("origin", "https://evil")], 403),
         (0, &[("sec-websocket-version", "8")], 426),
         (END_STREAM, &[], 400),

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     address::refuse_local,
     failure::Failure,
-    through::{Builder, Through, connector},
+    through::{Builder, HTTP1, Through, connector},
 };
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Uri};
@@ -89,7 +89,7 @@ impl Target {
         let address = resolve(&format!("{}:{port}", place.host), remote)?;
         let way = match is_secure {
             true => Security::Tls(
-                connector(if http2 { http2::H2 } else { "http/1.1" }, insecure)?.to(place.bare_host())?,
+                connector(if http2 { http2::H2 } else { HTTP1 }, insecure)?.to(place.bare_host())?,
             ),
             false => Security::Plain,
         };

@@ -143,6 +143,34 @@ impl PipelineBuilder<()> {
         self.add(Serve::new(serve)).complete()
     }
 
+    /// The same where messages are not of bytes: a child's, for instance. What it reads and writes is said by the function.
+    ///
+    /// ```
+    /// use netwright_core::{CloseCause, EmbeddedChannel, HostSettings, Peer, Weight, pipeline};
+    ///
+    /// async fn lengths(mut peer: Peer<String, usize>) -> Result<(), CloseCause> {
+    ///     while let Some(word) = peer.read().await? {
+    ///         peer.write(word.len()).await?;
+    ///         peer.flush();
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let (stages, settings) = (pipeline().serve_between(lengths), HostSettings::default());
+    /// let mut channel: EmbeddedChannel<(), _, _, _> =
+    ///     EmbeddedChannel::of_messages_with_joint(stages, settings, Weight::unsaid());
+    /// assert_eq!(channel.receive("hello".to_owned()).read_outbound(), Some(5));
+    /// ```
+    pub fn serve_between<R, W, F, T>(self, serve: F) -> PipelineBuilder<((), Serve<R, W, F, T>), Complete>
+    where
+        R: 'static,
+        W: 'static,
+        F: FnOnce(Peer<R, W>) -> T + 'static,
+        T: Future<Output: Outcome> + 'static,
+    {
+        self.add(Serve::new(serve)).complete()
+    }
+
     /// Adds a function from bytes to the future of a reply as the only stage.
     pub fn service<F, T>(
         self,

@@ -1,17 +1,22 @@
 //! A client with connections that are kept: redirects, deadlines, proxies, streamed bodies.
 //!
 //! ```text
-//!   get(url) ──▶ task on a loop ── pool of scheme, host and port ──▶ connection: [TLS] codec exchange
-//!                   ▲     │                                             │
-//!                   └─────┴─ redirect? another pool, perhaps ◀── reply ─┘
+//!   get(url) ──▶ task on a loop ── site of scheme, host and port ──▶ a connection of HTTP/1.1: [TLS] codec exchange
+//!                   ▲     │                                     └──▶ a stream of a shared one: [TLS] HTTP/2 ═ exchange
+//!                   └─────┴─ redirect? another site, perhaps ◀── reply ─┘
 //! ```
 //!
 //! | file | what it is |
 //! | --- | --- |
 //! | `builder`, `asking` | how a client is set up; a request that is under way |
 //! | `follow` | from a request to its reply, over redirects and connections that end |
-//! | `pools` | the connections to each host, and how they are made |
-//! | `exchange` | the last stage of a connection: a request, then its reply |
+//! | `given_up` | a request for which nobody waits any more |
+//! | `pools` | the sites that are known, and how connections to them are made |
+//! | `site` | the connections to one of them: its pool, and beside it those that are shared |
+//! | `shared`, `room` | connections that speak HTTP/2, who waits for a stream, how many streams there may be |
+//! | `speaks` | what a connection speaks, by the handshake of TLS |
+//! | `lease` | what a request has of a connection: all of it, or a stream |
+//! | `exchange` | the last stage of a connection, or of a stream: a request, then its reply |
 //! | `ask` | a request on its way to one, and what comes of it |
 //! | `dues` | when a connection may be lent again |
 //! | `redirect` | where a redirect leads, and what may go along |
@@ -19,11 +24,13 @@
 //! | `error` | why there is no reply |
 //!
 //! Always true:
-//! 1. A connection is used by one exchange at a time, and again only if everything that was written is sent and everything that
-//!    was to come has come (`dues`).
+//! 1. A connection of HTTP/1.1 is used by one exchange at a time, and again only if everything that was written is sent and everything that
+//!    was to come has come (`dues`). One of HTTP/2 is used by as many as the server takes, each on a stream of its own.
 //! 2. A request of which nothing was written goes to another connection as it is.
 //! 3. A request that a connection took with it into its end is sent once more, if it may be: nothing of a reply had come,
 //!    the connection had been used or had waited before, the method can be repeated, and the body is still there.
+//! 4. A request of which the server has said that it has not looked at it is sent again, whatever its method, if its body is still there.
+//! 5. What breaks off an exchange of HTTP/2 resets its stream, and touches no other.
 
 mod ask;
 mod asking;

@@ -352,6 +352,7 @@ impl Http2Rig {
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
+const PING: u8 = 6;
 
 #[test]
 fn a_reply_that_is_late_resets_its_stream_and_the_connection_goes_on() {
@@ -359,10 +360,11 @@ fn a_reply_that_is_late_resets_its_stream_and_the_connection_goes_on() {
         let mut rig = Http2Rig::new();
         let replied = rig.ask((), total);
         assert_eq!(rig.sent(), [(HEADERS, 1)]);
-        rig.rig.connection.advance(HEAD);
         let limit = if total.is_zero() { HEAD } else { total };
+        rig.rig.connection.advance(limit);
         assert_eq!(late(replied).1, limit);
-        assert_eq!(rig.sent(), [(RESET, 1)]);
+        assert_eq!(rig.sent(), [(RESET, 1), (PING, 0)]);
+        rig.rig.connection.write_inbound(b"\0\0\x08\x06\x01\0\0\0\0alive?!?").advance(HEAD);
         assert!(rig.rig.connection.is_open());
         let mut replied = rig.ask("body", Duration::ZERO);
         assert_eq!(rig.sent(), [(HEADERS, 3), (DATA, 3)]);
@@ -394,4 +396,42 @@ fn a_stream_that_the_server_resets_is_no_end_of_a_connection() {
     else {
         panic!("that is not sent again");
     };
+}
+
+#[test]
+fn what_a_server_has_said_in_full_is_read_to_its_end_although_it_wants_no_more_of_the_request() {
+    let mut rig = Http2Rig::new();
+    let (mut sender, body) = Body::channel();
+    sender.try_send(Bytes::from_static(b"the beginning")).unwrap();
+    let mut replied = rig.ask(body, Duration::ZERO);
+    // A head, four bytes, the end, and RST_STREAM(NO_ERROR), all at once.
+    rig.rig.connection.write_inbound(
+        b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x04\0\x01\0\0\0\x01full\0\0\x04\x03\0\0\0\0\x01\0\0\0\0",
+    );
+    let mut body = replied.try_take().unwrap().ok().unwrap().into_body();
+    let mut waker = Context::from_waker(std::task::Waker::noop());
+    let mut read = Vec::new();
+    for _ in 0..4 {
+        match body.poll_read(&mut waker) {
+            Poll::Ready(Ok(Some(piece))) => read.extend_from_slice(&piece),
+            Poll::Ready(Ok(None)) => break,
+            Poll::Ready(Err(error)) => panic!("{error}"),
+            Poll::Pending => drop(rig.rig.connection.run()),
+        }
+    }
+    assert_eq!(read, b"full");
+    assert!(matches!(body.poll_read(&mut waker), Poll::Ready(Ok(None))));
+    drop(sender);
+    assert!(rig.rig.connection.run().is_open());
+    assert_eq!(rig.shared.figures().streams, 0);
+}
+
+#[test]
+fn a_server_that_has_gone_without_a_word_is_noticed_when_a_reply_is_late() {
+    let mut rig = Http2Rig::new();
+    let replied = rig.ask((), Duration::ZERO);
+    rig.rig.connection.advance(HEAD);
+    assert_eq!(late(replied), ("the reply", HEAD));
+    rig.rig.connection.advance(Duration::from_secs(11));
+    assert!(!rig.rig.connection.is_open(), "nobody waits on it a second time");
 }

@@ -37,7 +37,7 @@ use std::{convert::Infallible, rc::Rc, sync::Arc};
 ///
 /// let hello = |request: &Received| Response::new(format!("{:?} {}", request.version(), request.uri()));
 /// let server = HttpVersions::new(move || pipeline().app(respond(hello))).pipeline();
-/// let mut channel = EmbeddedChannel::with_joint(server);
+/// let mut channel = EmbeddedChannel::<(), _>::with_joint(server);
 /// channel.write_inbound("GET /one HTTP/1.1\r\nHost: example\r\n\r\n");
 /// assert!(channel.outbound_bytes().ends_with(b"\r\n\r\nHTTP/1.1 /one"));
 /// ```

@@ -1,10 +1,14 @@
 //! The pieces on top of the codec, together with it: bytes in, bytes out.
 
+#[cfg(feature = "compress")]
+mod both;
 mod hostile;
 #[cfg(feature = "compress")]
 mod peers;
 #[cfg(feature = "compress")]
 mod stack;
+#[cfg(feature = "compress")]
+mod versions;
 
 #[cfg(feature = "compress")]
 #[test]

@@ -1,14 +1,13 @@
-//! All stages at once, from bytes to bytes.
+//! All stages at once, from bytes to bytes: what is not the same for both versions (`both`).
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
-use netwright_codec::{Compressor, Decompressor, Flush, Format};
+use http::Response;
+use netwright_codec::{Compressor, Flush, Format};
 use netwright_core::{EmbeddedChannel, pipeline};
 use netwright_http::{
-    Body, HttpServer, Received, ReplyPart, respond, serve,
+    HttpServer, Received, ReplyPart, respond,
     web::{
-        AccessLog, Cors, Files, Miss, Multipart, MultipartEvent, Params, Query, Reply, ReplyCompression,
-        RequestDecompression, Router, SseEvent, SseKeepAlive, event_stream,
+        AccessLog, Cors, Files, Miss, Params, Query, Reply, ReplyCompression, RequestDecompression, Router,
     },
 };
 use std::{
@@ -31,12 +30,6 @@ pub(crate) fn packed(text: &[u8]) -> BytesMut {
     let mut out = BytesMut::new();
     Compressor::new(Format::Gzip).compress(text, Flush::Finish, &mut out, usize::MAX).unwrap();
     out
-}
-
-fn unpacked(bytes: &[u8]) -> Vec<u8> {
-    let mut out = BytesMut::new();
-    Decompressor::new(Format::Gzip).decompress(bytes, &mut out, usize::MAX).unwrap();
-    out.to_vec()
 }
 
 type Handler = fn(&Received, &Params<'_, '_>) -> Response<Bytes>;
@@ -86,51 +79,6 @@ fn api() -> (Channel, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn a_router_behind_all_stages_answers() {
-    let (mut channel, lines) = api();
-    channel.write_inbound("GET /add/40?b=2 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (head, body) = reply(&mut channel);
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("vary: origin\r\n"), "{head}");
-    assert_eq!(body, b"42");
-    channel.write_inbound("HEAD /add/40?b=2 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(reply(&mut channel).1, b"");
-    channel.write_inbound("PUT /add/40 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    assert!(reply(&mut channel).0.contains("allow: GET, HEAD, OPTIONS\r\n"));
-    channel.write_inbound("GET /add/x HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(reply(&mut channel).0.starts_with("HTTP/1.1 400 "));
-    let lines = lines.lock().unwrap();
-    let expected = [
-        "GET /add/40?b=2 HTTP/1.1\" 200 2",
-        "HEAD /add/40?b=2 HTTP/1.1\" 200 2",
-        "PUT /add/40 HTTP/1.1\" 405 19",
-        "GET /add/x HTTP/1.1\" 400 10",
-    ];
-    assert_eq!(*lines, expected);
-}
-
-#[test]
-fn bodies_are_unpacked_and_packed_on_their_way() {
-    let (mut channel, lines) = api();
-    let text = b"to and fro, ".repeat(100);
-    let body = packed(&text);
-    let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nAccept-Encoding: gzip\r\nOrigin: https://app.example\r\n";
-    for _ in 0..3 {
-        channel.write_inbound(format!("{head}Content-Length: {}\r\n\r\n", body.len()));
-        body.chunks(9).for_each(|piece| {
-            channel.write_inbound(piece);
-        });
-        let (head, body) = reply(&mut channel);
-        assert!(
-            head.contains("content-encoding: gzip\r\n")
-                && head.contains("access-control-allow-origin: https://app.example\r\n"),
-            "{head}"
-        );
-        assert_eq!(unpacked(&body), text);
-    }
-    assert_eq!(lines.lock().unwrap().len(), 3);
-}
-
-#[test]
 fn pipelined_requests_that_stages_answer_keep_their_order() {
     let (mut channel, lines) = api();
     channel.write_inbound(concat!(
@@ -162,108 +110,6 @@ fn a_bomb_is_413_and_ends_the_connection() {
     channel.write_inbound("GET /add/1 HTTP/1.1\r\nHost: a\r\n\r\n").advance(Duration::from_secs(10));
     assert!(channel.outbound_bytes().is_empty() && !channel.is_open());
     assert!(lines.lock().unwrap()[0].contains(" 413 "));
-}
-
-#[test]
-fn events_are_flushed_through_compression_and_kept_alive() {
-    let secs = Duration::from_secs;
-    let senders = Rc::new(std::cell::RefCell::new(Vec::new()));
-    let kept = senders.clone();
-    let mut channel: Channel = EmbeddedChannel::new(
-        pipeline()
-            .add(HttpServer::new())
-            .add(ReplyCompression::new().stage())
-            .add(SseKeepAlive::every(secs(15)))
-            .app(serve(move |_| {
-                let (sender, body) = Body::channel();
-                kept.borrow_mut().push(sender);
-                async move { Response::from_parts(event_stream(), body) }
-            })),
-    );
-    channel.write_inbound("GET /events HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
-    let (head, mut sent) = reply(&mut channel);
-    assert!(
-        head.contains("content-type: text/event-stream\r\n")
-            && head.contains("transfer-encoding: chunked\r\n"),
-        "{head}"
-    );
-    let mut sender = senders.borrow_mut().pop().unwrap();
-    sender.try_send(SseEvent::data("one").to_bytes()).unwrap();
-    channel.run();
-    sent.extend(channel.outbound_bytes());
-    channel.advance(secs(31));
-    sent.extend(channel.outbound_bytes());
-    // Chunks, each `size CRLF data CRLF`.
-    let (mut rest, mut coded) = (&sent[..], Vec::new());
-    while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
-        let size = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
-        coded.extend_from_slice(&rest[end + 2..end + 2 + size]);
-        rest = &rest[end + 4 + size..];
-    }
-    let text = String::from_utf8(unpacked(&coded)).unwrap();
-    assert!(text.starts_with("data: one\n\n:\n\n"), "{text:?}");
-}
-
-#[test]
-fn files_are_sent_by_stage_and_by_service() {
-    let directory = std::env::temp_dir().join(format!("netwright-stack-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("a.txt"), "0123456789").unwrap();
-    let files = Files::below(&directory).unwrap();
-    let by_service = {
-        let files = files.clone();
-        serve(move |request: Request<Body>| {
-            let files = files.clone();
-            async move { files.respond(request.into_parts().0).await }
-        })
-    };
-    let stage: Channel = EmbeddedChannel::new(
-        pipeline()
-            .add(HttpServer::new())
-            .add(ReplyCompression::new().threshold(1).stage())
-            .app(files.server()),
-    );
-    let service: Channel = EmbeddedChannel::new(
-        pipeline().add(HttpServer::new()).add(ReplyCompression::new().threshold(1).stage()).app(by_service),
-    );
-    for mut channel in [stage, service] {
-        let mut ask = |method: &str, path: &str, more: &str| {
-            channel.write_inbound(format!(
-                "{method} {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n{more}\r\n"
-            ));
-            let mut bytes = Vec::new();
-            // Workers have to open the file; a reply is there when its body is.
-            while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
-                channel.run();
-                bytes.extend(channel.outbound_bytes());
-            }
-            let text = String::from_utf8(bytes).unwrap();
-            let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            (head.to_owned(), body.to_owned())
-        };
-        let (head, body) = ask("GET", "/a.txt", "");
-        assert!(
-            head.starts_with("HTTP/1.1 200 ")
-                && head.contains("content-length: 10")
-                && !head.contains("content-encoding"),
-            "{head}"
-        );
-        assert_eq!(body, "0123456789");
-        let (head, body) = ask("HEAD", "/a.txt", "");
-        assert!(head.contains("content-length: 10") && body.is_empty(), "{head}");
-        let (head, body) = ask("GET", "/a.txt", "Range: bytes=3-4\r\n");
-        assert!(head.starts_with("HTTP/1.1 206 ") && head.contains("content-range: bytes 3-4/10"), "{head}");
-        assert_eq!(body, "34");
-        let (head, body) = ask("GET", "/a.txt", "Range: bytes=0-0,9-9\r\n");
-        assert!(head.contains("multipart/byteranges"), "{head}");
-        assert!(body.contains("bytes 0-0/10\r\n\r\n0\r\n") && body.ends_with("--\r\n"), "{body}");
-        assert!(ask("GET", "/none", "").0.starts_with("HTTP/1.1 404 "));
-        let (head, body) = ask("GET", "/a.txt", "If-None-Match: *\r\n");
-        assert!(head.starts_with("HTTP/1.1 304 ") && body.is_empty(), "{head}");
-        assert!(ask("HEAD", "/none", "").0.starts_with("HTTP/1.1 404 "));
-        assert!(channel.is_open());
-    }
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 fn replies(bytes: &[u8]) -> usize {
@@ -307,51 +153,6 @@ fn a_peer_that_reads_slowly_has_one_file_open_and_keeps_its_connection() {
     bytes.extend(channel.outbound_bytes());
     assert_eq!(replies(&bytes), 50);
     std::fs::remove_dir_all(&directory).unwrap();
-}
-
-#[test]
-fn uploads_are_read_as_they_come_and_refused_as_soon_as_they_are_wrong() {
-    async fn upload(request: Request<Body>) -> Response<Bytes> {
-        let content_type = request.headers().get("content-type").and_then(|value| value.to_str().ok());
-        let form = match Multipart::of(content_type.unwrap_or_default()) {
-            Ok(form) => form,
-            Err(error) => return with(error.status(), error.to_string()),
-        };
-        let (mut form, mut seen) = (form.reader(request.into_body()), String::new());
-        loop {
-            match form.next().await {
-                Ok(Some(MultipartEvent::Part(head))) => seen.push_str(&format!("{}:", head.name())),
-                Ok(Some(MultipartEvent::Data(data))) => seen.push_str(&String::from_utf8_lossy(&data)),
-                Ok(Some(MultipartEvent::End)) => seen.push(';'),
-                Ok(None) => return Reply::text(seen),
-                Err(error) => return with(error.status(), error.to_string()),
-            }
-        }
-    }
-    fn with(status: http::StatusCode, text: String) -> Response<Bytes> {
-        let mut reply = Reply::text(text);
-        *reply.status_mut() = status;
-        reply
-    }
-    let mut channel: Channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(upload)));
-    let body = "--x\r\nContent-Disposition: form-data; name=a\r\n\r\none\r\n--x\r\nContent-Disposition: form-data; name=b; filename=f\r\n\r\ntwo\r\n--x--\r\n";
-    let head = |length: usize| {
-        format!(
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: {length}\r\n\r\n"
-        )
-    };
-    for size in [1, 13, body.len()] {
-        channel.write_inbound(head(body.len()));
-        body.as_bytes().chunks(size).for_each(|piece| {
-            channel.write_inbound(piece);
-        });
-        assert_eq!(String::from_utf8(reply(&mut channel).1).unwrap(), "a:one;b:two;", "by {size}");
-    }
-    channel.write_inbound(head(1_000_000)).write_inbound("no boundary at all");
-    assert!(reply(&mut channel).0.starts_with("HTTP/1.1 400 "), "without waiting for the rest");
-    let mut channel: Channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()).app(serve(upload)));
-    channel.write_inbound("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    assert!(reply(&mut channel).0.starts_with("HTTP/1.1 415 "));
 }
 
 /// Behind the codec, which says what parts hold, stands every stage that there is: none of them makes it forgotten.

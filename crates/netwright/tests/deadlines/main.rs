@@ -9,7 +9,7 @@
 //!   row       what a line is, and what is tried with it
 //!   embedded  a channel without a socket          wire    channels over sockets, on loops with a clock moved by hand
 //!   states    every variant of the states' enums in the sources has a line
-//!   http_server, http_client, websocket, tls, streams, proxy_protocol     the lines
+//!   http_server, http2_server, http_client, websocket, tls, streams, proxy_protocol     the lines
 //! ```
 //! A further state is a function and a line.
 
@@ -20,6 +20,8 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod embedded;
+#[cfg(target_os = "linux")]
+mod http2_server;
 #[cfg(target_os = "linux")]
 mod http_client;
 #[cfg(target_os = "linux")]
@@ -46,6 +48,7 @@ fn main() {
 
     let tables = [
         http_server::TABLE,
+        http2_server::TABLE,
         http_client::TABLE,
         websocket::TABLE,
         tls::TABLE,

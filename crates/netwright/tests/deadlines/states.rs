@@ -31,6 +31,8 @@ const NOBODY_WAITS: &[(&str, &str)] = &[
         "http/src/codec/h1/client.rs Phase::Over",
         "the connection is closed, or being closed by its application",
     ),
+    ("http/src/codec/h2/connection/side.rs Body::Nothing", "no state: what a head leads to"),
+    ("http/src/codec/h2/connection/side.rs Body::Follows", "no state: what a head leads to"),
     ("tls/src/handler.rs Phase::Over", "the channel is closed, or closes behind what is flushed"),
     ("handler/src/proxy_protocol/stage.rs State::Failed", "the channel is being closed"),
     ("http/src/service/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),

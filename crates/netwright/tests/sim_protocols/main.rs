@@ -13,6 +13,7 @@ mod eyeballs;
 mod files;
 mod found;
 mod http;
+mod http2;
 mod idle;
 mod load;
 mod pipelining;

@@ -13,10 +13,12 @@
 //! | `script` | what is sent, and how, by the numbers of a seed |
 //! | `honest` | a client that checks every byte of its replies |
 //! | `socket` | WebSocket as both of them speak it |
+//! | `http2` | HTTP/2 as both of them speak it |
 //!
 //! Plain sockets of the standard library; what is put around them, such as TLS, is the caller's.
 
 mod honest;
+mod http2;
 mod script;
 mod socket;
 
@@ -58,6 +60,8 @@ pub struct Site {
     pub echo: Option<String>,
     /// A path that becomes a WebSocket, which sends every message back.
     pub socket: Option<String>,
+    /// Whether HTTP/2 is spoken as well, by who begins as its clients do.
+    pub http2: bool,
 }
 
 /// Whom to attack.

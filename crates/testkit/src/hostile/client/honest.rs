@@ -1,6 +1,6 @@
 //! A client that keeps to the protocol, and checks whether it is served as it should be.
 
-use super::{Link, Site, script, socket};
+use super::{Link, Site, http2, script, socket};
 use crate::verify::Numbers;
 use std::io;
 
@@ -33,6 +33,9 @@ pub(super) fn converse(link: &mut dyn Link, site: &Site, numbers: &mut Numbers) 
         && numbers.below(2) == 0
     {
         return socket::converse(link, path, numbers);
+    }
+    if site.http2 && numbers.below(2) == 0 {
+        return http2::converse(link, site, numbers);
     }
     let exchanges: Vec<_> = (0..1 + numbers.below(6)).map(|_| script::exchange(numbers, site)).collect();
     // All at once where that cannot hold both sides up: the replies of what is asked for have to fit on their way.

@@ -1,6 +1,6 @@
 //! What clients send, by the numbers of a seed.
 
-use super::{Site, socket};
+use super::{Site, http2, socket};
 use crate::verify::Numbers;
 use std::time::Duration;
 
@@ -118,6 +118,7 @@ fn chunked(numbers: &mut Numbers, body: &[u8]) -> Vec<u8> {
 pub(super) fn plan(numbers: &mut Numbers, site: &Site) -> Plan {
     let mut bytes = match &site.socket {
         Some(path) if chance(numbers, 2) => frames(numbers, path),
+        _ if site.http2 && !chance(numbers, 4) => http2::frames(numbers, site),
         _ => requests(numbers, site),
     };
     for _ in 0..one_of(numbers, &[0, 0, 1, 1, 2, 5]) {

@@ -119,9 +119,10 @@ where
             self.core.phase = Phase::Closing;
             return cx.close_when_flushed();
         }
+        let in_order = !matches!(cause, CloseCause::Fault(_));
         self.core.phase = Phase::Lingering;
         self.core.clock.cause = Some(cause);
-        self.linger(cx);
+        self.linger(cx, in_order);
         cx.shut_down_output();
     }
 

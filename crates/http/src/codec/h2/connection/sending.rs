@@ -137,13 +137,22 @@ where
 
     fn serve(&mut self, cx: &mut Cx<'_, S, P, F>, key: ChildKey, its_turn: bool) {
         let core = &mut self.core;
-        let mut ended = None;
+        let (mut ended, mut gave_up) = (None, false);
         let credit = self.children.end_if(key, |child| {
             let place = child.tag();
             let cause = core.serve(cx, place, child, its_turn)?;
+            if !S::IS_SERVER {
+                gave_up = core
+                    .streams
+                    .get(place)
+                    .is_some_and(|stream| stream.id != 0 && stream.input != Half::Over);
+            }
             ended = Some(place);
             Some(cause)
         });
+        if gave_up {
+            self.gave_up(cx);
+        }
         if let (Some(place), Some(credit)) = (ended, credit) {
             self.core.forget(place, credit);
             S::has_room(self, cx);

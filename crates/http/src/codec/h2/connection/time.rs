@@ -9,10 +9,10 @@
 //! | the connection's window, for several | `take_rate` for each of them | as many are reset as that is too little for |
 //! | room in the socket | the channel's least rate | closed |
 //! | a request, while there is no stream | `idle_time` | GOAWAY, closed |
-//! | an answer to our ping | `setup_time` | closed |
+//! | an answer to our ping: after `ping_time` of silence, or when a client gives up a reply in silence | `setup_time` | closed |
 //! | the end of the streams of a connection that drains | `grace` | closed |
 //! | the peer's end, behind a GOAWAY for a mistake | `linger_time` | closed |
-//! | the same, behind the last reply | `linger_time` since it was heard, at most `grace` in all | closed |
+//! | the same, behind the last reply | `grace`, but at least `linger_time` | closed |
 //!
 //! Always true: one timer is armed for the first of these that may be due, so a request or a frame touches none. What counts by bytes
 //! is looked at once in a period: who is too slow for a whole one has to go, so that takes between one period and two.
@@ -34,6 +34,9 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_millis(1);
 /// The ping by which we learn whether a silent peer is there.
 const ALIVE_PING: [u8; 8] = *b"alive?!?";
+
+/// Who has said nothing for so long may be asked whether it is there.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// What is known about time.
 #[derive(Debug, Default)]
@@ -59,7 +62,6 @@ pub(super) struct Clock {
     linger: Option<StageTimer>,
     linger_unsent: bool,
     lingered: u64,
-    lingered_before: u64,
     /// What had been sent on all streams together when they were looked at.
     sent: u64,
     /// Why the connection ends when it has lingered.
@@ -249,7 +251,7 @@ where
     fn keep_alive(&mut self, cx: &mut Cx<'_, S, P, F>, now: Instant, next: &mut First) -> Option<()> {
         let limits = &self.core.limits.http2;
         let (every, time) = (limits.ping_time, limits.setup_time);
-        if every.is_zero() || self.core.input_over {
+        if self.core.input_over {
             return Some(());
         }
         if let Some(pinged) = self.core.clock.pinged {
@@ -260,16 +262,36 @@ where
             next.or(pinged + time);
             return Some(());
         }
+        if every.is_zero() {
+            return Some(());
+        }
         let heard = self.core.clock.heard.unwrap_or(now);
         if now >= heard + every {
-            self.core.clock.pinged = Some(now);
-            self.core.writer.begin();
-            encode::ping(&mut self.core.writer.out.buffer, false, ALIVE_PING);
+            self.ask_if_alive(now);
             next.or(now + time);
         } else {
             next.or(heard + every);
         }
         Some(())
+    }
+
+    fn ask_if_alive(&mut self, now: Instant) {
+        self.core.clock.pinged = Some(now);
+        self.core.writer.begin();
+        encode::ping(&mut self.core.writer.out.buffer, false, ALIVE_PING);
+    }
+
+    /// Nobody waits for a reply any more that has not come. If nothing else has come either, the peer may have gone without a word, and
+    /// whatever is asked next would wait in vain as well.
+    #[cold]
+    pub(super) fn gave_up(&mut self, cx: &mut Cx<'_, S, P, F>) {
+        let now = cx.now();
+        let silent = self.core.clock.heard.is_none_or(|heard| now >= heard + SILENT);
+        if silent && self.core.clock.pinged.is_none() && !self.core.is_over() {
+            self.ask_if_alive(now);
+            let time = self.core.limits.http2.setup_time;
+            self.due_within(cx, time);
+        }
     }
 
     fn look_at_idle(&mut self, cx: &mut Cx<'_, S, P, F>, now: Instant, next: &mut First) -> Option<()> {
@@ -334,9 +356,16 @@ where
 
     // ---- behind the last word ----
 
-    /// Reads for a while what the peer still sends: a socket closed with bytes unread would take the last words from it.
-    pub(super) fn linger(&mut self, cx: &mut Cx<'_, S, P, F>) {
-        self.core.clock.linger = Some(cx.arm(self.core.limits.linger_time));
+    /// Reads for a while what the peer still sends: a socket closed with bytes unread would take the last words from it. In order, that is
+    /// until it has read all of them, during which it may send nothing but credit, and that seldom.
+    pub(super) fn linger(&mut self, cx: &mut Cx<'_, S, P, F>, in_order: bool) {
+        let (now, limits) = (cx.now(), &self.core.limits);
+        let grace = match self.core.clock.drains_since {
+            Some(since) if in_order => (since + limits.http2.grace).saturating_duration_since(now),
+            _ => Duration::ZERO,
+        };
+        let time = limits.linger_time.max(grace);
+        self.core.clock.linger = Some(cx.arm(time));
         self.core.insists = Some(Box::new(cx.insist()));
     }
 
@@ -361,13 +390,8 @@ where
         if self.core.phase != Phase::Lingering {
             return;
         }
-        // Who still reads a last reply grants credit for it; but not for ever.
-        let heard = self.core.clock.lingered != self.core.clock.lingered_before;
-        let (now, grace) = (cx.now(), self.core.limits.http2.grace);
-        let heard = heard && self.core.clock.drains_since.is_some_and(|since| now < since + grace);
-        if unsent || heard || self.core.clock.linger_unsent {
+        if unsent || self.core.clock.linger_unsent {
             self.core.clock.linger_unsent = unsent;
-            self.core.clock.lingered_before = self.core.clock.lingered;
             self.core.clock.linger = Some(cx.arm(self.core.limits.linger_time));
             return; // the least rate of the channel sees to it that this ends
         }
