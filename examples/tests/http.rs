@@ -186,7 +186,8 @@ fn hello_is_said_by_the_version_that_was_asked_for() {
 fn conversations_within_requests_are_answered_while_they_go_on() {
     let test = env::current_exe().expect("a program has a path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("…/deps/http");
-    let output = Command::new(folder.join("examples/http_both_ways")).output().expect("the example is built");
+    let output =
+        Command::new(folder.join("examples").join("http_both_ways")).output().expect("the example is built");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.matches("sums of [3, 4, 5]: [3, 7, 12]\n").count(), 3, "{said}");
     assert!(said.ends_with("ended; 0 connections did not finish in time\n"), "{said}");
