@@ -10,7 +10,9 @@ use http::{
 use kit::{Mode, Task};
 use netwright::{
     AppContext, Application, Backend, Server,
-    http::{HttpServer, Received, header_map, http2::http2_server, respond},
+    http::{
+        HttpPart, HttpServer, Received, ReplyPart, RequestPart, header_map, http2::http2_server, respond,
+    },
     pipeline,
     tls::{Acceptor, Tls},
     websocket::{Accept, Config, Message, Upgrade},
@@ -34,7 +36,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 pipeline().add(Tls::server(&acceptor)).add(HttpServer::new()).app(respond(page))
             })
         }
-        Mode::Http2 => builder.pipeline(|_| pipeline().last(http2_server(|| pipeline().app(respond(page))))),
+        Mode::Http2 => {
+            builder.pipeline(|_| pipeline().last(http2_server(|| pipeline().app(Streams::default()))))
+        }
+
         Mode::WebSocket => {
             let accept = Arc::new(Accept::new(Config::default()));
             builder.pipeline(move |_| {
@@ -82,8 +87,48 @@ impl Application for EchoMessages {
     }
 }
 
+/// Answers when all of a request has come; a body is taken as it comes.
+#[derive(Default)]
+struct Streams {
+    reply: Option<Response<Bytes>>,
+}
+
+impl Application for Streams {
+    type Read = RequestPart;
+    type Write = ReplyPart;
+
+    fn read(&mut self, cx: &mut AppContext<'_, Self>, part: RequestPart) {
+        match part {
+            HttpPart::Whole(head, _) => {
+                cx.write(at(head.uri.path()).into());
+                head.recycle();
+            }
+            HttpPart::Head(head) => self.reply = Some(at(head.uri.path())),
+            HttpPart::End(_) => {
+                if let Some(reply) = self.reply.take() {
+                    cx.write(reply.into());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read_complete(&mut self, cx: &mut AppContext<'_, Self>) {
+        cx.flush();
+    }
+
+    fn start_over(&mut self) -> bool {
+        self.reply = None;
+        true
+    }
+}
+
 fn page(request: &Received) -> Response<Bytes> {
-    match request.uri().path() {
+    at(request.uri().path())
+}
+
+fn at(path: &str) -> Response<Bytes> {
+    match path {
         "/" => reply("text/plain", Bytes::from_static(kit::http::HELLO.as_bytes())),
         "/64k" => reply("text/plain", Bytes::from_static(&kit::http::LONG)),
         "/json" => reply("application/json", kit::http::json().into()),
