@@ -75,7 +75,8 @@ fn haproxy_passes_http2_on_as_http2_and_as_http1() {
     );
     let mut command = Command::new(haproxy);
     let _haproxy = Background::start(command.arg("-db").arg("-f").arg(configuration), local(tls));
-    // haproxy 2.6 stands still when both directions of a stream are full, if it speaks HTTP/2 on both sides; with Node behind it, too.
+    // haproxy 2.6 stands still when both directions of a stream are full, if it speaks HTTP/2 on both sides; with Node behind it, too. And a reply
+    // that nobody reads holds up those that share its connection to the server.
     all_is_well(&format!("http://127.0.0.1:{clear}"), "HTTP/2.0", false);
     all_is_well(&format!("https://127.0.0.1:{one}"), "HTTP/1.1", true);
     all_is_well(&format!("https://127.0.0.1:{tls}"), "HTTP/2.0", false);

@@ -36,7 +36,7 @@ fn body(asking: Asking) -> Bytes {
 }
 
 /// Our client asks for everything that a site of ours has, through whatever stands in front of it. `duplex`: that passes on both directions of
-/// a stream at the same time.
+/// a stream at the same time, and a stream beside one that nobody reads.
 pub(crate) fn our_client_asks(front: &str, duplex: bool) {
     let client = client();
     let url = |path: &str| format!("{front}{path}");
@@ -55,7 +55,9 @@ pub(crate) fn our_client_asks(front: &str, duplex: bool) {
     let given_up: Vec<_> = (0..50).map(|_| client.get(url("/slow/50000"))).collect();
     drop(given_up);
     let unread = client.get(url("/bytes/3000000")).wait().unwrap();
-    assert!(body(client.get(url("/bytes/1000"))) == numbered(1000));
+    if duplex {
+        assert!(body(client.get(url("/bytes/1000"))) == numbered(1000));
+    }
     drop(unread);
     assert!(body(client.get(url("/bytes/1000"))) == numbered(1000));
 }
