@@ -31,6 +31,8 @@ use netwright_core::{
 
 /// What a stream may send before it is another one's turn, and the longest frame that we send.
 const TURN: usize = 16 * 1024;
+/// Turns at a time. What is sent fills the connection's room long before; what is thrown away, as a body for who asked for the head, does not.
+const TURNS_MAX: usize = 256;
 /// Frames of data from this length on earn more.
 const MUCH: usize = 1024;
 /// The most streams that we remember to have reset, whatever the limits say.
@@ -110,6 +112,7 @@ where
 {
     /// Looks who has something to say, and sends as much as there is room for. At the end of whatever may have called children.
     pub(super) fn look(&mut self, cx: &mut Cx<'_, S, P, F>) {
+        let mut turns = 0;
         loop {
             while let Some(key) = self.children.next_ready() {
                 self.serve(cx, key, false);
@@ -117,6 +120,11 @@ where
             if self.core.turns.is_empty() || !cx.is_writable() {
                 break;
             }
+            if turns == TURNS_MAX {
+                self.watch_anew(cx); // others on this loop have their turn first
+                break;
+            }
+            turns += 1;
             let Some(place) = self.core.turns.pop() else { break };
             let Some(stream) = self.core.streams.get(place) else { continue };
             stream.waits = Waits::Nothing;
@@ -594,7 +602,7 @@ impl<S: Role> Sender<'_, S> {
         };
         if self.stream.body_out.nothing {
             self.writer.out.written(cx, done); // of what nobody gets nothing is sent
-            return Ok(Some(0));
+            return Ok(Some(now.max(1))); // but it takes time: who never ends has turns as others have
         }
         self.stream.body_out.written += now as u64;
         let whole = now == len;

@@ -339,3 +339,45 @@ fn a_tower_service_replies_while_its_request_still_comes_and_ends_with_trailers(
     let fields = [(":status", "200"), ("grpc-status", "12"), ("content-length", "0")];
     assert_eq!(peer.hear(), [head(3, &fields, true)], "trailers alone");
 }
+
+/// Writes as long as there is room.
+struct Endless;
+
+impl Endless {
+    fn pour(cx: &mut netwright_core::AppContext<'_, Self>) {
+        while cx.is_writable() {
+            cx.write(crate::HttpPart::Data(Bytes::from_static(&[b'x'; 8192])));
+        }
+        cx.flush();
+    }
+}
+
+impl netwright_core::Application for Endless {
+    type Read = crate::RequestPart;
+    type Write = crate::ReplyPart;
+
+    fn read(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, _: crate::RequestPart) {
+        cx.write(crate::HttpPart::Head(crate::ReplyHead::new()));
+        Self::pour(cx);
+    }
+
+    fn writability(&mut self, cx: &mut netwright_core::AppContext<'_, Self>, writable: bool) {
+        if writable {
+            Self::pour(cx);
+        }
+    }
+}
+
+#[test]
+fn a_body_without_end_for_who_asked_for_the_head_keeps_nobody_else_waiting() {
+    let server = http2_server(|| pipeline().app(Endless));
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    peer.request(1, "HEAD", "/", &[], true).send();
+    let heard = peer.hear();
+    assert!(matches!(&heard[..], [Heard::Head { stream: 1, end: true, .. }]), "{heard:?}");
+    peer.ping(false, *b"still ok").send();
+    assert_eq!(peer.hear(), [Heard::Ping { ack: true, data: *b"still ok" }]);
+    peer.channel.advance(std::time::Duration::from_millis(5));
+    peer.reset(1, ErrorCode::CANCEL).send();
+    assert_eq!(peer.hear(), []);
+}
