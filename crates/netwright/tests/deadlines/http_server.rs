@@ -3,7 +3,7 @@
 use crate::{
     embedded::subject,
     row::{
-        Drip::{Byte, Nothing, Takes},
+        Drip::{Alive, Byte, Nothing, Takes},
         Limit::Ours,
         Seen, Subject, Table, at, between, closed, cut, never, rows, timed_out,
     },
@@ -14,7 +14,7 @@ use http::Response;
 use netwright::{
     EmbeddedChannel, EventLoop,
     channel::FileRegion,
-    http::{Body, HttpAggregate, HttpPart, HttpServer, ReplyPart, RequestPart, respond, serve},
+    http::{Body, HttpAggregate, HttpPart, HttpServer, ReplyHead, ReplyPart, RequestPart, respond, serve},
     pipeline,
     pipeline::observe,
     transport::HostSettings,
@@ -86,6 +86,8 @@ pub(crate) const TABLE: Table = (
             by after(b"GET / HTTP/1.1\r\nbad\r\n\r\n") => "HttpLimits::linger_time" at(2), closed, Byte(b'x');
         switched_to_what_nobody_speaks ["http/src/codec/h1/server/mod.rs Phase::Switched"]
             by switched() => "HttpLimits::idle_time" between(60, 120), timed_out::<60>, Byte(b'x');
+        a_tunnel_of_which_our_side_has_said_all ["http/src/codec/h1/server/mod.rs Phase::TunnelEnds"]
+            by half_a_tunnel() => "HttpLimits::idle_time" between(60, 120), timed_out::<60>, Alive(b'x');
         a_last_reply_waits_to_be_taken ["http/src/codec/h1/server/mod.rs Phase::Closing"]
             by replies("Connection: close\r\n") => "LeastRate" between(60, 140), cut, Takes;
         a_reply_waits_to_be_taken []
@@ -168,6 +170,14 @@ fn switched() -> Box<dyn Subject> {
     channel.write_inbound("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
     let reply = Response::builder().status(101).header("connection", "upgrade").header("upgrade", "x");
     channel.write_outbound(HttpPart::from(reply.body(Bytes::new()).unwrap()));
+    subject(channel)
+}
+
+fn half_a_tunnel() -> Box<dyn Subject> {
+    let mut channel = EmbeddedChannel::new(pipeline().add(HttpServer::new()));
+    channel.write_inbound("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n");
+    channel.write_outbound(HttpPart::Head(ReplyHead::from(http::StatusCode::OK)));
+    channel.write_outbound(HttpPart::End(None));
     subject(channel)
 }
 

@@ -33,6 +33,10 @@ const NOBODY_WAITS: &[(&str, &str)] = &[
     ),
     ("http/src/codec/h2/connection/side.rs Body::Nothing", "no state: what a head leads to"),
     ("http/src/codec/h2/connection/side.rs Body::Follows", "no state: what a head leads to"),
+    (
+        "http/src/codec/h1/server/mod.rs Phase::Tunnel",
+        "the application speaks with the peer, by a protocol of its own",
+    ),
     ("tls/src/handler.rs Phase::Over", "the channel is closed, or closes behind what is flushed"),
     ("handler/src/proxy_protocol/stage.rs State::Failed", "the channel is being closed"),
     ("http/src/service/aggregate.rs State::Between", "the codec in front waits, and has the deadline"),

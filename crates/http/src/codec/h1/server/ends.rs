@@ -87,6 +87,7 @@ impl HttpServer {
                 self.phase = Phase::TunnelEnds;
                 self.wire.flush(cx);
                 cx.shut_down_output_with(done);
+                self.watch_tunnel(cx);
                 return self.end_tunnel(cx);
             }
             HttpPart::Head(_) | HttpPart::Whole(..) | HttpPart::Interim(_) => {

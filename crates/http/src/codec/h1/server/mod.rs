@@ -307,7 +307,10 @@ impl Handler for HttpServer {
                     cx.close_because(CloseCause::Fault(Fault::new(error)));
                 }
             }
-            Phase::Tunnel | Phase::TunnelEnds => self.wire.input.feed(bytes),
+            Phase::Tunnel | Phase::TunnelEnds => {
+                self.timers.came(bytes.len());
+                self.wire.input.feed(bytes);
+            }
             Phase::Lingering => {
                 self.timers.lingered += bytes.len() as u64;
                 if self.timers.lingered > self.limits.linger {

@@ -7,6 +7,8 @@
 //! | within a body: data, the head or the end of a chunk, trailers | the rest, at a rate | body | 408, or closed if a reply has begun |
 //! | requests wait for replies | the application | none | |
 //! | HTTP is over here, by 101 or CONNECT | who takes over | idle | closed |
+//! | a tunnel of which our side has said all | the rest of the other side | idle | closed |
+//! | a tunnel | the application | none | |
 //! | the last reply is written | that the peer takes it | idle, ten times; before that its least rate | closed |
 //! | and something of the peer is unread | its end | linger | closed |
 //!
@@ -53,6 +55,8 @@ pub(super) struct Timers {
     idle_unsent: u64,
     /// Periods in which nothing of that was taken.
     stood: u32,
+    /// What had come through a tunnel of which our side has said all.
+    tunnel_got: Option<u64>,
     pub(super) linger: Option<StageTimer>,
     /// The last reply was not sent when we last looked.
     linger_unsent: bool,
@@ -111,6 +115,13 @@ impl HttpServer {
         self.timers.bodies += 1;
         if let Some(timer) = self.timers.body.take() {
             cx.disarm(timer);
+        }
+    }
+
+    /// Our side of a tunnel has said all: the other side has its time for the rest.
+    pub(super) fn watch_tunnel(&mut self, cx: &mut Context<'_, Self>) {
+        if self.timers.idle.is_none() {
+            self.watch_idle(cx);
         }
     }
 
@@ -208,8 +219,13 @@ impl HttpServer {
                 let stands = flushed > 0 && self.timers.idle_written == self.written();
                 same && (idle || stands)
             }
+            Phase::Tunnel => return, // the application's business
+            // Our side has said all, and the other side nothing any more.
+            Phase::TunnelEnds => {
+                unsent == 0
+                    && self.timers.tunnel_got.replace(self.timers.body_got) == Some(self.timers.body_got)
+            }
             // Whoever was to take over has not. What was written before is the next one's business.
-            Phase::Tunnel | Phase::TunnelEnds => return, // the application's business
             Phase::Switched => self.timers.idle_unsent != NOT_LOOKED,
             // Nothing is written any more: it can only become less.
             Phase::Lingering | Phase::Closing => same,

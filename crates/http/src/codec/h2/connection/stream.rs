@@ -98,6 +98,8 @@ pub(crate) struct Watch {
     /// It waited for the peer to send, and to take, and has done so ever since.
     pub(crate) waits_for_input: bool,
     pub(crate) waits_for_window: bool,
+    /// So many looks in a row have seen nothing come through a tunnel of which our side has said all.
+    pub(crate) silent: u32,
 }
 
 impl Stream {

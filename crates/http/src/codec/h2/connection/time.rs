@@ -7,6 +7,7 @@
 //! | a body that somebody reads | `body_rate` over `body_time` | 408, or a reset if a reply has begun |
 //! | a window for a reply that is ready | `take_rate` over `take_time` | reset |
 //! | the connection's window, for several | `take_rate` for each of them | as many are reset as that is too little for |
+//! | the other side of a tunnel of which our side has said all | `idle_time` | reset |
 //! | room in the socket | the channel's least rate | closed |
 //! | a request, while there is no stream | `idle_time` | GOAWAY, closed |
 //! | an answer to our ping: after `ping_time` of silence, or when a client gives up a reply in silence | `setup_time` | closed |
@@ -332,6 +333,15 @@ where
             stream.watch.waits_for_input = reads && wanted == Some(true);
             stream.watch.waits_for_window = matches!(stream.waits, Waits::Window | Waits::Connection);
             let (now_in, now_out) = (stream.watch.waits_for_input, stream.watch.waits_for_window);
+            let half_a_tunnel =
+                stream.asked.tunnel && stream.output == Half::Over && stream.input == Half::Open && got == 0;
+            stream.watch.silent = if half_a_tunnel { before.silent + 1 } else { 0 };
+            if period.saturating_mul(stream.watch.silent) > limits.idle_time {
+                let why = format!("nothing came through a tunnel for {:?} behind our end", limits.idle_time);
+                let id = stream.id;
+                self.refuse_stream(cx, Http2Error::stream(ErrorCode::CANCEL, id, why));
+                continue;
+            }
             let body_rate = limits.body_rate as u64;
             if body_rate > 0 && before.waits_for_input && now_in && got < least(body_rate) {
                 let error = HttpError::BodyTooSlow { time: period, least: least(body_rate), got };

@@ -251,6 +251,26 @@ fn an_application_that_is_done_before_its_request_says_so_and_takes_no_more_of_i
 }
 
 #[test]
+fn a_tunnel_of_which_our_side_has_said_all_ends_when_nothing_comes_for_as_long_as_an_idle_connection_may_be()
+{
+    let (mut peer, told) = serving(HttpLimits::default(), move |cx, part| {
+        if let HttpPart::Head(_) = part {
+            cx.write_and_flush(head(200));
+            cx.shut_down_output();
+        }
+    });
+    peer.head(1, &[(":method", "CONNECT"), (":authority", "example:443")], false).send();
+    peer.hear();
+    for _ in 0..5 {
+        peer.channel.advance(secs(50));
+        peer.data(1, b"more", false).send();
+    }
+    assert_eq!(told.take(), [""; 0], "bytes are a sign of life");
+    peer.channel.advance(secs(90));
+    assert!(peer.hear().contains(&Heard::Reset { stream: 1, code: ErrorCode::CANCEL }));
+}
+
+#[test]
 fn a_tunnel_ends_in_each_direction_by_itself() {
     for ours_first in [false, true] {
         let (mut peer, told) = serving(HttpLimits::default(), move |cx, part| match part {
@@ -269,7 +289,8 @@ fn a_tunnel_ends_in_each_direction_by_itself() {
         let heard = peer.hear();
         assert_eq!(bytes(&heard), 5);
         assert_eq!(heard.iter().any(|heard| matches!(heard, Heard::Data { end: true, .. })), ours_first);
-        peer.channel.advance(secs(300));
+        // Of a tunnel of which our side has said all, the other side is waited for as long as for a request.
+        peer.channel.advance(secs(if ours_first { 50 } else { 300 }));
         peer.data(1, b"more", false).send();
         assert_eq!(told.take(), [""; 0], "it is open");
         peer.data(1, b"", true).send();
