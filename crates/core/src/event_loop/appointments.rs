@@ -16,6 +16,8 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// Places of sources have to fit beside ticks. Whoever has no room here takes a timer.
 const PLACE_BITS: u32 = 24;
+/// And so have numbers of stages.
+const STAGE_BITS: u32 = PLACE_BITS;
 /// 34 years.
 const TICK_BITS: u32 = u64::BITS - PLACE_BITS;
 /// So many entries that do not count are too few to look for.
@@ -39,13 +41,24 @@ impl Entry {
     }
 }
 
-/// What a source waits for.
+/// What a source waits for: a tick, and which stage wants to look; 0, which is none, if nobody does.
 #[derive(Clone, Copy)]
-struct Waiting {
-    /// The last digits of the tick: another one with the same is 49 days away.
-    tick: u32,
-    /// Which stage wants to look; 0, which is none, if nobody does.
-    stage: u32,
+struct Waiting(u64);
+
+impl Waiting {
+    const NOBODY: Self = Self(0);
+
+    fn new(tick: u64, stage: u32) -> Self {
+        Self(tick << STAGE_BITS | u64::from(stage))
+    }
+
+    fn tick(self) -> u64 {
+        self.0 >> STAGE_BITS
+    }
+
+    fn stage(self) -> u32 {
+        self.0 as u32 & ((1 << STAGE_BITS) - 1)
+    }
 }
 
 #[derive(Default)]
@@ -59,21 +72,21 @@ impl Appointments {
     /// Has a stage of the source in this place look at `tick`, in place of what it asked for before. False if another stage of the source waits already,
     /// or there is no room for such numbers.
     pub(crate) fn make(&mut self, place: u32, stage: u32, tick: u64) -> bool {
-        if place >> PLACE_BITS > 0 || tick >> TICK_BITS > 0 {
+        if place >> PLACE_BITS > 0 || tick >> TICK_BITS > 0 || stage >> STAGE_BITS > 0 {
             return false;
         }
         let index = place as usize;
         if index >= self.waiting.len() {
-            self.waiting.resize(index + 1, Waiting { tick: 0, stage: 0 });
+            self.waiting.resize(index + 1, Waiting::NOBODY);
         }
         let waiting = &mut self.waiting[index];
-        match waiting.stage {
+        match waiting.stage() {
             0 => self.len += 1,
             same if same != stage => return false,
-            _ if waiting.tick == tick as u32 => return true,
+            _ if waiting.tick() == tick => return true,
             _ => {}
         }
-        *waiting = Waiting { tick: tick as u32, stage };
+        *waiting = Waiting::new(tick, stage);
         self.heap.push(Reverse(Entry::new(tick, place)));
         if self.heap.len() > 2 * self.len + SLACK {
             self.clear_up();
@@ -85,10 +98,10 @@ impl Appointments {
     /// The stages of the source in this place do not want to look any more, from this one on.
     pub(crate) fn cancel(&mut self, place: u32, from: u32) {
         if let Some(waiting) = self.waiting.get_mut(place as usize)
-            && waiting.stage > 0
-            && waiting.stage >= from
+            && waiting.stage() > 0
+            && waiting.stage() >= from
         {
-            waiting.stage = 0;
+            *waiting = Waiting::NOBODY;
             self.len -= 1;
             self.drop_past();
         }
@@ -101,7 +114,7 @@ impl Appointments {
             return None;
         }
         let place = first.place();
-        let stage = std::mem::take(&mut self.waiting[place as usize].stage);
+        let stage = std::mem::replace(&mut self.waiting[place as usize], Waiting::NOBODY).stage();
         self.len -= 1;
         self.drop_past();
         Some((place, stage))
@@ -143,14 +156,26 @@ impl Appointments {
 }
 
 fn counts(waiting: &[Waiting], entry: Entry) -> bool {
-    let Waiting { tick, stage } = waiting[entry.place() as usize];
-    stage > 0 && tick == entry.tick() as u32
+    let waiting = waiting[entry.place() as usize];
+    waiting.stage() > 0 && waiting.tick() == entry.tick()
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn moments_that_are_far_apart_are_told_apart() {
+        let far = 1 << 32; // 49 days
+        let mut appointments = Appointments::default();
+        assert!(appointments.make(3, 1, 100));
+        assert!(appointments.make(3, 1, 100 + far));
+        assert_eq!((appointments.pop_due(100), appointments.next()), (None, Some(100 + far)));
+        assert!(appointments.make(3, 1, 100));
+        assert_eq!(appointments.pop_due(100), Some((3, 1)));
+        assert!(!appointments.make(3, 1 << STAGE_BITS, 100), "a stage without room takes a timer");
+    }
 
     #[test]
     fn whatever_is_made_and_cancelled_they_come_in_time_and_once() {

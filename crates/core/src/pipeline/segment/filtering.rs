@@ -273,15 +273,34 @@ where
         self.aside.as_ref().is_some_and(|aside| aside.held.count(Held::is_message) > 0)
     }
 
-    /// Releases one thing that was held.
+    /// Releases one thing that was held. What the stages behind ask for because of it is carried out when the rest is back in its place: what the filter
+    /// fires then comes behind that.
     #[cold]
     fn release(&mut self, out: &mut Out<'_, H::WriteOut>) -> bool {
         let Some(aside) = &mut self.aside else { return false };
-        // Nothing is added while the stages behind are called.
         let mut held = std::mem::replace(&mut aside.held, Waiting::new());
-        let released = self.pass(out, |segment, inner| release(segment, &mut held, inner));
-        if let Some(aside) = &mut self.aside {
+        let (released, asked) = if let Some(mut inner) = Self::beside(out) {
+            let released = release(&mut self.segment, &mut held, &mut inner);
             aside.held = held;
+            (released, !inner.ops.is_empty())
+        } else {
+            let ops = Self::ops(out);
+            let behind = &mut Behind { segment: &mut self.segment, aside: &mut self.aside, ops };
+            let inner = &mut Out { ops: &mut behind.ops, core: out.core };
+            let released = release(behind.segment, &mut held, inner);
+            if let Some(aside) = behind.aside {
+                aside.held = held;
+            }
+            let asked = !behind.ops.is_empty();
+            match asked {
+                true if H::PASSES => hand_on(&mut behind.ops, out.ops),
+                true => carry_out(&mut self.handler, self.id, behind, out),
+                false => {}
+            }
+            (released, asked)
+        };
+        if H::PASSES && asked {
+            self.handler.passed_write(Glance::at(out.core));
         }
         released
     }
