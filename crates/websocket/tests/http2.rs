@@ -248,5 +248,6 @@ fn a_server_that_shuts_down_says_goodbye_on_each_stream() {
     // The peer answers, and knows of the end: nothing is left to wait for.
     channel.write_inbound(frame(DATA, END_STREAM, 1, &masked(8, &1001_u16.to_be_bytes())));
     channel.write_inbound(frame(6, 1, 0, b"draining"));
+    channel.end_input(); // the peer has heard all
     assert!(!channel.is_open());
 }

@@ -162,6 +162,7 @@ impl<T: 'static, R: 'static, W: 'static> Whole for Joint<T, R, W> {}
 #[diagnostic::do_not_recommend]
 impl<P, T> Whole for Sealed<P, T> {}
 
+#[diagnostic::do_not_recommend]
 impl<P> Whole for Rest<P> {}
 
 #[allow(clippy::should_implement_trait)] // stages are added, not summed

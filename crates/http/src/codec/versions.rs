@@ -104,7 +104,9 @@ impl<F> HttpVersions<F> {
                 pipeline().last(server).sealed()
             };
             let upgrades = http2.then(|| switch.clone());
-            let detect = Detect::new(switch.clone());
+            // Silence is idle time, which goes on behind this; and the first bytes of HTTP/2 have as long as its settings.
+            let deadline = limits.http2.setup_time.min(limits.idle_time);
+            let detect = Detect::new(switch.clone()).deadline(deadline);
             if !http1 {
                 let refuse =
                     move || pipeline().add(HttpServer::with(limits).date(date)).app(OnlyHttp2).sealed();

@@ -86,6 +86,8 @@ pub struct Child<P: Segment<R, W>, R: 'static, W: 'static> {
     /// Its parent waits until it wants something.
     awaited: bool,
     tag: u32,
+    /// What is unread is dropped at its end.
+    drops_unread: bool,
 }
 
 impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
@@ -112,6 +114,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
             alone: false,
             awaited: false,
             tag: 0,
+            drops_unread: false,
         }
     }
 
@@ -189,6 +192,13 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
     fn tell_input_end(&mut self) {
         self.host.run_commands();
         self.host.input_closed();
+    }
+
+    /// Whether what nobody has asked for is dropped when the child ends, for whatever cause: while its peer is in the middle of something of which nobody
+    /// can make anything once it is broken off. Otherwise that is delivered as it is asked for, as on every channel, but behind a
+    /// [reset](CloseCause::Reset).
+    pub fn drop_unread_at_end(&mut self, drop: bool) {
+        self.drops_unread = drop;
     }
 
     /// Something has gone wrong that does not end the child by itself.
@@ -395,7 +405,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         self.alone = true;
         self.family.leave();
         self.read_complete();
-        if matches!(cause, CloseCause::Reset(_)) {
+        if self.drops_unread || matches!(cause, CloseCause::Reset(_)) {
             self.drop_inbox();
         }
         let credit = std::mem::take(&mut self.credit) + std::mem::take(&mut self.unread);
@@ -424,6 +434,7 @@ impl<P: Segment<R, W>, R: 'static, W: 'static> Child<P, R, W> {
         }
         (self.told, self.listed) = (News::NONE, self.family.news().looked_at());
         (self.incomplete, self.taken, self.alone, self.tag) = (false, false, false, 0);
+        self.drops_unread = false;
         self.awaited = false;
         true
     }

@@ -246,7 +246,8 @@ where
         if end {
             stream.input = Half::Over;
         }
-        let tunnel = stream.asked.tunnel;
+        // Also of one that is not there yet: its request may come with all that is said in it.
+        let tunnel = stream.asked.tunnel || stream.asked.connect;
         let mut joined = false;
         let waits = self.children.with(stream.key, |child| {
             let waits = child.wanted() == 0 || child.unread() > 0;
@@ -258,6 +259,7 @@ where
                 child.received(HttpPart::Data(data), len);
             }
             if end {
+                child.drop_unread_at_end(false);
                 child.received(HttpPart::End(None), 0);
                 if tunnel {
                     child.input_closed();

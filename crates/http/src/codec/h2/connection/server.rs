@@ -140,7 +140,12 @@ where
         let opened = self.children.open_with(cx, &mut self.build, |child| {
             child.set_tag(place);
             let part = if end { HttpPart::Whole(head, Bytes::new()) } else { HttpPart::Head(head) };
+            // Who does not read a part of a request must not keep it when the rest cannot come.
+            child.drop_unread_at_end(!end && !facts.connect);
             child.received(part, 0);
+            if end && facts.connect {
+                child.input_closed();
+            }
         });
         let key = match opened {
             Ok(key) => key,
@@ -164,6 +169,11 @@ where
         }
         if self.core.opened >= self.core.limits.requests {
             self.drain(cx);
+            // Who goes on as if it had not heard of the end has had enough of what was under way.
+            let most = self.core.limits.requests.saturating_add(2 * self.core.limits.http2.streams as u64);
+            if self.core.drain == Drain::Announced && self.core.opened >= most {
+                self.drain_behind_last(cx);
+            }
         }
         Ok(())
     }
@@ -221,8 +231,9 @@ where
         match read {
             Ok(trailers) => {
                 stream.input = Half::Over;
-                let tunnel = stream.asked.tunnel;
+                let tunnel = stream.asked.tunnel || stream.asked.connect;
                 self.children.with(stream.key, |child| {
+                    child.drop_unread_at_end(false);
                     child.received(HttpPart::End(Some(trailers)), 0);
                     if tunnel {
                         child.input_closed();

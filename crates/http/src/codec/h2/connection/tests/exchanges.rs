@@ -381,3 +381,53 @@ fn a_body_without_end_for_who_asked_for_the_head_keeps_nobody_else_waiting() {
     peer.reset(1, ErrorCode::CANCEL).send();
     assert_eq!(peer.hear(), []);
 }
+
+/// Says when it is dropped.
+struct Guard(std::rc::Rc<std::cell::Cell<u32>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_function_that_does_not_read_its_body_ends_with_its_connection_and_what_it_did_not_read_as_well() {
+    let dropped = std::rc::Rc::new(std::cell::Cell::new(0));
+    let guards = dropped.clone();
+    let server = http2_server(move || {
+        let guards = guards.clone();
+        pipeline().app(serve(move |request: Request<crate::Body>| {
+            let guard = Guard(guards.clone());
+            async move {
+                let _held = (request, guard);
+                std::future::pending::<()>().await;
+                Response::new("never")
+            }
+        }))
+    });
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    for stream in [1, 3] {
+        peer.request(stream, "POST", "/", &[], false).data(stream, &[b'x'; 16_000], false);
+    }
+    peer.get(5, "/").send();
+    assert_eq!(dropped.get(), 0);
+    peer.channel
+        .end_because(netwright_core::CloseCause::Io(std::sync::Arc::new(std::io::Error::other("reset"))));
+    peer.channel.run();
+    assert_eq!(dropped.get(), 3);
+}
+
+#[test]
+fn who_does_not_hear_that_the_connection_ends_is_not_answered_for_ever() {
+    let mut limits = crate::HttpLimits::default();
+    limits.requests = 10;
+    let server = http2_server(|| pipeline().app(respond(hello))).limits(limits);
+    let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
+    let mut answered = 0;
+    for number in 0..400 {
+        peer.get(2 * number + 1, "/").send();
+        answered += peer.hear().iter().filter(|heard| heard.status().is_some()).count();
+    }
+    assert!((10..=10 + 2 * 100).contains(&answered), "{answered}");
+}
