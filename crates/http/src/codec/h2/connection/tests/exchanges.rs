@@ -420,8 +420,7 @@ fn a_function_that_does_not_read_its_body_ends_with_its_connection_and_what_it_d
 
 #[test]
 fn who_does_not_hear_that_the_connection_ends_is_not_answered_for_ever() {
-    let mut limits = crate::HttpLimits::default();
-    limits.requests = 10;
+    let limits = crate::HttpLimits { requests: 10, ..crate::HttpLimits::default() };
     let server = http2_server(|| pipeline().app(respond(hello))).limits(limits);
     let mut peer = Peer::greeted(EmbeddedChannel::of(pipeline().last(server)));
     let mut answered = 0;
